@@ -1,0 +1,45 @@
+# Every target sets up what it needs in .venv, from a bare clone: with uv where there is one, with pip otherwise.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml
+	@if command -v uv >/dev/null 2>&1; then \
+		uv venv --quiet --allow-existing --python '>=3.11' .venv && uv pip install --quiet --python $(BIN)/python -e '.[dev]'; \
+	else \
+		$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
+	fi
+	@touch $(READY)
+
+.PHONY: install
+install: $(READY) ## the library and its tools, in .venv
+
+.PHONY: test
+test: $(READY) ## all tests, in under five minutes
+	$(BIN)/pytest -n 2 --dist loadgroup -m 'not slow'
+
+.PHONY: faults
+faults: $(READY) ## the long form of the fault tests
+	$(BIN)/pytest -m slow
+
+.PHONY: lint
+lint: $(READY) ## formatting, lint, types and layers
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: bench
+bench: $(READY) ## speed, side by side, in one run
+	$(BIN)/python bench/run.py
+
+.PHONY: clean
+clean: ## remove what the other targets made
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""The library: one interface, whichever store the URL names."""

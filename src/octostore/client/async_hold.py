@@ -1,0 +1,80 @@
+"""`hold()` for asyncio. Heartbeats still come from a thread: a task would stop with the loop it is to speak for."""
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+
+from octostore.client.hold import HeldClaim
+from octostore.core.model import Outcome
+from octostore.core.replies import AttemptView
+
+
+class AsyncHeldClaim:
+    """See `HeldClaim`; what speaks to the store is awaited, and `lost` is an event of this loop."""
+
+    def __init__(self, claim: HeldClaim, lost: asyncio.Event) -> None:
+        self._claim = claim
+        self.lost = lost
+        self.reply = claim.reply
+        self.job_id = claim.job_id
+
+    @property
+    def lease_id(self) -> str:
+        return self._claim.lease_id
+
+    @property
+    def fencing_token(self) -> int:
+        return self._claim.fencing_token
+
+    @property
+    def ttl(self) -> float:
+        return self._claim.ttl
+
+    @property
+    def attempt(self) -> int:
+        return self._claim.attempt
+
+    @property
+    def payload(self) -> Any:
+        return self._claim.payload
+
+    @property
+    def last_checkpoint(self) -> Any:
+        return self._claim.last_checkpoint
+
+    @property
+    def previous(self) -> list[AttemptView]:
+        return self._claim.previous
+
+    def remaining(self) -> float:
+        return self._claim.remaining()
+
+    def check(self) -> None:
+        self._claim.check()
+
+    def end_as(
+        self,
+        outcome: Outcome,
+        *,
+        result: Any = None,
+        error: str | None = None,
+        note: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self._claim.end_as(outcome, result=result, error=error, note=note, retry_after=retry_after)
+
+    async def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
+        await asyncio.to_thread(self._claim.progress, note, percent=percent)
+
+    async def checkpoint(self, data: Any) -> None:
+        await asyncio.to_thread(self._claim.checkpoint, data)
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self._claim.__enter__)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # Shielded: a task that is cancelled while it gives the job back still gives it back.
+        await asyncio.shield(asyncio.to_thread(self._claim.__exit__, kind, error, traceback))

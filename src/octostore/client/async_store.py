@@ -1,0 +1,332 @@
+"""`AsyncOctoStore`: the library's interface for asyncio. The contract of each method is that of `OctoStore`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from octostore.client import requests
+from octostore.client.async_hold import AsyncHeldClaim
+from octostore.client.async_session import AsyncSession
+from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
+from octostore.client.hold import HeldClaim
+from octostore.client.loop_flag import LoopFlag
+from octostore.client.port import AsyncPort
+from octostore.client.session import Session
+from octostore.client.store import CONCURRENCY_MAX
+from octostore.core import commands as c
+from octostore.core import questions as q
+from octostore.core.events import Event
+from octostore.core.limits import (
+    MAX_ATTEMPTS_DEFAULT,
+    PAGE_DEFAULT,
+    PAGE_MAX,
+    PRIORITY_DEFAULT,
+    TTL_DEFAULT_SECONDS,
+    check_whole,
+)
+from octostore.core.model import Outcome, Status
+from octostore.core.replies import (
+    CheckpointReply,
+    ClaimReply,
+    EnqueueReply,
+    HeartbeatReply,
+    JobOwner,
+    JobPage,
+    JobView,
+    QueueView,
+    Recovery,
+    ReleaseReply,
+    SessionView,
+)
+from octostore.stores.clock import boottime
+
+
+class AsyncOctoStore:
+    """`OctoStore` with every method awaited (`hold` and `events` are used with `async`). Made by `connect_async()`."""
+
+    def __init__(self, port: AsyncPort) -> None:
+        self._port = port
+
+    # Jobs
+
+    async def claim_job(
+        self,
+        job_id: str,
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        *,
+        wait: float = 0,
+        session_id: str | None = None,
+        request_id: str | None = None,
+        again: bool = False,
+        lock_delay: float = 0,
+    ) -> ClaimReply:
+        """See `OctoStore.claim_job`. A claim whose task is cancelled before the answer is given back."""
+        command = requests.claim_job(
+            job_id,
+            owner,
+            metadata,
+            ttl,
+            session_id=session_id,
+            request_id=request_id,
+            again=again,
+            lock_delay=lock_delay,
+        )
+        return await self._port.execute(command, wait)
+
+    async def heartbeat_job(
+        self,
+        job_id: str,
+        lease_id: str,
+        *,
+        ttl: float | None = None,
+        progress: str | None = None,
+        percent: float | None = None,
+    ) -> HeartbeatReply:
+        """See `OctoStore.heartbeat_job`."""
+        return await self._port.execute(
+            c.HeartbeatJob(job_id=job_id, lease_id=lease_id, ttl=ttl, note=progress, percent=percent)
+        )
+
+    async def checkpoint_job(self, job_id: str, lease_id: str, data: Any) -> CheckpointReply:
+        """See `OctoStore.checkpoint_job`."""
+        return await self._port.execute(requests.checkpoint_job(job_id, lease_id, data))
+
+    async def release_job(
+        self,
+        job_id: str,
+        lease_id: str,
+        outcome: Outcome = "released",
+        *,
+        result: Any = None,
+        error: str | None = None,
+        note: str | None = None,
+        retry_after: float | None = None,
+    ) -> ReleaseReply:
+        """See `OctoStore.release_job`."""
+        return await self._port.execute(
+            requests.release_job(
+                job_id, lease_id, outcome, result=result, error=error, note=note, retry_after=retry_after
+            )
+        )
+
+    async def get_job_owner(self, job_id: str) -> JobOwner | None:
+        """See `OctoStore.get_job_owner`."""
+        return (await self.get_job(job_id)).claim
+
+    async def get_job(self, job_id: str) -> JobView:
+        """See `OctoStore.get_job`."""
+        return await self._port.ask(q.GetJob(job_id=job_id))
+
+    async def list_claimed_jobs(self, prefix: str | None = None) -> list[JobOwner]:
+        """See `OctoStore.list_claimed_jobs`."""
+        return [job.claim async for job in self._all_jobs(prefix, "claimed") if job.claim is not None]
+
+    async def list_jobs(
+        self,
+        prefix: str | None = None,
+        *,
+        status: Status | None = None,
+        queue: str | None = None,
+        limit: int = PAGE_DEFAULT,
+        cursor: str | None = None,
+    ) -> JobPage:
+        """See `OctoStore.list_jobs`."""
+        return await self._port.ask(q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor))
+
+    @asynccontextmanager
+    async def hold(
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        wait: float = 0,
+        session_id: str | None = None,
+        request_id: str | None = None,
+        again: bool = False,
+        lock_delay: float = 0,
+        outcome: Outcome = "released",
+        on_lost: Callable[[], None] | None = None,
+    ) -> AsyncIterator[AsyncHeldClaim]:
+        """See `OctoStore.hold`. `on_lost` is called from another thread, as there."""
+        command = requests.claim_job(
+            job_id,
+            owner,
+            metadata,
+            ttl,
+            session_id=session_id,
+            request_id=request_id,
+            again=again,
+            lock_delay=lock_delay,
+        )
+        lost = LoopFlag(on_lost)
+        asked_at = boottime()
+        reply = await self._port.execute(command, wait)
+        claim = HeldClaim(self._port.blocking, reply, asked_at, on_lost=lost.set)
+        claim.end_as(outcome)
+        async with AsyncHeldClaim(claim, lost.event) as held:
+            yield held
+
+    # Queues
+
+    async def enqueue(
+        self,
+        kind: str,
+        payload: Any = None,
+        *,
+        job_id: str | None = None,
+        queue: str = "default",
+        priority: int = PRIORITY_DEFAULT,
+        run_at: datetime | None = None,
+        max_attempts: int = MAX_ATTEMPTS_DEFAULT,
+    ) -> EnqueueReply:
+        """See `OctoStore.enqueue`."""
+        return await self._port.execute(
+            requests.enqueue(
+                kind,
+                payload,
+                job_id=job_id,
+                queue=queue,
+                priority=priority,
+                run_at=run_at,
+                max_attempts=max_attempts,
+            )
+        )
+
+    async def claim_next(
+        self,
+        queue: str = "default",
+        *,
+        kinds: Sequence[str] | None = None,
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        wait: float = 0,
+        session_id: str | None = None,
+        request_id: str | None = None,
+    ) -> ClaimReply:
+        """See `OctoStore.claim_next`."""
+        command = requests.claim_next(
+            queue,
+            kinds=kinds,
+            owner=owner,
+            metadata=metadata,
+            ttl=ttl,
+            session_id=session_id,
+            request_id=request_id,
+        )
+        return await self._port.execute(command, wait)
+
+    async def work(
+        self,
+        queue: str,
+        handler: AsyncHandler,
+        *,
+        kinds: Sequence[str] | None = None,
+        owner: str | None = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        concurrency: int = 1,
+        stop: asyncio.Event | None = None,
+        until_empty: bool = False,
+    ) -> int:
+        """See `OctoStore.work`; the handler is a coroutine function."""
+        check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
+
+        def new_claim() -> c.ClaimNext:
+            return requests.claim_next(
+                queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
+            )
+
+        new_claim()
+        return await AsyncWorkLoop(self._port, new_claim, handler, stop or asyncio.Event(), until_empty).run(
+            concurrency
+        )
+
+    async def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> list[JobView]:
+        """See `OctoStore.dead_jobs`."""
+        return [job async for job in self._all_jobs(prefix, "dead", queue)]
+
+    async def requeue(self, job_id: str, *, reason: str | None = None) -> JobView:
+        """See `OctoStore.requeue`."""
+        return await self._port.execute(c.RequeueJob(job_id=job_id, reason=reason))
+
+    async def cancel(self, job_id: str, *, reason: str | None = None) -> JobView:
+        """See `OctoStore.cancel`."""
+        return await self._port.execute(c.CancelJob(job_id=job_id, reason=reason))
+
+    async def force_release(self, job_id: str, *, reason: str | None = None) -> JobView:
+        """See `OctoStore.force_release`."""
+        return await self._port.execute(c.ForceReleaseJob(job_id=job_id, reason=reason))
+
+    async def limit_queue(self, queue: str, max_claimed: int | None) -> QueueView:
+        """See `OctoStore.limit_queue`."""
+        return await self._port.execute(c.LimitQueue(queue=queue, max_claimed=max_claimed))
+
+    # Sessions
+
+    async def open_session(
+        self, agent: str | None = None, *, ttl: float = TTL_DEFAULT_SECONDS, session_id: str | None = None
+    ) -> AsyncSession:
+        """See `OctoStore.open_session`."""
+        lost = LoopFlag()
+        asked_at = boottime()
+        reply = await self._port.execute(requests.open_session(agent, ttl, session_id))
+        return AsyncSession(Session(self._port.blocking, reply, asked_at, on_lost=lost.set), lost.event)
+
+    async def get_session(self, session_id: str) -> SessionView:
+        """See `OctoStore.get_session`."""
+        return await self._port.ask(q.GetSession(session_id=session_id))
+
+    # Log and recovery
+
+    def events(
+        self, after: int = 0, *, job_id: str | None = None, prefix: str | None = None, follow: bool = False
+    ) -> AsyncIterator[Event]:
+        """See `OctoStore.events`."""
+        question = q.ListEvents(after=after, job_id=job_id, prefix=prefix, limit=PAGE_MAX)
+        if follow:
+            return self._port.follow(question)
+        return self._past_events(question)
+
+    async def recover(self) -> list[Recovery]:
+        """See `OctoStore.recover`."""
+        return (await self._port.execute(c.Recover())).recovered
+
+    async def close(self) -> None:
+        """See `OctoStore.close`."""
+        await self._port.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _all_jobs(self, prefix: str | None, status: Status, queue: str | None = None) -> AsyncIterator[JobView]:
+        cursor = None
+        while True:
+            page = await self.list_jobs(prefix, status=status, queue=queue, limit=PAGE_MAX, cursor=cursor)
+            for job in page.jobs:
+                yield job
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    async def _past_events(self, question: q.ListEvents) -> AsyncIterator[Event]:
+        after = -1
+        while question.after != after:
+            after = question.after
+            page = await self._port.ask(question)
+            for event in page.events:
+                yield event
+            question = q.ListEvents(
+                after=page.after, job_id=question.job_id, prefix=question.prefix, limit=question.limit
+            )

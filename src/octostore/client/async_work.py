@@ -1,0 +1,67 @@
+"""Worker loops for asyncio. See `work.py`."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from octostore.client.async_hold import AsyncHeldClaim
+from octostore.client.hold import HeldClaim, describe
+from octostore.client.loop_flag import LoopFlag
+from octostore.client.port import AsyncPort
+from octostore.client.work import UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, Deferred
+from octostore.core.commands import ClaimNext
+from octostore.core.errors import LeaseLost, Unreachable
+from octostore.core.replies import ClaimReply
+from octostore.stores.clock import boottime
+
+AsyncHandler = Callable[[AsyncHeldClaim], Awaitable[Any]]
+
+
+class AsyncWorkLoop(NamedTuple):
+    """See `WorkLoop`."""
+
+    port: AsyncPort
+    new_claim: Callable[[], ClaimNext]
+    handler: AsyncHandler
+    stop: asyncio.Event
+    until_empty: bool
+
+    async def run(self, concurrency: int) -> int:
+        async with asyncio.TaskGroup() as group:
+            workers = [group.create_task(self._run_one_worker()) for _ in range(concurrency)]
+        return sum(worker.result() for worker in workers)
+
+    async def _run_one_worker(self) -> int:
+        handled = 0
+        while not self.stop.is_set():
+            asked_at = boottime()
+            try:
+                reply = await self.port.execute(self.new_claim(), 0 if self.until_empty else WAIT_SECONDS)
+            except Unreachable as fault:
+                if self.until_empty or fault.reason == "closed":
+                    raise
+                await asyncio.sleep(UNREACHABLE_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
+                continue
+            if reply.status == "claimed":
+                await self._handle(reply, asked_at)
+                handled += 1
+            elif self.until_empty:
+                break
+        return handled
+
+    async def _handle(self, reply: ClaimReply, asked_at: float) -> None:
+        lost = LoopFlag()
+        held = HeldClaim(self.port.blocking, reply, asked_at, on_lost=lost.set)
+        try:
+            async with AsyncHeldClaim(held, lost.event) as claim:
+                try:
+                    result = await self.handler(claim)
+                except Deferred as deferred:
+                    claim.end_as("deferred", note=deferred.note, retry_after=deferred.retry_after)
+                except Exception as error:  # noqa: BLE001  # whatever a handler raises is an outcome of its job
+                    claim.end_as("failed", error=describe(error))
+                else:
+                    claim.end_as("done", result=result)
+        except LeaseLost:
+            return

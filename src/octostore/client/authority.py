@@ -1,0 +1,37 @@
+"""How long a client may still act as owner. It gives up before the store does."""
+
+import threading
+from collections.abc import Callable
+
+from octostore.stores.clock import boottime
+
+MARGIN_SHARE = 0.02
+MARGIN_MIN_SECONDS = 0.05
+MARGIN_MAX_SECONDS = 2.0
+"""What is left of a lease when its owner stops: for clocks that run at different speeds, and for noticing late."""
+
+
+class Authority:
+    """Counted from *before* the request that was answered, on a clock that also counts while the machine sleeps.
+
+    The store counts from later, so it cannot have given the job away while `remaining()` is positive.
+    """
+
+    def __init__(self, clock: Callable[[], float] = boottime) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._ends_at = 0.0
+
+    def now(self) -> float:
+        return self._clock()
+
+    def renew(self, asked_at: float, remaining_ms: int) -> None:
+        remaining = remaining_ms / 1_000
+        margin = min(max(MARGIN_MIN_SECONDS, remaining * MARGIN_SHARE), MARGIN_MAX_SECONDS)
+        with self._lock:
+            # Answers may come in another order than they were asked for.
+            self._ends_at = max(self._ends_at, asked_at + remaining - margin)
+
+    def remaining(self) -> float:
+        """Seconds; never below 0."""
+        return max(0.0, self._ends_at - self._clock())

@@ -1,0 +1,77 @@
+"""One URL decides where ownership lives."""
+
+import asyncio
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from octostore.client.async_store import AsyncOctoStore
+from octostore.client.embedded import AsyncEmbeddedPort, EmbeddedPort
+from octostore.client.store import OctoStore
+from octostore.core.errors import InvalidInput, Unreachable
+from octostore.core.retry import RetryPolicy
+from octostore.stores.memory import MemoryBackend, MemoryRows
+from octostore.stores.sqlite import SqliteBackend
+from octostore.stores.store import LocalStore, usual_given
+
+URL_VARIABLE = "OCTOSTORE_URL"
+HOME_VARIABLE = "OCTOSTORE_HOME"
+
+
+def connect(url: str | None = None, *, retry: RetryPolicy | None = None) -> OctoStore:
+    """Open the store that `url` names; without one, that of `OCTOSTORE_URL`, else the file of this user.
+
+    `sqlite:///relative.db` and `sqlite:////absolute.db` name a file, `memory:` a store that ends with this object.
+    `retry` is how jobs that fail through this connection are retried. Raises `InvalidInput` for a URL that cannot be
+    understood, and `Unreachable` for a store that cannot be used.
+    """
+    return OctoStore(EmbeddedPort(open_store(url, retry)))
+
+
+async def connect_async(url: str | None = None, *, retry: RetryPolicy | None = None) -> AsyncOctoStore:
+    """`connect()` for asyncio: the same methods, awaited."""
+    return AsyncOctoStore(AsyncEmbeddedPort(await asyncio.to_thread(open_store, url, retry)))
+
+
+def open_store(url: str | None, retry: RetryPolicy | None) -> LocalStore:
+    given = usual_given(retry)
+    url = url or os.environ.get(URL_VARIABLE) or None
+    if url is None:
+        path = default_path()
+        return LocalStore(lambda: SqliteBackend(path), given=given)
+    scheme = urlsplit(url).scheme
+    if scheme == "sqlite":
+        path = _sqlite_path(url)
+        return LocalStore(lambda: SqliteBackend(path), given=given)
+    if scheme == "memory":
+        rows = MemoryRows()
+        return LocalStore(lambda: MemoryBackend(rows), given=given)
+    # Never the whole URL: it may carry a password.
+    raise InvalidInput("url", f"begins with {scheme or 'no scheme'!r}; this version knows sqlite:/// and memory:")
+
+
+def default_path() -> Path:
+    """Where the store of this user is. Its folder is made if need be, for nobody else to read."""
+    home = os.environ.get(HOME_VARIABLE)
+    if home:
+        folder = Path(home)
+    else:
+        folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "octostore"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unreachable(
+            f"the folder {folder} cannot be made: {error}; set {HOME_VARIABLE} or {URL_VARIABLE}", reason="io"
+        ) from error
+    return folder / "octostore.db"
+
+
+def _sqlite_path(url: str) -> Path:
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.netloc or not path.startswith("/") or len(path) < len("/x") or parts.query or parts.fragment:
+        raise InvalidInput("url", "must look like sqlite:///relative.db or sqlite:////absolute.db")
+    if path == "/:memory:":
+        raise InvalidInput("url", "names no file; use memory: for a store without one")
+    # Absolute from now on, because a process may change its folder, or fork and reopen.
+    return Path(path[1:]).absolute()

@@ -1,0 +1,172 @@
+"""A store that this process opens itself, as a port."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, cast
+
+import msgspec
+
+from octostore.client.loop_flag import LoopFlag
+from octostore.core.commands import AnyCommand, ClaimJob, ClaimNext, Command, R_co, ReleaseJob
+from octostore.core.errors import OctoStoreError
+from octostore.core.events import Event
+from octostore.core.limits import WAIT_MAX_SECONDS, check_range
+from octostore.core.questions import ListEvents, Question
+from octostore.core.replies import ClaimReply
+from octostore.stores.store import LocalStore
+from octostore.stores.wakeups import EVERYTHING, Topic
+
+WORTH_WAITING = {"held", "delayed", "empty"}
+"""The answers to a claim that time or somebody else may change."""
+
+
+class EmbeddedPort:
+    def __init__(self, store: LocalStore) -> None:
+        self.store = store
+
+    def submit(self, command: Command[R_co]) -> "Future[R_co]":
+        answer: Future[R_co] = Future()
+        batch = self.store.submit([cast("AnyCommand", command)])
+        batch.add_done_callback(lambda done: _pass_on(done, answer))
+        return answer
+
+    def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
+        check_range("wait", wait, 0, WAIT_MAX_SECONDS)
+        reply = self._answer(command)
+        if not wait or _pause(reply) is None:
+            return reply
+        deadline = time.monotonic() + wait
+        bell = threading.Event()
+        with self.store.listening(_topics(command), bell.set):
+            while True:
+                bell.clear()
+                reply = self._answer(command)
+                pause = _pause(reply)
+                left = deadline - time.monotonic()
+                if pause is None or left <= 0:
+                    return reply
+                bell.wait(min(pause, left))
+
+    def ask(self, question: Question[R_co]) -> R_co:
+        return self.store.ask(question)
+
+    def follow(self, question: ListEvents) -> Iterator[Event]:
+        bell = threading.Event()
+        with self.store.listening(_event_topics(question), bell.set):
+            while True:
+                bell.clear()
+                page = self.ask(question)
+                yield from page.events
+                if page.after == question.after:
+                    bell.wait()
+                question = msgspec.structs.replace(question, after=page.after)
+
+    def close(self) -> None:
+        self.store.close()
+
+    def give_back(self, answer: "Future[Any]") -> None:
+        """For a claim that nobody waits for any more: should it succeed, nobody would ever know."""
+        answer.add_done_callback(self._release_if_claimed)
+
+    def _answer(self, command: Command[R_co]) -> R_co:
+        answer = self.submit(command)
+        try:
+            return answer.result()
+        except KeyboardInterrupt:
+            self.give_back(answer)
+            raise
+
+    def _release_if_claimed(self, answer: "Future[Any]") -> None:
+        reply = None if answer.exception() else answer.result()
+        if isinstance(reply, ClaimReply) and reply.lease_id is not None and reply.job_id is not None:
+            note = "whoever claimed it stopped waiting for the answer"
+            self.submit(ReleaseJob(job_id=reply.job_id, lease_id=reply.lease_id, note=note))
+
+
+class AsyncEmbeddedPort:
+    """Waits without a thread; reads in one, because SQLite blocks."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self.store = store
+        self.blocking = EmbeddedPort(store)
+
+    async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
+        check_range("wait", wait, 0, WAIT_MAX_SECONDS)
+        reply = await self._answer(command)
+        if not wait or _pause(reply) is None:
+            return reply
+        deadline = time.monotonic() + wait
+        bell = LoopFlag()
+        with self.store.listening(_topics(command), bell.set):
+            while True:
+                bell.event.clear()
+                reply = await self._answer(command)
+                pause = _pause(reply)
+                left = deadline - time.monotonic()
+                if pause is None or left <= 0:
+                    return reply
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(bell.event.wait(), min(pause, left))
+
+    async def ask(self, question: Question[R_co]) -> R_co:
+        return await asyncio.to_thread(self.store.ask, question)
+
+    async def follow(self, question: ListEvents) -> AsyncIterator[Event]:
+        bell = LoopFlag()
+        with self.store.listening(_event_topics(question), bell.set):
+            while True:
+                bell.event.clear()
+                page = await self.ask(question)
+                for event in page.events:
+                    yield event
+                if page.after == question.after:
+                    await bell.event.wait()
+                question = msgspec.structs.replace(question, after=page.after)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self.store.close)
+
+    async def _answer(self, command: Command[R_co]) -> R_co:
+        answer = self.blocking.submit(command)
+        try:
+            # Shielded: a command that was submitted is carried out, whether or not somebody still waits for its answer.
+            return await asyncio.shield(asyncio.wrap_future(answer))
+        except asyncio.CancelledError:
+            self.blocking.give_back(answer)
+            raise
+
+
+def _pass_on(done: "Future[list[Any]]", answer: "Future[Any]") -> None:
+    fault = done.exception()
+    if fault is not None:
+        answer.set_exception(fault)
+        return
+    (reply,) = done.result()
+    if isinstance(reply, OctoStoreError):
+        answer.set_exception(reply)
+    else:
+        answer.set_result(reply)
+
+
+def _pause(reply: object) -> float | None:
+    """How long to wait at most before claiming again makes sense; None if it never will."""
+    if not isinstance(reply, ClaimReply) or reply.status not in WORTH_WAITING:
+        return None
+    # A millisecond more, to be past the moment and not at it.
+    return ((reply.retry_after_ms or 0) + 1) / 1_000
+
+
+def _topics(command: Command[Any]) -> Sequence[Topic]:
+    if isinstance(command, ClaimJob):
+        return [("job", command.job_id)]
+    if isinstance(command, ClaimNext):
+        return [("queue", command.queue)]
+    return []
+
+
+def _event_topics(question: ListEvents) -> Sequence[Topic]:
+    return [EVERYTHING] if question.job_id is None else [("job", question.job_id)]

@@ -1,0 +1,71 @@
+"""Heartbeats from a thread that the work cannot block."""
+
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+
+from octostore.client.authority import Authority
+from octostore.core.errors import LeaseLost, NotFound, OctoStoreError
+from octostore.core.replies import HeartbeatReply, KeepaliveReply
+
+BEATS_PER_TTL = 3
+TICK_SECONDS = 1.0
+"""How long to wait at a time at most: timers stand still while the machine sleeps, and the lease does not."""
+RETRY_SECONDS = 0.1
+
+Beat = Callable[[], "Future[HeartbeatReply] | Future[KeepaliveReply]"]
+
+
+class Heart:
+    """Calls `beat` three times per TTL until it is stopped, or the lease is lost; then `on_lost`, once.
+
+    A beat that fails without an answer is tried again, but never past the end of the authority: then the lease counts
+    as lost, although the store may still hold it.
+    """
+
+    def __init__(self, beat: Beat, authority: Authority, ttl: float, on_lost: Callable[[], None]) -> None:
+        self._beat = beat
+        self._authority = authority
+        self._interval = ttl / BEATS_PER_TTL
+        self._on_lost = on_lost
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="octostore-heart", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No beat begins after this, and `on_lost` is not called any more."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        next_beat_at = self._authority.now() + self._interval
+        while True:
+            pause = min(next_beat_at - self._authority.now(), self._authority.remaining(), TICK_SECONDS)
+            if self._stopped.wait(max(0.0, pause)):
+                return
+            if self._authority.remaining() <= 0:
+                break
+            if self._authority.now() >= next_beat_at:
+                try:
+                    next_beat_at = self._beat_once()
+                except (LeaseLost, NotFound):
+                    break
+        if not self._stopped.is_set():
+            self._on_lost()
+
+    def _beat_once(self) -> float:
+        """When the next beat is due."""
+        asked_at = self._authority.now()
+        # The answer is waited for only as long as there is authority left; the loop then finds that there is none.
+        with suppress(TimeoutError):
+            try:
+                reply = self._beat().result(timeout=self._authority.remaining())
+            except (LeaseLost, NotFound):
+                raise
+            except OctoStoreError:
+                return asked_at + RETRY_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311  # spreads load, guards nothing
+            self._authority.renew(asked_at, reply.remaining_ms)
+        return asked_at + self._interval

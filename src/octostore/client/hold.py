@@ -1,0 +1,202 @@
+"""`hold()`: own a job for the length of a block. It heartbeats by itself, and says so when ownership is lost."""
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from octostore.client import requests
+from octostore.client.authority import Authority
+from octostore.client.encoding import shorten
+from octostore.client.heart import RETRY_SECONDS, Heart
+from octostore.client.port import Port
+from octostore.core.commands import Command, HeartbeatJob, R_co, ReleaseJob
+from octostore.core.errors import AlreadyDone, Conflict, Held, LeaseLost, OctoStoreError, Unreachable
+from octostore.core.limits import ERROR_BYTES
+from octostore.core.model import Outcome
+from octostore.core.replies import AttemptView, ClaimReply
+
+
+def describe(error: BaseException) -> str:
+    """An exception as the text that is noted on the job."""
+    return shorten(f"{type(error).__name__}: {error}".strip(": "), ERROR_BYTES)
+
+
+def refusal(reply: ClaimReply) -> OctoStoreError:
+    """The exception that says what `reply`, which is no claim, says."""
+    job_id = reply.job_id or ""
+    if reply.status == "held" and reply.owner and reply.claimed_at and reply.heartbeat_at and reply.expires_at:
+        return Held(
+            f"job {job_id!r}",
+            owner=reply.owner,
+            claimed_at=reply.claimed_at,
+            heartbeat_at=reply.heartbeat_at,
+            expires_at=reply.expires_at,
+            metadata=reply.metadata,
+            progress=reply.progress,
+        )
+    if reply.status == "done":
+        return AlreadyDone(job_id, reply.result)
+    if reply.status == "dead":
+        return Conflict(f"job {job_id!r} is dead ({reply.error or 'cancelled'}); requeue brings it back", status="dead")
+    when = f"{reply.available_at:%Y-%m-%d %H:%M:%S} UTC" if reply.available_at else "later"
+    return Conflict(f"job {job_id!r} cannot be claimed before {when}", status=reply.status)
+
+
+class HeldClaim:
+    """A claim that is kept alive from its own thread for as long as the block runs.
+
+    `lost` is set, and `on_lost` called, before the store can give the job to anybody else. What the block does to other
+    systems should carry `fencing_token`, because a process that was paused cannot know in time.
+    """
+
+    def __init__(
+        self,
+        port: Port,
+        reply: ClaimReply,
+        asked_at: float,
+        *,
+        authority: Authority | None = None,
+        on_lost: Callable[[], None] | None = None,
+    ) -> None:
+        """`asked_at` is when the claim was asked for, on the authority's clock. Raises if `reply` is no claim."""
+        if reply.status != "claimed" or reply.lease_id is None or reply.remaining_ms is None:
+            raise refusal(reply)
+        self.reply = reply
+        self.job_id = reply.job_id or ""
+        self.lost = threading.Event()
+        self._lease_id = reply.lease_id
+        self._port = port
+        self._authority = authority or Authority()
+        self._authority.renew(asked_at, reply.remaining_ms)
+        self._on_lost = on_lost
+        self._ending = ReleaseJob(job_id=self.job_id, lease_id=self._lease_id)
+        self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
+        self._pid = os.getpid()
+
+    @property
+    def lease_id(self) -> str:
+        return self._lease_id
+
+    @property
+    def fencing_token(self) -> int:
+        return self.reply.fencing_token or 0
+
+    @property
+    def ttl(self) -> float:
+        return self.reply.ttl or 0.0
+
+    @property
+    def attempt(self) -> int:
+        return self.reply.attempt or 1
+
+    @property
+    def payload(self) -> Any:
+        return self.reply.payload
+
+    @property
+    def last_checkpoint(self) -> Any:
+        """What the last owner saved with `checkpoint`, if any."""
+        return self.reply.checkpoint
+
+    @property
+    def previous(self) -> list[AttemptView]:
+        """How earlier attempts ended, newest first."""
+        return self.reply.previous
+
+    def remaining(self) -> float:
+        """For how many seconds the job is surely ours if no heartbeat gets through any more."""
+        return 0.0 if self.lost.is_set() else self._authority.remaining()
+
+    def check(self) -> None:
+        """Raise `LeaseLost` unless the job is surely ours. To be called before anything that cannot be undone."""
+        if self.remaining() <= 0:
+            raise LeaseLost(self.job_id, "it could not be renewed in time, so it may be somebody else's by now")
+
+    def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
+        """Say what is being done, for people to see. It is a heartbeat, too."""
+        self.check()
+        self._heartbeat(note, percent)
+
+    def checkpoint(self, data: Any) -> None:
+        """Leave what a successor needs to go on from here: JSON of up to 64 KiB. The last one counts."""
+        self.check()
+        self._persist(requests.checkpoint_job(self.job_id, self._lease_id, data))
+
+    def end_as(
+        self,
+        outcome: Outcome,
+        *,
+        result: Any = None,
+        error: str | None = None,
+        note: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        """Choose how the claim ends when the block does without an exception."""
+        self._ending = requests.release_job(
+            self.job_id, self._lease_id, outcome, result=result, error=error, note=note, retry_after=retry_after
+        )
+
+    # The block
+
+    def __enter__(self) -> Self:
+        if self._authority.remaining() < self.ttl / 2:
+            # The claim was waited for, and counted from before the wait: a heartbeat counts from now.
+            self._heartbeat(None, None)
+        self._heart.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        if os.getpid() != self._pid:
+            return  # a forked child leaves the block, too; the claim is its parent's
+        self._heart.stop()
+        if error is None:
+            self._end()
+            return
+        # A stop from outside (Ctrl-C, exit, a cancelled task) is no failure of the work.
+        outcome: Outcome = "failed" if isinstance(error, Exception) else "released"
+        with suppress(OctoStoreError):
+            # What the block raised matters more than that its claim could not be given back; it expires by itself.
+            self._persist(
+                ReleaseJob(job_id=self.job_id, lease_id=self._lease_id, outcome=outcome, error=describe(error))
+            )
+
+    # Below the surface
+
+    def _beat(self) -> Any:
+        return self._port.submit(HeartbeatJob(job_id=self.job_id, lease_id=self._lease_id))
+
+    def _lose(self) -> None:
+        self.lost.set()
+        if self._on_lost is not None:
+            self._on_lost()
+
+    def _heartbeat(self, note: str | None, percent: float | None) -> None:
+        asked_at = self._authority.now()
+        reply = self._persist(HeartbeatJob(job_id=self.job_id, lease_id=self._lease_id, note=note, percent=percent))
+        self._authority.renew(asked_at, reply.remaining_ms)
+
+    def _end(self) -> None:
+        try:
+            # Tried also when the lease counts as lost here: the store knows better, and refuses if it is.
+            self._persist(self._ending)
+        except Unreachable as fault:
+            if self.lost.is_set():
+                raise LeaseLost(self.job_id, "it could not be renewed in time") from fault
+            raise
+
+    def _persist(self, command: Command[R_co]) -> R_co:
+        """Execute, and try again after a fault, but not for longer than the job is ours."""
+        while True:
+            try:
+                return self._port.execute(command)
+            except Unreachable as fault:
+                if fault.reason == "closed" or self.remaining() <= RETRY_SECONDS:
+                    raise
+                time.sleep(RETRY_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load, guards nothing

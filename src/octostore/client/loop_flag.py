@@ -1,0 +1,19 @@
+"""Events of an asyncio loop that other threads set."""
+
+import asyncio
+from collections.abc import Callable
+
+
+class LoopFlag:
+    """`set()` may be called from any thread; `event` is for tasks of the loop that made this; `then` is called last."""
+
+    def __init__(self, then: Callable[[], None] | None = None) -> None:
+        self.event = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._then = then
+
+    def set(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.event.set)
+        if self._then is not None:
+            self._then()

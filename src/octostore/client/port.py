@@ -1,0 +1,42 @@
+"""What the library stands on: something that answers commands and questions, here or over a network."""
+
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
+from typing import Protocol
+
+from octostore.core.commands import Command, R_co
+from octostore.core.events import Event
+from octostore.core.questions import ListEvents, Question
+
+
+class Port(Protocol):
+    """Methods raise the `OctoStoreError` that refuses a command, or `Unreachable` where there was no answer."""
+
+    def submit(self, command: Command[R_co]) -> "Future[R_co]":
+        """The answer, once it is durable; whoever asks may stop waiting for it."""
+
+    def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
+        """The answer; for a claim that somebody else's keeps from succeeding, the one after up to `wait` seconds."""
+
+    def ask(self, question: Question[R_co]) -> R_co: ...
+
+    def follow(self, question: ListEvents) -> Iterator[Event]:
+        """The events that `question` asks for, and then those to come, without end and without a gap."""
+
+    def close(self) -> None: ...
+
+
+class AsyncPort(Protocol):
+    """The same, awaited."""
+
+    @property
+    def blocking(self) -> Port:
+        """The same store for threads, such as the one that heartbeats."""
+
+    async def execute(self, command: Command[R_co], wait: float = 0) -> R_co: ...
+
+    async def ask(self, question: Question[R_co]) -> R_co: ...
+
+    def follow(self, question: ListEvents) -> AsyncIterator[Event]: ...
+
+    async def close(self) -> None: ...

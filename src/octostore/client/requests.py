@@ -1,0 +1,115 @@
+"""The calls of the library as commands: defaults filled in, JSON encoded, and each safe to send twice."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from octostore.client.encoding import encode_any, encode_json
+from octostore.client.owner import default_owner
+from octostore.core import commands as c
+from octostore.core.model import Outcome
+from octostore.core.moments import to_moment
+from octostore.stores.ids import new_job_id, new_request_id, new_session_id
+
+
+def claim_job(
+    job_id: str,
+    owner: str | None,
+    metadata: Any,
+    ttl: float,
+    *,
+    session_id: str | None,
+    request_id: str | None,
+    again: bool,
+    lock_delay: float,
+) -> c.ClaimJob:
+    return c.ClaimJob(
+        job_id=job_id,
+        owner=default_owner() if owner is None else owner,
+        metadata=encode_json("metadata", metadata),
+        ttl=ttl,
+        session_id=session_id,
+        request_id=new_request_id() if request_id is None else request_id,
+        again=again,
+        lock_delay=lock_delay,
+    )
+
+
+def claim_next(
+    queue: str,
+    *,
+    kinds: Sequence[str] | None,
+    owner: str | None,
+    metadata: Any,
+    ttl: float,
+    session_id: str | None,
+    request_id: str | None,
+) -> c.ClaimNext:
+    return c.ClaimNext(
+        queue=queue,
+        kinds=None if kinds is None else tuple(kinds),
+        owner=default_owner() if owner is None else owner,
+        metadata=encode_json("metadata", metadata),
+        ttl=ttl,
+        session_id=session_id,
+        request_id=new_request_id() if request_id is None else request_id,
+    )
+
+
+def checkpoint_job(job_id: str, lease_id: str, data: Any) -> c.CheckpointJob:
+    return c.CheckpointJob(job_id=job_id, lease_id=lease_id, data=encode_any("checkpoint", data))
+
+
+def release_job(
+    job_id: str,
+    lease_id: str,
+    outcome: Outcome,
+    *,
+    result: Any,
+    error: str | None,
+    note: str | None,
+    retry_after: float | None,
+) -> c.ReleaseJob:
+    return c.ReleaseJob(
+        job_id=job_id,
+        lease_id=lease_id,
+        outcome=outcome,
+        result=encode_json("result", result),
+        error=error,
+        note=note,
+        retry_after=retry_after,
+    )
+
+
+def enqueue(
+    kind: str,
+    payload: Any,
+    *,
+    job_id: str | None,
+    queue: str,
+    priority: int,
+    run_at: datetime | None,
+    max_attempts: int,
+) -> c.Enqueue:
+    return c.Enqueue(
+        job_id=new_job_id() if job_id is None else job_id,
+        kind=kind,
+        payload=encode_json("payload", payload),
+        queue=queue,
+        priority=priority,
+        run_at=None if run_at is None else to_moment("run_at", run_at),
+        max_attempts=max_attempts,
+    )
+
+
+def open_session(agent: str | None, ttl: float, session_id: str | None) -> c.OpenSession:
+    return c.OpenSession(
+        session_id=new_session_id() if session_id is None else session_id,
+        agent=default_owner() if agent is None else agent,
+        ttl=ttl,
+        request_id=new_request_id(),
+    )
+
+
+def save_session(session_id: str, lease_id: str, context: Any) -> c.SaveSession:
+    return c.SaveSession(session_id=session_id, lease_id=lease_id, context=encode_any("context", context))

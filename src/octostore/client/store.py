@@ -1,0 +1,377 @@
+"""`OctoStore`: the library's interface."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from octostore.client import requests
+from octostore.client.hold import HeldClaim
+from octostore.client.port import Port
+from octostore.client.session import Session
+from octostore.client.work import Handler, WorkLoop
+from octostore.core import commands as c
+from octostore.core import questions as q
+from octostore.core.events import Event
+from octostore.core.limits import (
+    MAX_ATTEMPTS_DEFAULT,
+    PAGE_DEFAULT,
+    PAGE_MAX,
+    PRIORITY_DEFAULT,
+    TTL_DEFAULT_SECONDS,
+    check_whole,
+)
+from octostore.core.model import Outcome, Status
+from octostore.core.replies import (
+    CheckpointReply,
+    ClaimReply,
+    EnqueueReply,
+    HeartbeatReply,
+    JobOwner,
+    JobPage,
+    JobView,
+    QueueView,
+    Recovery,
+    ReleaseReply,
+    SessionView,
+)
+from octostore.stores.clock import boottime
+
+CONCURRENCY_MAX = 1_000
+
+
+class OctoStore:
+    """One owner per job, ownership that anyone can see, and recovery when an owner disappears.
+
+    Made by `octostore.connect()`. Safe to use from many threads, and after `fork()`. Every method can be repeated: a
+    second call with the same `request_id`, lease or name finds what the first one did. All raise `InvalidInput` for
+    arguments out of bounds (nothing has changed then) and `Unreachable` where the store cannot answer.
+    """
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+
+    # Jobs
+
+    def claim_job(
+        self,
+        job_id: str,
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        *,
+        wait: float = 0,
+        session_id: str | None = None,
+        request_id: str | None = None,
+        again: bool = False,
+        lock_delay: float = 0,
+    ) -> ClaimReply:
+        """Become the one owner of a job, for `ttl` seconds after each heartbeat.
+
+        The reply's `status` says whether it worked: `claimed`, or `held`, `done`, `delayed`, `dead`, each with what
+        there is to know (see `ClaimReply`). With `wait`, a `held` or `delayed` job is waited for that many seconds.
+
+        The claim belongs to this call, not to `owner`, which is for people to read. Only the same `request_id` gets a
+        live claim again, as `replayed`. `again` claims a job although it is done. `session_id` binds the claim to a
+        session: it lives as long as that does, and needs no heartbeat of its own. `lock_delay` (0 to 30 s) keeps the
+        job unclaimable for that long after this claim ends, for work that may still be in flight.
+        """
+        command = requests.claim_job(
+            job_id,
+            owner,
+            metadata,
+            ttl,
+            session_id=session_id,
+            request_id=request_id,
+            again=again,
+            lock_delay=lock_delay,
+        )
+        return self._port.execute(command, wait)
+
+    def heartbeat_job(
+        self,
+        job_id: str,
+        lease_id: str,
+        *,
+        ttl: float | None = None,
+        progress: str | None = None,
+        percent: float | None = None,
+    ) -> HeartbeatReply:
+        """Prove to be alive: the claim now ends `ttl` seconds from now (by default what it was claimed with).
+
+        `progress` and `percent` are shown to whoever asks. Raises `LeaseLost`, telling who has the job now, if this
+        lease has ended.
+        """
+        return self._port.execute(
+            c.HeartbeatJob(job_id=job_id, lease_id=lease_id, ttl=ttl, note=progress, percent=percent)
+        )
+
+    def checkpoint_job(self, job_id: str, lease_id: str, data: Any) -> CheckpointReply:
+        """Leave what a successor needs to go on from here: JSON of up to 64 KiB. Raises `LeaseLost`."""
+        return self._port.execute(requests.checkpoint_job(job_id, lease_id, data))
+
+    def release_job(
+        self,
+        job_id: str,
+        lease_id: str,
+        outcome: Outcome = "released",
+        *,
+        result: Any = None,
+        error: str | None = None,
+        note: str | None = None,
+        retry_after: float | None = None,
+    ) -> ReleaseReply:
+        """End the claim.
+
+        - `released`: free again (an enqueued job goes back to its place in the line); no attempt is used up.
+        - `done`: finished, with `result`; later claims answer `done`.
+        - `failed`: an enqueued job is retried with backoff, or `dead` after its last attempt; another one is free.
+        - `deferred`: not now, but in `retry_after` seconds (60 by default); no attempt is used up.
+
+        The same call again by the same lease gets the same answer. Any other lease gets `LeaseLost`, telling how it
+        ended and who has the job now.
+        """
+        return self._port.execute(
+            requests.release_job(
+                job_id, lease_id, outcome, result=result, error=error, note=note, retry_after=retry_after
+            )
+        )
+
+    def get_job_owner(self, job_id: str) -> JobOwner | None:
+        """Who has the job right now; None if nobody does. A lease that has run out is nobody's at once."""
+        return self.get_job(job_id).claim
+
+    def get_job(self, job_id: str) -> JobView:
+        """Everything about a job except secrets. A name never seen is a free job."""
+        return self._port.ask(q.GetJob(job_id=job_id))
+
+    def list_claimed_jobs(self, prefix: str | None = None) -> list[JobOwner]:
+        """The owners of all claimed jobs whose name begins with `prefix`, by name."""
+        return [job.claim for job in self._all_jobs(prefix, "claimed") if job.claim is not None]
+
+    def list_jobs(
+        self,
+        prefix: str | None = None,
+        *,
+        status: Status | None = None,
+        queue: str | None = None,
+        limit: int = PAGE_DEFAULT,
+        cursor: str | None = None,
+    ) -> JobPage:
+        """A page of jobs by name, without their documents; pass its `cursor` to get the next one."""
+        return self._port.ask(q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor))
+
+    @contextmanager
+    def hold(
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        wait: float = 0,
+        session_id: str | None = None,
+        request_id: str | None = None,
+        again: bool = False,
+        lock_delay: float = 0,
+        outcome: Outcome = "released",
+        on_lost: Callable[[], None] | None = None,
+    ) -> Iterator[HeldClaim]:
+        """Own a job for the length of a block: claimed on entry, kept alive from a thread, released at the end.
+
+        Raises `Held`, `AlreadyDone` or (delayed, dead) `Conflict` if it cannot be claimed. When the block ends, the job
+        gets `outcome`, or what `claim.end_as()` chose; when it raises, the error is noted and the job `failed`, which
+        retries an enqueued job and frees any other. If the lease could not be kept, `claim.lost` is set and `on_lost()`
+        called, from another thread, before anybody else can get the job; the end of the block then raises `LeaseLost`.
+        """
+        command = requests.claim_job(
+            job_id,
+            owner,
+            metadata,
+            ttl,
+            session_id=session_id,
+            request_id=request_id,
+            again=again,
+            lock_delay=lock_delay,
+        )
+        asked_at = boottime()
+        claim = HeldClaim(self._port, self._port.execute(command, wait), asked_at, on_lost=on_lost)
+        claim.end_as(outcome)
+        with claim:
+            yield claim
+
+    # Queues
+
+    def enqueue(
+        self,
+        kind: str,
+        payload: Any = None,
+        *,
+        job_id: str | None = None,
+        queue: str = "default",
+        priority: int = PRIORITY_DEFAULT,
+        run_at: datetime | None = None,
+        max_attempts: int = MAX_ATTEMPTS_DEFAULT,
+    ) -> EnqueueReply:
+        """Put a job in a queue. Lower `priority` runs first, then earlier `run_at`, then older.
+
+        With the `job_id` of a job that was enqueued before, nothing changes: `created` is False. A job that somebody
+        holds without its having been enqueued is enqueued under that claim.
+        """
+        return self._port.execute(
+            requests.enqueue(
+                kind,
+                payload,
+                job_id=job_id,
+                queue=queue,
+                priority=priority,
+                run_at=run_at,
+                max_attempts=max_attempts,
+            )
+        )
+
+    def claim_next(
+        self,
+        queue: str = "default",
+        *,
+        kinds: Sequence[str] | None = None,
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        wait: float = 0,
+        session_id: str | None = None,
+        request_id: str | None = None,
+    ) -> ClaimReply:
+        """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one."""
+        command = requests.claim_next(
+            queue,
+            kinds=kinds,
+            owner=owner,
+            metadata=metadata,
+            ttl=ttl,
+            session_id=session_id,
+            request_id=request_id,
+        )
+        return self._port.execute(command, wait)
+
+    def work(
+        self,
+        queue: str,
+        handler: Handler,
+        *,
+        kinds: Sequence[str] | None = None,
+        owner: str | None = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        concurrency: int = 1,
+        stop: threading.Event | None = None,
+        until_empty: bool = False,
+    ) -> int:
+        """Run `handler(claim)` for each job of a queue, until `stop` is set or (`until_empty`) none can be claimed.
+
+        What the handler returns is the job's result; what it raises is noted, and the job retried; `Deferred` puts it
+        off without using up an attempt. Heartbeats go on whatever the handler does. Returns how many jobs were handled.
+        """
+        check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
+
+        def new_claim() -> c.ClaimNext:
+            return requests.claim_next(
+                queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
+            )
+
+        new_claim()  # bad input is told before any thread starts
+        return WorkLoop(self._port, new_claim, handler, stop or threading.Event(), until_empty).run(concurrency)
+
+    def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> list[JobView]:
+        """The jobs that are out of attempts or cancelled, and wait for a person."""
+        return list(self._all_jobs(prefix, "dead", queue))
+
+    def requeue(self, job_id: str, *, reason: str | None = None) -> JobView:
+        """Let a dead or done job run again, with all its attempts, or one that waits for a retry run now.
+
+        Raises `NotFound`, or `Conflict` where it is claimed.
+        """
+        return self._port.execute(c.RequeueJob(job_id=job_id, reason=reason))
+
+    def cancel(self, job_id: str, *, reason: str | None = None) -> JobView:
+        """Take a queued job out of its queue; it is dead then. Raises `NotFound`, or `Conflict` if it is not queued."""
+        return self._port.execute(c.CancelJob(job_id=job_id, reason=reason))
+
+    def force_release(self, job_id: str, *, reason: str | None = None) -> JobView:
+        """Take a job away from its owner, whose next write is told. For operators; no attempt is used up."""
+        return self._port.execute(c.ForceReleaseJob(job_id=job_id, reason=reason))
+
+    def limit_queue(self, queue: str, max_claimed: int | None) -> QueueView:
+        """Let at most `max_claimed` jobs of a queue be claimed at once; 1 makes it serial, None lifts the limit."""
+        return self._port.execute(c.LimitQueue(queue=queue, max_claimed=max_claimed))
+
+    # Sessions
+
+    def open_session(
+        self, agent: str | None = None, *, ttl: float = TTL_DEFAULT_SECONDS, session_id: str | None = None
+    ) -> Session:
+        """Begin a session, or resume the ended one of that id with its context.
+
+        Raises `Held`, telling who has it, if it is alive elsewhere.
+        """
+        asked_at = boottime()
+        reply = self._port.execute(requests.open_session(agent, ttl, session_id))
+        return Session(self._port, reply, asked_at)
+
+    def get_session(self, session_id: str) -> SessionView:
+        """How a session stands, with its context and the jobs bound to it. Raises `NotFound`."""
+        return self._port.ask(q.GetSession(session_id=session_id))
+
+    # Log and recovery
+
+    def events(
+        self, after: int = 0, *, job_id: str | None = None, prefix: str | None = None, follow: bool = False
+    ) -> Iterator[Event]:
+        """The log after event `after`, oldest first, of one job or of all whose name begins with `prefix`.
+
+        With `follow` it goes on with what happens next, for ever. `seq` has no gaps, so the last one seen is all that
+        is needed to resume.
+        """
+        question = q.ListEvents(after=after, job_id=job_id, prefix=prefix, limit=PAGE_MAX)
+        if follow:
+            return self._port.follow(question)
+        return self._past_events(question)
+
+    def recover(self) -> list[Recovery]:
+        """Write down every expiry now, and tell what was taken back, with the evidence.
+
+        Nobody has to call this: an expired lease is no owner anyway, and every write tidies up some.
+        """
+        return self._port.execute(c.Recover()).recovered
+
+    def close(self) -> None:
+        """Let go of everything. What was answered is durable; calls after this raise `Unreachable`."""
+        self._port.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _all_jobs(self, prefix: str | None, status: Status, queue: str | None = None) -> Iterator[JobView]:
+        cursor = None
+        while True:
+            page = self.list_jobs(prefix, status=status, queue=queue, limit=PAGE_MAX, cursor=cursor)
+            yield from page.jobs
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    def _past_events(self, question: q.ListEvents) -> Iterator[Event]:
+        after = -1
+        while question.after != after:
+            after = question.after
+            page = self._port.ask(question)
+            yield from page.events
+            question = q.ListEvents(
+                after=page.after, job_id=question.job_id, prefix=question.prefix, limit=question.limit
+            )

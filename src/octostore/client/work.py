@@ -1,0 +1,84 @@
+"""Worker loops: claim the next job of a queue, run the handler under a heartbeat, settle the outcome."""
+
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from octostore.client.hold import HeldClaim, describe
+from octostore.client.port import Port
+from octostore.core.commands import ClaimNext
+from octostore.core.errors import LeaseLost, Unreachable
+from octostore.stores.clock import boottime
+
+WAIT_SECONDS = 5.0
+"""How long one claim waits for a job; in between, a worker looks whether it is to stop."""
+UNREACHABLE_PAUSE_SECONDS = 1.0
+
+
+class Deferred(Exception):  # a handler's answer, not an error
+    """Raised by a handler that cannot do the job now, such as out of quota. It is not counted as an attempt."""
+
+    def __init__(self, retry_after: float | None = None, note: str | None = None) -> None:
+        super().__init__(note or "deferred")
+        self.retry_after = retry_after
+        self.note = note
+
+
+Handler = Callable[[HeldClaim], Any]
+
+
+class WorkLoop(NamedTuple):
+    """`new_claim` makes the command of each claim; `stop` ends the loop after the jobs at hand."""
+
+    port: Port
+    new_claim: Callable[[], ClaimNext]
+    handler: Handler
+    stop: threading.Event
+    until_empty: bool
+
+    def run(self, concurrency: int) -> int:
+        """How many jobs were handled, whatever became of them."""
+        with ThreadPoolExecutor(concurrency, thread_name_prefix="octostore-work") as pool:
+            workers = [pool.submit(self._run_one_worker) for _ in range(concurrency)]
+            try:
+                return sum(worker.result() for worker in workers)
+            except BaseException:
+                self.stop.set()
+                raise
+
+    def _run_one_worker(self) -> int:
+        handled = 0
+        while not self.stop.is_set():
+            asked_at = boottime()
+            try:
+                reply = self.port.execute(self.new_claim(), 0 if self.until_empty else WAIT_SECONDS)
+            except Unreachable as fault:
+                if self.until_empty or fault.reason == "closed":
+                    raise
+                self.stop.wait(UNREACHABLE_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
+                continue
+            if reply.status == "claimed":
+                handle(HeldClaim(self.port, reply, asked_at), self.handler)
+                handled += 1
+            elif self.until_empty:
+                break
+        return handled
+
+
+def handle(claim: HeldClaim, handler: Handler) -> None:
+    """Run `handler` for one job. What it returns is the result; what it raises is noted and retried."""
+    try:
+        with claim:
+            try:
+                result = handler(claim)
+            except Deferred as deferred:
+                claim.end_as("deferred", note=deferred.note, retry_after=deferred.retry_after)
+            except Exception as error:  # noqa: BLE001  # whatever a handler raises is an outcome of its job
+                claim.end_as("failed", error=describe(error))
+            else:
+                claim.end_as("done", result=result)
+    except LeaseLost:
+        # The job is somebody else's now, and whatever this handler did was refused. The next job is not affected.
+        return

@@ -1,0 +1,278 @@
+"""Everything that can be asked to change, as values.
+
+A command that exists is within all limits: it checks itself when built. Durations are in seconds, as callers give them;
+JSON values arrive encoded. `Command[R]` is answered with an `R`.
+"""
+
+from typing import Generic, Literal, TypeVar, get_args
+
+import msgspec
+
+from octostore.core import limits
+from octostore.core.errors import InvalidInput
+from octostore.core.model import LOCAL, Outcome
+from octostore.core.names import check_job_id, check_name, check_session_id
+from octostore.core.replies import (
+    CheckpointReply,
+    ClaimReply,
+    ClosedReply,
+    EnqueueReply,
+    HeartbeatReply,
+    JobView,
+    KeepaliveReply,
+    QueueView,
+    RecoverReply,
+    ReleaseReply,
+    Reply,
+    SavedReply,
+    SessionReply,
+)
+from octostore.core.secret_free import SecretFree
+
+R_co = TypeVar("R_co", bound=Reply, covariant=True)
+
+
+class Command(SecretFree, msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
+    """`principal` is who asks, as authenticated; it is recorded as the actor of what happens."""
+
+    principal: str = LOCAL
+
+
+class _ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
+    """What the two ways of claiming have in common."""
+
+    owner: str
+    metadata: bytes | None = None
+    ttl: float = limits.TTL_DEFAULT_SECONDS
+    session_id: str | None = None
+    request_id: str | None = None
+    lock_delay: float = 0
+
+    def check_terms(self) -> None:
+        limits.check_text("owner", self.owner, limits.TEXT_BYTES, required=True)
+        limits.check_bytes("metadata", self.metadata, limits.METADATA_BYTES)
+        _check_ttl(self.ttl)
+        limits.check_text("request_id", self.request_id, limits.REQUEST_ID_BYTES)
+        limits.check_range("lock_delay", self.lock_delay, 0, limits.LOCK_DELAY_MAX_MS / 1_000)
+        if self.session_id is not None:
+            check_session_id(self.session_id)
+
+
+class ClaimJob(_ClaimTerms, frozen=True, kw_only=True):
+    """Become the one owner of a job. With the `request_id` of a live claim of one's own: get that claim again."""
+
+    job_id: str
+    again: bool = False
+
+    def __post_init__(self) -> None:
+        check_job_id(self.job_id)
+        self.check_terms()
+
+
+class ClaimNext(_ClaimTerms, frozen=True, kw_only=True):
+    """Claim the job of a queue that is first in line: lowest priority, then earliest due, then oldest."""
+
+    queue: str = "default"
+    kinds: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_name("queue", self.queue)
+        if self.kinds is not None:
+            limits.check_range("kinds", len(self.kinds), 1, limits.KINDS_MAX)
+            for kind in self.kinds:
+                check_name("kinds", kind)
+        self.check_terms()
+
+
+class _LeaseCommand(Command[R_co], frozen=True, kw_only=True):
+    """A write by an owner. It names the lease that authorises it."""
+
+    job_id: str
+    lease_id: str
+
+    def check_lease(self) -> None:
+        check_job_id(self.job_id)
+        limits.check_text("lease_id", self.lease_id, limits.LEASE_ID_BYTES, required=True)
+
+
+class HeartbeatJob(_LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
+    """Prove to be alive, and say what is being done. `ttl` changes the claim's; without it the claim's own goes on."""
+
+    ttl: float | None = None
+    note: str | None = None
+    percent: float | None = None
+
+    def __post_init__(self) -> None:
+        self.check_lease()
+        if self.ttl is not None:
+            _check_ttl(self.ttl)
+        limits.check_size("note", self.note, limits.NOTE_BYTES)
+        if self.percent is not None:
+            limits.check_range("percent", self.percent, 0, 100)
+
+
+class CheckpointJob(_LeaseCommand[CheckpointReply], frozen=True, kw_only=True):
+    """Leave what a successor needs to go on from here. The last one counts."""
+
+    data: bytes
+
+    def __post_init__(self) -> None:
+        self.check_lease()
+        limits.check_bytes("checkpoint", self.data, limits.CHECKPOINT_BYTES)
+
+
+class ReleaseJob(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
+    """End the claim: `released` (free again), `done`, `failed` (to be retried) or `deferred` (later, not an attempt)."""
+
+    outcome: Outcome = "released"
+    result: bytes | None = None
+    error: str | None = None
+    note: str | None = None
+    retry_after: float | None = None
+
+    def __post_init__(self) -> None:
+        self.check_lease()
+        if self.outcome not in get_args(Outcome):
+            raise InvalidInput("outcome", f"is {self.outcome!r}; it must be one of {', '.join(get_args(Outcome))}")
+        if self.result is not None and self.outcome != "done":
+            raise InvalidInput("result", "can only be given with the outcome done")
+        if self.retry_after is not None and self.outcome not in {"failed", "deferred"}:
+            raise InvalidInput("retry_after", "can only be given with the outcome failed or deferred")
+        limits.check_bytes("result", self.result, limits.RESULT_BYTES)
+        limits.check_size("error", self.error, limits.ERROR_BYTES)
+        limits.check_size("note", self.note, limits.NOTE_BYTES)
+        if self.retry_after is not None:
+            limits.check_range("retry_after", self.retry_after, 0, limits.RETRY_AFTER_MAX_MS / 1_000)
+
+
+class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
+    """Put a job in a queue. Where it was enqueued before, nothing changes."""
+
+    job_id: str
+    kind: str
+    payload: bytes | None = None
+    queue: str = "default"
+    priority: int = limits.PRIORITY_DEFAULT
+    run_at: int | None = None
+    max_attempts: int = limits.MAX_ATTEMPTS_DEFAULT
+
+    def __post_init__(self) -> None:
+        check_job_id(self.job_id)
+        check_name("kind", self.kind)
+        check_name("queue", self.queue)
+        limits.check_bytes("payload", self.payload, limits.PAYLOAD_BYTES)
+        limits.check_whole("priority", self.priority, limits.PRIORITY_MIN, limits.PRIORITY_MAX)
+        limits.check_whole("max_attempts", self.max_attempts, 1, limits.MAX_ATTEMPTS_MAX)
+        if self.run_at is not None:
+            limits.check_whole("run_at", self.run_at, 0, limits.RUN_AT_MAX_MS)
+
+
+class _OperatorCommand(Command[JobView], frozen=True, kw_only=True):
+    job_id: str
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        check_job_id(self.job_id)
+        limits.check_text("reason", self.reason, limits.TEXT_BYTES)
+
+
+class CancelJob(_OperatorCommand, frozen=True, kw_only=True):
+    """Take a job that waits out of its queue. It is dead then, and `requeue` brings it back."""
+
+
+class RequeueJob(_OperatorCommand, frozen=True, kw_only=True):
+    """Let a dead or done job run again, with all its attempts; let one that waits for a retry run now."""
+
+
+class ForceReleaseJob(_OperatorCommand, frozen=True, kw_only=True):
+    """Take a live claim away from its owner. Not an attempt; the owner's next write is told."""
+
+
+class LimitQueue(Command[QueueView], frozen=True, kw_only=True):
+    """Say how many jobs of a queue may be claimed at once; 1 makes it serial, None lifts the limit."""
+
+    queue: str
+    max_claimed: int | None
+
+    def __post_init__(self) -> None:
+        check_name("queue", self.queue)
+        if self.max_claimed is not None:
+            limits.check_whole("max_claimed", self.max_claimed, 1, limits.QUEUE_LIMIT_MAX)
+
+
+class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
+    """Begin a session, or resume one that has ended, with its context. One that is alive elsewhere is refused."""
+
+    session_id: str
+    agent: str
+    ttl: float = limits.TTL_DEFAULT_SECONDS
+    request_id: str | None = None
+
+    def __post_init__(self) -> None:
+        check_session_id(self.session_id)
+        limits.check_text("agent", self.agent, limits.TEXT_BYTES, required=True)
+        _check_ttl(self.ttl)
+        limits.check_text("request_id", self.request_id, limits.REQUEST_ID_BYTES)
+
+
+class _SessionCommand(Command[R_co], frozen=True, kw_only=True):
+    """A write by the holder of a session."""
+
+    session_id: str
+    lease_id: str
+
+    def check_session(self) -> None:
+        check_session_id(self.session_id)
+        limits.check_text("lease_id", self.lease_id, limits.LEASE_ID_BYTES, required=True)
+
+
+class KeepSessionAlive(_SessionCommand[KeepaliveReply], frozen=True, kw_only=True):
+    """One heartbeat for the session and all claims bound to it."""
+
+    def __post_init__(self) -> None:
+        self.check_session()
+
+
+class SaveSession(_SessionCommand[SavedReply], frozen=True, kw_only=True):
+    """Keep the session's context, for whoever resumes it."""
+
+    context: bytes
+
+    def __post_init__(self) -> None:
+        self.check_session()
+        limits.check_bytes("context", self.context, limits.CONTEXT_BYTES)
+
+
+class CloseSession(_SessionCommand[ClosedReply], frozen=True, kw_only=True):
+    """End the session and release the claims bound to it. Its context stays."""
+
+    def __post_init__(self) -> None:
+        self.check_session()
+
+
+class Recover(Command[RecoverReply], frozen=True, kw_only=True):
+    """Write down every expiry now, and tell what was taken back."""
+
+
+def _check_ttl(ttl: float) -> None:
+    limits.check_range("ttl", ttl, limits.TTL_MIN_MS / 1_000, limits.TTL_MAX_MS / 1_000)
+
+
+AnyCommand = (
+    ClaimJob
+    | ClaimNext
+    | HeartbeatJob
+    | CheckpointJob
+    | ReleaseJob
+    | Enqueue
+    | CancelJob
+    | RequeueJob
+    | ForceReleaseJob
+    | LimitQueue
+    | OpenSession
+    | KeepSessionAlive
+    | SaveSession
+    | CloseSession
+    | Recover
+)
+ClaimStatus = Literal["claimed", "held", "done", "delayed", "dead", "empty"]

@@ -1,0 +1,101 @@
+"""Claiming: one live claim per job, and it belongs to the call that made it."""
+
+import msgspec
+
+from octostore.core import views
+from octostore.core.commands import ClaimJob, ClaimNext
+from octostore.core.decide.expiry import settled
+from octostore.core.decide.sessions import open_session_of
+from octostore.core.events import Claimed
+from octostore.core.given import Given
+from octostore.core.model import Claim, Job
+from octostore.core.replies import ClaimReply
+from octostore.core.working_set import WorkingSet
+
+QUEUE_FULL_RETRY_MS = 1_000
+"""When to look again at a queue that has reached its limit, for those who are not woken."""
+
+LOOK_AGAIN_MS = 60_000
+"""When to look again at an empty queue in which nothing is scheduled: new jobs wake those who wait."""
+
+
+def claim_job(ws: WorkingSet, command: ClaimJob, given: Given) -> ClaimReply:
+    job = settled(ws, command.job_id, given)
+    if job.claim is not None:
+        if _is_repeat(job.claim, command):
+            return views.claimed_reply(ws, job, job.claim, replayed=True)
+        return views.held_reply(ws, job, job.claim)
+    if job.status == "dead" or (job.status == "done" and not command.again):
+        return views.finished_reply(ws, job)
+    if job.available_at > ws.now:
+        return views.delayed_reply(ws, job, job.available_at)
+    if job.queue is not None and _is_full(ws, job.queue):
+        return views.delayed_reply(ws, job, ws.now + QUEUE_FULL_RETRY_MS)
+    return _grant(ws, job, command, given)
+
+
+def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
+    if command.request_id is not None:
+        job_id = ws.requests.get((command.principal, command.request_id))
+        if job_id is not None:
+            job = settled(ws, job_id, given)
+            if job.queue == command.queue and job.claim is not None and _is_repeat(job.claim, command):
+                return views.claimed_reply(ws, job, job.claim, replayed=True)
+    if _is_full(ws, command.queue):
+        return views.empty_reply(ws, command.queue, ws.now + QUEUE_FULL_RETRY_MS)
+    first = ws.line.first(command.queue, command.kinds)
+    if first is None:
+        look_again_at = ws.look_again_at.get(command.queue, ws.now + LOOK_AGAIN_MS)
+        return views.empty_reply(ws, command.queue, min(look_again_at, ws.now + LOOK_AGAIN_MS))
+    return _grant(ws, first, command, given)
+
+
+def _is_repeat(claim: Claim, command: ClaimJob | ClaimNext) -> bool:
+    return (
+        command.request_id is not None
+        and claim.request_id == command.request_id
+        and claim.principal == command.principal
+    )
+
+
+def _is_full(ws: WorkingSet, queue_name: str) -> bool:
+    queue = ws.queues[queue_name]
+    return queue is not None and queue.max_claimed is not None and queue.claimed >= queue.max_claimed
+
+
+def _grant(ws: WorkingSet, job: Job, command: ClaimJob | ClaimNext, given: Given) -> ClaimReply:
+    session = open_session_of(ws, command.session_id, command.principal) if command.session_id is not None else None
+    ttl_ms = session.ttl_ms if session else round(command.ttl * 1_000)
+    entry = ws.record(
+        "claimed",
+        Claimed(
+            owner=command.owner,
+            attempt=1 if job.status == "done" else job.attempts + 1,
+            ttl_ms=ttl_ms,
+            expires_at=None if session else ws.now + ttl_ms,
+            metadata=None if command.metadata is None else msgspec.Raw(command.metadata),
+            lock_delay_ms=round(command.lock_delay * 1_000),
+            took_over_from=_robbed_owner(job),
+        ),
+        actor=command.principal,
+        job=job,
+        session_id=command.session_id,
+    )
+    claim = job.claim
+    if claim is None or claim.fencing_token != entry.seq:
+        raise AssertionError("a claimed event makes a claim")
+    claim.lease_id = given.new_lease_id()
+    claim.request_id = command.request_id
+    if job.queue is not None:
+        queue = ws.queues[job.queue]
+        if queue is not None:
+            queue.claimed += 1
+        if command.request_id is not None:
+            ws.requests[command.principal, command.request_id] = job.job_id
+    return views.claimed_reply(ws, job, claim)
+
+
+def _robbed_owner(job: Job) -> str | None:
+    if job.last_outcome not in {"expired", "force_released"}:
+        return None
+    return views.previous(job)[0].owner

@@ -1,0 +1,86 @@
+"""What becomes of a job when its claim ends."""
+
+from typing import NamedTuple
+
+from octostore.core.events import Ended, LogEntry
+from octostore.core.given import Given
+from octostore.core.model import Claim, HowEnded, Job, Status
+from octostore.core.retry import backoff_ms
+from octostore.core.working_set import WorkingSet
+
+DEFER_DEFAULT_MS = 60_000
+"""How long a deferred job waits when its owner does not say."""
+
+
+class How(NamedTuple):
+    """How a claim ended, as its owner, its expiry or an operator says."""
+
+    how: HowEnded
+    ended_at: int
+    error: str | None = None
+    note: str | None = None
+    reason: str | None = None
+    retry_after_ms: int | None = None
+    result: bytes | None = None
+
+
+class After(NamedTuple):
+    status: Status
+    available_at: int
+    attempts: int
+
+
+def after(job: Job, claim: Claim, end: How, given: Given) -> After:
+    """The rule of outcomes: only failures and expiries use up an attempt, and a lock is never retried or dead."""
+    waiting: Status = "queued" if job.is_enqueued else "free"
+    used = job.attempts + 1
+    match end.how:
+        case "done":
+            done = After("done", end.ended_at, used)
+        case "released" | "force_released":
+            # It keeps its place in the line; for a lock, a clean end forgets earlier failures.
+            done = After(waiting, job.available_at, job.attempts if job.is_enqueued else 0)
+        case "deferred":
+            done = After(waiting, end.ended_at + _chosen(end, DEFER_DEFAULT_MS), job.attempts)
+        case "failed" | "expired" if not job.is_enqueued:
+            done = After("free", end.ended_at + _chosen(end, 0), used)
+        case "failed" | "expired" if used >= job.max_attempts:
+            done = After("dead", end.ended_at, used)
+        case "failed" | "expired":
+            delay_ms = backoff_ms(given.retry, used, given.jitter())
+            done = After("queued", end.ended_at + _chosen(end, delay_ms), used)
+    if claim.lock_delay_ms:
+        done = done._replace(available_at=max(done.available_at, end.ended_at + claim.lock_delay_ms))
+    return done
+
+
+def _chosen(end: How, usual_ms: int) -> int:
+    return usual_ms if end.retry_after_ms is None else end.retry_after_ms
+
+
+def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, given: Given) -> LogEntry:
+    """End `claim`, the live claim of `job`."""
+    then = after(job, claim, end, given)
+    note = end.note or (claim.progress.note if claim.progress else None)
+    expired = end.how == "expired"
+    details = Ended(
+        owner=claim.owner,
+        fencing_token=claim.fencing_token,
+        attempt=job.attempts + 1,
+        claimed_at=claim.claimed_at,
+        heartbeat_at=claim.heartbeat_at,
+        status=then.status,
+        available_at=then.available_at,
+        attempts=then.attempts,
+        ended_at=end.ended_at,
+        error=end.error,
+        note=note,
+        reason=end.reason,
+        has_result=end.result is not None,
+        ttl_ms=claim.ttl_ms if expired else None,
+        late_ms=ws.now - end.ended_at if expired else None,
+    )
+    queue = ws.queues[job.queue] if job.queue is not None else None
+    if queue is not None:
+        queue.claimed -= 1
+    return ws.record(end.how, details, actor=actor, job=job, session_id=claim.session_id, document=end.result)

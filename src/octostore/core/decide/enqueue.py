@@ -1,0 +1,52 @@
+"""Putting jobs in queues, and limiting how many of a queue are claimed at once."""
+
+from octostore.core.commands import Enqueue, LimitQueue
+from octostore.core.decide.expiry import settled
+from octostore.core.events import Enqueued, QueueLimited
+from octostore.core.given import Given
+from octostore.core.model import Job
+from octostore.core.moments import to_datetime
+from octostore.core.replies import EnqueueReply, QueueView
+from octostore.core.working_set import WorkingSet
+
+
+def enqueue(ws: WorkingSet, command: Enqueue, given: Given) -> EnqueueReply:
+    """A job that somebody holds as a lock is enqueued under that claim: if the work on it fails, it is retried."""
+    job = settled(ws, command.job_id, given)
+    if job.is_enqueued or job.status == "done":
+        return _reply(job, created=False)
+    due_at = ws.now if command.run_at is None else command.run_at
+    details = Enqueued(
+        kind=command.kind,
+        queue=command.queue,
+        priority=command.priority,
+        available_at=max(due_at, job.available_at),
+        max_attempts=command.max_attempts,
+        status="claimed" if job.claim else "queued",
+        has_payload=command.payload is not None,
+    )
+    ws.record("enqueued", details, actor=command.principal, job=job, queue=command.queue, document=command.payload)
+    queue = ws.queues[command.queue]
+    if queue is not None and job.claim is not None:
+        queue.claimed += 1
+    return _reply(job, created=True)
+
+
+def limit_queue(ws: WorkingSet, command: LimitQueue, _given: Given) -> QueueView:
+    queue = ws.queues[command.queue]
+    if command.max_claimed != (queue.max_claimed if queue else None):
+        ws.record("queue_limited", QueueLimited(command.max_claimed), actor=command.principal, queue=command.queue)
+    return QueueView(queue=command.queue, max_claimed=command.max_claimed)
+
+
+def _reply(job: Job, *, created: bool) -> EnqueueReply:
+    return EnqueueReply(
+        job_id=job.job_id,
+        created=created,
+        status=job.status,
+        queue=job.queue,
+        kind=job.kind,
+        priority=job.priority,
+        max_attempts=job.max_attempts,
+        available_at=to_datetime(job.available_at),
+    )

@@ -1,0 +1,82 @@
+"""Expiry: an expired lease is no owner, at once. Writing it down is done by whoever comes by."""
+
+from octostore.core.commands import Recover
+from octostore.core.decide.ending import How, end_claim
+from octostore.core.events import SessionEnded
+from octostore.core.given import Given
+from octostore.core.model import Claim, Job, Session
+from octostore.core.moments import to_datetime
+from octostore.core.replies import RecoverReply, Recovery
+from octostore.core.views import expiry_of
+from octostore.core.working_set import WorkingSet
+
+SYSTEM = "octostore"
+"""The actor of what nobody asked for: an expiry follows from time alone."""
+
+
+def settled(ws: WorkingSet, job_id: str, given: Given) -> Job:
+    """The job as it truly stands: if its lease has run out, that is written down first."""
+    job = ws.job(job_id)
+    if job.claim is not None and expiry_of(ws, job.claim) <= ws.now:
+        _expire(ws, job, job.claim, given)
+    return job
+
+
+def settle_session(ws: WorkingSet, session: Session, given: Given) -> None:
+    """The same for a session: first the claims bound to it, then, if these were all, itself."""
+    if session.status != "open" or session.expires_at > ws.now:
+        return
+    for job in ws.claims_of(session.session_id):
+        settled(ws, job.job_id, given)
+    if session.session_id in ws.sessions_with_all_claims:
+        details = SessionEnded(
+            agent=session.agent,
+            ended_at=session.expires_at,
+            heartbeat_at=session.heartbeat_at,
+            ttl_ms=session.ttl_ms,
+            late_ms=ws.now - session.expires_at,
+        )
+        ws.record("session_expired", details, actor=SYSTEM, session_id=session.session_id)
+
+
+def sweep(ws: WorkingSet, given: Given) -> None:
+    """Write down every expiry in the working set, in the order in which they happened.
+
+    A store calls this once, before the commands of a batch.
+    """
+    expired = []
+    for job in ws.jobs.values():
+        if job is not None and job.claim is not None:
+            expires_at = expiry_of(ws, job.claim)
+            if expires_at <= ws.now:
+                expired.append((expires_at, job.claim.fencing_token, job.job_id))
+    for _, _, job_id in sorted(expired):
+        settled(ws, job_id, given)
+    ended = [(s.expires_at, s.session_id, s) for s in ws.sessions.values() if s is not None and s.expires_at <= ws.now]
+    for _, _, session in sorted(ended, key=lambda row: row[:2]):
+        settle_session(ws, session, given)
+
+
+def recover(ws: WorkingSet, _command: Recover, _given: Given) -> RecoverReply:
+    """All expired claims are in the working set then, and the sweep has just written them down."""
+    return RecoverReply(recovered=list(ws.recovered))
+
+
+def _expire(ws: WorkingSet, job: Job, claim: Claim, given: Given) -> None:
+    expired_at = expiry_of(ws, claim)
+    end_claim(ws, job, claim, How("expired", ended_at=expired_at), actor=SYSTEM, given=given)
+    ws.recovered.append(
+        Recovery(
+            job_id=job.job_id,
+            owner=claim.owner,
+            fencing_token=claim.fencing_token,
+            session_id=claim.session_id,
+            claimed_at=to_datetime(claim.claimed_at),
+            heartbeat_at=to_datetime(claim.heartbeat_at),
+            ttl=claim.ttl_ms / 1_000,
+            expired_at=to_datetime(expired_at),
+            late_ms=ws.now - expired_at,
+            status=job.status,
+            available_at=to_datetime(job.available_at),
+        )
+    )

@@ -1,0 +1,69 @@
+"""Writes by the owner of a live claim. Each names its lease; a late one is refused and told who has the job now."""
+
+from hmac import compare_digest
+
+from octostore.core import views
+from octostore.core.commands import CheckpointJob, HeartbeatJob
+from octostore.core.decide.expiry import settled
+from octostore.core.errors import LeaseLost
+from octostore.core.given import Given
+from octostore.core.model import Attempt, Claim, Job, Progress, read_history
+from octostore.core.moments import to_datetime
+from octostore.core.replies import CheckpointReply, HeartbeatReply
+from octostore.core.working_set import WorkingSet
+
+
+def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> HeartbeatReply:
+    job, claim = live_claim(ws, command.job_id, command.lease_id, given)
+    claim.heartbeat_at = ws.now
+    if claim.session_id is None:
+        if command.ttl is not None:
+            claim.ttl_ms = round(command.ttl * 1_000)
+        claim.expires_at = ws.now + claim.ttl_ms
+    if command.note is not None or command.percent is not None:
+        claim.progress = Progress(command.note, command.percent, ws.now)
+    ws.touch_job(job)
+    expires_at = views.expiry_of(ws, claim)
+    remaining_ms = expires_at - ws.now
+    return HeartbeatReply(
+        job_id=job.job_id,
+        expires_at=to_datetime(expires_at),
+        remaining_ms=remaining_ms,
+        renew_after_ms=remaining_ms // 2,
+    )
+
+
+def checkpoint_job(ws: WorkingSet, command: CheckpointJob, given: Given) -> CheckpointReply:
+    job, _ = live_claim(ws, command.job_id, command.lease_id, given)
+    ws.set_checkpoint(job.job_id, command.data)
+    return CheckpointReply(job_id=job.job_id, saved_at=to_datetime(ws.now))
+
+
+def live_claim(ws: WorkingSet, job_id: str, lease_id: str, given: Given) -> tuple[Job, Claim]:
+    """The claim that this lease authorises writes for; raises `LeaseLost` where there is none."""
+    job = settled(ws, job_id, given)
+    if job.claim is None or not same_lease(job.claim.lease_id, lease_id):
+        raise lease_lost(ws, job, ended_attempt(job, lease_id))
+    return job, job.claim
+
+
+def same_lease(one: str, other: str) -> bool:
+    return compare_digest(one.encode(), other.encode())
+
+
+def ended_attempt(job: Job, lease_id: str) -> Attempt | None:
+    """The attempt that this lease was, if it has ended and is remembered."""
+    return next((a for a in read_history(job) if a.lease_id and same_lease(a.lease_id, lease_id)), None)
+
+
+def lease_lost(ws: WorkingSet, job: Job, ended: Attempt | None) -> LeaseLost:
+    holder = views.owner_view(ws, job)
+    if ended is None:
+        why = "it is not a current lease of this job"
+    else:
+        why = f"it ended as {ended.how!r} at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC"
+    if holder is not None:
+        why += f"; {holder.owner!r} has the job since {holder.claimed_at:%Y-%m-%d %H:%M:%S} UTC"
+    else:
+        why += f"; the job is {job.status}"
+    return LeaseLost(job.job_id, why, ended=views.attempt_view(ended) if ended else None, holder=holder)

@@ -1,0 +1,51 @@
+"""What operators do to jobs that are not theirs. Each call can be repeated, with one event."""
+
+from octostore.core import views
+from octostore.core.commands import CancelJob, ForceReleaseJob, RequeueJob
+from octostore.core.decide.ending import How, end_claim
+from octostore.core.decide.expiry import settled
+from octostore.core.errors import Conflict, NotFound
+from octostore.core.events import Cancelled, Requeued
+from octostore.core.given import Given
+from octostore.core.model import Job
+from octostore.core.replies import JobView
+from octostore.core.working_set import WorkingSet
+
+
+def cancel_job(ws: WorkingSet, command: CancelJob, given: Given) -> JobView:
+    job = _known(ws, command.job_id, given)
+    if job.status == "queued":
+        ws.record("cancelled", Cancelled(command.reason), actor=command.principal, job=job)
+    elif job.status != "dead":
+        hint = "; force-release it first" if job.claim else ""
+        raise Conflict(
+            f"only a queued job can be cancelled, and {job.job_id!r} is {job.status}{hint}", status=job.status
+        )
+    return views.job_view(ws, job)
+
+
+def requeue_job(ws: WorkingSet, command: RequeueJob, given: Given) -> JobView:
+    job = _known(ws, command.job_id, given)
+    if job.claim is not None:
+        raise Conflict(
+            f"{job.job_id!r} is claimed by {job.claim.owner!r}; force-release it first, or wait", status=job.status
+        )
+    if job.status in {"dead", "done"} or job.available_at > ws.now:
+        attempts = job.attempts if job.status == "queued" else 0
+        details = Requeued("queued" if job.is_enqueued else "free", ws.now, attempts, command.reason)
+        ws.record("requeued", details, actor=command.principal, job=job)
+    return views.job_view(ws, job)
+
+
+def force_release_job(ws: WorkingSet, command: ForceReleaseJob, given: Given) -> JobView:
+    job = _known(ws, command.job_id, given)
+    if job.claim is not None:
+        end = How("force_released", ended_at=ws.now, reason=command.reason)
+        end_claim(ws, job, job.claim, end, actor=command.principal, given=given)
+    return views.job_view(ws, job)
+
+
+def _known(ws: WorkingSet, job_id: str, given: Given) -> Job:
+    if ws.jobs[job_id] is None:
+        raise NotFound(f"no job is named {job_id!r}")
+    return settled(ws, job_id, given)

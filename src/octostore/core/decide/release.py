@@ -1,0 +1,43 @@
+"""Ending one's own claim. The lease that did it may say so again, and gets the same answer and no second event."""
+
+from octostore.core.commands import ReleaseJob
+from octostore.core.decide.ending import How, end_claim
+from octostore.core.decide.expiry import settled
+from octostore.core.decide.lease import ended_attempt, lease_lost, same_lease
+from octostore.core.given import Given
+from octostore.core.model import Attempt, Outcome, read_history
+from octostore.core.moments import to_datetime
+from octostore.core.replies import ReleaseReply
+from octostore.core.working_set import WorkingSet
+
+
+def release_job(ws: WorkingSet, command: ReleaseJob, given: Given) -> ReleaseReply:
+    job = settled(ws, command.job_id, given)
+    claim = job.claim
+    if claim is None or not same_lease(claim.lease_id, command.lease_id):
+        ended = ended_attempt(job, command.lease_id)
+        if ended is not None and ended.how == command.outcome:
+            return _reply(job.job_id, command.outcome, ended)
+        raise lease_lost(ws, job, ended)
+    end = How(
+        command.outcome,
+        ended_at=ws.now,
+        error=command.error,
+        note=command.note,
+        retry_after_ms=None if command.retry_after is None else round(command.retry_after * 1_000),
+        result=command.result,
+    )
+    end_claim(ws, job, claim, end, actor=command.principal, given=given)
+    return _reply(job.job_id, command.outcome, read_history(job)[-1])
+
+
+def _reply(job_id: str, outcome: Outcome, ended: Attempt) -> ReleaseReply:
+    return ReleaseReply(
+        job_id=job_id,
+        outcome=outcome,
+        status=ended.status,
+        attempt=ended.attempt,
+        fencing_token=ended.fencing_token,
+        released_at=to_datetime(ended.ended_at),
+        available_at=to_datetime(ended.available_at),
+    )

@@ -1,0 +1,131 @@
+"""Sessions: a worker's own heartbeat, for any number of claims, and a context that outlives it."""
+
+from octostore.core import views
+from octostore.core.commands import CloseSession, KeepSessionAlive, OpenSession, SaveSession
+from octostore.core.decide.ending import How, end_claim
+from octostore.core.decide.expiry import settle_session
+from octostore.core.decide.lease import same_lease
+from octostore.core.errors import Held, LeaseLost, NotAllowed, NotFound
+from octostore.core.events import SessionEnded, SessionOpened, SessionSaved
+from octostore.core.given import Given
+from octostore.core.model import Session
+from octostore.core.moments import to_datetime
+from octostore.core.replies import ClosedReply, KeepaliveReply, SavedReply, SessionReply
+from octostore.core.working_set import WorkingSet
+
+
+def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionReply:
+    known = ws.session(command.session_id)
+    if known is not None:
+        if known.principal != command.principal:
+            raise NotAllowed(f"session {command.session_id!r} belongs to somebody else")
+        settle_session(ws, known, given)
+        if known.status == "open":
+            if command.request_id is not None and known.request_id == command.request_id:
+                return _opened(ws, known, resumed=known.context_seq is not None, replayed=True)
+            raise Held(
+                f"session {known.session_id!r}",
+                owner=known.agent,
+                claimed_at=to_datetime(known.opened_at),
+                heartbeat_at=to_datetime(known.heartbeat_at),
+                expires_at=to_datetime(known.expires_at),
+            )
+    ttl_ms = round(command.ttl * 1_000)
+    details = SessionOpened(command.agent, ttl_ms, ws.now + ttl_ms, resumed=known is not None)
+    ws.record("session_opened", details, actor=command.principal, session_id=command.session_id)
+    session = ws.session(command.session_id)
+    if session is None:
+        raise AssertionError("a session_opened event makes a session")
+    session.lease_id = given.new_lease_id()
+    session.request_id = command.request_id
+    ws.sessions_with_all_claims.add(session.session_id)
+    return _opened(ws, session, resumed=known is not None, replayed=False)
+
+
+def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) -> KeepaliveReply:
+    session = _held(ws, command.session_id, command.lease_id, given)
+    session.heartbeat_at = ws.now
+    session.expires_at = ws.now + session.ttl_ms
+    ws.touch_session(session)
+    return KeepaliveReply(
+        session_id=session.session_id,
+        expires_at=to_datetime(session.expires_at),
+        remaining_ms=session.ttl_ms,
+        renew_after_ms=session.ttl_ms // 2,
+    )
+
+
+def save_session(ws: WorkingSet, command: SaveSession, given: Given) -> SavedReply:
+    session = _held(ws, command.session_id, command.lease_id, given)
+    entry = ws.record(
+        "session_saved",
+        SessionSaved(context_bytes=len(command.context)),
+        actor=command.principal,
+        session_id=session.session_id,
+        document=command.context,
+    )
+    return SavedReply(session_id=session.session_id, context_seq=entry.seq)
+
+
+def close_session(ws: WorkingSet, command: CloseSession, given: Given) -> ClosedReply:
+    session = ws.session(command.session_id)
+    if session is not None and session.status == "closed" and same_lease(session.lease_id, command.lease_id):
+        return ClosedReply(session_id=session.session_id, closed_at=to_datetime(session.expires_at))
+    session = _held(ws, command.session_id, command.lease_id, given)
+    for job in ws.claims_of(session.session_id):
+        if job.claim is not None:
+            end = How("released", ended_at=ws.now, reason="its session was closed")
+            end_claim(ws, job, job.claim, end, actor=command.principal, given=given)
+    details = SessionEnded(agent=session.agent, ended_at=ws.now)
+    ws.record("session_closed", details, actor=command.principal, session_id=session.session_id)
+    return ClosedReply(session_id=session.session_id, closed_at=to_datetime(ws.now))
+
+
+def open_session_of(ws: WorkingSet, session_id: str, principal: str) -> Session:
+    """The live session that a claim is to be bound to."""
+    session = ws.session(session_id)
+    if session is None or session.principal != principal:
+        raise NotFound(f"no session is named {session_id!r}")
+    if session.status != "open" or session.expires_at <= ws.now:
+        raise LeaseLost(session_id, _how_ended(session))
+    return session
+
+
+def _held(ws: WorkingSet, session_id: str, lease_id: str, given: Given) -> Session:
+    """The live session that this lease authorises writes for."""
+    session = ws.session(session_id)
+    if session is None:
+        raise NotFound(f"no session is named {session_id!r}")
+    settle_session(ws, session, given)
+    if not same_lease(session.lease_id, lease_id):
+        raise LeaseLost(session_id, f"the session is {session.agent!r}'s now, and {_how_it_stands(session)}")
+    if session.status != "open" or session.expires_at <= ws.now:
+        raise LeaseLost(session_id, _how_ended(session))
+    return session
+
+
+def _how_it_stands(session: Session) -> str:
+    return "alive" if session.status == "open" else _how_ended(session)
+
+
+def _how_ended(session: Session) -> str:
+    how = "closed" if session.status == "closed" else "expired"
+    return f"the session {how} at {to_datetime(session.expires_at):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _opened(ws: WorkingSet, session: Session, *, resumed: bool, replayed: bool) -> SessionReply:
+    remaining_ms = session.expires_at - ws.now
+    return SessionReply(
+        session_id=session.session_id,
+        agent=session.agent,
+        lease_id=session.lease_id,
+        resumed=resumed,
+        replayed=replayed,
+        ttl=session.ttl_ms / 1_000,
+        opened_at=to_datetime(session.opened_at),
+        expires_at=to_datetime(session.expires_at),
+        remaining_ms=remaining_ms,
+        renew_after_ms=remaining_ms // 2,
+        context=views.decoded(ws.document(session.context_seq)),
+        context_seq=session.context_seq,
+    )

@@ -1,0 +1,143 @@
+"""Everything that can go wrong, told apart.
+
+OctoStoreError
+├── Held             somebody else has it, alive            .owner .claimed_at .heartbeat_at .expires_at
+├── AlreadyDone      the work is finished                    .result
+├── LeaseLost        your lease is over; a late write        .job_id .ended .holder
+├── Conflict         the job's state does not allow this     .status
+├── InvalidInput     what you sent is wrong; nothing changed .field .limit .size
+├── NotAllowed       you may not
+├── NotFound         no such job or session
+└── Unreachable      the store did not answer: nothing is known about the job   .reason
+
+*Held*, *empty*, *lost*, *unreachable* and *not allowed* are five different answers everywhere. An empty queue is not an
+error; it is the reply with status `empty`.
+"""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from octostore.core.replies import AttemptView, JobOwner, ProgressView
+
+
+class OctoStoreError(Exception):
+    """The root of all errors that OctoStore raises on purpose."""
+
+    code = "error"
+    """A stable word for machines; the message is for people."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors travel between processes whole: a pool that cannot unpickle one would hang its caller."""
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[OctoStoreError], args: tuple[Any, ...], attributes: dict[str, Any]) -> OctoStoreError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
+
+
+class InvalidInput(OctoStoreError):
+    """What you sent is wrong; nothing changed."""
+
+    code = "invalid_input"
+
+    def __init__(self, field: str, problem: str, *, limit: float | None = None, size: float | None = None) -> None:
+        super().__init__(f"{field} {problem}")
+        self.field = field
+        self.limit = limit
+        self.size = size
+
+
+class Held(OctoStoreError):
+    """Somebody else has it, and is alive."""
+
+    code = "held"
+
+    def __init__(
+        self,
+        subject: str,
+        *,
+        owner: str,
+        claimed_at: datetime,
+        heartbeat_at: datetime,
+        expires_at: datetime,
+        metadata: Any = None,
+        progress: "ProgressView | None" = None,
+    ) -> None:
+        super().__init__(
+            f"{subject} is held by {owner!r} since {claimed_at:%Y-%m-%d %H:%M:%S} UTC, "
+            f"last heartbeat {heartbeat_at:%H:%M:%S}, until {expires_at:%H:%M:%S} unless it heartbeats again"
+        )
+        self.owner = owner
+        self.claimed_at = claimed_at
+        self.heartbeat_at = heartbeat_at
+        self.expires_at = expires_at
+        self.metadata = metadata
+        self.progress = progress
+
+
+class AlreadyDone(OctoStoreError):
+    """The work is finished; `result` is what it left."""
+
+    code = "done"
+
+    def __init__(self, job_id: str, result: Any) -> None:
+        super().__init__(f"job {job_id!r} is done already; claim it with again=True to do it once more")
+        self.job_id = job_id
+        self.result = result
+
+
+class LeaseLost(OctoStoreError):
+    """A late write was refused: the lease is over, or was never this job's.
+
+    `ended` tells how the old lease ended, where the job still remembers it (its last five); `holder` who has the job
+    now.
+    """
+
+    code = "lease_lost"
+
+    def __init__(
+        self, job_id: str, why: str, *, ended: "AttemptView | None" = None, holder: "JobOwner | None" = None
+    ) -> None:
+        super().__init__(f"the lease on {job_id!r} is lost: {why}")
+        self.job_id = job_id
+        self.ended = ended
+        self.holder = holder
+
+
+class Conflict(OctoStoreError):
+    """The state of the job does not allow this; `status` is what it is."""
+
+    code = "conflict"
+
+    def __init__(self, problem: str, *, status: str | None = None) -> None:
+        super().__init__(problem)
+        self.status = status
+
+
+class NotAllowed(OctoStoreError):
+    """You may not do this."""
+
+    code = "not_allowed"
+
+
+class NotFound(OctoStoreError):
+    """There is no such job or session."""
+
+    code = "not_found"
+
+
+class Unreachable(OctoStoreError):
+    """The store did not answer, so nothing is known about the job; a write may or may not have happened.
+
+    `reason` is a stable word: `busy`, `disk_full`, `read_only`, `not_a_database`, `newer_schema`, `corrupt`, `closed`,
+    `io`.
+    """
+
+    code = "unreachable"
+
+    def __init__(self, problem: str, *, reason: str) -> None:
+        super().__init__(problem)
+        self.reason = reason

@@ -1,0 +1,150 @@
+"""What each event does to the rows.
+
+The only code that changes them, both when a command is decided and when the log is replayed: that is why replaying the
+log gives the stored state. Heartbeat times, progress and checkpoints are not events, and `lease_id` and `request_id`
+are secrets; those alone are set elsewhere.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from octostore.core.events import (
+    Claimed,
+    Details,
+    Ended,
+    Enqueued,
+    LogEntry,
+    QueueLimited,
+    Requeued,
+    SessionEnded,
+    SessionOpened,
+)
+from octostore.core.limits import PREVIOUS_KEPT
+from octostore.core.model import Attempt, Claim, Job, Queue, Session, read_history
+
+if TYPE_CHECKING:
+    from octostore.core.working_set import WorkingSet
+
+_encode = msgspec.json.Encoder().encode
+
+
+def evolve(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
+    if entry.job_id is not None:
+        job = ws.job(entry.job_id)
+        _JOB_CHANGES[entry.type](job, entry, details)
+        ws.touch_job(job)
+        if entry.type == "done":
+            # The next run of a finished job starts afresh.
+            ws.set_checkpoint(job.job_id, None)
+    elif entry.session_id is not None:
+        _change_session(ws, entry, details)
+    elif isinstance(details, QueueLimited) and entry.queue is not None:
+        queue = ws.queues[entry.queue] or Queue(entry.queue)
+        queue.max_claimed = details.max_claimed
+        ws.queues[entry.queue] = ws.changed_queues[entry.queue] = queue
+
+
+def _enqueued(job: Job, entry: LogEntry, details: Enqueued) -> None:
+    job.queue = details.queue
+    job.kind = details.kind
+    job.priority = details.priority
+    job.max_attempts = details.max_attempts
+    job.enqueued_seq = entry.seq
+    job.payload_seq = entry.seq if details.has_payload else None
+    job.status = details.status
+    job.available_at = details.available_at
+
+
+def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
+    job.status = "claimed"
+    job.attempts = details.attempt - 1
+    job.claim = Claim(
+        owner=details.owner,
+        principal=entry.actor,
+        fencing_token=entry.seq,
+        ttl_ms=details.ttl_ms,
+        lock_delay_ms=details.lock_delay_ms,
+        claimed_at=entry.at,
+        heartbeat_at=entry.at,
+        expires_at=details.expires_at,
+        session_id=entry.session_id,
+        metadata=None if details.metadata is None else bytes(details.metadata),
+    )
+
+
+def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
+    attempt = Attempt(
+        owner=details.owner,
+        fencing_token=details.fencing_token,
+        attempt=details.attempt,
+        claimed_at=details.claimed_at,
+        ended_at=details.ended_at,
+        how=entry.type,  # type: ignore[arg-type]  # `Ended` is the struct of exactly these types
+        status=details.status,
+        available_at=details.available_at,
+        error=details.error,
+        note=details.note,
+        lease_id=job.claim.lease_id if job.claim else "",
+    )
+    job.history = _encode((*read_history(job), attempt)[-PREVIOUS_KEPT:])
+    job.claim = None
+    job.status = details.status
+    job.available_at = details.available_at
+    job.attempts = details.attempts
+    job.last_outcome = attempt.how
+    job.error = details.error
+    job.note = details.note
+    if entry.type == "done":
+        job.result_seq = entry.seq if details.has_result else None
+
+
+def _cancelled(job: Job, _entry: LogEntry, _details: Details) -> None:
+    job.status = "dead"
+    job.last_outcome = "cancelled"
+
+
+def _requeued(job: Job, _entry: LogEntry, details: Requeued) -> None:
+    job.status = details.status
+    job.available_at = details.available_at
+    job.attempts = details.attempts
+
+
+_JOB_CHANGES: dict[str, Callable[[Job, LogEntry, Any], None]] = {
+    "enqueued": _enqueued,
+    "claimed": _claimed,
+    "released": _ended,
+    "done": _ended,
+    "failed": _ended,
+    "deferred": _ended,
+    "expired": _ended,
+    "force_released": _ended,
+    "cancelled": _cancelled,
+    "requeued": _requeued,
+}
+
+
+def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
+    session_id = entry.session_id or ""
+    session = ws.session(session_id)
+    if isinstance(details, SessionOpened):
+        session = ws.sessions[session_id] = Session(
+            session_id=session_id,
+            agent=details.agent,
+            principal=entry.actor,
+            status="open",
+            ttl_ms=details.ttl_ms,
+            opened_at=entry.at,
+            heartbeat_at=entry.at,
+            expires_at=details.expires_at,
+            context_seq=session.context_seq if session else None,
+        )
+    if session is None:
+        raise LookupError(f"event {entry.seq} is about a session that no event opened")
+    if entry.type == "session_saved":
+        session.context_seq = entry.seq
+    elif isinstance(details, SessionEnded):
+        session.status = "closed" if entry.type == "session_closed" else "expired"
+        session.expires_at = details.ended_at
+    ws.touch_session(session)

@@ -1,0 +1,105 @@
+"""Every bound of the system, in one place, and the checks that hold them.
+
+A check returns quietly or raises `InvalidInput` naming the field, the limit and the size of what was given. Commands
+run these checks when they are built, so a command that exists is within bounds.
+"""
+
+from octostore.core.errors import InvalidInput
+
+NAME_COMPONENT_BYTES = 64
+JOB_ID_BYTES = 256
+SESSION_ID_BYTES = 128
+REQUEST_ID_BYTES = 128
+LEASE_ID_BYTES = 128
+TEXT_BYTES = 256  # owner, agent, principal, reason
+NOTE_BYTES = 1_024
+ERROR_BYTES = 2_048
+
+METADATA_BYTES = 1_024
+CHECKPOINT_BYTES = 64 * 1_024
+RESULT_BYTES = 64 * 1_024
+PAYLOAD_BYTES = 256 * 1_024
+CONTEXT_BYTES = 256 * 1_024
+
+TTL_MIN_MS = 1_000
+TTL_MAX_MS = 86_400_000
+TTL_DEFAULT_SECONDS = 120
+LOCK_DELAY_MAX_MS = 30_000
+WAIT_MAX_SECONDS = 86_400
+RETRY_AFTER_MAX_MS = 30 * 86_400_000
+RUN_AT_MAX_MS = 253_402_300_799_999  # the last millisecond that RFC 3339 can write
+
+PRIORITY_MIN, PRIORITY_DEFAULT, PRIORITY_MAX = -1_000, 5, 1_000
+MAX_ATTEMPTS_DEFAULT, MAX_ATTEMPTS_MAX = 5, 1_000
+QUEUE_LIMIT_MAX = 100_000
+KINDS_MAX = 100
+
+PREVIOUS_KEPT = 5
+"""How many ended attempts a job remembers: for its successor, and to recognise a repeated release."""
+
+SWEEP_LIMIT = 100
+"""How many expiries one writing transaction writes down, so that nobody's call pays for a mass death."""
+
+PAGE_DEFAULT, PAGE_MAX = 100, 1_000
+
+
+def check_bytes(field: str, encoded: bytes | None, limit: int) -> None:
+    if encoded is not None and len(encoded) > limit:
+        raise InvalidInput(
+            field, f"is {len(encoded):,} bytes of JSON; the limit is {limit:,}", limit=limit, size=len(encoded)
+        )
+
+
+def check_text(field: str, text: str | None, limit: int, *, required: bool = False) -> None:
+    """One line of text that people will read: within `limit` UTF-8 bytes, and no control characters."""
+    if text is None:
+        if required:
+            raise InvalidInput(field, "is required")
+        return
+    check_size(field, text, limit)
+    if required and not text:
+        raise InvalidInput(field, "must not be empty")
+    if not text.isprintable():
+        raise InvalidInput(field, "must not contain control characters or line breaks")
+
+
+def check_size(field: str, text: str | None, limit: int) -> None:
+    """Free text of any shape (an error with its line breaks), within `limit` UTF-8 bytes."""
+    if text is None:
+        return
+    if not isinstance(text, str):
+        raise InvalidInput(field, f"must be text, not {type(text).__name__}")
+    # Most texts are far below the limit, and no UTF-8 character is longer than four bytes.
+    if len(text) * 4 > limit or not text.isascii():
+        size = len(encode_utf8(field, text))
+        if size > limit:
+            raise InvalidInput(field, f"is {size:,} bytes; the limit is {limit:,}", limit=limit, size=size)
+    if "\0" in text:
+        raise InvalidInput(field, "must not contain NUL")
+
+
+def encode_utf8(field: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(field, "is not valid Unicode text (it has a lone surrogate)") from None
+
+
+def check_range(field: str, value: float, low: float, high: float) -> None:
+    """A number, not a bool and not NaN, from `low` to `high`."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(field, f"must be a number, not {type(value).__name__}")
+    if not low <= value <= high:
+        raise InvalidInput(field, f"is {value:,}; it must be from {low:,} to {high:,}", limit=high, size=value)
+
+
+def check_whole(field: str, value: int, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}")
+    check_range(field, value, low, high)
+
+
+def milliseconds(field: str, seconds: float, low_ms: int, high_ms: int) -> int:
+    """`seconds` as whole milliseconds, checked against limits that are kept in milliseconds."""
+    check_range(field, seconds, low_ms / 1_000, high_ms / 1_000)
+    return round(seconds * 1_000)

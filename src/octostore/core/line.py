@@ -1,0 +1,44 @@
+"""Who is next in a queue: lowest priority, then earliest due, then oldest."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from itertools import count
+
+from octostore.core.model import Job
+
+_Place = tuple[int, int, int]
+_Entry = tuple[_Place, int, Job]
+
+
+class Line:
+    """The claimable jobs of a working set, each queue and kind in its order.
+
+    Jobs that have moved on are not removed but skipped when they come up, so a job may be added again at any time.
+    """
+
+    def __init__(self) -> None:
+        self._heaps: dict[str, dict[str, list[_Entry]]] = defaultdict(lambda: defaultdict(list))
+        self._tie_break = count()
+
+    def add(self, job: Job, now: int) -> None:
+        if job.status == "queued" and job.available_at <= now and job.queue is not None and job.kind is not None:
+            heappush(self._heaps[job.queue][job.kind], (_place(job), next(self._tie_break), job))
+
+    def first(self, queue: str, kinds: Iterable[str] | None) -> Job | None:
+        heaps = self._heaps[queue]
+        firsts = [first for kind in (kinds or list(heaps)) if (first := _peek(heaps[kind]))]
+        return min(firsts, key=_place) if firsts else None
+
+
+def _place(job: Job) -> _Place:
+    return job.priority, job.available_at, job.enqueued_seq
+
+
+def _peek(heap: list[_Entry]) -> Job | None:
+    while heap:
+        place, _, job = heap[0]
+        if job.status == "queued" and place == _place(job):
+            return job
+        heappop(heap)
+    return None

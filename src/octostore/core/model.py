@@ -1,0 +1,129 @@
+"""The rows that stores keep.
+
+They are changed by the core alone, and carry secrets (`lease_id`, `request_id`): what leaves the system is a view of
+them (`replies.py`). All moments are milliseconds since 1970 (`_at`), all durations milliseconds (`_ms`). JSON values
+stay encoded: the core measures and passes them on, and has no reason to look inside.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from octostore.core.secret_free import SecretFree
+
+Status: TypeAlias = Literal["free", "queued", "claimed", "done", "dead"]
+Outcome: TypeAlias = Literal["released", "done", "failed", "deferred"]
+HowEnded: TypeAlias = Literal["released", "done", "failed", "deferred", "expired", "force_released"]
+LastOutcome: TypeAlias = HowEnded | Literal["cancelled"]
+
+LOCAL = "local"
+"""The principal of everything that opens the store itself: whoever can write the file may do anything in it."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """What the owner last said it was doing. Liveness is the heartbeat; this is movement."""
+
+    note: str | None
+    percent: float | None
+    at: int
+
+
+class Claim(SecretFree, msgspec.Struct):
+    """A live claim. It belongs to the call that made it, which alone knows `lease_id`."""
+
+    owner: str
+    principal: str
+    fencing_token: int
+    ttl_ms: int
+    lock_delay_ms: int
+    claimed_at: int
+    heartbeat_at: int
+    expires_at: int | None
+    """None for a claim bound to a session: it lives as long as the session does."""
+    session_id: str | None
+    metadata: bytes | None
+    lease_id: str = ""
+    request_id: str | None = None
+    progress: Progress | None = None
+
+
+class Attempt(SecretFree, msgspec.Struct, frozen=True, omit_defaults=True):
+    """A claim that has ended: what the successor is told, and enough to repeat the answer to a repeated release."""
+
+    owner: str
+    fencing_token: int
+    attempt: int
+    claimed_at: int
+    ended_at: int
+    how: HowEnded
+    status: Status
+    available_at: int
+    error: str | None = None
+    note: str | None = None
+    lease_id: str = ""
+
+
+class Job(msgspec.Struct):
+    """A name, at most one live claim, and a history. `claim` is there exactly when `status` is `claimed`."""
+
+    job_id: str
+    status: Status = "free"
+    created_at: int = 0
+    available_at: int = 0
+    """Not claimable before this: a retry's backoff, a scheduled start, or a lock-delay."""
+    attempts: int = 0
+    """Attempts used up: failures and expiries since the last clean end. The running one is `attempts + 1`."""
+    last_outcome: LastOutcome | None = None
+    error: str | None = None
+    note: str | None = None
+    result_seq: int | None = None
+    """The event that brought the result; the document is kept beside it."""
+
+    queue: str | None = None
+    """None: nobody enqueued it. It is a lock, and has no retries."""
+    kind: str | None = None
+    priority: int = 0
+    max_attempts: int = 0
+    enqueued_seq: int = 0
+    payload_seq: int | None = None
+
+    history: bytes = b"[]"
+    """The last attempts, oldest first, as JSON: most commands only carry it along."""
+
+    claim: Claim | None = None
+
+    @property
+    def is_enqueued(self) -> bool:
+        return self.queue is not None
+
+
+class Session(SecretFree, msgspec.Struct):
+    """A worker's own heartbeat, to which claims can be bound, and the context that outlives it."""
+
+    session_id: str
+    agent: str
+    principal: str
+    status: Literal["open", "closed", "expired"]
+    ttl_ms: int
+    opened_at: int
+    heartbeat_at: int
+    expires_at: int
+    """Once it is closed or expired: when it ended."""
+    context_seq: int | None = None
+    lease_id: str = ""
+    request_id: str | None = None
+
+
+class Queue(msgspec.Struct):
+    """A queue with a limit. `claimed` is counted when the row is loaded, and kept up by the core within a batch."""
+
+    name: str
+    max_claimed: int | None = None
+    claimed: int = 0
+
+
+_history_decoder = msgspec.json.Decoder(tuple[Attempt, ...])
+
+
+def read_history(job: Job) -> tuple[Attempt, ...]:
+    return _history_decoder.decode(job.history)

@@ -1,0 +1,29 @@
+"""Time inside the core is whole milliseconds since 1970 (UTC); outside it is a `datetime`, written as RFC 3339."""
+
+from datetime import UTC, datetime, timedelta
+
+from octostore.core.errors import InvalidInput
+from octostore.core.limits import RUN_AT_MAX_MS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def to_datetime(moment_ms: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=moment_ms)
+
+
+def to_datetime_or_none(moment_ms: int | None) -> datetime | None:
+    return None if moment_ms is None else to_datetime(moment_ms)
+
+
+def to_moment(field: str, value: datetime) -> int:
+    """Raises `InvalidInput` for a time without a zone: guessing one would run jobs hours early or late."""
+    if not isinstance(value, datetime):
+        raise InvalidInput(field, f"must be a datetime, not {type(value).__name__}")
+    if value.tzinfo is None:
+        raise InvalidInput(field, "must have a time zone, such as datetime.now(UTC)")
+    moment_ms = (value - _EPOCH) // _MILLISECOND
+    if not 0 <= moment_ms <= RUN_AT_MAX_MS:
+        raise InvalidInput(field, f"is {value.isoformat()}; it must be from 1970 to 9999")
+    return moment_ms

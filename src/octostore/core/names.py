@@ -1,0 +1,69 @@
+"""What a name may be.
+
+A job's name is `/`-separated components of letters, digits, `-`, `_` and `.`. Two names that look the same must be the
+same name, or two workers would own one job: hence only NFC, and no combining marks.
+"""
+
+import re
+import unicodedata
+
+from octostore.core.errors import InvalidInput
+from octostore.core.limits import JOB_ID_BYTES, NAME_COMPONENT_BYTES, SESSION_ID_BYTES, check_size, encode_utf8
+
+_PLAIN_COMPONENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_PLAIN_JOB_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
+
+
+def check_job_id(job_id: str) -> None:
+    if isinstance(job_id, str) and _PLAIN_JOB_ID.fullmatch(job_id):
+        return  # the usual case: one plain component that is not `.` or `..`
+    _check_required("job_id", job_id, JOB_ID_BYTES)
+    for component in job_id.split("/"):
+        _check_component("job_id", component, NAME_COMPONENT_BYTES)
+
+
+def check_name(field: str, name: str) -> None:
+    """A queue or a kind: one component."""
+    _check_required(field, name, NAME_COMPONENT_BYTES)
+    _check_component(field, name, NAME_COMPONENT_BYTES)
+
+
+def check_session_id(session_id: str) -> None:
+    _check_required("session_id", session_id, SESSION_ID_BYTES)
+    _check_component("session_id", session_id, SESSION_ID_BYTES)
+
+
+def check_prefix(prefix: str | None) -> None:
+    """The beginning of a job's name: it may end anywhere, so only its size and characters are checked."""
+    if not prefix:
+        return
+    check_size("prefix", prefix, JOB_ID_BYTES)
+    _check_characters("prefix", prefix.replace("/", ""))
+
+
+def _check_required(field: str, name: str, limit: int) -> None:
+    if not isinstance(name, str):
+        raise InvalidInput(field, f"must be text, not {type(name).__name__}")
+    if not name:
+        raise InvalidInput(field, "must not be empty")
+    check_size(field, name, limit)
+
+
+def _check_component(field: str, component: str, limit: int) -> None:
+    if component in {"", ".", ".."}:
+        raise InvalidInput(field, "must not have an empty, `.` or `..` component")
+    if _PLAIN_COMPONENT.fullmatch(component):
+        return
+    size = len(encode_utf8(field, component))
+    if size > limit:
+        raise InvalidInput(field, f"has a component of {size:,} bytes; the limit is {limit:,}", limit=limit, size=size)
+    _check_characters(field, component)
+
+
+def _check_characters(field: str, text: str) -> None:
+    for character in text:
+        category = unicodedata.category(character)
+        if character not in "-_." and not category.startswith("L") and category != "Nd":
+            raise InvalidInput(field, f"must not contain {character!r}: letters, digits, `-`, `_` and `.` are allowed")
+    if not unicodedata.is_normalized("NFC", text):
+        raise InvalidInput(field, "is not in Unicode normal form NFC, so it could look like another name")

@@ -1,0 +1,74 @@
+"""What a store has to load before a batch of commands can be decided."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from octostore.core import commands as c
+from octostore.core.limits import SWEEP_LIMIT
+
+
+class LineNeed(msgspec.Struct):
+    """The front of a queue, separately for each selection of kinds that is asked for."""
+
+    kinds: set[tuple[str, ...] | None]
+    count: int = 0
+
+
+class Needs(msgspec.Struct):
+    """A claimed job is to come with the session that its claim is bound to, and a job in a queue with that queue."""
+
+    jobs: set[str] = msgspec.field(default_factory=set)
+    documents_of: set[str] = msgspec.field(default_factory=set)
+    """The jobs whose payload, result and checkpoint are needed too."""
+    sessions: set[str] = msgspec.field(default_factory=set)
+    claims_of: set[str] = msgspec.field(default_factory=set)
+    """The sessions of which every bound claim is needed."""
+    queues: set[str] = msgspec.field(default_factory=set)
+    counted_queues: set[str] = msgspec.field(default_factory=set)
+    """The queues whose claimed jobs are to be counted although they have no limit yet."""
+    lines: dict[str, LineNeed] = msgspec.field(default_factory=dict)
+    requests: set[tuple[str, str]] = msgspec.field(default_factory=set)
+    sweep_limit: int | None = SWEEP_LIMIT
+    """How many expired claims to bring along; None: all of them."""
+
+
+def needs_of(commands: "Sequence[c.AnyCommand]") -> Needs:
+    needs = Needs()
+    for command in commands:
+        _add(needs, command)
+    for line in needs.lines.values():
+        # Every command that names a job may take one away from the front of the line before the others look.
+        line.count += len(needs.jobs)
+    return needs
+
+
+def _add(needs: Needs, command: "c.AnyCommand") -> None:  # noqa: C901  # one case for each command
+    match command:
+        case c.ClaimJob() | c.CancelJob() | c.RequeueJob() | c.ForceReleaseJob():
+            needs.jobs.add(command.job_id)
+            needs.documents_of.add(command.job_id)
+        case c.HeartbeatJob() | c.CheckpointJob() | c.ReleaseJob():
+            needs.jobs.add(command.job_id)
+        case c.Enqueue():
+            needs.jobs.add(command.job_id)
+            needs.queues.add(command.queue)
+        case c.ClaimNext():
+            line = needs.lines.setdefault(command.queue, LineNeed(set()))
+            line.kinds.add(command.kinds)
+            line.count += 1
+            needs.queues.add(command.queue)
+            if command.request_id is not None:
+                needs.requests.add((command.principal, command.request_id))
+        case c.LimitQueue():
+            needs.queues.add(command.queue)
+            needs.counted_queues.add(command.queue)
+        case c.OpenSession() | c.CloseSession():
+            needs.sessions.add(command.session_id)
+            needs.claims_of.add(command.session_id)
+        case c.KeepSessionAlive() | c.SaveSession():
+            needs.sessions.add(command.session_id)
+        case c.Recover():
+            needs.sweep_limit = None
+    if isinstance(command, c.ClaimJob | c.ClaimNext) and command.session_id is not None:
+        needs.sessions.add(command.session_id)

@@ -1,0 +1,66 @@
+"""Everything that can be asked without changing anything, as values. `Question[R]` is answered with an `R`."""
+
+from typing import Generic, get_args
+
+import msgspec
+
+from octostore.core import limits
+from octostore.core.commands import R_co
+from octostore.core.errors import InvalidInput
+from octostore.core.model import Status
+from octostore.core.names import check_job_id, check_name, check_prefix, check_session_id
+from octostore.core.replies import EventPage, JobPage, JobView, SessionView
+
+
+class Question(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
+    """Answered from one consistent state of the store; an expired lease is no owner in any answer."""
+
+
+class GetJob(Question[JobView], frozen=True, kw_only=True):
+    job_id: str
+
+    def __post_init__(self) -> None:
+        check_job_id(self.job_id)
+
+
+class ListJobs(Question[JobPage], frozen=True, kw_only=True):
+    """Jobs by name. `cursor` is that of the page before; documents are left out."""
+
+    prefix: str | None = None
+    status: Status | None = None
+    queue: str | None = None
+    limit: int = limits.PAGE_DEFAULT
+    cursor: str | None = None
+
+    def __post_init__(self) -> None:
+        check_prefix(self.prefix)
+        if self.status is not None and self.status not in get_args(Status):
+            raise InvalidInput("status", f"is {self.status!r}; it must be one of {', '.join(get_args(Status))}")
+        if self.queue is not None:
+            check_name("queue", self.queue)
+        limits.check_whole("limit", self.limit, 1, limits.PAGE_MAX)
+        if self.cursor is not None:
+            check_job_id(self.cursor)
+
+
+class ListEvents(Question[EventPage], frozen=True, kw_only=True):
+    """The log after an event, oldest first."""
+
+    after: int = 0
+    job_id: str | None = None
+    prefix: str | None = None
+    limit: int = limits.PAGE_DEFAULT
+
+    def __post_init__(self) -> None:
+        limits.check_whole("after", self.after, 0, 2**63 - 1)
+        if self.job_id is not None:
+            check_job_id(self.job_id)
+        check_prefix(self.prefix)
+        limits.check_whole("limit", self.limit, 1, limits.PAGE_MAX)
+
+
+class GetSession(Question[SessionView], frozen=True, kw_only=True):
+    session_id: str
+
+    def __post_init__(self) -> None:
+        check_session_id(self.session_id)

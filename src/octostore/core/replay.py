@@ -1,0 +1,40 @@
+"""The log, replayed: it gives the stored state, but for what is durable without being an event."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from octostore.core.events import LogEntry, decode_details
+from octostore.core.evolve import evolve
+from octostore.core.model import Job, Session, read_history
+from octostore.core.working_set import WorkingSet
+
+
+def replay(entries: Iterable[LogEntry]) -> WorkingSet:
+    """The rows that the log leads to; raises `ValueError` at a gap."""
+    ws = WorkingSet(now=0, seq=0)
+    ws.jobs = defaultdict(lambda: None)
+    ws.sessions = defaultdict(lambda: None)
+    ws.queues = defaultdict(lambda: None)
+    for entry in entries:
+        if entry.seq != ws.seq + 1:
+            raise ValueError(f"the log has a gap: event {entry.seq} follows event {ws.seq}")
+        ws.seq, ws.now = entry.seq, entry.at
+        evolve(ws, entry, decode_details(entry))
+    return ws
+
+
+def logged_job(job: Job) -> Job:
+    """A copy of `job` without what the log does not hold: secrets, heartbeat times and progress."""
+    history = [msgspec.structs.replace(attempt, lease_id="") for attempt in read_history(job)]
+    claim = job.claim and msgspec.structs.replace(
+        job.claim, lease_id="", request_id=None, progress=None, ttl_ms=0, heartbeat_at=0, expires_at=None
+    )
+    return msgspec.structs.replace(job, history=msgspec.json.encode(history), claim=claim)
+
+
+def logged_session(session: Session) -> Session:
+    """The same for a session."""
+    expires_at = 0 if session.status == "open" else session.expires_at
+    return msgspec.structs.replace(session, lease_id="", request_id=None, heartbeat_at=0, expires_at=expires_at)

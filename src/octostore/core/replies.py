@@ -1,0 +1,237 @@
+"""What callers get. The same types go out of the library and over HTTP, so a field has one name everywhere.
+
+None of these carries a secret, except the `lease_id` in the reply to the call that made the claim or opened the
+session.
+"""
+
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from octostore.core.model import HowEnded, LastOutcome, Outcome, Status
+from octostore.core.secret_free import SecretFree
+
+
+class Reply(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a command or a question."""
+
+
+class ProgressView(Reply, frozen=True):
+    note: str | None
+    percent: float | None
+    at: datetime
+
+
+class JobOwner(Reply, frozen=True):
+    """Who has a job right now: alive as of `heartbeat_at`, moving as of `progress.at`."""
+
+    job_id: str
+    owner: str
+    metadata: Any
+    claimed_at: datetime
+    heartbeat_at: datetime
+    expires_at: datetime
+    fencing_token: int
+    attempt: int
+    progress: ProgressView | None
+    session_id: str | None
+
+
+class AttemptView(Reply, frozen=True):
+    """An earlier claim on the job, and how it ended."""
+
+    owner: str
+    attempt: int
+    fencing_token: int
+    claimed_at: datetime
+    ended_at: datetime
+    how: HowEnded
+    error: str | None
+    note: str | None
+
+
+class ClaimReply(Reply, frozen=True):
+    """The answer to a claim; `status` tells which of the fields below it speak.
+
+    - `claimed`: it is yours. `lease_id` authorises every later write; `fencing_token` guards what you write elsewhere.
+      `payload`, `checkpoint`, `note` and `previous` are what came with the job and what earlier attempts left.
+    - `held`: `owner` has it, since `claimed_at`, alive at `heartbeat_at`, until `expires_at` unless it heartbeats.
+    - `done`: finished before, with `result`.
+    - `delayed`: nobody has it, but it cannot be claimed before `available_at` (backoff, schedule, lock-delay, full
+      queue).
+    - `dead`: out of attempts or cancelled; it waits for a person (`requeue`).
+    - `empty` (claim_next only): nothing in the queue can be claimed now; `available_at` is when that may change.
+    """
+
+    status: Literal["claimed", "held", "done", "delayed", "dead", "empty"]
+    job_id: str | None
+    queue: str | None = None
+    kind: str | None = None
+
+    owner: str | None = None
+    metadata: Any = None
+    fencing_token: int | None = None
+    attempt: int | None = None
+    claimed_at: datetime | None = None
+    heartbeat_at: datetime | None = None
+    expires_at: datetime | None = None
+    session_id: str | None = None
+
+    lease_id: str | None = None
+    replayed: bool = False
+    ttl: float | None = None
+    remaining_ms: int | None = None
+    renew_after_ms: int | None = None
+    payload: Any = None
+    checkpoint: Any = None
+    note: str | None = None
+    previous: list[AttemptView] = []
+
+    progress: ProgressView | None = None
+    retry_after_ms: int | None = None
+    available_at: datetime | None = None
+    result: Any = None
+    error: str | None = None
+
+
+class HeartbeatReply(Reply, frozen=True):
+    job_id: str
+    expires_at: datetime
+    remaining_ms: int
+    renew_after_ms: int
+
+
+class CheckpointReply(Reply, frozen=True):
+    job_id: str
+    saved_at: datetime
+
+
+class ReleaseReply(Reply, frozen=True):
+    """How the claim ended, and what became of the job. A repeated release gets exactly this again."""
+
+    job_id: str
+    outcome: Outcome
+    status: Status
+    attempt: int
+    fencing_token: int
+    released_at: datetime
+    available_at: datetime
+
+
+class EnqueueReply(Reply, frozen=True):
+    """`created` is False where the job had been enqueued before: nothing changed then, and this tells how it stands."""
+
+    job_id: str
+    created: bool
+    status: Status
+    queue: str | None
+    kind: str | None
+    priority: int
+    max_attempts: int
+    available_at: datetime
+
+
+class JobView(Reply, frozen=True):
+    """A job as it stands now. A name never seen is a free job."""
+
+    job_id: str
+    status: Status
+    queue: str | None
+    kind: str | None
+    priority: int | None
+    attempts: int
+    max_attempts: int | None
+    available_at: datetime | None
+    created_at: datetime | None
+    claim: JobOwner | None
+    owner: str | None
+    last_outcome: LastOutcome | None
+    error: str | None
+    note: str | None
+    payload: Any = None
+    result: Any = None
+    previous: list[AttemptView] = []
+
+
+class JobPage(Reply, frozen=True):
+    """`cursor` continues the listing; None means that this was the last page."""
+
+    jobs: list[JobView]
+    cursor: str | None
+
+
+class EventPage(Reply, frozen=True):
+    """`after` is where the next page begins, also when this one is empty."""
+
+    events: list[Any]
+    after: int
+
+
+class SessionReply(Reply, frozen=True):
+    session_id: str
+    agent: str
+    lease_id: str
+    resumed: bool
+    replayed: bool
+    ttl: float
+    opened_at: datetime
+    expires_at: datetime
+    remaining_ms: int
+    renew_after_ms: int
+    context: Any
+    context_seq: int | None
+
+
+class KeepaliveReply(Reply, frozen=True):
+    session_id: str
+    expires_at: datetime
+    remaining_ms: int
+    renew_after_ms: int
+
+
+class SavedReply(Reply, frozen=True):
+    session_id: str
+    context_seq: int
+
+
+class ClosedReply(Reply, frozen=True):
+    session_id: str
+    closed_at: datetime
+
+
+class SessionView(Reply, frozen=True):
+    session_id: str
+    agent: str
+    status: Literal["open", "closed", "expired"]
+    opened_at: datetime
+    heartbeat_at: datetime
+    expires_at: datetime
+    context: Any
+    context_seq: int | None
+    jobs: list[str]
+
+
+class QueueView(Reply, frozen=True):
+    queue: str
+    max_claimed: int | None
+
+
+class Recovery(Reply, frozen=True):
+    """A claim that was taken back, with the evidence: what was missed, and how late that was noticed."""
+
+    job_id: str
+    owner: str
+    fencing_token: int
+    session_id: str | None
+    claimed_at: datetime
+    heartbeat_at: datetime
+    ttl: float
+    expired_at: datetime
+    late_ms: int
+    status: Status
+    available_at: datetime
+
+
+class RecoverReply(Reply, frozen=True):
+    recovered: list[Recovery]

@@ -1,0 +1,35 @@
+"""When a failed job runs again."""
+
+import msgspec
+
+from octostore.core.errors import InvalidInput
+from octostore.core.limits import RETRY_AFTER_MAX_MS
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Exponential backoff: `base_ms` after the first failure, `factor` times longer each time, never above `cap_ms`.
+
+    `jitter` is the share by which a delay may be shortened, from 0 (exact) to 1, so that jobs which failed together do
+    not all come back together.
+    """
+
+    base_ms: int = 2_000
+    factor: float = 2.0
+    cap_ms: int = 900_000
+    jitter: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.base_ms <= self.cap_ms <= RETRY_AFTER_MAX_MS:
+            raise InvalidInput("retry", f"needs 0 <= base_ms <= cap_ms <= {RETRY_AFTER_MAX_MS:,}")
+        if not self.factor >= 1:
+            raise InvalidInput("retry", "needs a factor of at least 1")
+        if not 0 <= self.jitter <= 1:
+            raise InvalidInput("retry", "needs a jitter from 0 to 1")
+
+
+def backoff_ms(policy: RetryPolicy, failures: int, jitter: float) -> int:
+    """How long to wait after that many failures; `jitter` is a random number from 0 to 1."""
+    # Beyond this exponent every delay is at the cap, and a float would overflow.
+    exponent = min(failures - 1, 64)
+    delay_ms = min(float(policy.cap_ms), policy.base_ms * policy.factor**exponent)
+    return round(delay_ms * (1 - policy.jitter * jitter))

@@ -1,0 +1,21 @@
+"""How values that carry secrets are shown: people print and log what they get."""
+
+from typing import Any, ClassVar
+
+_SECRETS = {"lease_id", "request_id"}
+
+
+class SecretFree:
+    """A `repr` without secrets, and without the fields that say nothing."""
+
+    __slots__ = ()
+    __struct_fields__: ClassVar[tuple[str, ...]]
+
+    def __repr__(self) -> str:
+        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        shown = (f"{name}={'***' if name in _SECRETS else repr(value)}" for name, value in fields if _speaks(value))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _speaks(value: Any) -> bool:
+    return value is not None and value != [] and value is not False

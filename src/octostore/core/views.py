@@ -1,0 +1,190 @@
+"""Rows as callers see them: effective state, readable times, decoded JSON, no secrets."""
+
+from typing import Any
+
+import msgspec
+
+from octostore.core import replies
+from octostore.core.model import Attempt, Claim, Job, Progress, Session, read_history
+from octostore.core.moments import to_datetime, to_datetime_or_none
+from octostore.core.working_set import WorkingSet
+
+_decode = msgspec.json.Decoder().decode
+
+
+def decoded(document: bytes | None) -> Any:
+    return None if document is None else _decode(document)
+
+
+def expiry_of(ws: WorkingSet, claim: Claim) -> int:
+    """When the claim ends unless somebody heartbeats; a bound one ends with its session."""
+    if claim.expires_at is not None:
+        return claim.expires_at
+    session = ws.session(claim.session_id or "")
+    if session is None:
+        raise LookupError("a live claim is bound to a session that is not there")
+    return session.expires_at
+
+
+def previous(job: Job) -> list[replies.AttemptView]:
+    """The attempts that ended, newest first."""
+    return [attempt_view(attempt) for attempt in reversed(read_history(job))]
+
+
+def attempt_view(attempt: Attempt) -> replies.AttemptView:
+    return replies.AttemptView(
+        owner=attempt.owner,
+        attempt=attempt.attempt,
+        fencing_token=attempt.fencing_token,
+        claimed_at=to_datetime(attempt.claimed_at),
+        ended_at=to_datetime(attempt.ended_at),
+        how=attempt.how,
+        error=attempt.error,
+        note=attempt.note,
+    )
+
+
+def progress_view(progress: Progress | None) -> replies.ProgressView | None:
+    if progress is None:
+        return None
+    return replies.ProgressView(note=progress.note, percent=progress.percent, at=to_datetime(progress.at))
+
+
+def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
+    claim = job.claim
+    if claim is None:
+        return None
+    return replies.JobOwner(
+        job_id=job.job_id,
+        owner=claim.owner,
+        metadata=decoded(claim.metadata),
+        claimed_at=to_datetime(claim.claimed_at),
+        heartbeat_at=to_datetime(claim.heartbeat_at),
+        expires_at=to_datetime(expiry_of(ws, claim)),
+        fencing_token=claim.fencing_token,
+        attempt=job.attempts + 1,
+        progress=progress_view(claim.progress),
+        session_id=claim.session_id,
+    )
+
+
+def job_view(ws: WorkingSet, job: Job, *, with_documents: bool = True) -> replies.JobView:
+    owner = owner_view(ws, job)
+    return replies.JobView(
+        job_id=job.job_id,
+        status=job.status,
+        queue=job.queue,
+        kind=job.kind,
+        priority=job.priority if job.is_enqueued else None,
+        attempts=job.attempts,
+        max_attempts=job.max_attempts if job.is_enqueued else None,
+        available_at=to_datetime(job.available_at) if job.status in {"free", "queued"} else None,
+        created_at=to_datetime_or_none(job.created_at or None),
+        claim=owner,
+        owner=owner.owner if owner else None,
+        last_outcome=job.last_outcome,
+        error=job.error,
+        note=job.note,
+        payload=decoded(ws.document(job.payload_seq)) if with_documents else None,
+        result=decoded(ws.document(job.result_seq)) if with_documents and job.status == "done" else None,
+        previous=previous(job),
+    )
+
+
+def claimed_reply(ws: WorkingSet, job: Job, claim: Claim, *, replayed: bool = False) -> replies.ClaimReply:
+    expires_at = expiry_of(ws, claim)
+    remaining_ms = expires_at - ws.now
+    return replies.ClaimReply(
+        status="claimed",
+        job_id=job.job_id,
+        queue=job.queue,
+        kind=job.kind,
+        owner=claim.owner,
+        metadata=decoded(claim.metadata),
+        fencing_token=claim.fencing_token,
+        attempt=job.attempts + 1,
+        claimed_at=to_datetime(claim.claimed_at),
+        heartbeat_at=to_datetime(claim.heartbeat_at),
+        expires_at=to_datetime(expires_at),
+        session_id=claim.session_id,
+        lease_id=claim.lease_id,
+        replayed=replayed,
+        ttl=claim.ttl_ms / 1_000,
+        remaining_ms=remaining_ms,
+        renew_after_ms=remaining_ms // 2,
+        payload=decoded(ws.document(job.payload_seq)),
+        checkpoint=decoded(ws.checkpoints.get(job.job_id)),
+        note=job.note,
+        previous=previous(job),
+    )
+
+
+def held_reply(ws: WorkingSet, job: Job, claim: Claim) -> replies.ClaimReply:
+    expires_at = expiry_of(ws, claim)
+    return replies.ClaimReply(
+        status="held",
+        job_id=job.job_id,
+        queue=job.queue,
+        kind=job.kind,
+        owner=claim.owner,
+        metadata=decoded(claim.metadata),
+        fencing_token=claim.fencing_token,
+        attempt=job.attempts + 1,
+        claimed_at=to_datetime(claim.claimed_at),
+        heartbeat_at=to_datetime(claim.heartbeat_at),
+        expires_at=to_datetime(expires_at),
+        session_id=claim.session_id,
+        progress=progress_view(claim.progress),
+        retry_after_ms=expires_at - ws.now,
+    )
+
+
+def delayed_reply(ws: WorkingSet, job: Job, available_at: int) -> replies.ClaimReply:
+    return replies.ClaimReply(
+        status="delayed",
+        job_id=job.job_id,
+        queue=job.queue,
+        kind=job.kind,
+        available_at=to_datetime(available_at),
+        retry_after_ms=available_at - ws.now,
+        error=job.error,
+        previous=previous(job),
+    )
+
+
+def finished_reply(ws: WorkingSet, job: Job) -> replies.ClaimReply:
+    """For a job that is `done` or `dead`."""
+    return replies.ClaimReply(
+        status="done" if job.status == "done" else "dead",
+        job_id=job.job_id,
+        queue=job.queue,
+        kind=job.kind,
+        result=decoded(ws.document(job.result_seq)) if job.status == "done" else None,
+        error=job.error,
+        note=job.note,
+        previous=previous(job),
+    )
+
+
+def empty_reply(ws: WorkingSet, queue: str, available_at: int) -> replies.ClaimReply:
+    return replies.ClaimReply(
+        status="empty",
+        job_id=None,
+        queue=queue,
+        available_at=to_datetime(available_at),
+        retry_after_ms=available_at - ws.now,
+    )
+
+
+def session_view(ws: WorkingSet, session: Session) -> replies.SessionView:
+    return replies.SessionView(
+        session_id=session.session_id,
+        agent=session.agent,
+        status=session.status,
+        opened_at=to_datetime(session.opened_at),
+        heartbeat_at=to_datetime(session.heartbeat_at),
+        expires_at=to_datetime(session.expires_at),
+        context=decoded(ws.document(session.context_seq)),
+        context_seq=session.context_seq,
+        jobs=sorted(job.job_id for job in ws.claims_of(session.session_id)),
+    )

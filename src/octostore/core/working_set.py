@@ -1,0 +1,109 @@
+"""The rows that a batch of commands needs, in memory, with a note of what changed.
+
+A store fills it (`add_*`), `decide` works on it, the store saves what it says has changed. Asking for a row that was
+not loaded is an error, never "there is none": that mistake would hand a job to two owners.
+"""
+
+from collections.abc import Iterator
+
+from octostore.core.events import Details, LogEntry, encode_details
+from octostore.core.evolve import evolve
+from octostore.core.line import Line
+from octostore.core.model import Job, Queue, Session
+from octostore.core.replies import Recovery
+
+
+class WorkingSet:
+    def __init__(self, now: int, seq: int) -> None:
+        self.now = now
+        self.seq = seq
+        self.jobs: dict[str, Job | None] = {}
+        self.sessions: dict[str, Session | None] = {}
+        self.queues: dict[str, Queue | None] = {}
+        self.documents: dict[int, bytes] = {}
+        self.checkpoints: dict[str, bytes | None] = {}
+        self.requests: dict[tuple[str, str], str] = {}
+        """(principal, request id) of live claims on queued jobs -> the job."""
+        self.sessions_with_all_claims: set[str] = set()
+        self.look_again_at: dict[str, int] = {}
+        """Queue -> when something in it may become claimable without anybody writing."""
+        self.line = Line()
+
+        self.entries: list[LogEntry] = []
+        self.new_documents: dict[int, bytes] = {}
+        self.changed_jobs: dict[str, Job] = {}
+        self.changed_sessions: dict[str, Session] = {}
+        self.changed_queues: dict[str, Queue] = {}
+        self.changed_checkpoints: dict[str, bytes | None] = {}
+        self.recovered: list[Recovery] = []
+
+    # Filled by stores
+
+    def add_job(self, job: Job) -> None:
+        self.jobs[job.job_id] = job
+        self.line.add(job, self.now)
+
+    # Used by the core
+
+    def job(self, job_id: str) -> Job:
+        """The job; a new, free one where the name was never seen."""
+        job = self.jobs[job_id]
+        if job is None:
+            job = self.jobs[job_id] = Job(job_id, created_at=self.now, available_at=self.now)
+        return job
+
+    def session(self, session_id: str) -> Session | None:
+        return self.sessions[session_id]
+
+    def claims_of(self, session_id: str) -> Iterator[Job]:
+        """The loaded jobs whose claim is bound to the session; all there are if `sessions_with_all_claims` says so."""
+        for job in list(self.jobs.values()):
+            if job is not None and job.claim is not None and job.claim.session_id == session_id:
+                yield job
+
+    def document(self, seq: int | None) -> bytes | None:
+        return None if seq is None else self.documents[seq]
+
+    def touch_job(self, job: Job) -> None:
+        self.changed_jobs[job.job_id] = job
+
+    def touch_session(self, session: Session) -> None:
+        self.changed_sessions[session.session_id] = session
+
+    def set_checkpoint(self, job_id: str, data: bytes | None) -> None:
+        self.checkpoints[job_id] = self.changed_checkpoints[job_id] = data
+
+    def record(
+        self,
+        event_type: str,
+        details: Details,
+        *,
+        actor: str,
+        job: Job | None = None,
+        session_id: str | None = None,
+        queue: str | None = None,
+        document: bytes | None = None,
+    ) -> LogEntry:
+        """Append an event, and let it change the rows: nothing that is an event changes them in any other way."""
+        self.seq += 1
+        if document is not None:
+            self.documents[self.seq] = self.new_documents[self.seq] = document
+        entry = LogEntry(
+            self.seq,
+            self.now,
+            event_type,
+            actor,
+            job.job_id if job else None,
+            job.queue if job and job.queue else queue,
+            session_id,
+            encode_details(details),
+        )
+        self.entries.append(entry)
+        evolve(self, entry, details)
+        if job is not None:
+            self.line.add(job, self.now)
+        return entry
+
+    @property
+    def has_changes(self) -> bool:
+        return bool(self.entries or self.changed_jobs or self.changed_sessions or self.changed_checkpoints)

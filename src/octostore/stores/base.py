@@ -1,0 +1,70 @@
+"""What a store has to be able to do. The rest (batching, waking, reading) is the same for all of them."""
+
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from octostore.core.events import LogEntry
+from octostore.core.model import Job, Status
+from octostore.core.needs import Needs
+from octostore.core.working_set import WorkingSet
+
+
+class Counters(NamedTuple):
+    """Where the store stands: the last event, and the latest moment it has ever used."""
+
+    seq: int
+    now: int
+
+
+class JobFilter(NamedTuple):
+    """Which jobs to list: in name order after `after`, those of any of `statuses` (None: of every status)."""
+
+    statuses: tuple[Status, ...] | None
+    prefix: str
+    queue: str | None
+    after: str
+    limit: int
+
+
+class EventFilter(NamedTuple):
+    after: int
+    job_id: str | None
+    prefix: str | None
+    limit: int
+
+
+class Reading(Protocol):
+    """One consistent state of the store."""
+
+    def counters(self) -> Counters: ...
+
+    def load(self, ws: WorkingSet, needs: Needs) -> None:
+        """Put everything that `needs` names into `ws`; a job or session that does not exist as None.
+
+        A claimed job comes with the session its claim is bound to, an enqueued one with its queue.
+        """
+
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
+        """The jobs, also put into `ws`, with the sessions and queues that belong to them."""
+
+    def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
+        """The events, and the seq up to which the log was looked through for them."""
+
+
+class Writing(Reading, Protocol):
+    """A transaction that holds the store's write lock from its beginning."""
+
+    def save(self, ws: WorkingSet) -> None:
+        """Write what `ws` says has changed, the new events, and its counters."""
+
+
+class Backend(Protocol):
+    """Where the rows are. Methods raise `Unreachable` when the place fails; nothing is half done then."""
+
+    def writing(self) -> AbstractContextManager[Writing]:
+        """A transaction: durable when the block has ended, undone when it raises. Only ever one at a time."""
+
+    def reading(self) -> AbstractContextManager[Reading]:
+        """A consistent view, from any thread, that waits for nobody."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,51 @@
+"""One transaction: load what a batch of commands needs, decide each in order, save."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from octostore.core.commands import AnyCommand
+from octostore.core.decide import decide
+from octostore.core.decide.expiry import sweep
+from octostore.core.errors import OctoStoreError
+from octostore.core.events import LogEntry
+from octostore.core.given import Given
+from octostore.core.needs import needs_of
+from octostore.core.working_set import WorkingSet
+from octostore.stores.base import Backend, Writing
+from octostore.stores.clock import Clock
+
+Answer: TypeAlias = Any
+"""The reply to a command, or the `OctoStoreError` that refuses it."""
+
+
+class Committed(NamedTuple):
+    """Durable by the time anybody sees it."""
+
+    answers: list[Answer]
+    entries: list[LogEntry]
+
+
+def run_batch(backend: Backend, commands: Sequence[AnyCommand], clock: Clock, given: Given) -> Committed:
+    """Raises `Unreachable` when the store fails, and then nothing has been saved as far as it can tell."""
+    with backend.writing() as writing:
+        ws = _load(writing, commands, clock)
+        sweep(ws, given)
+        answers = [_answer(ws, command, given) for command in commands]
+        if ws.has_changes:
+            writing.save(ws)
+    return Committed(answers, ws.entries)
+
+
+def _load(writing: Writing, commands: Sequence[AnyCommand], clock: Clock) -> WorkingSet:
+    counters = writing.counters()
+    # Read after the lock, so that no transaction is ever earlier than the one before it, in this process or another.
+    ws = WorkingSet(now=max(clock(), counters.now), seq=counters.seq)
+    writing.load(ws, needs_of(commands))
+    return ws
+
+
+def _answer(ws: WorkingSet, command: AnyCommand, given: Given) -> Answer:
+    try:
+        return decide(ws, command, given)
+    except OctoStoreError as refusal:
+        return refusal

@@ -1,0 +1,53 @@
+"""A backend at work in one process: its writer, its readers, and those who wait."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+
+from octostore.core.commands import AnyCommand, R_co
+from octostore.core.events import LogEntry
+from octostore.core.given import Given
+from octostore.core.limits import PAGE_MAX
+from octostore.core.questions import Question
+from octostore.stores.base import Backend, EventFilter
+from octostore.stores.batch import Answer, Committed, run_batch
+from octostore.stores.clock import Clock
+from octostore.stores.reading import ask
+from octostore.stores.wakeups import Topic, Wakeups
+from octostore.stores.writer import Writer
+
+
+class Engine:
+    def __init__(self, backend: Backend, clock: Clock, given: Given) -> None:
+        self.backend = backend
+        self._clock = clock
+        self._given = given
+        self._wakeups = Wakeups(self._read_after)
+        self._writer = Writer(self._run, self._on_commit)
+
+    def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[Answer]]":
+        return self._writer.submit(commands)
+
+    def ask(self, question: Question[R_co]) -> R_co:
+        return ask(self.backend, question, self._clock, self._given.retry)
+
+    def listening(self, topics: Iterable[Topic], ring: Callable[[], None]) -> AbstractContextManager[None]:
+        return self._wakeups.listening(topics, ring)
+
+    def close(self) -> None:
+        self._writer.close()
+        self._wakeups.close()
+        self.backend.close()
+
+    def _run(self, commands: Sequence[AnyCommand]) -> Committed:
+        return run_batch(self.backend, commands, self._clock, self._given)
+
+    def _on_commit(self, committed: Committed) -> None:
+        self._wakeups.publish(committed.entries)
+
+    def _read_after(self, seq: int | None) -> tuple[list[LogEntry], int]:
+        with self.backend.reading() as reading:
+            last_seq = reading.counters().seq
+            if seq is None or last_seq <= seq:
+                return [], last_seq
+            return reading.list_events(EventFilter(seq, None, None, PAGE_MAX))

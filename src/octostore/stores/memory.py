@@ -1,0 +1,180 @@
+"""A store in memory: the plainest thing that keeps the contract, and the model that the others are tested against."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+
+from octostore.core.events import LogEntry
+from octostore.core.model import Job, Queue, Session
+from octostore.core.needs import Needs
+from octostore.core.working_set import WorkingSet
+from octostore.stores.base import Counters, EventFilter, JobFilter
+
+
+class MemoryRows:
+    """Rows go in and out as copies, so that a batch which fails half-way has changed nothing."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.now = 0
+        self.jobs: dict[str, Job] = {}
+        self.sessions: dict[str, Session] = {}
+        self.queues: dict[str, Queue] = {}
+        self.documents: dict[int, bytes] = {}
+        self.checkpoints: dict[str, bytes] = {}
+        self.log: list[LogEntry] = []
+
+    def counters(self) -> Counters:
+        return Counters(self.seq, self.now)
+
+    def load(self, ws: WorkingSet, needs: Needs) -> None:
+        ws.jobs.update(dict.fromkeys(needs.jobs))
+        ws.sessions.update(dict.fromkeys(needs.sessions))
+        for session_id in needs.sessions & self.sessions.keys():
+            self._add_session(ws, session_id)
+        for session_id in needs.claims_of:
+            self._add_claims_of(ws, session_id)
+        for name in needs.queues:
+            self._add_queue(ws, name, count=name in needs.counted_queues)
+        for job_id in needs.jobs & self.jobs.keys():
+            self._add_job(ws, self.jobs[job_id])
+        self._add_expired(ws, needs.sweep_limit)
+        for principal, request_id in needs.requests:
+            self._add_request(ws, principal, request_id)
+        for queue, line in needs.lines.items():
+            self._add_line(ws, queue, line.kinds, line.count)
+
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
+        found = [
+            job
+            for job_id, job in sorted(self.jobs.items())
+            if job_id > wanted.after
+            and job_id.startswith(wanted.prefix)
+            and (wanted.statuses is None or job.status in wanted.statuses)
+            and wanted.queue in {None, job.queue}
+        ]
+        return [self._add_job(ws, job) for job in found[: wanted.limit]]
+
+    def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
+        found = [
+            entry
+            for entry in self.log[wanted.after :]
+            if wanted.job_id in {None, entry.job_id}
+            and (not wanted.prefix or (entry.job_id or "").startswith(wanted.prefix))
+        ]
+        page = found[: wanted.limit]
+        return page, page[-1].seq if len(page) < len(found) else max(self.seq, wanted.after)
+
+    def save(self, ws: WorkingSet) -> None:
+        self.seq, self.now = ws.seq, ws.now
+        self.jobs.update(deepcopy(ws.changed_jobs))
+        self.sessions.update(deepcopy(ws.changed_sessions))
+        self.queues.update(deepcopy(ws.changed_queues))
+        self.documents.update(ws.new_documents)
+        self.log.extend(ws.entries)
+        for job_id, data in ws.changed_checkpoints.items():
+            if data is None:
+                self.checkpoints.pop(job_id, None)
+            else:
+                self.checkpoints[job_id] = data
+
+    # What belongs to a row
+
+    def _add_job(self, ws: WorkingSet, stored: Job) -> Job:
+        job = ws.jobs.get(stored.job_id)
+        if job is None:
+            job = deepcopy(stored)
+            ws.add_job(job)
+            if job.claim is not None and job.claim.session_id is not None:
+                self._add_session(ws, job.claim.session_id)
+            if job.queue is not None and job.queue not in ws.queues:
+                self._add_queue(ws, job.queue, count=False)
+            for seq in (job.payload_seq, job.result_seq):
+                if seq is not None:
+                    ws.documents[seq] = self.documents[seq]
+            ws.checkpoints[job.job_id] = self.checkpoints.get(job.job_id)
+        return job
+
+    def _add_session(self, ws: WorkingSet, session_id: str) -> None:
+        if ws.sessions.get(session_id) is None:
+            session = ws.sessions[session_id] = deepcopy(self.sessions[session_id])
+            if session.context_seq is not None:
+                ws.documents[session.context_seq] = self.documents[session.context_seq]
+
+    def _add_queue(self, ws: WorkingSet, name: str, *, count: bool) -> None:
+        queue = deepcopy(self.queues.get(name))
+        if queue is None and count:
+            queue = Queue(name)
+        if queue is not None:
+            queue.claimed = sum(job.claim is not None for job in self.jobs.values() if job.queue == name)
+        ws.queues[name] = queue
+
+    def _add_claims_of(self, ws: WorkingSet, session_id: str) -> None:
+        for job in self.jobs.values():
+            if job.claim is not None and job.claim.session_id == session_id:
+                self._add_job(ws, job)
+        ws.sessions_with_all_claims.add(session_id)
+
+    # What is found by looking
+
+    def _add_expired(self, ws: WorkingSet, limit: int | None) -> None:
+        leases = [job for job in self.jobs.values() if job.claim and (job.claim.expires_at or ws.now + 1) <= ws.now]
+        leases.sort(key=lambda job: (job.claim.expires_at, job.claim.fencing_token) if job.claim else (0, 0))
+        for job in leases[:limit]:
+            self._add_job(ws, job)
+        room = None if limit is None else limit - len(leases[:limit])
+        sessions = [s for s in self.sessions.values() if s.status == "open" and s.expires_at <= ws.now]
+        for session in sorted(sessions, key=lambda s: (s.expires_at, s.session_id))[:room]:
+            self._add_session(ws, session.session_id)
+            bound = [j for j in self.jobs.values() if j.claim and j.claim.session_id == session.session_id]
+            bound.sort(key=lambda job: job.job_id)
+            for job in bound[:room]:
+                self._add_job(ws, job)
+            if room is None or len(bound) <= room:
+                ws.sessions_with_all_claims.add(session.session_id)
+            room = None if room is None else max(0, room - len(bound))
+
+    def _add_request(self, ws: WorkingSet, principal: str, request_id: str) -> None:
+        for job in self.jobs.values():
+            claim = job.claim
+            if claim and job.is_enqueued and (claim.principal, claim.request_id) == (principal, request_id):
+                self._add_job(ws, job)
+                ws.requests[principal, request_id] = job.job_id
+
+    def _add_line(self, ws: WorkingSet, queue: str, kinds: set[tuple[str, ...] | None], count: int) -> None:
+        in_queue = [job for job in self.jobs.values() if job.queue == queue]
+        for job in in_queue:
+            if job.claim is not None:
+                self._add_job(ws, job)
+        waiting = [job for job in in_queue if job.status == "queued"]
+        waiting.sort(key=lambda job: (job.priority, job.available_at, job.enqueued_seq))
+        due = [job for job in waiting if job.available_at <= ws.now]
+        for selection in kinds:
+            for job in [job for job in due if selection is None or job.kind in selection][:count]:
+                self._add_job(ws, job)
+        moments = [job.available_at for job in waiting]
+        moments += [job.claim.expires_at for job in self.jobs.values() if job.claim and job.claim.expires_at]
+        moments += [session.expires_at for session in self.sessions.values() if session.status == "open"]
+        future = [moment for moment in moments if moment > ws.now]
+        if future:
+            ws.look_again_at[queue] = min(future)
+
+
+class MemoryBackend:
+    def __init__(self, rows: MemoryRows | None = None) -> None:
+        self.rows = rows or MemoryRows()
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def writing(self) -> Iterator[MemoryRows]:
+        with self._lock:
+            yield self.rows
+
+    @contextmanager
+    def reading(self) -> Iterator[MemoryRows]:
+        with self._lock:
+            yield self.rows
+
+    def close(self) -> None:
+        """Nothing is held open."""

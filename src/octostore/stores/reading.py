@@ -1,0 +1,102 @@
+"""Answers to questions, from one consistent state. Expiry is settled in memory, by the core's rule, and not saved."""
+
+from typing import Any
+
+from octostore.core import questions as q
+from octostore.core import views
+from octostore.core.commands import R_co
+from octostore.core.decide.expiry import settle_session, settled
+from octostore.core.errors import NotFound
+from octostore.core.events import public_event
+from octostore.core.given import Given
+from octostore.core.needs import Needs
+from octostore.core.replies import EventPage, JobPage, JobView, SessionView
+from octostore.core.retry import RetryPolicy
+from octostore.core.working_set import WorkingSet
+from octostore.stores.base import Backend, EventFilter, JobFilter, Reading
+from octostore.stores.clock import Clock
+
+
+def ask(backend: Backend, question: q.Question[R_co], clock: Clock, retry: RetryPolicy) -> R_co:
+    with backend.reading() as reading:
+        counters = reading.counters()
+        ws = WorkingSet(now=max(clock(), counters.now), seq=counters.seq)
+        answer: Any
+        match question:
+            case q.GetJob():
+                answer = _get_job(reading, ws, question, _given(retry))
+            case q.ListJobs():
+                answer = _list_jobs(reading, ws, question, _given(retry))
+            case q.ListEvents():
+                answer = _list_events(reading, question)
+            case q.GetSession():
+                answer = _get_session(reading, ws, question, _given(retry))
+            case _:
+                raise TypeError(f"no answer is known to a {type(question).__name__}")
+        reply: R_co = answer
+        return reply
+
+
+def _given(retry: RetryPolicy) -> Given:
+    """Nothing is claimed in a reading; and of a retry that is not written down yet, the latest moment is told."""
+    return Given(new_lease_id=str, jitter=float, retry=retry)
+
+
+def _get_job(reading: Reading, ws: WorkingSet, question: q.GetJob, given: Given) -> JobView:
+    reading.load(ws, Needs(jobs={question.job_id}, documents_of={question.job_id}, sweep_limit=0))
+    if ws.jobs[question.job_id] is None:
+        return _never_seen(question.job_id)
+    return views.job_view(ws, settled(ws, question.job_id, given))
+
+
+def _never_seen(job_id: str) -> JobView:
+    return JobView(
+        job_id=job_id,
+        status="free",
+        queue=None,
+        kind=None,
+        priority=None,
+        attempts=0,
+        max_attempts=None,
+        available_at=None,
+        created_at=None,
+        claim=None,
+        owner=None,
+        last_outcome=None,
+        error=None,
+        note=None,
+    )
+
+
+def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Given) -> JobPage:
+    # A job that is stored as claimed may by now be anything else, so those are looked at for every status.
+    statuses = None if question.status is None else tuple({question.status: None, "claimed": None})
+    found: list[JobView] = []
+    after = question.cursor or ""
+    while len(found) <= question.limit:
+        wanted = JobFilter(statuses, question.prefix or "", question.queue, after, question.limit + 1)
+        page = reading.list_jobs(ws, wanted)
+        for job in page:
+            settled(ws, job.job_id, given)
+            if question.status in {None, job.status}:
+                found.append(views.job_view(ws, job, with_documents=False))
+        if len(page) < wanted.limit:
+            break
+        after = page[-1].job_id
+    jobs = found[: question.limit]
+    return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else None)
+
+
+def _list_events(reading: Reading, question: q.ListEvents) -> EventPage:
+    wanted = EventFilter(question.after, question.job_id, question.prefix, question.limit)
+    entries, looked_through = reading.list_events(wanted)
+    return EventPage(events=[public_event(entry) for entry in entries], after=looked_through)
+
+
+def _get_session(reading: Reading, ws: WorkingSet, question: q.GetSession, given: Given) -> SessionView:
+    reading.load(ws, Needs(sessions={question.session_id}, claims_of={question.session_id}, sweep_limit=0))
+    session = ws.session(question.session_id)
+    if session is None:
+        raise NotFound(f"no session is named {question.session_id!r}")
+    settle_session(ws, session, given)
+    return views.session_view(ws, session)

@@ -1,0 +1,77 @@
+"""The SQLite backend: one connection that writes, and as many that read as are used at once."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from octostore.core.errors import Unreachable
+from octostore.stores.sqlite.connection import connect, prepare
+from octostore.stores.sqlite.faults import told_apart
+from octostore.stores.sqlite.transaction import Transaction
+
+IDLE_READERS = 4
+"""How many reading connections are kept open for later."""
+
+
+class SqliteBackend:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with told_apart(path):
+            prepare(path)
+            self._writer = connect(path)
+        self._lock = threading.Lock()
+        self._idle_readers: list[apsw.Connection] = []
+        self._is_closed = False
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        with told_apart(self.path):
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                transaction = Transaction(self._writer)
+                yield transaction
+                # A batch that changed nothing has nothing to make durable.
+                self._writer.execute("COMMIT" if transaction.has_saved else "ROLLBACK")
+            except BaseException:
+                # After some faults (a full disk, for one) SQLite has rolled back by itself.
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        with told_apart(self.path):
+            connection = self._take_reader()
+            try:
+                connection.execute("BEGIN")
+                yield Transaction(connection)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                self._give_back(connection)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            connections = [self._writer, *self._idle_readers]
+            self._idle_readers.clear()
+        for connection in connections:
+            connection.close()
+
+    def _take_reader(self) -> apsw.Connection:
+        with self._lock:
+            if self._is_closed:
+                raise Unreachable("this store has been closed", reason="closed")
+            if self._idle_readers:
+                return self._idle_readers.pop()
+        return connect(self.path)
+
+    def _give_back(self, connection: apsw.Connection) -> None:
+        with self._lock:
+            if not self._is_closed and len(self._idle_readers) < IDLE_READERS:
+                self._idle_readers.append(connection)
+                return
+        connection.close()

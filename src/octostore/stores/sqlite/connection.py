@@ -1,0 +1,82 @@
+"""Opening the file: durable, shared, and of a version we know."""
+
+import os
+from importlib.resources import files
+from pathlib import Path
+
+import apsw
+
+from octostore.core.errors import Unreachable
+
+APPLICATION_ID = 0x4F637453  # "OctS": tells our files from other SQLite databases
+BUSY_TIMEOUT_MS = 10_000
+"""How long to wait for other processes' transactions, each of which takes milliseconds, before giving up."""
+
+
+def connect(path: Path) -> apsw.Connection:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    # Waiting for the write lock looks every millisecond then, where the busy handler's steps grow to 100 ms and let
+    # one process starve while others take turns.
+    connection.setlk_timeout(BUSY_TIMEOUT_MS, 0)
+    # FULL: every commit is on the disk before it is answered.
+    connection.pragma("synchronous", "FULL")
+    return connection
+
+
+def prepare(path: Path) -> None:
+    """Create the file if there is none, and bring its schema up to date."""
+    if not path.exists():
+        # Lease ids are secrets, so nobody else may read the file. SQLite gives its -wal and -shm the same mode.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    connection = connect(path)
+    try:
+        _refuse_strangers(connection, path)
+        _migrate(connection, path)
+    finally:
+        connection.close()
+
+
+def migrations() -> list[str]:
+    """The scripts that lead from an empty file to the current schema; the version of a file is how many it has had."""
+    scripts = files("octostore.stores.sqlite").joinpath("migrations").iterdir()
+    ordered = sorted((s for s in scripts if s.name.endswith(".sql")), key=lambda script: script.name)
+    return [script.read_text(encoding="utf-8") for script in ordered]
+
+
+def _refuse_strangers(connection: apsw.Connection, path: Path) -> None:
+    """Before anything is written: this must be ours, or empty, and no newer than we are."""
+    application_id = connection.pragma("application_id")
+    is_empty = not connection.execute("SELECT count(*) FROM sqlite_schema").get
+    if application_id != APPLICATION_ID and not is_empty:
+        raise Unreachable(
+            f"{path} is an SQLite database, but not OctoStore's; check the path. It was left as it is",
+            reason="not_a_database",
+        )
+    version, known = connection.pragma("user_version"), len(migrations())
+    if version > known:
+        raise Unreachable(
+            f"{path} has schema version {version}, and this OctoStore knows {known} at most; upgrade OctoStore. "
+            "The file was left as it is",
+            reason="newer_schema",
+        )
+
+
+def _migrate(connection: apsw.Connection, path: Path) -> None:
+    if connection.pragma("journal_mode") != "wal":
+        connection.pragma("journal_mode", "wal")
+    scripts = migrations()
+    if connection.pragma("user_version") == len(scripts):
+        return
+    # Whoever comes first has the lock and does it; the others find it done.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _refuse_strangers(connection, path)
+        for script in scripts[connection.pragma("user_version") :]:
+            connection.execute(script)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", len(scripts))
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

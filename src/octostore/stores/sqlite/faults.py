@@ -1,0 +1,31 @@
+"""SQLite's errors, in our words: which file, what happened, what to do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from octostore.core.errors import Unreachable
+
+_FAULTS: tuple[tuple[type[apsw.Error], str, str], ...] = (
+    (apsw.BusyError, "busy", "another process has been writing to it for too long; try again, or find that process"),
+    (apsw.FullError, "disk_full", "the disk is full; nothing was changed. Free some space and try again"),
+    (apsw.ReadOnlyError, "read_only", "it cannot be written to; check the permissions of the file and its folder"),
+    (apsw.NotADBError, "not_a_database", "it is not an SQLite database; check the path. It was left as it is"),
+    (apsw.CorruptError, "corrupt", "it is damaged; restore a backup, or salvage it with the sqlite3 tool's .recover"),
+    (apsw.CantOpenError, "io", "it cannot be opened; check that the folder exists and that you may write there"),
+    (apsw.IOError, "io", "reading or writing it failed; check the disk"),
+)
+
+
+@contextmanager
+def told_apart(path: Path) -> Iterator[None]:
+    """Turn SQLite's faults in the block into `Unreachable`. Its other errors are bugs of ours, and pass."""
+    try:
+        yield
+    except apsw.Error as error:
+        for kind, reason, advice in _FAULTS:
+            if isinstance(error, kind):
+                raise Unreachable(f"the store at {path} cannot be used: {advice} ({error})", reason=reason) from error
+        raise

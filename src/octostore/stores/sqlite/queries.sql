@@ -1,0 +1,169 @@
+-- Every statement that the SQLite store runs. Each has a name and a line that says what it is for;
+-- {name} stands for the text of another one.
+
+-- name: job_columns
+-- The columns of a job, in the order of the model: the job's own, then its claim's.
+job_id, status, created_at, available_at, attempts, last_outcome, error, note, result_seq,
+queue, kind, priority, max_attempts, enqueued_seq, payload_seq, history,
+owner, principal, fencing_token, ttl_ms, lock_delay_ms, claimed_at, heartbeat_at, expires_at, session_id, metadata,
+lease_id, request_id, progress
+
+-- name: session_columns
+-- The columns of a session, in the order of the model.
+session_id, agent, principal, status, ttl_ms, opened_at, heartbeat_at, expires_at, context_seq, lease_id, request_id
+
+-- name: event_columns
+-- The columns of an event, in the order of the model.
+seq, at, type, actor, job_id, queue, session_id, details
+
+-- name: counters
+-- Where the store stands.
+SELECT seq, now FROM counters
+
+-- name: save_counters
+-- Where the store stands after this transaction.
+UPDATE counters SET seq = ?, now = ?
+
+-- name: job
+-- A job by its name.
+SELECT {job_columns} FROM jobs WHERE job_id = ?
+
+-- name: checkpoint
+-- What the last owner of a job left.
+SELECT data FROM checkpoints WHERE job_id = ?
+
+-- name: document
+-- The payload, result or context that an event brought.
+SELECT body FROM documents WHERE seq = ?
+
+-- name: session
+-- A session by its id.
+SELECT {session_columns} FROM sessions WHERE session_id = ?
+
+-- name: claims_of_session
+-- The live claims bound to a session.
+SELECT {job_columns} FROM jobs WHERE session_id = ? ORDER BY job_id LIMIT ?
+
+-- name: queue
+-- A queue's limit.
+SELECT max_claimed FROM queues WHERE name = ?
+
+-- name: claimed_in_queue
+-- How many jobs of a queue are claimed.
+SELECT count(*) FROM jobs WHERE queue = ? AND status = 'claimed'
+
+-- name: expired_claims
+-- The claims that have run out, oldest first.
+SELECT {job_columns} FROM jobs WHERE expires_at <= ? ORDER BY expires_at, fencing_token LIMIT ?
+
+-- name: expired_sessions
+-- The sessions that have run out, oldest first.
+SELECT {session_columns} FROM sessions
+WHERE status = 'open' AND expires_at <= ? ORDER BY expires_at, session_id LIMIT ?
+
+-- name: claims_in_queue
+-- The claims of a queue, for when so many have run out that the sweep did not get to all of them.
+SELECT {job_columns} FROM jobs WHERE queue = ? AND status = 'claimed'
+
+-- name: job_of_request
+-- The live claim on a queue's job that a request made.
+SELECT {job_columns} FROM jobs
+WHERE principal = ? AND request_id = ? AND request_id IS NOT NULL AND queue IS NOT NULL
+
+-- name: next_priority
+-- The first priority above a given one at which jobs of a queue wait.
+SELECT min(priority) FROM jobs WHERE status = 'queued' AND queue = ? AND priority > ?
+
+-- name: next_priority_of_kind
+-- The same for one kind of job.
+SELECT min(priority) FROM jobs WHERE status = 'queued' AND queue = ? AND kind = ? AND priority > ?
+
+-- name: line
+-- The jobs of a queue that are due, at one priority, in the order in which they are to be claimed.
+SELECT {job_columns} FROM jobs
+WHERE status = 'queued' AND queue = ? AND priority = ? AND available_at <= ?
+ORDER BY available_at, enqueued_seq LIMIT ?
+
+-- name: line_of_kind
+-- The same for one kind of job.
+SELECT {job_columns} FROM jobs
+WHERE status = 'queued' AND queue = ? AND kind = ? AND priority = ? AND available_at <= ?
+ORDER BY available_at, enqueued_seq LIMIT ?
+
+-- name: next_due
+-- When the next job of a queue is due, at one priority.
+SELECT min(available_at) FROM jobs WHERE status = 'queued' AND queue = ? AND priority = ? AND available_at > ?
+
+-- name: next_claim_expiry
+-- When the next claim runs out unless it is renewed.
+SELECT min(expires_at) FROM jobs WHERE expires_at > ?
+
+-- name: next_session_expiry
+-- When the next session runs out unless it is kept alive.
+SELECT min(expires_at) FROM sessions WHERE status = 'open' AND expires_at > ?
+
+-- name: list_jobs
+-- Jobs by name, from after one name up to before another.
+SELECT {job_columns} FROM jobs WHERE job_id > ? AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
+
+-- name: list_jobs_by_status
+-- The same for one status.
+SELECT {job_columns} FROM jobs
+WHERE status = ? AND job_id > ? AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
+
+-- name: list_jobs_by_queue
+-- The same for one queue and status.
+SELECT {job_columns} FROM jobs
+WHERE queue = ? AND status = ? AND job_id > ? AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
+
+-- name: list_events
+-- The log after an event.
+SELECT {event_columns} FROM events WHERE seq > ? ORDER BY seq LIMIT ?
+
+-- name: list_events_by_job
+-- The story of one job after an event.
+SELECT {event_columns} FROM events WHERE job_id = ? AND seq > ? ORDER BY seq LIMIT ?
+
+-- name: save_job
+-- A job that is new or has changed.
+INSERT INTO jobs ({job_columns})
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (job_id) DO UPDATE SET
+    status = excluded.status, available_at = excluded.available_at, attempts = excluded.attempts,
+    last_outcome = excluded.last_outcome, error = excluded.error, note = excluded.note,
+    result_seq = excluded.result_seq, queue = excluded.queue, kind = excluded.kind, priority = excluded.priority,
+    max_attempts = excluded.max_attempts, enqueued_seq = excluded.enqueued_seq, payload_seq = excluded.payload_seq,
+    history = excluded.history, owner = excluded.owner, principal = excluded.principal,
+    fencing_token = excluded.fencing_token, ttl_ms = excluded.ttl_ms, lock_delay_ms = excluded.lock_delay_ms,
+    claimed_at = excluded.claimed_at, heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
+    session_id = excluded.session_id, metadata = excluded.metadata, lease_id = excluded.lease_id,
+    request_id = excluded.request_id, progress = excluded.progress
+
+-- name: save_session
+-- A session that is new or has changed.
+INSERT INTO sessions ({session_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (session_id) DO UPDATE SET
+    agent = excluded.agent, principal = excluded.principal, status = excluded.status, ttl_ms = excluded.ttl_ms,
+    opened_at = excluded.opened_at, heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
+    context_seq = excluded.context_seq, lease_id = excluded.lease_id, request_id = excluded.request_id
+
+-- name: save_queue
+-- A queue's limit.
+INSERT INTO queues (name, max_claimed) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET max_claimed = excluded.max_claimed
+
+-- name: save_checkpoint
+-- What the owner of a job leaves for its successor.
+INSERT INTO checkpoints (job_id, data) VALUES (?, ?) ON CONFLICT (job_id) DO UPDATE SET data = excluded.data
+
+-- name: drop_checkpoint
+-- The job is done; its next run starts afresh.
+DELETE FROM checkpoints WHERE job_id = ?
+
+-- name: append_event
+-- One line of the log.
+INSERT INTO events ({event_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: append_document
+-- What an event brought.
+INSERT INTO documents (seq, body) VALUES (?, ?)

@@ -1,0 +1,44 @@
+"""Rows of the database and rows of the model, in the order of the columns in `queries.sql`."""
+
+from typing import Any
+
+import msgspec
+
+from octostore.core.events import LogEntry
+from octostore.core.model import Claim, Job, Progress, Session
+
+Row = tuple[Any, ...]
+
+_JOB_COLUMNS = 16
+_NO_CLAIM = (None,) * 13
+_encode_progress = msgspec.json.Encoder().encode
+_decode_progress = msgspec.json.Decoder(Progress).decode
+
+
+def job_from_row(row: Row) -> Job:
+    job = Job(*row[:_JOB_COLUMNS])
+    if job.status == "claimed":
+        job.claim = Claim(*row[_JOB_COLUMNS:-1])
+        if row[-1] is not None:
+            job.claim.progress = _decode_progress(row[-1])
+    return job
+
+
+def job_to_row(job: Job) -> Row:
+    *own, claim = msgspec.structs.astuple(job)
+    if claim is None:
+        return (*own, *_NO_CLAIM)
+    *values, progress = msgspec.structs.astuple(claim)
+    return (*own, *values, None if progress is None else _encode_progress(progress))
+
+
+def session_from_row(row: Row) -> Session:
+    return Session(*row)
+
+
+def entry_from_row(row: Row) -> LogEntry:
+    return LogEntry(*row)
+
+
+to_row = msgspec.structs.astuple
+"""For sessions and events, whose columns are the model's fields."""

@@ -1,0 +1,223 @@
+"""Loading and saving inside one transaction. SQL, and no rules."""
+
+from collections.abc import Iterable
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+import apsw
+
+from octostore.core.events import LogEntry
+from octostore.core.limits import PRIORITY_MIN
+from octostore.core.model import Job, Queue, Session
+from octostore.core.needs import LineNeed, Needs
+from octostore.core.working_set import WorkingSet
+from octostore.stores.base import Counters, EventFilter, JobFilter
+from octostore.stores.named_sql import load_queries
+from octostore.stores.sqlite.rows import entry_from_row, job_from_row, job_to_row, session_from_row, to_row
+
+SQL = load_queries("octostore.stores.sqlite", "queries.sql")
+
+NO_LIMIT = -1
+LAST_NAME = "\U0010ffff"
+"""Sorts after every name, so that `prefix + LAST_NAME` ends the range of a prefix."""
+
+SCAN_LIMIT = 10_000
+"""How many events are looked through for a prefix at a time: a rare one must not make a page slow."""
+
+
+class Transaction:
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self.has_saved = False
+
+    def counters(self) -> Counters:
+        return Counters(*self._one("counters"))
+
+    # Loading
+
+    def load(self, ws: WorkingSet, needs: Needs) -> None:
+        ws.jobs.update(dict.fromkeys(needs.jobs))
+        ws.sessions.update(dict.fromkeys(needs.sessions))
+        for session_id in needs.sessions:
+            self._add_session(ws, session_id)
+        for name in needs.queues:
+            self._add_queue(ws, name, count=name in needs.counted_queues)
+        self._add_jobs(ws, self._many("job", ((job_id,) for job_id in needs.jobs)))
+        for session_id in needs.claims_of:
+            self._add_jobs(ws, self._all("claims_of_session", session_id, NO_LIMIT))
+            ws.sessions_with_all_claims.add(session_id)
+        found_all = self._add_expired(ws, needs.sweep_limit)
+        for principal, request_id in needs.requests:
+            for job in self._add_jobs(ws, self._all("job_of_request", principal, request_id)):
+                ws.requests[principal, request_id] = job.job_id
+                self._add_documents(ws, job)
+        for queue, line in needs.lines.items():
+            if not found_all:
+                self._add_jobs(ws, self._all("claims_in_queue", queue))
+            self._add_line(ws, queue, line)
+        for job_id in needs.documents_of:
+            named = ws.jobs[job_id]
+            if named is not None:
+                self._add_documents(ws, named)
+
+    def _add_jobs(self, ws: WorkingSet, rows: Iterable[Any]) -> list[Job]:
+        """Put jobs into the working set, each with its session and queue; those there already stay as they are."""
+        jobs = []
+        # All rows are fetched before anything else is asked: the connection's cursors share statements.
+        for row in list(rows):
+            job = ws.jobs.get(row[0])
+            if job is None:
+                job = job_from_row(row)
+                ws.add_job(job)
+                if job.claim is not None and job.claim.session_id is not None:
+                    self._add_session(ws, job.claim.session_id)
+                if job.queue is not None and job.queue not in ws.queues:
+                    self._add_queue(ws, job.queue, count=False)
+            jobs.append(job)
+        return jobs
+
+    def _add_session(self, ws: WorkingSet, session_id: str) -> None:
+        if ws.sessions.get(session_id) is None:
+            row = self._one_or_none("session", session_id)
+            if row is not None:
+                self._put_session(ws, session_from_row(row))
+
+    def _put_session(self, ws: WorkingSet, session: Session) -> None:
+        ws.sessions[session.session_id] = session
+        if session.context_seq is not None:
+            ws.documents[session.context_seq] = self._one("document", session.context_seq)[0]
+
+    def _add_queue(self, ws: WorkingSet, name: str, *, count: bool) -> None:
+        row = self._one_or_none("queue", name)
+        ws.queues[name] = None
+        if row is not None or count:
+            claimed = self._one("claimed_in_queue", name)[0]
+            ws.queues[name] = Queue(name, row[0] if row else None, claimed)
+
+    def _add_documents(self, ws: WorkingSet, job: Job) -> None:
+        for seq in (job.payload_seq, job.result_seq):
+            if seq is not None:
+                ws.documents[seq] = self._one("document", seq)[0]
+        row = self._one_or_none("checkpoint", job.job_id)
+        ws.checkpoints[job.job_id] = row[0] if row else None
+
+    def _add_expired(self, ws: WorkingSet, limit: int | None) -> bool:
+        """Bring along what has run out, up to `limit` claims; whether that was all of it."""
+        room = NO_LIMIT if limit is None else limit
+        claims = self._add_jobs(ws, self._all("expired_claims", ws.now, room))
+        if limit is not None:
+            room -= len(claims)
+        for row in self._all("expired_sessions", ws.now, room):
+            session = session_from_row(row)
+            if ws.sessions.get(session.session_id) is None:
+                self._put_session(ws, session)
+            # One more than there is room for tells whether these are all.
+            bound = self._all("claims_of_session", session.session_id, NO_LIMIT if limit is None else room + 1)
+            if limit is None or len(bound) <= room:
+                ws.sessions_with_all_claims.add(session.session_id)
+            kept = bound if limit is None else bound[:room]
+            self._add_jobs(ws, kept)
+            if limit is not None:
+                room -= len(kept)
+        return limit is None or room > 0
+
+    def _add_line(self, ws: WorkingSet, queue: str, line: LineNeed) -> None:
+        for kinds in line.kinds:
+            if kinds is None:
+                self._add_front(ws, line.count, ("next_priority", "line"), (queue,))
+            else:
+                for kind in kinds:
+                    self._add_front(ws, line.count, ("next_priority_of_kind", "line_of_kind"), (queue, kind))
+        moments = [
+            self._one("next_claim_expiry", ws.now)[0],
+            self._one("next_session_expiry", ws.now)[0],
+            *(
+                self._one("next_due", queue, priority, ws.now)[0]
+                for priority in self._priorities("next_priority", queue)
+            ),
+        ]
+        known = [moment for moment in moments if moment is not None]
+        if known:
+            ws.look_again_at[queue] = min(known)
+
+    def _add_front(self, ws: WorkingSet, count: int, queries: tuple[str, str], which: tuple[str, ...]) -> None:
+        """The first `count` jobs that are due; priority by priority, so as never to walk through those not due yet."""
+        next_priority, line = queries
+        for priority in self._priorities(next_priority, *which):
+            jobs = self._add_jobs(ws, self._all(line, *which, priority, ws.now, count))
+            for job in jobs:
+                self._add_documents(ws, job)
+            count -= len(jobs)
+            if count <= 0:
+                return
+
+    def _priorities(self, query: str, *which: str) -> Iterable[int]:
+        priority = PRIORITY_MIN - 1
+        while (priority := self._one(query, *which, priority)[0]) is not None:
+            yield priority
+
+    # Listing
+
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
+        span = (wanted.after, wanted.prefix, wanted.prefix + LAST_NAME, wanted.limit)
+        statuses = wanted.statuses or ("free", "queued", "claimed", "done", "dead")
+        if wanted.queue is not None:
+            parts = [self._all("list_jobs_by_queue", wanted.queue, status, *span) for status in statuses]
+        elif wanted.statuses is not None:
+            parts = [self._all("list_jobs_by_status", status, *span) for status in statuses]
+        else:
+            parts = [self._all("list_jobs", *span)]
+        return self._add_jobs(ws, islice(merge(*parts), wanted.limit))
+
+    def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
+        last_seq = max(self.counters().seq, wanted.after)
+        if wanted.job_id is not None:
+            rows = self._all("list_events_by_job", wanted.job_id, wanted.after, wanted.limit)
+        elif not wanted.prefix:
+            rows = self._all("list_events", wanted.after, wanted.limit)
+        else:
+            looked_at = self._all("list_events", wanted.after, SCAN_LIMIT)
+            last_seq = looked_at[-1][0] if looked_at else last_seq
+            entries = (entry_from_row(row) for row in looked_at)
+            prefix = wanted.prefix
+            matching = [entry for entry in entries if entry.job_id is not None and entry.job_id.startswith(prefix)]
+            page = matching[: wanted.limit]
+            return page, page[-1].seq if len(page) < len(matching) else last_seq
+        return [entry_from_row(row) for row in rows], rows[-1][0] if len(rows) == wanted.limit else last_seq
+
+    # Saving
+
+    def save(self, ws: WorkingSet) -> None:
+        self.has_saved = True
+        run = self._connection.executemany
+        if ws.changed_jobs:
+            run(SQL["save_job"], map(job_to_row, ws.changed_jobs.values()))
+        if ws.entries:
+            run(SQL["append_event"], map(to_row, ws.entries))
+        if ws.new_documents:
+            run(SQL["append_document"], ws.new_documents.items())
+        if ws.changed_sessions:
+            run(SQL["save_session"], map(to_row, ws.changed_sessions.values()))
+        if ws.changed_queues:
+            run(SQL["save_queue"], ((queue.name, queue.max_claimed) for queue in ws.changed_queues.values()))
+        for job_id, data in ws.changed_checkpoints.items():
+            if data is None:
+                self._connection.execute(SQL["drop_checkpoint"], (job_id,))
+            else:
+                self._connection.execute(SQL["save_checkpoint"], (job_id, data))
+        self._connection.execute(SQL["save_counters"], (ws.seq, ws.now))
+
+    # Asking
+
+    def _all(self, query: str, *values: Any) -> list[Any]:
+        return self._connection.execute(SQL[query], values).fetchall()
+
+    def _many(self, query: str, bindings: Iterable[tuple[Any, ...]]) -> list[Any]:
+        return self._connection.executemany(SQL[query], bindings).fetchall()
+
+    def _one(self, query: str, *values: Any) -> Any:
+        return self._connection.execute(SQL[query], values).fetchone()
+
+    def _one_or_none(self, query: str, *values: Any) -> Any | None:
+        return self._connection.execute(SQL[query], values).fetchone()

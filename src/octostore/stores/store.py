@@ -1,0 +1,98 @@
+"""`LocalStore`: a store that this process opens itself, usable from any thread and after `fork()`."""
+
+import ctypes
+import os
+import random
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+
+from octostore.core.commands import AnyCommand, R_co
+from octostore.core.errors import Unreachable
+from octostore.core.given import Given
+from octostore.core.questions import Question
+from octostore.core.retry import RetryPolicy
+from octostore.stores.base import Backend
+from octostore.stores.batch import Answer
+from octostore.stores.clock import Clock, SystemClock
+from octostore.stores.engine import Engine
+from octostore.stores.ids import new_lease_id
+from octostore.stores.wakeups import Topic
+
+
+def usual_given(retry: RetryPolicy | None = None) -> Given:
+    # Jitter spreads retries; it protects nothing, so it need not be unguessable.
+    return Given(new_lease_id=new_lease_id, jitter=random.random, retry=retry or RetryPolicy())
+
+
+class LocalStore:
+    """`open_backend` is called once in each process that uses the store: now, and in a child at its first use."""
+
+    def __init__(
+        self, open_backend: Callable[[], Backend], *, clock: Clock | None = None, given: Given | None = None
+    ) -> None:
+        self._open_backend = open_backend
+        self._clock = clock or SystemClock()
+        self._given = given or usual_given()
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+        self._finalizer: weakref.finalize[..., LocalStore] | None = None
+        _stores.add(self)
+        self._start()
+
+    def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[Answer]]":
+        """Run `commands` in one transaction, with whatever else is waiting; the answers come when it is durable."""
+        return self.engine.submit(commands)
+
+    def ask(self, question: Question[R_co]) -> R_co:
+        return self.engine.ask(question)
+
+    def listening(self, topics: Iterable[Topic], ring: Callable[[], None]) -> AbstractContextManager[None]:
+        """While the block runs, `ring` is called after every commit that touches one of `topics`."""
+        return self.engine.listening(topics, ring)
+
+    def close(self) -> None:
+        """Finish what was submitted and let go of everything; calls after this raise `Unreachable`."""
+        self._is_closed = True
+        if self._finalizer is not None:
+            self._finalizer()
+
+    @property
+    def engine(self) -> Engine:
+        if self._is_closed:
+            raise Unreachable("this store has been closed", reason="closed")
+        return self._engine or self._start()
+
+    def _start(self) -> Engine:
+        with self._lock:
+            if self._engine is None:
+                self._engine = Engine(self._open_backend(), self._clock, self._given)
+                self._finalizer = weakref.finalize(self, self._engine.close)
+            return self._engine
+
+    def leave_to_parent(self) -> None:
+        """After a fork: the parent's threads are not here, and its connections must not be touched.
+
+        Even closing an inherited SQLite connection could undo the parent's transaction, and Python closes what it lets
+        go of. So it never does: one reference stays for ever.
+        """
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        if self._engine is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
+        self._engine = self._finalizer = None
+        self._lock = threading.Lock()
+
+
+_stores: "weakref.WeakSet[LocalStore]" = weakref.WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for store in list(_stores):
+        store.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)

@@ -1,0 +1,94 @@
+"""Waking those who wait: by the commit itself in this process, and by looking at the log for those of others."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Literal, TypeAlias
+
+from octostore.core.errors import Unreachable
+from octostore.core.events import LogEntry
+
+Topic: TypeAlias = tuple[Literal["job", "queue", "all"], str]
+EVERYTHING: Topic = ("all", "")
+
+LOOK_INTERVAL_SECONDS = 0.1
+"""How often the log is looked at while somebody waits: a third of the 300 ms that are promised across processes."""
+
+
+def topics_of(entry: LogEntry) -> Iterator[Topic]:
+    yield EVERYTHING
+    if entry.job_id is not None:
+        yield "job", entry.job_id
+    if entry.queue is not None:
+        yield "queue", entry.queue
+
+
+class Wakeups:
+    """`read_after(seq)` gives the log's new entries and where it ends; with None, only where it ends."""
+
+    def __init__(self, read_after: Callable[[int | None], tuple[list[LogEntry], int]]) -> None:
+        self._read_after = read_after
+        self._lock = threading.Lock()
+        self._bells: dict[Topic, list[Callable[[], None]]] = defaultdict(list)
+        self._seen_seq = 0
+        self._somebody_listens = threading.Event()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def listening(self, topics: Iterable[Topic], ring: Callable[[], None]) -> Iterator[None]:
+        """`ring` is called, from any thread, after each commit that touches one of `topics` from now on."""
+        topics = tuple(topics)
+        with self._lock:
+            if not self._bells:
+                # Read before the listener looks at anything: what happens after its look must not go unnoticed.
+                _, self._seen_seq = self._read_after(None)
+            for topic in topics:
+                self._bells[topic].append(ring)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._look, name="octostore-wakeups", daemon=True)
+                self._thread.start()
+            self._somebody_listens.set()
+        try:
+            yield
+        finally:
+            with self._lock:
+                for topic in topics:
+                    self._bells[topic].remove(ring)
+                    if not self._bells[topic]:
+                        del self._bells[topic]
+                if not self._bells:
+                    self._somebody_listens.clear()
+
+    def publish(self, entries: Iterable[LogEntry]) -> None:
+        with self._lock:
+            if not self._bells:
+                return
+            rings = {ring for entry in entries for topic in topics_of(entry) for ring in self._bells.get(topic, ())}
+        for ring in rings:
+            ring()
+
+    def close(self) -> None:
+        """Wake everybody, to find the store closed."""
+        self._closed.set()
+        self._somebody_listens.set()
+        with self._lock:
+            rings = {ring for rings in self._bells.values() for ring in rings}
+        for ring in rings:
+            ring()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _look(self) -> None:
+        """Only other processes' commits are found here first; being woken twice by one's own does no harm."""
+        while not self._closed.wait(LOOK_INTERVAL_SECONDS):
+            self._somebody_listens.wait()
+            # A store that cannot be read now is tried again: whoever waits has a deadline, and asks for itself then.
+            with suppress(Unreachable):
+                with self._lock:
+                    seen_seq = self._seen_seq
+                entries, last_seq = self._read_after(seen_seq)
+                with self._lock:
+                    self._seen_seq = max(self._seen_seq, last_seq)
+                self.publish(entries)
