@@ -122,7 +122,7 @@ class CheckpointJob(_LeaseCommand[CheckpointReply], frozen=True, kw_only=True):
 
 
 class ReleaseJob(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
-    """End the claim: `released` (free again), `done`, `failed` (to be retried) or `deferred` (later, not an attempt)."""
+    """End the claim: `released` (free again), `done`, `failed` (retried) or `deferred` (later, not an attempt)."""
 
     outcome: Outcome = "released"
     result: bytes | None = None
