@@ -49,7 +49,7 @@ class WorkingSet:
         """The job; a new, free one where the name was never seen."""
         job = self.jobs[job_id]
         if job is None:
-            job = self.jobs[job_id] = Job(job_id, created_at=self.now, available_at=self.now)
+            job = self.jobs[job_id] = Job(job_id, created_at=self.now)
         return job
 
     def session(self, session_id: str) -> Session | None:

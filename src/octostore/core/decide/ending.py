@@ -38,8 +38,9 @@ def after(job: Job, claim: Claim, end: How, given: Given) -> After:
         case "done":
             done = After("done", end.ended_at, used)
         case "released" | "force_released":
-            # It keeps its place in the line; for a lock, a clean end forgets earlier failures.
-            done = After(waiting, job.available_at, job.attempts if job.is_enqueued else 0)
+            # A task keeps its place in the line; for a lock, a clean end forgets earlier failures.
+            place, attempts = (job.available_at, job.attempts) if job.is_enqueued else (end.ended_at, 0)
+            done = After(waiting, place, attempts)
         case "deferred":
             done = After(waiting, end.ended_at + _chosen(end, DEFER_DEFAULT_MS), job.attempts)
         case "failed" | "expired" if not job.is_enqueued:

@@ -20,7 +20,8 @@ def enqueue(ws: WorkingSet, command: Enqueue, given: Given) -> EnqueueReply:
         kind=command.kind,
         queue=command.queue,
         priority=command.priority,
-        available_at=max(due_at, job.available_at),
+        # A lock-delay that still runs is kept; otherwise a moment in the past is a better place in the line.
+        available_at=max(due_at, job.available_at) if job.available_at > ws.now else due_at,
         max_attempts=command.max_attempts,
         status="claimed" if job.claim else "queued",
         has_payload=command.payload is not None,

@@ -1,0 +1,81 @@
+"""The core on the plainest store, with time and chance in the test's hands."""
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any
+
+from octostore.core.commands import AnyCommand, Command, R_co
+from octostore.core.errors import OctoStoreError
+from octostore.core.events import LogEntry
+from octostore.core.given import Given
+from octostore.core.questions import Question
+from octostore.core.retry import RetryPolicy
+from octostore.stores.base import Backend, EventFilter
+from octostore.stores.batch import run_batch
+from octostore.stores.memory import MemoryBackend
+from octostore.stores.reading import ask
+
+START_MS = 1_800_000_000_000
+
+
+class ManualClock:
+    """Time stands still until the test moves it, in either direction."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def advance(self, seconds: float) -> None:
+        self.now_ms += round(seconds * 1_000)
+
+
+def repeatable_given(seed: int = 0, retry: RetryPolicy | None = None) -> Given:
+    """Two of these with the same seed give the same leases and the same jitter."""
+    numbers = count(1)
+    chance = random.Random(seed)
+    return Given(lambda: f"lease-{next(numbers)}", chance.random, retry or RetryPolicy())
+
+
+class World:
+    def __init__(
+        self,
+        backend: Backend | None = None,
+        clock: ManualClock | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        self.backend = backend or MemoryBackend()
+        self.clock = clock or ManualClock()
+        self.given = repeatable_given(retry=retry)
+
+    def do(self, command: Command[R_co]) -> R_co:
+        """Run one command in a transaction of its own."""
+        (answer,) = self.batch([command])  # type: ignore[list-item]  # every Command is one of AnyCommand
+        if isinstance(answer, OctoStoreError):
+            raise answer
+        reply: R_co = answer
+        return reply
+
+    def batch(self, commands: Sequence[AnyCommand]) -> list[Any]:
+        return run_batch(self.backend, commands, self.clock, self.given).answers
+
+    def ask(self, question: Question[R_co]) -> R_co:
+        return ask(self.backend, question, self.clock, self.given.retry)
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    def log(self, after: int = 0) -> list[LogEntry]:
+        return list(self._log(after))
+
+    def event_types(self, after: int = 0) -> list[str]:
+        return [entry.type for entry in self.log(after)]
+
+    def _log(self, after: int) -> Iterator[LogEntry]:
+        with self.backend.reading() as reading:
+            last_seq = reading.counters().seq
+            while after < last_seq:
+                entries, after = reading.list_events(EventFilter(after, None, None, 1_000))
+                yield from entries

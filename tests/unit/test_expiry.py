@@ -1,0 +1,99 @@
+"""An expired lease is no owner, at once; the transition is written down by whoever comes by, with the evidence."""
+
+import json
+
+from octostore.core.commands import ClaimJob, ClaimNext, Enqueue, HeartbeatJob, Recover
+from octostore.core.questions import GetJob, ListJobs
+from octostore.core.retry import RetryPolicy
+from tests.support.world import World
+
+
+def test_expiry_holds_in_reads_before_anybody_writes_it_down(world: World) -> None:
+    world.do(ClaimJob(job_id="lock", owner="ann", ttl=10))
+    world.do(Enqueue(job_id="task", kind="build"))
+    world.do(ClaimNext(owner="bob", ttl=10))
+    world.advance(10)
+    assert world.ask(GetJob(job_id="lock")).status == "free"
+    assert world.ask(GetJob(job_id="task")).status == "queued"
+    assert world.ask(ListJobs(status="claimed")).jobs == []
+    assert [job.job_id for job in world.ask(ListJobs(status="queued")).jobs] == ["task"]
+    assert [job.job_id for job in world.ask(ListJobs(status="free")).jobs] == ["lock"]
+    assert "expired" not in world.event_types()
+
+
+def test_any_write_writes_it_down_with_the_evidence(world: World) -> None:
+    first = world.do(ClaimJob(job_id="job", owner="ann", ttl=10))
+    world.advance(4)
+    world.do(HeartbeatJob(job_id="job", lease_id=first.lease_id or "", note="step 2"))
+    world.advance(13)
+    world.do(ClaimJob(job_id="another", owner="bob"))
+    entry = world.log()[1]
+    details = json.loads(entry.details)
+    assert (entry.type, entry.job_id, entry.actor) == ("expired", "job", "octostore")
+    assert (details["owner"], details["fencing_token"]) == ("ann", first.fencing_token)
+    assert (details["ttl_ms"], details["late_ms"], details["note"]) == (10_000, 3_000, "step 2")
+    assert details["ended_at"] - details["heartbeat_at"] == 10_000
+
+
+def test_a_write_writes_down_a_hundred_at_most_and_recover_all(world: World) -> None:
+    world.batch([ClaimJob(job_id=f"job-{n:03}", owner="ann", ttl=10) for n in range(250)])
+    world.advance(10)
+    world.do(ClaimJob(job_id="x", owner="bob"))
+    assert world.event_types().count("expired") == 100
+    recovered = world.do(Recover()).recovered
+    assert len(recovered) == 150
+    assert world.event_types().count("expired") == 250
+    assert world.do(Recover()).recovered == []
+
+
+def test_recover_tells_what_was_missed(world: World) -> None:
+    claim = world.do(ClaimJob(job_id="job", owner="ann", ttl=10))
+    world.advance(25)
+    (recovery,) = world.do(Recover()).recovered
+    assert (recovery.job_id, recovery.owner, recovery.fencing_token) == ("job", "ann", claim.fencing_token)
+    assert (recovery.ttl, recovery.late_ms, recovery.status) == (10, 15_000, "free")
+    assert recovery.expired_at == claim.expires_at
+
+
+def test_an_expired_task_has_used_up_an_attempt_and_is_retried_with_backoff() -> None:
+    world = World(retry=RetryPolicy(base_ms=4_000, jitter=0))
+    world.do(Enqueue(job_id="task", kind="build", max_attempts=2))
+    world.do(ClaimNext(owner="ann", ttl=10))
+    world.advance(10)
+    reply = world.do(ClaimJob(job_id="task", owner="bob"))
+    assert (reply.status, reply.retry_after_ms) == ("delayed", 4_000)
+    world.advance(4)
+    assert world.do(ClaimNext(owner="bob", ttl=10)).attempt == 2
+    world.advance(10)
+    assert world.ask(GetJob(job_id="task")).status == "dead"
+    (recovery,) = world.do(Recover()).recovered
+    assert recovery.status == "dead"
+
+
+def test_backoff_after_an_expiry_counts_from_the_expiry_not_from_its_discovery() -> None:
+    world = World(retry=RetryPolicy(base_ms=4_000, jitter=0))
+    world.do(Enqueue(job_id="task", kind="build"))
+    world.do(ClaimNext(owner="ann", ttl=10))
+    world.advance(3_600)
+    assert world.do(ClaimNext(owner="bob")).job_id == "task"
+
+
+def test_the_next_job_is_found_behind_more_expiries_than_one_write_tidies_up(world: World) -> None:
+    world.batch([ClaimJob(job_id=f"lock-{n:03}", owner="ann", ttl=1) for n in range(150)])
+    world.do(Enqueue(job_id="task", kind="build"))
+    world.do(ClaimNext(owner="ann", ttl=2))
+    world.advance(60)
+    assert world.do(ClaimNext(owner="bob")).job_id == "task"
+
+
+def test_a_read_shows_the_latest_moment_of_a_retry_that_is_not_written_down() -> None:
+    world = World(retry=RetryPolicy(base_ms=4_000, jitter=0.5))
+    world.do(Enqueue(job_id="task", kind="build"))
+    world.do(ClaimNext(owner="ann", ttl=10))
+    world.advance(10)
+    seen = world.ask(GetJob(job_id="task")).available_at
+    world.do(Recover())
+    written = world.ask(GetJob(job_id="task")).available_at
+    assert seen is not None
+    assert written is not None
+    assert written <= seen

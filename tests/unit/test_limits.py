@@ -1,0 +1,132 @@
+"""A limit on everything; exceeding one names the field, the limit and the size, and changes nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octostore.core import commands as c
+from octostore.core import questions as q
+from octostore.core.errors import InvalidInput
+from octostore.core.names import check_job_id
+
+LEASE = {"job_id": "job", "lease_id": "lease"}
+CLAIM = {"job_id": "job", "owner": "ann"}
+
+AT_THE_LIMIT: list[tuple[str, Callable[..., Any], dict[str, Any], Any, Any]] = [
+    ("metadata", c.ClaimJob, CLAIM, b"x" * 1_024, b"x" * 1_025),
+    ("checkpoint", c.CheckpointJob, LEASE, b"x" * 65_536, b"x" * 65_537),
+    ("payload", c.Enqueue, {"job_id": "job", "kind": "k"}, b"x" * 262_144, b"x" * 262_145),
+    ("result", c.ReleaseJob, {**LEASE, "outcome": "done"}, b"x" * 65_536, b"x" * 65_537),
+    ("context", c.SaveSession, {"session_id": "s", "lease_id": "l"}, b"x" * 262_144, b"x" * 262_145),
+    ("ttl", c.ClaimJob, CLAIM, 1, 0.999),
+    ("ttl", c.ClaimJob, CLAIM, 86_400, 86_400.001),
+    ("ttl", c.HeartbeatJob, LEASE, 86_400, 86_401),
+    ("ttl", c.OpenSession, {"session_id": "s", "agent": "a"}, 1, 0),
+    ("lock_delay", c.ClaimJob, CLAIM, 30, 30.5),
+    ("lock_delay", c.ClaimJob, CLAIM, 0, -1),
+    ("owner", c.ClaimJob, {"job_id": "job"}, "é" * 128, "é" * 128 + "x"),
+    ("request_id", c.ClaimJob, CLAIM, "r" * 128, "r" * 129),
+    ("note", c.HeartbeatJob, LEASE, "n" * 1_024, "n" * 1_025),
+    ("percent", c.HeartbeatJob, LEASE, 100, 100.1),
+    ("error", c.ReleaseJob, {**LEASE, "outcome": "failed"}, "e" * 2_048, "e" * 2_049),
+    ("priority", c.Enqueue, {"job_id": "job", "kind": "k"}, -1_000, -1_001),
+    ("max_attempts", c.Enqueue, {"job_id": "job", "kind": "k"}, 1, 0),
+    ("max_claimed", c.LimitQueue, {"queue": "q"}, 1, 0),
+    ("limit", q.ListJobs, {}, 1_000, 1_001),
+    ("after", q.ListEvents, {}, 0, -1),
+]
+
+
+@pytest.mark.parametrize(("field", "command", "terms", "allowed", "refused"), AT_THE_LIMIT)
+def test_what_is_at_the_limit_passes_and_what_is_beyond_does_not(
+    field: str, command: Callable[..., Any], terms: dict[str, Any], allowed: Any, refused: Any
+) -> None:
+    parameter = "data" if field == "checkpoint" else field
+    command(**{**terms, parameter: allowed})
+    with pytest.raises(InvalidInput) as caught:
+        command(**{**terms, parameter: refused})
+    size = (
+        len(refused.encode()) if isinstance(refused, str) else len(refused) if isinstance(refused, bytes) else refused
+    )
+    assert (caught.value.field, caught.value.size) == (field, size)
+    assert caught.value.limit is not None
+    assert field in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), "60", True, None])
+def test_a_ttl_is_a_number(bad: Any) -> None:
+    with pytest.raises(InvalidInput):
+        c.ClaimJob(job_id="job", owner="ann", ttl=bad)
+
+
+@pytest.mark.parametrize("bad", ["", "two\nlines", "nul\0", "esc\x1b[31m", "\ud800", 7])
+def test_an_owner_is_one_line_of_text(bad: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        c.ClaimJob(job_id="job", owner=bad)
+    assert caught.value.field == "owner"
+
+
+GOOD_NAMES = [
+    "a",
+    "github-issue-1842",
+    "team/service/deploy",
+    "v1.2_3",
+    "Überprüfung",
+    "任务",
+    "a" * 64,
+    "...",
+    "-",
+    "1",
+]
+BAD_NAMES = [
+    "",
+    "/",
+    "a//b",
+    "/a",
+    "a/",
+    ".",
+    "..",
+    "a/../b",
+    "a b",
+    "a%2Fb",
+    "a\0b",
+    "a\n",
+    "a" * 65,
+    "é" * 33,
+    "/".join(["a" * 63] * 4) + "/b",
+    "e\u0301",
+    "²",
+    "\ud800",
+    7,
+    None,
+]
+
+
+@pytest.mark.parametrize("name", GOOD_NAMES)
+def test_good_names(name: str) -> None:
+    check_job_id(name)
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_bad_names(name: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        check_job_id(name)
+    assert caught.value.field == "job_id"
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_good_name_or_bad_input_and_nothing_else(name: str) -> None:
+    try:
+        check_job_id(name)
+    except InvalidInput:
+        return
+    components = name.split("/")
+    assert len(name.encode()) <= 256
+    assert all(component not in {"", ".", ".."} and len(component.encode()) <= 64 for component in components)
+
+
+def test_a_name_of_exactly_256_bytes() -> None:
+    check_job_id("/".join(["a" * 63] * 3 + ["a" * 64]))

@@ -1,0 +1,178 @@
+"""Claim next: who is first in line, by queue and kind, within the queue's limit."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octostore.core.commands import CancelJob, ClaimJob, ClaimNext, Enqueue, LimitQueue, ReleaseJob
+from octostore.core.questions import GetJob
+from octostore.core.replies import ClaimReply
+from tests.support.world import START_MS, World
+
+
+def enqueue(world: World, job_id: str, **terms: Any) -> None:
+    world.do(Enqueue(**{"job_id": job_id, "kind": "build", **terms}))
+
+
+def claim_next(world: World, **terms: Any) -> ClaimReply:
+    return world.do(ClaimNext(owner="worker", **terms))
+
+
+def drain(world: World, **terms: Any) -> list[str]:
+    jobs = []
+    while (reply := claim_next(world, **terms)).status == "claimed":
+        jobs.append(reply.job_id or "")
+    return jobs
+
+
+def test_lowest_priority_then_earliest_due_then_oldest(world: World) -> None:
+    enqueue(world, "old")
+    enqueue(world, "new")
+    enqueue(world, "early", run_at=START_MS - 5_000)
+    enqueue(world, "urgent", priority=1)
+    enqueue(world, "whenever", priority=9, run_at=START_MS - 9_000)
+    assert drain(world) == ["urgent", "early", "old", "new", "whenever"]
+
+
+jobs = st.lists(
+    st.tuples(st.integers(-2, 2), st.integers(-3, 3), st.sampled_from(["a", "b", "c"])), min_size=1, max_size=12
+)
+
+
+@given(jobs, st.sampled_from([None, ("a",), ("b", "c")]), st.integers(1, 5))
+def test_the_line_is_the_sorted_list_however_it_is_batched(
+    rows: list[tuple[int, int, str]], kinds: tuple[str, ...] | None, batch: int
+) -> None:
+    world = World()
+    for number, (priority, offset, kind) in enumerate(rows):
+        enqueue(world, f"job-{number}", priority=priority, run_at=START_MS + offset * 1_000, kind=kind)
+    due = [
+        (priority, offset, number)
+        for number, (priority, offset, kind) in enumerate(rows)
+        if offset <= 0 and (kinds is None or kind in kinds)
+    ]
+    claimed = []
+    while True:
+        replies = world.batch([ClaimNext(owner="worker", kinds=kinds) for _ in range(batch)])
+        claimed += [reply.job_id for reply in replies if reply.status == "claimed"]
+        if any(reply.status == "empty" for reply in replies):
+            break
+    assert claimed == [f"job-{number}" for _, _, number in sorted(due)]
+
+
+def test_queues_are_separate(world: World) -> None:
+    enqueue(world, "here", queue="one")
+    enqueue(world, "there", queue="two")
+    assert drain(world, queue="two") == ["there"]
+
+
+def test_an_empty_queue_says_when_to_look_again(world: World) -> None:
+    assert claim_next(world).status == "empty"
+    enqueue(world, "later", run_at=START_MS + 30_000)
+    reply = claim_next(world)
+    assert (reply.status, reply.retry_after_ms) == ("empty", 30_000)
+    world.advance(30)
+    assert claim_next(world).job_id == "later"
+
+
+def test_an_empty_queue_is_looked_at_again_when_a_lease_may_expire(world: World) -> None:
+    enqueue(world, "job")
+    claim_next(world, ttl=20)
+    assert claim_next(world).retry_after_ms == 20_000
+
+
+def test_a_job_enqueued_in_the_same_batch_is_found(world: World) -> None:
+    enqueue(world, "usual")
+    urgent = Enqueue(job_id="urgent", kind="build", priority=0)
+    replies = world.batch([urgent, ClaimNext(owner="a"), ClaimJob(job_id="usual", owner="b"), ClaimNext(owner="c")])
+    assert [getattr(reply, "job_id", None) for reply in replies] == ["urgent", "urgent", "usual", None]
+    assert replies[3].status == "empty"
+
+
+def test_jobs_taken_by_name_do_not_hide_those_behind_them(world: World) -> None:
+    for number in range(4):
+        enqueue(world, f"job-{number}")
+    replies = world.batch(
+        [ClaimJob(job_id="job-0", owner="a"), CancelJob(job_id="job-1"), ClaimNext(owner="b"), ClaimNext(owner="c")]
+    )
+    assert [reply.job_id for reply in replies[2:]] == ["job-2", "job-3"]
+
+
+def test_a_queue_with_a_limit_of_one_is_serial(world: World) -> None:
+    world.do(LimitQueue(queue="default", max_claimed=1))
+    enqueue(world, "first")
+    enqueue(world, "second")
+    reply = claim_next(world)
+    assert reply.job_id == "first"
+    assert claim_next(world).status == "empty"
+    assert world.do(ClaimJob(job_id="second", owner="sly")).status == "delayed", "not by name either"
+    assert reply.lease_id is not None
+    world.do(ReleaseJob(job_id="first", lease_id=reply.lease_id, outcome="done"))
+    assert claim_next(world).job_id == "second"
+
+
+def test_a_limit_counts_within_a_batch(world: World) -> None:
+    for number in range(5):
+        enqueue(world, f"job-{number}")
+    replies = world.batch([LimitQueue(queue="default", max_claimed=2), *(ClaimNext(owner="w") for _ in range(4))])
+    assert [reply.status for reply in replies[1:]] == ["claimed", "claimed", "empty", "empty"]
+
+
+def test_an_expired_claim_does_not_count_against_the_limit(world: World) -> None:
+    world.do(LimitQueue(queue="default", max_claimed=1))
+    enqueue(world, "first")
+    enqueue(world, "second")
+    claim_next(world, ttl=10)
+    world.advance(10)
+    assert claim_next(world).job_id == "second"
+
+
+def test_lifting_a_limit(world: World) -> None:
+    world.do(LimitQueue(queue="default", max_claimed=1))
+    world.do(LimitQueue(queue="default", max_claimed=None))
+    enqueue(world, "first")
+    enqueue(world, "second")
+    assert drain(world) == ["first", "second"]
+
+
+def test_setting_the_same_limit_again_is_no_event(world: World) -> None:
+    for _ in range(2):
+        world.do(LimitQueue(queue="default", max_claimed=3))
+    assert world.event_types() == ["queue_limited"]
+
+
+def test_the_same_request_gets_the_same_job_again(world: World) -> None:
+    enqueue(world, "first")
+    enqueue(world, "second")
+    reply = claim_next(world, request_id="r1")
+    again = claim_next(world, request_id="r1")
+    assert (again.job_id, again.lease_id, again.replayed) == (reply.job_id, reply.lease_id, True)
+    assert claim_next(world, request_id="r2").job_id == "second"
+
+
+def test_enqueueing_twice_changes_nothing(world: World) -> None:
+    enqueue(world, "job", payload=b"1")
+    reply = world.do(Enqueue(job_id="job", kind="other", payload=b"2"))
+    assert (reply.created, reply.kind) == (False, "build")
+    assert world.ask(GetJob(job_id="job")).payload == 1
+    assert world.event_types() == ["enqueued"]
+
+
+def test_a_lock_that_is_held_is_enqueued_under_its_claim(world: World) -> None:
+    held = world.do(ClaimJob(job_id="job", owner="ann", ttl=10))
+    reply = world.do(Enqueue(job_id="job", kind="build", payload=b"1"))
+    assert (reply.created, reply.status) == (True, "claimed")
+    assert claim_next(world).status == "empty"
+    assert held.lease_id is not None
+    world.advance(10)
+    world.advance(2)
+    assert claim_next(world).job_id == "job", "it is a task now, so it is retried"
+
+
+def test_enqueueing_never_brings_a_done_job_back(world: World) -> None:
+    held = world.do(ClaimJob(job_id="job", owner="ann"))
+    assert held.lease_id is not None
+    world.do(ReleaseJob(job_id="job", lease_id=held.lease_id, outcome="done"))
+    reply = world.do(Enqueue(job_id="job", kind="build"))
+    assert (reply.created, reply.status) == (False, "done")

@@ -1,0 +1,73 @@
+"""What operators do: each call can be repeated, with one event."""
+
+import pytest
+
+from octostore.core.commands import CancelJob, ClaimJob, ClaimNext, Enqueue, ForceReleaseJob, ReleaseJob, RequeueJob
+from octostore.core.errors import Conflict, NotFound
+from tests.support.world import World
+
+
+def test_cancelling_takes_a_job_out_of_its_queue(world: World) -> None:
+    world.do(Enqueue(job_id="task", kind="build"))
+    view = world.do(CancelJob(job_id="task", reason="not needed"))
+    assert (view.status, view.last_outcome) == ("dead", "cancelled")
+    assert world.do(ClaimNext(owner="w")).status == "empty"
+    assert world.do(ClaimJob(job_id="task", owner="w")).status == "dead"
+    world.do(CancelJob(job_id="task"))
+    assert world.event_types() == ["enqueued", "cancelled"]
+
+
+def test_only_a_queued_job_can_be_cancelled(world: World) -> None:
+    world.do(Enqueue(job_id="task", kind="build"))
+    world.do(ClaimNext(owner="ann"))
+    with pytest.raises(Conflict) as caught:
+        world.do(CancelJob(job_id="task"))
+    assert caught.value.status == "claimed"
+
+
+def test_requeueing_gives_a_dead_job_all_its_attempts(world: World) -> None:
+    world.do(Enqueue(job_id="task", kind="build", max_attempts=1))
+    claim = world.do(ClaimNext(owner="ann"))
+    world.do(ReleaseJob(job_id="task", lease_id=claim.lease_id or "", outcome="failed", error="no"))
+    view = world.do(RequeueJob(job_id="task"))
+    assert (view.status, view.attempts) == ("queued", 0)
+    world.do(RequeueJob(job_id="task"))
+    assert world.event_types()[-1] == "requeued"
+    assert world.event_types().count("requeued") == 1
+    again = world.do(ClaimNext(owner="bob"))
+    assert (again.job_id, again.attempt, again.previous[0].error) == ("task", 1, "no")
+
+
+def test_requeueing_lets_a_retry_run_now_without_giving_attempts_back(world: World) -> None:
+    world.do(Enqueue(job_id="task", kind="build"))
+    claim = world.do(ClaimNext(owner="ann"))
+    world.do(ReleaseJob(job_id="task", lease_id=claim.lease_id or "", outcome="failed"))
+    assert world.do(ClaimNext(owner="bob")).status == "empty"
+    assert world.do(RequeueJob(job_id="task")).attempts == 1
+    assert world.do(ClaimNext(owner="bob")).attempt == 2
+
+
+def test_a_claimed_job_is_not_requeued(world: World) -> None:
+    world.do(ClaimJob(job_id="job", owner="ann"))
+    with pytest.raises(Conflict, match="ann"):
+        world.do(RequeueJob(job_id="job"))
+
+
+def test_a_forced_release_is_no_attempt_and_keeps_the_place_in_the_line(world: World) -> None:
+    world.do(Enqueue(job_id="first", kind="build"))
+    world.do(Enqueue(job_id="second", kind="build"))
+    world.do(ClaimNext(owner="ann"))
+    view = world.do(ForceReleaseJob(job_id="first", reason="stuck"))
+    assert (view.status, view.attempts) == ("queued", 0)
+    world.do(ForceReleaseJob(job_id="first"))
+    assert world.event_types().count("force_released") == 1
+    assert world.do(ClaimNext(owner="bob")).job_id == "first"
+
+
+@pytest.mark.parametrize("command", [CancelJob, RequeueJob, ForceReleaseJob])
+def test_a_job_that_never_was_is_not_found(
+    world: World, command: type[CancelJob | RequeueJob | ForceReleaseJob]
+) -> None:
+    with pytest.raises(NotFound):
+        world.do(command(job_id="unknown"))
+    assert world.event_types() == []

@@ -1,0 +1,155 @@
+"""Ending a claim: what becomes of the job, and repeating it."""
+
+from typing import Any
+
+import pytest
+
+from octostore.core.commands import CheckpointJob, ClaimJob, Enqueue, HeartbeatJob, ReleaseJob
+from octostore.core.errors import InvalidInput, LeaseLost
+from octostore.core.questions import GetJob
+from octostore.core.retry import RetryPolicy
+from tests.support.world import World
+
+
+def claimed(world: World, **terms: Any) -> str:
+    lease_id = world.do(ClaimJob(job_id="job", owner="ann", **terms)).lease_id
+    assert lease_id is not None
+    return lease_id
+
+
+def enqueued(world: World, **terms: Any) -> None:
+    world.do(Enqueue(job_id="job", kind="build", **terms))
+
+
+def release(world: World, lease_id: str, outcome: Any = "released", **more: Any) -> Any:
+    return world.do(ReleaseJob(job_id="job", lease_id=lease_id, outcome=outcome, **more))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "more"),
+    [("released", {}), ("done", {"result": b"1"}), ("failed", {"error": "no"}), ("deferred", {"retry_after": 9})],
+)
+@pytest.mark.parametrize("is_enqueued", [False, True])
+def test_the_same_lease_may_say_it_again(world: World, outcome: str, more: dict[str, Any], is_enqueued: bool) -> None:
+    if is_enqueued:
+        enqueued(world)
+    lease_id = claimed(world)
+    first = release(world, lease_id, outcome, **more)
+    events = world.event_types()
+    world.advance(1)
+    assert release(world, lease_id, outcome, **more) == first
+    assert world.event_types() == events
+
+
+def test_the_same_lease_may_say_it_again_after_a_successor_came(world: World) -> None:
+    lease_id = claimed(world)
+    first = release(world, lease_id)
+    claimed(world)
+    assert release(world, lease_id) == first
+
+
+def test_the_same_lease_may_not_say_something_else(world: World) -> None:
+    lease_id = claimed(world)
+    release(world, lease_id, "done")
+    with pytest.raises(LeaseLost) as caught:
+        release(world, lease_id, "failed")
+    assert caught.value.ended is not None
+    assert caught.value.ended.how == "done"
+
+
+def test_another_lease_may_not_end_the_claim(world: World) -> None:
+    old = claimed(world, ttl=1)
+    world.advance(1)
+    claimed(world)
+    with pytest.raises(LeaseLost) as caught:
+        release(world, old, "done")
+    assert caught.value.holder is not None
+    assert world.ask(GetJob(job_id="job")).status == "claimed"
+
+
+def test_a_lock_is_free_after_every_outcome_but_done(world: World) -> None:
+    for outcome in ("released", "failed"):
+        assert release(world, claimed(world), outcome).status == "free"
+    assert release(world, claimed(world), "deferred", retry_after=0).status == "free"
+    assert release(world, claimed(world), "done").status == "done"
+
+
+def test_a_failed_job_is_retried_later_and_later_and_then_dead() -> None:
+    retry = RetryPolicy(base_ms=1_000, factor=2, cap_ms=3_000, jitter=0)
+    world = World(retry=retry)
+    enqueued(world, max_attempts=4)
+    delays = []
+    for _ in range(3):
+        reply = release(world, claimed(world), "failed", error="no")
+        assert reply.status == "queued"
+        delay = (reply.available_at - reply.released_at).total_seconds()
+        delays.append(delay)
+        assert world.do(ClaimJob(job_id="job", owner="bob")).status == "delayed"
+        world.advance(delay)
+    assert delays == [1, 2, 3]
+    assert release(world, claimed(world), "failed", error="for good").status == "dead"
+    answer = world.do(ClaimJob(job_id="job", owner="bob"))
+    assert (answer.status, answer.error) == ("dead", "for good")
+    assert world.ask(GetJob(job_id="job")).attempts == 4
+
+
+def test_the_default_is_five_attempts(world: World) -> None:
+    enqueued(world)
+    for _ in range(5):
+        status = release(world, claimed(world), "failed").status
+        world.advance(1_000)
+    assert status == "dead"
+
+
+@pytest.mark.parametrize(("outcome", "more"), [("deferred", {"retry_after": 0}), ("released", {})])
+def test_putting_it_off_or_giving_it_back_is_no_attempt(world: World, outcome: str, more: dict[str, Any]) -> None:
+    enqueued(world, max_attempts=2)
+    for _ in range(5):
+        assert release(world, claimed(world), outcome, **more).status == "queued"
+    assert world.ask(GetJob(job_id="job")).attempts == 0
+
+
+def test_a_deferred_job_waits_as_long_as_it_was_told(world: World) -> None:
+    enqueued(world)
+    release(world, claimed(world), "deferred", retry_after=900)
+    reply = world.do(ClaimJob(job_id="job", owner="bob"))
+    assert (reply.status, reply.retry_after_ms) == ("delayed", 900_000)
+
+
+def test_a_failure_may_say_when_to_retry(world: World) -> None:
+    enqueued(world)
+    reply = release(world, claimed(world), "failed", retry_after=77)
+    assert (reply.available_at - reply.released_at).total_seconds() == 77
+
+
+def test_the_checkpoint_goes_to_the_successor_until_the_job_is_done(world: World) -> None:
+    enqueued(world)
+    lease_id = claimed(world)
+    world.do(CheckpointJob(job_id="job", lease_id=lease_id, data=b'{"step":3}'))
+    release(world, lease_id, "failed", retry_after=0)
+    reply = world.do(ClaimJob(job_id="job", owner="bob"))
+    assert reply.checkpoint == {"step": 3}
+    assert reply.lease_id is not None
+    release(world, reply.lease_id, "done")
+    assert world.do(ClaimJob(job_id="job", owner="eve", again=True)).checkpoint is None
+
+
+def test_the_last_progress_is_the_note_where_none_is_left(world: World) -> None:
+    lease_id = claimed(world)
+    world.do(HeartbeatJob(job_id="job", lease_id=lease_id, note="at step 3"))
+    release(world, lease_id)
+    assert world.do(ClaimJob(job_id="job", owner="bob")).note == "at step 3"
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"outcome": "finished"}, "outcome"),
+        ({"outcome": "released", "result": b"1"}, "result"),
+        ({"outcome": "done", "retry_after": 5}, "retry_after"),
+    ],
+)
+def test_a_release_that_makes_no_sense_is_refused(more: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        ReleaseJob(job_id="job", lease_id="lease", **more)
+    assert caught.value.field == field

@@ -1,0 +1,165 @@
+"""Sessions: one heartbeat for any number of claims, and a context that outlives the worker."""
+
+from typing import Any
+
+import pytest
+
+from octostore.core.commands import (
+    ClaimJob,
+    ClaimNext,
+    CloseSession,
+    Enqueue,
+    HeartbeatJob,
+    KeepSessionAlive,
+    OpenSession,
+    Recover,
+    ReleaseJob,
+    SaveSession,
+)
+from octostore.core.errors import Held, LeaseLost, NotAllowed, NotFound
+from octostore.core.questions import GetJob, GetSession
+from octostore.core.replies import SessionReply
+from tests.support.world import World
+
+
+def open_session(world: World, **terms: Any) -> SessionReply:
+    return world.do(OpenSession(**{"session_id": "s", "agent": "ann", "ttl": 30, **terms}))
+
+
+def keepalive(world: World, session: SessionReply) -> None:
+    world.do(KeepSessionAlive(session_id="s", lease_id=session.lease_id))
+
+
+def bound(world: World, job_id: str = "job", **terms: Any) -> str:
+    reply = world.do(ClaimJob(job_id=job_id, owner="ann", session_id="s", **terms))
+    assert reply.lease_id is not None
+    return reply.lease_id
+
+
+def test_one_keepalive_keeps_a_thousand_claims(world: World) -> None:
+    session = open_session(world)
+    world.batch([ClaimJob(job_id=f"job-{n}", owner="ann", session_id="s", ttl=1) for n in range(1_000)])
+    for _ in range(5):
+        world.advance(29)
+        keepalive(world, session)
+    assert world.ask(GetJob(job_id="job-999")).status == "claimed"
+    assert world.do(Recover()).recovered == []
+    world.advance(30)
+    assert world.ask(GetJob(job_id="job-999")).status == "free"
+    assert len(world.do(Recover()).recovered) == 1_000
+    assert world.event_types()[-1] == "session_expired"
+
+
+def test_a_bound_claim_ends_with_its_session_whatever_its_own_heartbeats(world: World) -> None:
+    open_session(world)
+    lease_id = bound(world)
+    world.advance(20)
+    assert world.do(HeartbeatJob(job_id="job", lease_id=lease_id)).remaining_ms == 10_000
+    world.advance(10)
+    with pytest.raises(LeaseLost):
+        world.do(HeartbeatJob(job_id="job", lease_id=lease_id))
+
+
+def test_the_expiry_of_a_thousand_claims_is_written_down_a_hundred_at_a_time(world: World) -> None:
+    open_session(world)
+    world.batch([ClaimJob(job_id=f"job-{n}", owner="ann", session_id="s") for n in range(250)])
+    world.advance(30)
+    for expected in (100, 200, 250):
+        world.do(Enqueue(job_id=f"task-{expected}", kind="build"))
+        assert world.event_types().count("expired") == expected
+        assert ("session_expired" in world.event_types()) == (expected == 250)
+
+
+def test_the_context_survives_the_session(world: World) -> None:
+    session = open_session(world)
+    world.do(SaveSession(session_id="s", lease_id=session.lease_id, context=b'{"turn":7}'))
+    world.advance(30)
+    resumed = open_session(world, agent="bob")
+    assert (resumed.resumed, resumed.context, resumed.agent) == (True, {"turn": 7}, "bob")
+    assert resumed.lease_id != session.lease_id
+    assert world.log()[(resumed.context_seq or 0) - 1].type == "session_saved"
+
+
+def test_resuming_does_not_bring_old_claims_back(world: World) -> None:
+    open_session(world)
+    old = bound(world)
+    world.advance(30)
+    open_session(world)
+    assert world.ask(GetJob(job_id="job")).status == "free"
+    with pytest.raises(LeaseLost):
+        world.do(HeartbeatJob(job_id="job", lease_id=old))
+
+
+def test_a_session_alive_elsewhere_is_refused_telling_who_has_it(world: World) -> None:
+    open_session(world)
+    world.advance(5)
+    with pytest.raises(Held) as caught:
+        open_session(world, agent="bob")
+    assert caught.value.owner == "ann"
+    assert (caught.value.expires_at - caught.value.heartbeat_at).total_seconds() == 30
+
+
+def test_opening_can_be_repeated_by_its_request(world: World) -> None:
+    first = open_session(world, request_id="r")
+    again = open_session(world, request_id="r")
+    assert (again.lease_id, again.replayed) == (first.lease_id, True)
+    assert world.event_types() == ["session_opened"]
+
+
+def test_a_strangers_session_is_not_opened_nor_bound_to(world: World) -> None:
+    open_session(world, principal="ann")
+    with pytest.raises(NotAllowed):
+        open_session(world, principal="bob")
+    with pytest.raises(NotFound):
+        world.do(ClaimJob(job_id="job", owner="bob", session_id="s", principal="bob"))
+
+
+def test_closing_releases_its_claims_and_keeps_the_context(world: World) -> None:
+    session = open_session(world)
+    bound(world, "a")
+    bound(world, "b")
+    world.do(SaveSession(session_id="s", lease_id=session.lease_id, context=b"1"))
+    closing = CloseSession(session_id="s", lease_id=session.lease_id)
+    first = world.do(closing)
+    assert world.event_types()[-3:] == ["released", "released", "session_closed"]
+    assert world.do(closing) == first
+    assert world.ask(GetSession(session_id="s")).status == "closed"
+    assert open_session(world).context == 1
+
+
+def test_a_lost_session_is_told_so(world: World) -> None:
+    session = open_session(world)
+    world.advance(30)
+    with pytest.raises(LeaseLost):
+        keepalive(world, session)
+    with pytest.raises(LeaseLost):
+        world.do(ClaimJob(job_id="job", owner="ann", session_id="s"))
+    open_session(world, agent="bob")
+    with pytest.raises(LeaseLost, match="bob"):
+        keepalive(world, session)
+    with pytest.raises(NotFound):
+        world.do(KeepSessionAlive(session_id="unknown", lease_id="x"))
+
+
+def test_claim_next_can_be_bound_too(world: World) -> None:
+    open_session(world)
+    world.do(Enqueue(job_id="task", kind="build"))
+    reply = world.do(ClaimNext(owner="ann", session_id="s"))
+    assert (reply.session_id, reply.remaining_ms) == ("s", 30_000)
+    world.advance(30)
+    assert world.ask(GetJob(job_id="task")).attempts == 1
+
+
+def test_what_a_session_looks_like(world: World) -> None:
+    session = open_session(world)
+    bound(world, "b")
+    lease_id = bound(world, "a")
+    world.do(SaveSession(session_id="s", lease_id=session.lease_id, context=b'{"x":1}'))
+    view = world.ask(GetSession(session_id="s"))
+    assert (view.agent, view.status, view.context, view.jobs) == ("ann", "open", {"x": 1}, ["a", "b"])
+    world.do(ReleaseJob(job_id="a", lease_id=lease_id))
+    assert world.ask(GetSession(session_id="s")).jobs == ["b"]
+    world.advance(30)
+    assert world.ask(GetSession(session_id="s")).status == "expired"
+    with pytest.raises(NotFound):
+        world.ask(GetSession(session_id="unknown"))
