@@ -38,16 +38,15 @@ class AsyncWorkLoop(NamedTuple):
             asked_at = boottime()
             try:
                 reply = await self.port.execute(self.new_claim(), 0 if self.until_empty else WAIT_SECONDS)
+                if reply.status == "claimed":
+                    await self._handle(reply, asked_at)
+                    handled += 1
+                elif self.until_empty:
+                    break
             except Unreachable as fault:
                 if self.until_empty or fault.reason == "closed":
                     raise
                 await asyncio.sleep(UNREACHABLE_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
-                continue
-            if reply.status == "claimed":
-                await self._handle(reply, asked_at)
-                handled += 1
-            elif self.until_empty:
-                break
         return handled
 
     async def _handle(self, reply: ClaimReply, asked_at: float) -> None:
@@ -56,12 +55,10 @@ class AsyncWorkLoop(NamedTuple):
         try:
             async with AsyncHeldClaim(held, lost.event) as claim:
                 try:
-                    result = await self.handler(claim)
+                    claim.end_as("done", result=await self.handler(claim))
                 except Deferred as deferred:
                     claim.end_as("deferred", note=deferred.note, retry_after=deferred.retry_after)
                 except Exception as error:  # noqa: BLE001  # whatever a handler raises is an outcome of its job
                     claim.end_as("failed", error=describe(error))
-                else:
-                    claim.end_as("done", result=result)
         except LeaseLost:
             return

@@ -54,16 +54,16 @@ class WorkLoop(NamedTuple):
             asked_at = boottime()
             try:
                 reply = self.port.execute(self.new_claim(), 0 if self.until_empty else WAIT_SECONDS)
+                if reply.status == "claimed":
+                    handle(HeldClaim(self.port, reply, asked_at), self.handler)
+                    handled += 1
+                elif self.until_empty:
+                    break
             except Unreachable as fault:
                 if self.until_empty or fault.reason == "closed":
                     raise
+                # A job whose outcome could not be settled expires, and is retried.
                 self.stop.wait(UNREACHABLE_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
-                continue
-            if reply.status == "claimed":
-                handle(HeldClaim(self.port, reply, asked_at), self.handler)
-                handled += 1
-            elif self.until_empty:
-                break
         return handled
 
 
@@ -72,13 +72,11 @@ def handle(claim: HeldClaim, handler: Handler) -> None:
     try:
         with claim:
             try:
-                result = handler(claim)
+                claim.end_as("done", result=handler(claim))
             except Deferred as deferred:
                 claim.end_as("deferred", note=deferred.note, retry_after=deferred.retry_after)
             except Exception as error:  # noqa: BLE001  # whatever a handler raises is an outcome of its job
                 claim.end_as("failed", error=describe(error))
-            else:
-                claim.end_as("done", result=result)
     except LeaseLost:
         # The job is somebody else's now, and whatever this handler did was refused. The next job is not affected.
         return

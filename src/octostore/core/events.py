@@ -28,12 +28,15 @@ class Enqueued(Details, frozen=True):
     has_payload: bool = False
 
 
+NO_METADATA = msgspec.Raw(b"null")
+
+
 class Claimed(Details, frozen=True):
     owner: str
     attempt: int
     ttl_ms: int
     expires_at: int | None = None
-    metadata: msgspec.Raw | None = None
+    metadata: msgspec.Raw = NO_METADATA
     lock_delay_ms: int = 0
     took_over_from: str | None = None
     """The last owner, where its claim expired or was taken away."""

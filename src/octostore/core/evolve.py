@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from octostore.core.events import (
+    NO_METADATA,
     Claimed,
     Details,
     Ended,
@@ -70,7 +71,7 @@ def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
         heartbeat_at=entry.at,
         expires_at=details.expires_at,
         session_id=entry.session_id,
-        metadata=None if details.metadata is None else bytes(details.metadata),
+        metadata=None if details.metadata == NO_METADATA else bytes(details.metadata),
     )
 
 

@@ -46,11 +46,8 @@ class WorkingSet:
     # Used by the core
 
     def job(self, job_id: str) -> Job:
-        """The job; a new, free one where the name was never seen."""
-        job = self.jobs[job_id]
-        if job is None:
-            job = self.jobs[job_id] = Job(job_id, created_at=self.now)
-        return job
+        """The job; a new, free one where the name was never seen. It only comes to be with its first event."""
+        return self.jobs[job_id] or Job(job_id, created_at=self.now)
 
     def session(self, session_id: str) -> Session | None:
         return self.sessions[session_id]
@@ -65,7 +62,7 @@ class WorkingSet:
         return None if seq is None else self.documents[seq]
 
     def touch_job(self, job: Job) -> None:
-        self.changed_jobs[job.job_id] = job
+        self.jobs[job.job_id] = self.changed_jobs[job.job_id] = job
 
     def touch_session(self, session: Session) -> None:
         self.changed_sessions[session.session_id] = session
@@ -99,8 +96,11 @@ class WorkingSet:
             encode_details(details),
         )
         self.entries.append(entry)
-        evolve(self, entry, details)
-        if job is not None:
+        if job is None:
+            evolve(self, entry, details)
+        else:
+            self.jobs[job.job_id] = job
+            evolve(self, entry, details)
             self.line.add(job, self.now)
         return entry
 

@@ -6,7 +6,7 @@ from octostore.core import views
 from octostore.core.commands import ClaimJob, ClaimNext
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.sessions import open_session_of
-from octostore.core.events import Claimed
+from octostore.core.events import NO_METADATA, Claimed
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job
 from octostore.core.replies import ClaimReply
@@ -73,7 +73,7 @@ def _grant(ws: WorkingSet, job: Job, command: ClaimJob | ClaimNext, given: Given
             attempt=1 if job.status == "done" else job.attempts + 1,
             ttl_ms=ttl_ms,
             expires_at=None if session else ws.now + ttl_ms,
-            metadata=None if command.metadata is None else msgspec.Raw(command.metadata),
+            metadata=NO_METADATA if command.metadata is None else msgspec.Raw(command.metadata),
             lock_delay_ms=round(command.lock_delay * 1_000),
             took_over_from=_robbed_owner(job),
         ),

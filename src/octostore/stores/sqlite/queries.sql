@@ -103,18 +103,18 @@ SELECT min(expires_at) FROM jobs WHERE expires_at > ?
 SELECT min(expires_at) FROM sessions WHERE status = 'open' AND expires_at > ?
 
 -- name: list_jobs
--- Jobs by name, from after one name up to before another.
-SELECT {job_columns} FROM jobs WHERE job_id > ? AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
+-- Jobs by name, from one name up to before another.
+SELECT {job_columns} FROM jobs WHERE job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
 
 -- name: list_jobs_by_status
 -- The same for one status.
 SELECT {job_columns} FROM jobs
-WHERE status = ? AND job_id > ? AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
+WHERE status = ? AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
 
 -- name: list_jobs_by_queue
 -- The same for one queue and status.
 SELECT {job_columns} FROM jobs
-WHERE queue = ? AND status = ? AND job_id > ? AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
+WHERE queue = ? AND status = ? AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
 
 -- name: list_events
 -- The log after an event.

@@ -19,6 +19,8 @@ from octostore.stores.sqlite.rows import entry_from_row, job_from_row, job_to_ro
 SQL = load_queries("octostore.stores.sqlite", "queries.sql")
 
 NO_LIMIT = -1
+FIRST_LONGER = "!"
+"""Sorts before everything that a name may contain, so that `name + FIRST_LONGER` is just after `name`."""
 LAST_NAME = "\U0010ffff"
 """Sorts after every name, so that `prefix + LAST_NAME` ends the range of a prefix."""
 
@@ -160,7 +162,8 @@ class Transaction:
     # Listing
 
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
-        span = (wanted.after, wanted.prefix, wanted.prefix + LAST_NAME, wanted.limit)
+        first = max(wanted.prefix, wanted.after + FIRST_LONGER) if wanted.after else wanted.prefix
+        span = (first, wanted.prefix + LAST_NAME, wanted.limit)
         statuses = wanted.statuses or ("free", "queued", "claimed", "done", "dead")
         if wanted.queue is not None:
             parts = [self._all("list_jobs_by_queue", wanted.queue, status, *span) for status in statuses]

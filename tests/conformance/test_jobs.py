@@ -1,0 +1,253 @@
+"""Claim, heartbeat, inspect, release, recover: the five calls, as contract.md has them."""
+
+from datetime import UTC
+
+import pytest
+
+from octostore import AlreadyDone, Conflict, Held, InvalidInput, LeaseLost, NotFound, OctoStore
+from octostore.core.replies import ClaimReply
+from tests.conformance.conftest import System
+
+
+def lease(reply: ClaimReply) -> str:
+    assert reply.lease_id is not None, reply
+    return reply.lease_id
+
+
+def test_one_owner_and_everybody_can_see_it(system: System) -> None:
+    store, other = system.store, system.other
+    mine = store.claim_job("github-issue-1842", owner="agent-3", metadata={"branch": "fix-1842"}, ttl=120)
+    assert mine.status == "claimed"
+    theirs = other.claim_job("github-issue-1842", owner="agent-4")
+    assert (theirs.status, theirs.owner, theirs.metadata) == ("held", "agent-3", {"branch": "fix-1842"})
+    assert theirs.retry_after_ms == 120_000
+    owner = other.get_job_owner("github-issue-1842")
+    assert owner is not None
+    assert (owner.owner, owner.metadata, owner.fencing_token) == ("agent-3", {"branch": "fix-1842"}, mine.fencing_token)
+    assert owner.expires_at == mine.expires_at
+    assert owner.expires_at.tzinfo is UTC
+    assert [claim.job_id for claim in other.list_claimed_jobs(prefix="github-issue-")] == ["github-issue-1842"]
+    assert other.list_claimed_jobs(prefix="gitlab-") == []
+    store.release_job("github-issue-1842", lease(mine))
+    assert store.get_job_owner("github-issue-1842") is None
+    assert other.claim_job("github-issue-1842", owner="agent-4").status == "claimed"
+
+
+def test_heartbeats_keep_the_claim_and_show_progress(system: System) -> None:
+    store = system.store
+    claim = store.claim_job("job", ttl=30)
+    for _ in range(4):
+        system.advance(20)
+        beat = store.heartbeat_job("job", lease(claim), progress="running tests", percent=40)
+        assert beat.remaining_ms == 30_000
+    owner = store.get_job_owner("job")
+    assert owner is not None
+    assert owner.progress is not None
+    assert (owner.progress.note, owner.progress.percent) == ("running tests", 40)
+    system.advance(30)
+    with pytest.raises(LeaseLost):
+        store.heartbeat_job("job", lease(claim))
+
+
+def test_an_owner_that_disappears_is_replaced_with_what_it_left(system: System) -> None:
+    store, other = system.store, system.other
+    dead = store.claim_job("job", owner="agent-1", ttl=30)
+    store.checkpoint_job("job", lease(dead), {"step": 3})
+    store.heartbeat_job("job", lease(dead), progress="step 3 of 5")
+    system.advance(30)
+    assert other.get_job_owner("job") is None
+    heir = other.claim_job("job", owner="agent-2")
+    assert (heir.status, heir.checkpoint, heir.note) == ("claimed", {"step": 3}, "step 3 of 5")
+    assert [(attempt.owner, attempt.how) for attempt in heir.previous] == [("agent-1", "expired")]
+    assert (heir.fencing_token or 0) > (dead.fencing_token or 0)
+    with pytest.raises(LeaseLost) as caught:
+        store.release_job("job", lease(dead), outcome="done")
+    assert caught.value.holder is not None
+    assert caught.value.holder.owner == "agent-2"
+    assert caught.value.ended is not None
+    assert caught.value.ended.how == "expired"
+
+
+def test_a_retry_gets_the_same_claim(system: System) -> None:
+    first = system.store.claim_job("job", request_id="abc")
+    again = system.other.claim_job("job", request_id="abc")
+    assert (again.lease_id, again.replayed, first.replayed) == (first.lease_id, True, False)
+
+
+def test_two_calls_of_one_owner_are_two(store: OctoStore) -> None:
+    assert store.claim_job("job", owner="same").status == "claimed"
+    assert store.claim_job("job", owner="same").status == "held"
+
+
+def test_finished_work_is_not_done_again(system: System) -> None:
+    store = system.store
+    claim = store.claim_job("report")
+    done = store.release_job("report", lease(claim), outcome="done", result={"rows": 7})
+    assert done.status == "done"
+    assert store.release_job("report", lease(claim), outcome="done", result={"rows": 7}) == done
+    later = system.other.claim_job("report")
+    assert (later.status, later.result) == ("done", {"rows": 7})
+    assert store.claim_job("report", again=True).status == "claimed"
+
+
+def test_a_repeated_release_is_one_event(store: OctoStore) -> None:
+    claim = store.claim_job("job")
+    replies = [store.release_job("job", lease(claim)) for _ in range(3)]
+    assert replies[0] == replies[1] == replies[2]
+    assert [event.type for event in store.events(job_id="job")] == ["claimed", "released"]
+
+
+def test_lock_delay(system: System) -> None:
+    claim = system.store.claim_job("job", lock_delay=10)
+    system.store.release_job("job", lease(claim))
+    assert system.other.claim_job("job").status == "delayed"
+    system.advance(10)
+    assert system.other.claim_job("job").status == "claimed"
+
+
+@pytest.mark.parametrize(
+    ("field", "call"),
+    [
+        ("job_id", lambda store: store.claim_job("no spaces")),
+        ("ttl", lambda store: store.claim_job("job", ttl=0)),
+        ("metadata", lambda store: store.claim_job("job", metadata="x" * 1_023)),
+        ("metadata", lambda store: store.claim_job("job", metadata={"x": float("nan")})),
+        ("metadata", lambda store: store.claim_job("job", metadata={1, 2})),
+        ("wait", lambda store: store.claim_job("job", wait=-1)),
+        ("payload", lambda store: store.enqueue("kind", "x" * 262_143)),
+        ("run_at", lambda store: store.enqueue("kind", run_at="tomorrow")),
+        ("kind", lambda store: store.enqueue("no/slash")),
+        ("agent", lambda store: store.open_session("two\nlines")),
+        ("status", lambda store: store.list_jobs(status="busy")),
+        ("prefix", lambda store: store.list_claimed_jobs("a b")),
+    ],
+)
+def test_bad_input_names_the_field_and_changes_nothing(store: OctoStore, field: str, call: object) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        call(store)  # type: ignore[operator]
+    assert caught.value.field == field
+    assert list(store.events()) == []
+
+
+def test_metadata_and_results_are_any_json(store: OctoStore) -> None:
+    for number, value in enumerate([0, "", [], {}, {"a": [1, 2.5, None, True, "ü\u0000"]}, "x" * 1_022]):
+        reply = store.claim_job(f"job-{number}", metadata=value)
+        assert reply.metadata == value
+        store.release_job(f"job-{number}", lease(reply), outcome="done", result=value)
+        assert store.get_job(f"job-{number}").result == value
+
+
+def test_a_name_never_seen_is_a_free_job(store: OctoStore) -> None:
+    assert store.get_job("unseen").status == "free"
+    assert store.get_job_owner("unseen") is None
+
+
+def test_operators_calls(system: System) -> None:
+    store = system.store
+    claim = store.claim_job("job")
+    assert system.other.force_release("job", reason="stuck").status == "free"
+    with pytest.raises(LeaseLost):
+        store.heartbeat_job("job", lease(claim))
+    with pytest.raises(NotFound):
+        store.requeue("unknown")
+    with pytest.raises(Conflict):
+        store.cancel("job")
+
+
+def test_listing_goes_page_by_page_in_the_order_of_names(store: OctoStore) -> None:
+    names = sorted([f"team/{number:02}" for number in range(25)] + ["teal", "tebm"])
+    for name in reversed(names):
+        store.claim_job(name)
+    pages, cursor = [], None
+    while True:
+        page = store.list_jobs("te", limit=10, cursor=cursor)
+        pages.append([job.job_id for job in page.jobs])
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert [len(page) for page in pages] == [10, 10, 7]
+    assert [name for page in pages for name in page] == names
+    assert len(store.list_claimed_jobs("team/")) == 25
+
+
+def test_listing_by_status_and_queue(system: System) -> None:
+    store = system.store
+    store.enqueue("build", job_id="queued", queue="ci")
+    store.enqueue("build", job_id="elsewhere")
+    store.enqueue("build", job_id="running", queue="ci")
+    store.claim_job("running", ttl=10)
+    store.release_job("finished", lease(store.claim_job("finished")), outcome="done")
+
+    def names(**which: str) -> list[str]:
+        return [job.job_id for job in store.list_jobs(**which).jobs]  # type: ignore[arg-type]
+
+    assert names() == ["elsewhere", "finished", "queued", "running"]
+    assert names(status="queued") == ["elsewhere", "queued"]
+    assert names(status="queued", queue="ci") == ["queued"]
+    assert names(queue="ci") == ["queued", "running"]
+    assert names(status="done") == ["finished"]
+    system.advance(10)
+    assert names(status="claimed") == []
+    assert names(status="queued", queue="ci") == ["queued", "running"]
+
+
+def test_recover_takes_back_what_expired_with_the_evidence(system: System) -> None:
+    claim = system.store.claim_job("job", owner="agent-1", ttl=10)
+    system.advance(12)
+    (recovery,) = system.other.recover()
+    assert (recovery.job_id, recovery.owner, recovery.late_ms) == ("job", "agent-1", 2_000)
+    assert recovery.expired_at == claim.expires_at
+    assert system.store.recover() == []
+
+
+def test_hold_releases_at_the_end(system: System) -> None:
+    store = system.store
+    with store.hold("job", owner="me", ttl=60) as claim:
+        claim.progress("half way", percent=50)
+        claim.checkpoint({"step": 1})
+        claim.check()
+        assert 50 < claim.remaining() <= 60
+        assert claim.fencing_token == 1
+        with pytest.raises(Held) as caught, system.other.hold("job"):
+            pass
+        assert (caught.value.owner, caught.value.progress is not None) == ("me", True)
+    assert store.get_job("job").status == "free"
+    assert store.claim_job("job").checkpoint == {"step": 1}
+
+
+def test_hold_with_an_outcome(store: OctoStore) -> None:
+    with store.hold("job", outcome="done"):
+        pass
+    with pytest.raises(AlreadyDone), store.hold("job"):
+        pass
+    with store.hold("job", again=True) as claim:
+        claim.end_as("done", result={"answer": 42})
+    with pytest.raises(AlreadyDone) as caught, store.hold("job"):
+        pass
+    assert caught.value.result == {"answer": 42}
+
+
+def test_hold_notes_the_error_when_the_block_raises(system: System) -> None:
+    store = system.store
+    store.enqueue("build", job_id="task")
+    for job_id, status in (("lock", "free"), ("task", "queued")):
+        with pytest.raises(ZeroDivisionError), store.hold(job_id):
+            raise ZeroDivisionError("by zero")
+        job = store.get_job(job_id)
+        assert (job.status, job.last_outcome, job.error) == (status, "failed", "ZeroDivisionError: by zero")
+    with pytest.raises(Conflict) as caught, store.hold("task"):
+        pass
+    assert caught.value.status == "delayed"
+
+
+def test_hold_that_lost_its_lease_says_so_at_the_end(system: System) -> None:
+    def robbed() -> None:
+        with system.store.hold("job", ttl=60):
+            system.other.force_release("job")
+            system.other.claim_job("job", owner="successor")
+
+    with pytest.raises(LeaseLost):
+        robbed()
+    owner = system.store.get_job_owner("job")
+    assert owner is not None
+    assert owner.owner == "successor"

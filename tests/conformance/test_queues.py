@@ -1,0 +1,138 @@
+"""Enqueue, claim next, work, retries, dead letters."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from octostore import Conflict, Deferred, InvalidInput, OctoStore
+from octostore.core.replies import ClaimReply
+from tests.conformance.conftest import System
+from tests.support.world import START_MS
+
+
+def lease(reply: ClaimReply) -> str:
+    assert reply.lease_id is not None, reply
+    return reply.lease_id
+
+
+def test_a_task_goes_through_its_life(system: System) -> None:
+    store, worker = system.store, system.other
+    task = store.enqueue("build", {"commit": "abc"}, queue="ci")
+    assert (task.created, task.status) == (True, "queued")
+    claim = worker.claim_next("ci", owner="worker-1")
+    assert (claim.job_id, claim.payload, claim.kind, claim.attempt) == (task.job_id, {"commit": "abc"}, "build", 1)
+    assert worker.claim_next("ci").status == "empty"
+    worker.release_job(task.job_id, lease(claim), outcome="done", result="ok")
+    view = store.get_job(task.job_id)
+    assert (view.status, view.result, view.last_outcome) == ("done", "ok", "done")
+
+
+def test_the_order_of_the_line(store: OctoStore) -> None:
+    soon = datetime.fromtimestamp(START_MS / 1_000, UTC)
+    store.enqueue("k", job_id="second")
+    store.enqueue("k", job_id="third")
+    store.enqueue("k", job_id="first", priority=1)
+    store.enqueue("k", job_id="tomorrow", priority=0, run_at=soon + timedelta(days=1))
+    assert [store.claim_next().job_id for _ in range(4)] == ["first", "second", "third", None]
+
+
+def test_kinds(store: OctoStore) -> None:
+    store.enqueue("build", job_id="b")
+    store.enqueue("test", job_id="t")
+    assert store.claim_next(kinds=["test", "lint"]).job_id == "t"
+    assert store.claim_next(kinds=["test"]).status == "empty"
+    with pytest.raises(InvalidInput):
+        store.claim_next(kinds=[])
+
+
+def test_a_known_job_id_changes_nothing(store: OctoStore) -> None:
+    store.enqueue("build", 1, job_id="job")
+    again = store.enqueue("build", 2, job_id="job")
+    assert (again.created, again.status) == (False, "queued")
+    assert store.get_job("job").payload == 1
+
+
+def test_failures_are_retried_with_backoff_and_then_wait_for_a_person(system: System) -> None:
+    store = system.store
+    store.enqueue("build", job_id="job", max_attempts=3)
+    for delay in (1, 2):
+        reply = store.release_job("job", lease(store.claim_next()), outcome="failed", error="broken")
+        assert (reply.available_at - reply.released_at).total_seconds() == delay
+        assert store.claim_next().status == "empty"
+        system.advance(delay)
+    store.release_job("job", lease(store.claim_next()), outcome="failed", error="broken")
+    (dead,) = store.dead_jobs()
+    assert (dead.job_id, dead.attempts, dead.error) == ("job", 3, "broken")
+    assert store.claim_job("job").status == "dead"
+    assert store.requeue("job").status == "queued"
+    assert store.dead_jobs() == []
+    assert store.claim_next().attempt == 1
+
+
+def test_out_of_quota_is_no_failure(system: System) -> None:
+    store = system.store
+    store.enqueue("build", job_id="job", max_attempts=1)
+    store.release_job("job", lease(store.claim_next()), outcome="deferred", retry_after=900)
+    reply = store.claim_job("job")
+    assert (reply.status, reply.retry_after_ms) == ("delayed", 900_000)
+    system.advance(900)
+    assert store.claim_next().attempt == 1
+
+
+def test_a_dead_worker_uses_up_an_attempt(system: System) -> None:
+    store = system.store
+    store.enqueue("build", job_id="job", max_attempts=2)
+    store.claim_next(ttl=10)
+    system.advance(11)
+    heir = store.claim_next(ttl=10)
+    assert (heir.attempt, heir.previous[0].how) == (2, "expired")
+    system.advance(10)
+    assert [job.job_id for job in store.dead_jobs()] == ["job"]
+
+
+def test_cancelling(store: OctoStore) -> None:
+    store.enqueue("build", job_id="job")
+    assert store.cancel("job").last_outcome == "cancelled"
+    assert store.claim_next().status == "empty"
+    store.requeue("job")
+    store.claim_next()
+    with pytest.raises(Conflict):
+        store.cancel("job")
+
+
+def test_a_serial_queue(system: System) -> None:
+    store = system.store
+    store.limit_queue("deploys", 1)
+    for number in range(2):
+        store.enqueue("deploy", job_id=f"deploy-{number}", queue="deploys")
+    first = store.claim_next("deploys")
+    assert system.other.claim_next("deploys").status == "empty"
+    store.release_job("deploy-0", lease(first), outcome="done")
+    assert system.other.claim_next("deploys").job_id == "deploy-1"
+
+
+def test_work_settles_every_job(store: OctoStore) -> None:
+    for number in range(6):
+        store.enqueue("square", number, job_id=f"job-{number}", max_attempts=1)
+
+    def handler(claim: object) -> int:
+        number: int = claim.payload  # type: ignore[attr-defined]
+        if number == 4:
+            raise ValueError("four")
+        if number == 5:
+            raise Deferred(retry_after=60, note="out of quota")
+        return number * number
+
+    assert store.work("default", handler, concurrency=2, until_empty=True) == 6
+    views = [store.get_job(f"job-{number}") for number in range(6)]
+    assert [view.status for view in views] == ["done"] * 4 + ["dead", "queued"]
+    assert [view.result for view in views[:4]] == [0, 1, 4, 9]
+    assert (views[4].error, views[5].note, views[5].attempts) == ("ValueError: four", "out of quota", 0)
+
+
+def test_work_with_a_result_that_is_too_large_counts_as_failed(store: OctoStore) -> None:
+    store.enqueue("big", job_id="job", max_attempts=1)
+    assert store.work("default", lambda _claim: "x" * 70_000, until_empty=True) == 1
+    view = store.get_job("job")
+    assert view.status == "dead"
+    assert "result" in (view.error or "")

@@ -1,0 +1,55 @@
+"""Sessions: one heartbeat for many claims, and a context that survives."""
+
+import pytest
+
+from octostore import Held, LeaseLost, NotFound
+from tests.conformance.conftest import System
+
+
+def test_claims_live_as_long_as_the_session(system: System) -> None:
+    store = system.store
+    session = store.open_session("agent-1", ttl=60)
+    claims = [store.claim_job(f"job-{number}", session_id=session.session_id, ttl=1) for number in range(20)]
+    for _ in range(3):
+        system.advance(50)
+        assert session.keepalive().remaining_ms == 60_000
+    assert len(system.other.list_claimed_jobs("job-")) == 20
+    view = system.other.get_session(session.session_id)
+    assert (view.agent, view.status, len(view.jobs)) == ("agent-1", "open", 20)
+    system.advance(60)
+    assert system.other.list_claimed_jobs("job-") == []
+    assert len(system.other.recover()) == 20
+    with pytest.raises(LeaseLost):
+        session.keepalive()
+    with pytest.raises(LeaseLost):
+        store.heartbeat_job("job-0", claims[0].lease_id or "")
+
+
+def test_the_context_comes_back(system: System) -> None:
+    first = system.store.open_session("agent-1", ttl=60, session_id="notebook")
+    assert (first.context, first.resumed) == (None, False)
+    first.save({"turn": 7, "memory": ["a", "b"]})
+    assert first.context == {"turn": 7, "memory": ["a", "b"]}
+    with pytest.raises(Held) as caught:
+        system.other.open_session("agent-2", session_id="notebook")
+    assert caught.value.owner == "agent-1"
+    system.advance(60)
+    second = system.other.open_session("agent-2", session_id="notebook")
+    assert (second.context, second.resumed) == ({"turn": 7, "memory": ["a", "b"]}, True)
+    with pytest.raises(LeaseLost):
+        first.save("too late")
+    second.close()
+    assert system.store.get_session("notebook").status == "closed"
+
+
+def test_closing_releases_the_claims(system: System) -> None:
+    with system.store.open_session("agent-1") as session:
+        system.store.claim_job("job", session_id=session.session_id)
+    assert system.other.get_job("job").last_outcome == "released"
+
+
+def test_unknown_sessions(system: System) -> None:
+    with pytest.raises(NotFound):
+        system.store.get_session("unknown")
+    with pytest.raises(NotFound):
+        system.store.claim_job("job", session_id="unknown")

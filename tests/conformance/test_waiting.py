@@ -1,0 +1,67 @@
+"""Waiting claims: woken by the commit that makes them possible."""
+
+import threading
+from collections.abc import Callable
+
+from octostore.core.replies import ClaimReply
+from tests.conformance.conftest import System
+
+
+def in_background(call: Callable[[], ClaimReply]) -> Callable[[], ClaimReply]:
+    """Start a claim that waits; the returned function gives its reply."""
+    replies: list[ClaimReply] = []
+    thread = threading.Thread(target=lambda: replies.append(call()))
+    thread.start()
+
+    def reply() -> ClaimReply:
+        thread.join(timeout=30)
+        assert replies, "the claim is still waiting"
+        return replies[0]
+
+    return reply
+
+
+def test_a_release_wakes_a_waiter(system: System) -> None:
+    held = system.store.claim_job("job")
+    waiter = in_background(lambda: system.other.claim_job("job", owner="waiter", wait=30))
+    system.store.release_job("job", held.lease_id or "")
+    assert waiter().status == "claimed"
+
+
+def test_an_enqueue_wakes_a_worker(system: System) -> None:
+    waiter = in_background(lambda: system.other.claim_next("ci", wait=30))
+    system.store.enqueue("build", job_id="task", queue="ci")
+    assert waiter().job_id == "task"
+
+
+def test_a_forced_release_and_a_recovery_wake_waiters(system: System) -> None:
+    system.store.claim_job("forced")
+    waiter = in_background(lambda: system.other.claim_job("forced", wait=30))
+    system.store.force_release("forced")
+    assert waiter().status == "claimed"
+    system.store.claim_job("expiring", ttl=3_600)
+    waiter = in_background(lambda: system.other.claim_job("expiring", wait=30))
+    system.advance(3_600)
+    system.store.recover()
+    assert waiter().status == "claimed"
+
+
+def test_when_the_wait_runs_out_the_reply_says_who_has_it(system: System) -> None:
+    system.store.claim_job("job", owner="ann")
+    reply = system.other.claim_job("job", owner="bob", wait=0.05)
+    assert (reply.status, reply.owner) == ("held", "ann")
+    assert system.other.claim_next("nothing", wait=0.05).status == "empty"
+
+
+def test_one_of_many_waiters_gets_it(system: System) -> None:
+    held = system.store.claim_job("job")
+    waiters = [in_background(lambda: system.other.claim_job("job", wait=1.5)) for _ in range(5)]
+    system.store.release_job("job", held.lease_id or "")
+    assert sorted(waiter().status for waiter in waiters) == ["claimed"] + ["held"] * 4
+
+
+def test_a_job_that_is_finished_is_not_waited_for(system: System) -> None:
+    held = system.store.claim_job("job")
+    waiter = in_background(lambda: system.other.claim_job("job", wait=30))
+    system.store.release_job("job", held.lease_id or "", outcome="done", result=1)
+    assert (waiter().status, waiter().result) == ("done", 1)

@@ -1,0 +1,208 @@
+"""Random histories keep the promises of the mission, and give the same answers and the same log in every store.
+
+Commands come one at a time and in batches, owners crash, time passes and is set back, the store is restarted.
+"""
+
+import shutil
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from octostore.core import commands as c
+from octostore.core.commands import AnyCommand
+from octostore.core.errors import OctoStoreError
+from octostore.core.moments import to_moment
+from octostore.core.replay import logged_job, logged_session, replay
+from octostore.core.replies import ClaimReply, HeartbeatReply, KeepaliveReply, RecoverReply, SessionReply
+from octostore.stores.memory import MemoryBackend
+from octostore.stores.sqlite import SqliteBackend
+from octostore.stores.sqlite.connection import connect
+from octostore.stores.sqlite.rows import job_from_row, session_from_row
+from octostore.stores.sqlite.transaction import SQL
+from tests.support.commands import any_command
+from tests.support.world import ManualClock, World
+
+ENDINGS = {"released", "done", "failed", "deferred", "expired", "force_released"}
+
+
+class Promises(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.clock = ManualClock()
+        self.memory = World(MemoryBackend(), self.clock)
+        self.one_by_one = World(MemoryBackend(), self.clock)
+        self.sqlite = World(SqliteBackend(self.folder / "store.db"), self.clock)
+        # What owners believe, from the answers they got and nothing else.
+        self.leases: dict[str, tuple[str, str]] = {}
+        self.session_leases: dict[str, str] = {}
+        self.sure_until: dict[str, int] = {}
+        self.session_sure_until: dict[str, int] = {}
+        self.bound_to: dict[str, str | None] = {}
+        self.last_token = 0
+
+    def teardown(self) -> None:
+        self.sqlite.backend.close()
+        shutil.rmtree(self.folder)
+
+    # What happens
+
+    @rule(drawn=st.lists(any_command(), min_size=1, max_size=4))
+    def commands_arrive(self, drawn: list[AnyCommand]) -> None:
+        batch = [self.with_a_lease(command) for command in drawn]
+        answers = self.memory.batch(batch)
+        assert list(map(comparable, answers)) == list(map(comparable, self.sqlite.batch(batch)))
+        alone = [self.one_by_one.batch([command])[0] for command in batch]
+        assert list(map(without_hints, answers)) == list(map(without_hints, alone))
+        for command, answer in zip(batch, answers, strict=True):
+            self.believe(command, answer)
+
+    @rule(seconds=st.sampled_from([0.001, 0.5, 1, 4, 10, 31, 100]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @rule(seconds=st.sampled_from([1, 50]))
+    def the_clock_is_set_back(self, seconds: float) -> None:
+        self.clock.advance(-seconds)
+
+    @rule(owner=st.sampled_from(["ann", "bob"]))
+    def an_owner_crashes(self, owner: str) -> None:
+        """Its leases are never used again; only time can free its jobs."""
+        self.leases = {lease: (job, who) for lease, (job, who) in self.leases.items() if who != owner}
+
+    @rule()
+    def the_store_is_restarted(self) -> None:
+        self.sqlite.backend.close()
+        self.sqlite.backend = SqliteBackend(self.folder / "store.db")
+
+    # What owners believe
+
+    def with_a_lease(self, command: AnyCommand) -> AnyCommand:
+        """A lease that somebody got, on the job or session that it is for; if there are not so many, none at all."""
+        lease_id = getattr(command, "lease_id", None)
+        if lease_id is None:
+            return command
+        number = int(lease_id[1:])
+        field, known = "job_id", [(lease, job) for lease, (job, _) in self.leases.items()]
+        if hasattr(command, "session_id"):
+            field, known = "session_id", list(self.session_leases.items())
+        if number >= len(known):
+            return command
+        lease, its = known[-1 - number]
+        return msgspec.structs.replace(command, **{"lease_id": lease, field: its})
+
+    def believe(self, command: AnyCommand, answer: Any) -> None:
+        match command, answer:
+            case ((c.ClaimJob() | c.ClaimNext()), ClaimReply(status="claimed")):
+                self.believe_claim(answer)
+            case c.HeartbeatJob(), HeartbeatReply():
+                self.sure_until[command.job_id] = moment(answer.expires_at)
+            case ((c.ReleaseJob() | c.ForceReleaseJob()), answer) if not isinstance(answer, OctoStoreError):
+                if self.leases.get(getattr(command, "lease_id", ""), (None,))[0] in {None, command.job_id}:
+                    self.sure_until.pop(command.job_id, None)
+            case c.OpenSession(), SessionReply():
+                self.session_leases[answer.lease_id] = command.session_id
+                self.session_sure_until[command.session_id] = moment(answer.expires_at)
+            case c.KeepSessionAlive(), KeepaliveReply():
+                self.session_sure_until[command.session_id] = moment(answer.expires_at)
+            case c.CloseSession(), answer if not isinstance(answer, OctoStoreError):
+                self.session_sure_until.pop(command.session_id, None)
+
+    def believe_claim(self, claim: ClaimReply) -> None:
+        assert claim.job_id is not None
+        assert claim.lease_id is not None
+        assert claim.fencing_token is not None
+        if not claim.replayed:
+            self.nobody_else_is_sure(claim)
+            assert claim.fencing_token > self.last_token, "fencing tokens strictly increase"
+            self.last_token = claim.fencing_token
+        self.leases[claim.lease_id] = (claim.job_id, claim.owner or "")
+        self.bound_to[claim.job_id] = claim.session_id
+        self.sure_until[claim.job_id] = moment(claim.expires_at)
+
+    def nobody_else_is_sure(self, claim: ClaimReply) -> None:
+        """At most one live claim; and a lease is never ended early."""
+        job_id = claim.job_id or ""
+        until = self.sure_until.get(job_id, 0)
+        session_id = self.bound_to.get(job_id)
+        if session_id is not None:
+            until = min(until, self.session_sure_until.get(session_id, 0))
+        assert until <= moment(claim.claimed_at)
+
+    # What always holds
+
+    @invariant()
+    def the_logs_are_the_same_and_have_no_gap(self) -> None:
+        log = self.memory.log()
+        assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
+        assert [entry.at for entry in log] == sorted(entry.at for entry in log), "time never runs backwards"
+        assert log == self.sqlite.log()
+        assert log == self.one_by_one.log()
+
+    @invariant()
+    def every_claim_ends_once_and_before_the_next(self) -> None:
+        claimed: set[str] = set()
+        for entry in self.memory.log():
+            if entry.type == "claimed":
+                assert entry.job_id not in claimed
+                claimed.add(entry.job_id or "")
+            elif entry.type in ENDINGS:
+                claimed.remove(entry.job_id or "")
+
+    @invariant()
+    def replaying_the_log_gives_the_stored_state(self) -> None:
+        replayed = replay(self.memory.log())
+        expected_jobs = {job_id: logged_job(job) for job_id, job in replayed.jobs.items() if job is not None}
+        expected_sessions = {s.session_id: logged_session(s) for s in replayed.sessions.values() if s is not None}
+        assert isinstance(self.memory.backend, MemoryBackend)
+        rows = self.memory.backend.rows
+        assert {job_id: logged_job(job) for job_id, job in rows.jobs.items()} == expected_jobs
+        assert {s.session_id: logged_session(s) for s in rows.sessions.values()} == expected_sessions
+        limits = {name: queue.max_claimed for name, queue in rows.queues.items()}
+        assert limits == {name: queue.max_claimed for name, queue in replayed.queues.items() if queue is not None}
+
+    @invariant()
+    def both_stores_hold_the_same_rows(self) -> None:
+        assert isinstance(self.memory.backend, MemoryBackend)
+        rows = self.memory.backend.rows
+        connection = connect(self.folder / "store.db")
+        try:
+            jobs = [job_from_row(row) for row in connection.execute(f"SELECT {SQL['job_columns']} FROM jobs")]
+            sessions = connection.execute(f"SELECT {SQL['session_columns']} FROM sessions").fetchall()
+            documents = {seq: body for seq, body in connection.execute("SELECT seq, body FROM documents")}
+            checkpoints = {job_id: data for job_id, data in connection.execute("SELECT job_id, data FROM checkpoints")}
+        finally:
+            connection.close()
+        assert {job.job_id: job for job in jobs} == rows.jobs
+        assert {row[0]: session_from_row(row) for row in sessions} == rows.sessions
+        assert (documents, checkpoints) == (rows.documents, rows.checkpoints)
+
+
+def moment(time: datetime | None) -> int:
+    assert time is not None
+    return to_moment("time", time)
+
+
+def comparable(answer: Any) -> Any:
+    if isinstance(answer, OctoStoreError):
+        return type(answer), str(answer), vars(answer)
+    return answer
+
+
+def without_hints(answer: Any) -> Any:
+    """Without what neighbours in a batch may change: when to look again, and in whose transaction something expired."""
+    if isinstance(answer, RecoverReply) or (isinstance(answer, ClaimReply) and answer.status == "empty"):
+        return type(answer)
+    return comparable(answer)
+
+
+TestPromises = Promises.TestCase
+TestPromises.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

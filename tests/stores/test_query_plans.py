@@ -1,0 +1,72 @@
+"""Every statement that is run while somebody waits finds its rows by an index, whatever the number of jobs."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from octostore.stores.sqlite.connection import connect, prepare
+from octostore.stores.sqlite.transaction import SQL
+
+FRAGMENTS = {"job_columns", "session_columns", "event_columns"}
+WRITES = {name for name in SQL if name.startswith(("save_", "append_", "drop_"))}
+
+PLANS = {
+    "counters": "SCAN counters",  # it has one row
+    "job": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id=?)",
+    "checkpoint": "SEARCH checkpoints USING INDEX sqlite_autoindex_checkpoints_1 (job_id=?)",
+    "document": "SEARCH documents USING INTEGER PRIMARY KEY (rowid=?)",
+    "session": "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)",
+    "claims_of_session": "SEARCH jobs USING INDEX jobs_by_session (session_id=?)",
+    "queue": "SEARCH queues USING INDEX sqlite_autoindex_queues_1 (name=?)",
+    "claimed_in_queue": "SEARCH jobs USING COVERING INDEX jobs_by_queue (queue=? AND status=?)",
+    "expired_claims": "SEARCH jobs USING INDEX jobs_by_expiry (expires_at<?)",
+    "expired_sessions": "SEARCH sessions USING INDEX sessions_by_expiry (expires_at<?)",
+    "claims_in_queue": "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=?)",
+    "job_of_request": "SEARCH jobs USING INDEX jobs_by_request (principal=? AND request_id=?)",
+    "next_priority": "SEARCH jobs USING COVERING INDEX jobs_in_line (queue=? AND priority>?)",
+    "next_priority_of_kind": "SEARCH jobs USING COVERING INDEX jobs_in_line_by_kind (queue=? AND kind=? AND priority>?)",
+    "line": "SEARCH jobs USING INDEX jobs_in_line (queue=? AND priority=? AND available_at<?)",
+    "line_of_kind": "SEARCH jobs USING INDEX jobs_in_line_by_kind "
+    "(queue=? AND kind=? AND priority=? AND available_at<?)",
+    "next_due": "SEARCH jobs USING COVERING INDEX jobs_in_line (queue=? AND priority=? AND available_at>?)",
+    "next_claim_expiry": "SEARCH jobs USING COVERING INDEX jobs_by_expiry (expires_at>?)",
+    "next_session_expiry": "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at>?)",
+    "list_jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id>? AND job_id<?)",
+    "list_jobs_by_status": "SEARCH jobs USING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",
+    "list_jobs_by_queue": "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
+    "list_events": "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
+    "list_events_by_job": "SEARCH events USING INDEX events_by_job (job_id=? AND seq>?)",
+}
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
+    path: Path = tmp_path_factory.mktemp("plans") / "store.db"
+    prepare(path)
+    connection = connect(path)
+    yield connection
+    connection.close()
+
+
+def test_every_query_has_a_plan_here() -> None:
+    assert set(SQL) - FRAGMENTS - WRITES == set(PLANS)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_the_plan(connection: apsw.Connection, name: str) -> None:
+    steps = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {SQL[name]}", nulls(SQL[name]))]
+    # A second step would be a sort of all the rows found, or a scan beside the search.
+    assert steps == [PLANS[name]]
+
+
+@pytest.mark.parametrize("name", sorted(WRITES - {"save_counters"}))
+def test_writing_scans_nothing(connection: apsw.Connection, name: str) -> None:
+    steps = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {SQL[name]}", nulls(SQL[name]))]
+    assert not [step for step in steps if step.startswith("SCAN")]
+
+
+def nulls(sql: str) -> tuple[None, ...]:
+    return (None,) * len(re.findall(r"\?", sql))

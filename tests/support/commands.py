@@ -1,0 +1,87 @@
+"""Random commands that are likely to meet each other: few names, and leases that a test fills in from those given out.
+
+A lease is drawn as `#0` (the newest one known), `#1` and so on: what is drawn must not depend on what happened.
+"""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from octostore.core import commands as c
+from octostore.core.commands import AnyCommand
+from tests.support.world import START_MS
+
+JOBS = st.sampled_from(["a", "b", "c", "d/e"])
+OWNERS = st.sampled_from(["ann", "bob"])
+QUEUES = st.sampled_from(["default", "other"])
+KINDS = st.sampled_from(["build", "test"])
+SESSIONS = st.sampled_from(["s", "t"])
+REQUESTS = st.sampled_from([None, "r1", "r2"])
+TTLS = st.sampled_from([1, 5, 30])
+PRINCIPALS = st.sampled_from(["local", "local", "guest"])
+DOCUMENTS = st.sampled_from([None, b"1", b'{"step":3}'])
+LEASES = st.integers(0, 9).map(lambda number: f"#{number}")
+NOTES = st.sampled_from([None, "note"])
+
+
+def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrategy[Any]]:
+    return {
+        "owner": OWNERS,
+        "principal": PRINCIPALS,
+        "ttl": TTLS,
+        "session_id": st.none() | SESSIONS,
+        "request_id": REQUESTS,
+        "metadata": DOCUMENTS,
+        "lock_delay": st.sampled_from([0, 0, 3]),
+        **terms,
+    }
+
+
+def releases() -> st.SearchStrategy[AnyCommand]:
+    common: dict[str, st.SearchStrategy[Any]] = {"job_id": JOBS, "lease_id": LEASES, "note": NOTES}
+    return st.one_of(
+        st.builds(c.ReleaseJob, **common),
+        st.builds(c.ReleaseJob, **common, outcome=st.just("done"), result=DOCUMENTS),
+        st.builds(
+            c.ReleaseJob,
+            **common,
+            outcome=st.sampled_from(["failed", "deferred"]),
+            error=NOTES,
+            retry_after=st.sampled_from([None, 0, 7]),
+        ),
+    )
+
+
+def any_command() -> st.SearchStrategy[AnyCommand]:
+    lease: dict[str, st.SearchStrategy[Any]] = {"job_id": JOBS, "lease_id": LEASES}
+    session: dict[str, st.SearchStrategy[Any]] = {"session_id": SESSIONS, "lease_id": LEASES}
+    kinds = st.none() | st.lists(KINDS, min_size=1, max_size=2).map(tuple)
+    runs_at = st.none() | st.integers(-5, 60).map(lambda seconds: START_MS + seconds * 1_000)
+    return st.one_of(
+        st.builds(c.ClaimJob, **claims({"job_id": JOBS, "again": st.booleans()})),
+        st.builds(c.ClaimNext, **claims({"queue": QUEUES, "kinds": kinds})),
+        st.builds(c.HeartbeatJob, **lease, ttl=st.none() | TTLS, note=NOTES, percent=st.sampled_from([None, 50])),
+        st.builds(c.CheckpointJob, **lease, data=st.sampled_from([b"1", b'{"step":4}'])),
+        releases(),
+        st.builds(
+            c.Enqueue,
+            job_id=JOBS,
+            kind=KINDS,
+            queue=QUEUES,
+            payload=DOCUMENTS,
+            priority=st.sampled_from([1, 5]),
+            run_at=runs_at,
+            max_attempts=st.sampled_from([1, 2, 5]),
+        ),
+        st.builds(c.CancelJob, job_id=JOBS, reason=NOTES),
+        st.builds(c.RequeueJob, job_id=JOBS, reason=NOTES),
+        st.builds(c.ForceReleaseJob, job_id=JOBS, reason=NOTES),
+        st.builds(c.LimitQueue, queue=QUEUES, max_claimed=st.sampled_from([None, 1, 2])),
+        st.builds(
+            c.OpenSession, session_id=SESSIONS, agent=OWNERS, ttl=TTLS, principal=PRINCIPALS, request_id=REQUESTS
+        ),
+        st.builds(c.KeepSessionAlive, **session),
+        st.builds(c.SaveSession, **session, context=st.sampled_from([b"1", b'{"turn":2}'])),
+        st.builds(c.CloseSession, **session),
+        st.builds(c.Recover),
+    )
