@@ -1,6 +1,7 @@
 """Claim, heartbeat, inspect, release, recover: the five calls, as contract.md has them."""
 
 from datetime import UTC
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,13 @@ from tests.conformance.conftest import System
 def lease(reply: ClaimReply) -> str:
     assert reply.lease_id is not None, reply
     return reply.lease_id
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth - 1):
+        value = [value]
+    return value
 
 
 def test_one_owner_and_everybody_can_see_it(system: System) -> None:
@@ -113,6 +121,9 @@ def test_lock_delay(system: System) -> None:
         ("metadata", lambda store: store.claim_job("job", metadata="x" * 1_023)),
         ("metadata", lambda store: store.claim_job("job", metadata={"x": float("nan")})),
         ("metadata", lambda store: store.claim_job("job", metadata={1, 2})),
+        ("metadata", lambda store: store.claim_job("job", metadata=nested(65))),
+        ("metadata", lambda store: store.claim_job("job", metadata=nested(100_000))),
+        ("request_id", lambda store: store.claim_job("job", request_id="")),
         ("wait", lambda store: store.claim_job("job", wait=-1)),
         ("payload", lambda store: store.enqueue("kind", "x" * 262_143)),
         ("run_at", lambda store: store.enqueue("kind", run_at="tomorrow")),
@@ -130,7 +141,7 @@ def test_bad_input_names_the_field_and_changes_nothing(store: OctoStore, field: 
 
 
 def test_metadata_and_results_are_any_json(store: OctoStore) -> None:
-    for number, value in enumerate([0, "", [], {}, {"a": [1, 2.5, None, True, "ü\u0000"]}, "x" * 1_022]):
+    for number, value in enumerate([0, "", [], {}, {"a": [1, 2.5, None, True, "ü\u0000"]}, "x" * 1_022, nested(64)]):
         reply = store.claim_job(f"job-{number}", metadata=value)
         assert reply.metadata == value
         store.release_job(f"job-{number}", lease(reply), outcome="done", result=value)

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -175,13 +176,18 @@ class Promises(RuleBasedStateMachine):
         try:
             jobs = [job_from_row(row) for row in connection.execute(f"SELECT {SQL['job_columns']} FROM jobs")]
             sessions = connection.execute(f"SELECT {SQL['session_columns']} FROM sessions").fetchall()
-            documents = {seq: body for seq, body in connection.execute("SELECT seq, body FROM documents")}
-            checkpoints = {job_id: data for job_id, data in connection.execute("SELECT job_id, data FROM checkpoints")}
+            documents = pairs(connection, "SELECT seq, body FROM documents")
+            checkpoints = pairs(connection, "SELECT job_id, data FROM checkpoints")
         finally:
             connection.close()
         assert {job.job_id: job for job in jobs} == rows.jobs
         assert {row[0]: session_from_row(row) for row in sessions} == rows.sessions
         assert (documents, checkpoints) == (rows.documents, rows.checkpoints)
+
+
+def pairs(connection: apsw.Connection, query: str) -> dict[Any, Any]:
+    rows: Any = connection.execute(query)
+    return dict(rows)
 
 
 def moment(time: datetime | None) -> int:

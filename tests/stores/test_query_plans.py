@@ -27,7 +27,8 @@ PLANS = {
     "claims_in_queue": "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=?)",
     "job_of_request": "SEARCH jobs USING INDEX jobs_by_request (principal=? AND request_id=?)",
     "next_priority": "SEARCH jobs USING COVERING INDEX jobs_in_line (queue=? AND priority>?)",
-    "next_priority_of_kind": "SEARCH jobs USING COVERING INDEX jobs_in_line_by_kind (queue=? AND kind=? AND priority>?)",
+    "next_priority_of_kind": "SEARCH jobs USING COVERING INDEX jobs_in_line_by_kind "
+    "(queue=? AND kind=? AND priority>?)",
     "line": "SEARCH jobs USING INDEX jobs_in_line (queue=? AND priority=? AND available_at<?)",
     "line_of_kind": "SEARCH jobs USING INDEX jobs_in_line_by_kind "
     "(queue=? AND kind=? AND priority=? AND available_at<?)",

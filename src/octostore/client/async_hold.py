@@ -70,7 +70,12 @@ class AsyncHeldClaim:
         await asyncio.to_thread(self._claim.checkpoint, data)
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._claim.__enter__)
+        try:
+            await asyncio.to_thread(self._claim.__enter__)
+        except BaseException as error:
+            # The block is not entered, so nobody else would give the job back.
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     async def __aexit__(

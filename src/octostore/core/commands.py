@@ -4,7 +4,7 @@ A command that exists is within all limits: it checks itself when built. Duratio
 JSON values arrive encoded. `Command[R]` is answered with an `R`.
 """
 
-from typing import Generic, Literal, TypeVar, get_args
+from typing import Generic, TypeVar, get_args
 
 import msgspec
 
@@ -52,7 +52,7 @@ class _ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
         limits.check_text("owner", self.owner, limits.TEXT_BYTES, required=True)
         limits.check_bytes("metadata", self.metadata, limits.METADATA_BYTES)
         _check_ttl(self.ttl)
-        limits.check_text("request_id", self.request_id, limits.REQUEST_ID_BYTES)
+        _check_request_id(self.request_id)
         limits.check_range("lock_delay", self.lock_delay, 0, limits.LOCK_DELAY_MAX_MS / 1_000)
         if self.session_id is not None:
             check_session_id(self.session_id)
@@ -212,7 +212,7 @@ class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
         check_session_id(self.session_id)
         limits.check_text("agent", self.agent, limits.TEXT_BYTES, required=True)
         _check_ttl(self.ttl)
-        limits.check_text("request_id", self.request_id, limits.REQUEST_ID_BYTES)
+        _check_request_id(self.request_id)
 
 
 class _SessionCommand(Command[R_co], frozen=True, kw_only=True):
@@ -254,6 +254,10 @@ class Recover(Command[RecoverReply], frozen=True, kw_only=True):
     """Write down every expiry now, and tell what was taken back."""
 
 
+def _check_request_id(request_id: str | None) -> None:
+    limits.check_text("request_id", request_id, limits.REQUEST_ID_BYTES, required=request_id is not None)
+
+
 def _check_ttl(ttl: float) -> None:
     limits.check_range("ttl", ttl, limits.TTL_MIN_MS / 1_000, limits.TTL_MAX_MS / 1_000)
 
@@ -275,4 +279,3 @@ AnyCommand = (
     | CloseSession
     | Recover
 )
-ClaimStatus = Literal["claimed", "held", "done", "delayed", "dead", "empty"]

@@ -77,7 +77,7 @@ class Wakeups:
             rings = {ring for rings in self._bells.values() for ring in rings}
         for ring in rings:
             ring()
-        if self._thread is not None:
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def _look(self) -> None:

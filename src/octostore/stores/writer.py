@@ -53,7 +53,8 @@ class Writer:
             self._is_closed = True
             thread = self._thread
             self._waiting.put(None)
-        if thread is not None:
+        # A store that nobody uses any more may be let go of, and so closed, in any thread: also in this one.
+        if thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def _work(self) -> None:

@@ -29,3 +29,7 @@ def told_apart(path: Path) -> Iterator[None]:
             if isinstance(error, kind):
                 raise Unreachable(f"the store at {path} cannot be used: {advice} ({error})", reason=reason) from error
         raise
+    except OSError as error:
+        reason = "read_only" if isinstance(error, PermissionError) else "io"
+        advice = "check that its folder exists and that you may write there"
+        raise Unreachable(f"the store at {path} cannot be opened: {advice} ({error})", reason=reason) from error

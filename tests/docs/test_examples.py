@@ -1,0 +1,51 @@
+"""Every Python example in the documents runs, top to bottom, on an empty store."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted(
+    path for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")] if "```python" in path.read_text(encoding="utf-8")
+)
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!http)([^)#]+)")
+_PROMISE = re.compile(r"^\| .+ \| `(tests/[\w/]+\.py)::(\w+)` \|$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTOSTORE_HOME", str(tmp_path))
+    monkeypatch.delenv("OCTOSTORE_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    text = path.read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in _BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start(1))
+        # Line numbers of the document, so that a failure points there.
+        exec(compile("\n" * line + block.group(1), str(path), "exec"), names)
+    if "store" in names:
+        names["store"].close()
+
+
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    missing = [link for link in _LINK.findall(path.read_text(encoding="utf-8")) if not (path.parent / link).exists()]
+    assert missing == []
+
+
+def test_every_promise_of_the_readme_names_a_test_that_exists() -> None:
+    promises = _PROMISE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(promises) >= 12
+    for file, name in promises:
+        source = (ROOT / file).read_text(encoding="utf-8")
+        assert re.search(rf"^(def|class) {name}\b", source, re.MULTILINE), f"{file} has no {name}"
+
+
+def test_the_first_example_is_ten_lines() -> None:
+    first = _BLOCK.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert first is not None
+    code = [line for line in first.group(1).splitlines() if line.strip()]
+    assert len(code) <= 10
