@@ -1,0 +1,112 @@
+"""The client gives up before the store does."""
+
+import threading
+from concurrent.futures import Future
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octostore.client.authority import Authority
+from octostore.client.heart import Heart
+from octostore.core.errors import LeaseLost, Unreachable
+from octostore.core.moments import to_datetime
+from octostore.core.replies import HeartbeatReply
+
+seconds = st.floats(0, 100_000, allow_nan=False)
+
+
+@given(asked_at=seconds, latency=seconds, ttl_ms=st.integers(1_000, 86_400_000), later=seconds)
+def test_authority_ends_before_the_lease_whatever_the_latency(
+    asked_at: float, latency: float, ttl_ms: int, later: float
+) -> None:
+    now = asked_at
+    authority = Authority(lambda: now)
+    # The store grants the lease at some time after it was asked, and so ends it no earlier than this:
+    lease_ends_at = asked_at + ttl_ms / 1_000
+    now = asked_at + latency
+    authority.renew(asked_at, ttl_ms)
+    now += later
+    assert authority.remaining() >= 0
+    if now >= lease_ends_at:
+        assert authority.remaining() == 0
+    if authority.remaining() > 0:
+        assert now < lease_ends_at
+
+
+def test_a_late_answer_does_not_shorten_what_is_known() -> None:
+    authority = Authority(lambda: 0)
+    authority.renew(0, 60_000)
+    longer = authority.remaining()
+    authority.renew(-30, 60_000)
+    assert authority.remaining() == longer
+
+
+def answered(remaining_ms: int) -> "Future[HeartbeatReply]":
+    future: Future[HeartbeatReply] = Future()
+    future.set_result(
+        HeartbeatReply(job_id="job", expires_at=to_datetime(0), remaining_ms=remaining_ms, renew_after_ms=0)
+    )
+    return future
+
+
+def failed(error: Exception) -> "Future[HeartbeatReply]":
+    future: Future[HeartbeatReply] = Future()
+    future.set_exception(error)
+    return future
+
+
+class Run:
+    """A heart with a short interval on the real clock, and a script of what its beats get."""
+
+    def __init__(self, script: list["Future[HeartbeatReply]"], ttl: float = 0.3) -> None:
+        self.script = script
+        self.beats = 0
+        self.beaten = threading.Semaphore(0)
+        self.lost = threading.Event()
+        self.authority = Authority()
+        self.authority.renew(self.authority.now(), round(ttl * 1_000))
+        self.heart = Heart(self.beat, self.authority, ttl, self.lost.set)
+        self.heart.start()
+
+    def beat(self) -> "Future[HeartbeatReply]":
+        answer = self.script[min(self.beats, len(self.script) - 1)]
+        self.beats += 1
+        self.beaten.release()
+        return answer
+
+
+def test_it_beats_until_it_is_stopped() -> None:
+    run = Run([answered(10_000)])
+    for _ in range(3):
+        assert run.beaten.acquire(timeout=10)
+    run.heart.stop()
+    assert not run.lost.is_set()
+    assert run.authority.remaining() > 5
+
+
+def test_a_lost_lease_is_told_at_once() -> None:
+    run = Run([failed(LeaseLost("job", "taken"))], ttl=1.5)
+    assert run.lost.wait(timeout=10)
+    assert run.authority.remaining() > 0
+    assert run.beats == 1
+
+
+def test_faults_are_tried_again_and_a_good_beat_makes_up_for_them() -> None:
+    fault = failed(Unreachable("gone", reason="io"))
+    run = Run([fault, fault, answered(60_000)], ttl=1.5)
+    for _ in range(3):
+        assert run.beaten.acquire(timeout=10)
+    assert not run.lost.wait(timeout=1.5), "the third beat got through"
+    run.heart.stop()
+
+
+def test_faults_that_do_not_end_are_not_waited_out() -> None:
+    run = Run([failed(Unreachable("gone", reason="io"))], ttl=0.5)
+    assert run.lost.wait(timeout=10)
+    assert run.beats > 1
+
+
+def test_a_beat_that_is_never_answered_does_not_keep_the_lease() -> None:
+    run = Run([Future()], ttl=0.5)
+    assert run.lost.wait(timeout=10)
+    assert run.authority.remaining() == 0

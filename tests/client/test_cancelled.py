@@ -1,0 +1,89 @@
+"""A claim that nobody waits for any more is given back: it must not become an owner that does not know it is one."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+import octostore
+from octostore.client.embedded import AsyncEmbeddedPort
+from octostore.stores.sqlite import SqliteBackend
+from octostore.stores.sqlite.connection import connect
+from octostore.stores.store import LocalStore
+
+
+def test_a_cancelled_claim_is_given_back(tmp_path: Path) -> None:
+    """The writer is kept busy by a real transaction, so that the task is cancelled before its claim is answered."""
+    path = tmp_path / "store.db"
+    local = LocalStore(lambda: SqliteBackend(path))
+    blocker = connect(path)
+
+    async def main() -> list[str]:
+        store = octostore.AsyncOctoStore(AsyncEmbeddedPort(local))
+        blocker.execute("BEGIN IMMEDIATE")
+        task = asyncio.create_task(store.claim_job("job", owner="gone"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+        blocker.execute("ROLLBACK")
+        follower = store.events(follow=True)
+        return [(await anext(follower)).type for _ in range(2)]
+
+    assert asyncio.run(main()) == ["claimed", "released"]
+    local.close()
+    blocker.close()
+
+
+def test_a_waiter_that_is_cancelled_leaves_no_claim(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with await octostore.connect_async(f"sqlite:///{tmp_path}/store.db") as store:
+            held = await store.claim_job("job")
+            waiter = asyncio.create_task(store.claim_job("job", wait=30))
+            await asyncio.sleep(0.05)
+            waiter.cancel()
+            await asyncio.gather(waiter, return_exceptions=True)
+            await store.release_job("job", held.lease_id or "")
+            assert (await store.get_job("job")).status == "free"
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_hold_gives_the_job_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with await octostore.connect_async(f"sqlite:///{tmp_path}/store.db") as store:
+            entered = asyncio.Event()
+
+            async def work() -> None:
+                async with store.hold("job"):
+                    entered.set()
+                    await asyncio.Event().wait()
+
+            task = asyncio.create_task(work())
+            await entered.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            job = await store.get_job("job")
+            assert (job.status, job.last_outcome) == ("free", "released")
+
+    asyncio.run(main())
+
+
+def test_on_lost_reaches_the_loop_and_the_callback(tmp_path: Path) -> None:
+    called = threading.Event()
+
+    async def main() -> None:
+        async with (
+            await octostore.connect_async(f"sqlite:///{tmp_path}/store.db") as store,
+            store.hold("job", ttl=1.5, on_lost=called.set) as claim,
+        ):
+            await store.force_release("job")
+            await asyncio.wait_for(claim.lost.wait(), 10)
+            assert claim.remaining() == 0
+
+    with pytest.raises(octostore.LeaseLost) as caught:
+        asyncio.run(main())
+    assert caught.value.ended is not None
+    assert caught.value.ended.how == "force_released"
+    assert called.wait(timeout=10)
