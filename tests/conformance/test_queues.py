@@ -130,6 +130,16 @@ def test_work_settles_every_job(store: OctoStore) -> None:
     assert (views[4].error, views[5].note, views[5].attempts) == ("ValueError: four", "out of quota", 0)
 
 
+def test_work_with_a_deferral_that_makes_no_sense_counts_as_failed(store: OctoStore) -> None:
+    store.enqueue("k", job_id="job", max_attempts=1)
+
+    def handler(_claim: object) -> None:
+        raise Deferred(retry_after=-1)
+
+    assert store.work("default", handler, until_empty=True) == 1
+    assert "retry_after" in (store.get_job("job").error or "")
+
+
 def test_work_with_a_result_that_is_too_large_counts_as_failed(store: OctoStore) -> None:
     store.enqueue("big", job_id="job", max_attempts=1)
     assert store.work("default", lambda _claim: "x" * 70_000, until_empty=True) == 1

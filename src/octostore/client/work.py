@@ -10,6 +10,7 @@ from octostore.client.hold import HeldClaim, describe
 from octostore.client.port import Port
 from octostore.core.commands import ClaimNext
 from octostore.core.errors import LeaseLost, Unreachable
+from octostore.core.limits import NOTE_BYTES, RETRY_AFTER_MAX_MS, check_range, check_size
 from octostore.stores.clock import boottime
 
 WAIT_SECONDS = 5.0
@@ -22,6 +23,10 @@ class Deferred(Exception):  # a handler's answer, not an error
 
     def __init__(self, retry_after: float | None = None, note: str | None = None) -> None:
         super().__init__(note or "deferred")
+        # Here, where the handler's own line is in the traceback, and not when its job is settled.
+        check_size("note", note, NOTE_BYTES)
+        if retry_after is not None:
+            check_range("retry_after", retry_after, 0, RETRY_AFTER_MAX_MS / 1_000)
         self.retry_after = retry_after
         self.note = note
 
