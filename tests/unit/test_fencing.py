@@ -2,13 +2,16 @@ import pickle
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, cast, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octostore.client.embedded import EmbeddedPort
+from octostore.client.store import OctoStore
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.fencing import (
     FencedUpdate,
@@ -18,6 +21,9 @@ from octostore.fencing import (
     StaleToken,
     build_fenced_update,
 )
+from octostore.stores.memory import MemoryBackend
+from octostore.stores.store import LocalStore
+from tests.support.world import ManualClock
 
 KEYS = st.sampled_from("abcdef")
 TOKENS = st.integers(1, 30)
@@ -83,14 +89,12 @@ def test_a_new_claim_always_passes_however_much_was_forgotten(max_keys: int, key
 
 def test_the_key_that_was_unused_for_longest_is_forgotten() -> None:
     guard = FenceGuard(max_keys=2)
-    guard.check("a", 1)
-    guard.check("b", 2)
-    guard.check("a", 1)
-    guard.check("c", 3)
-    guard.check("a", 1)
+    for token in range(2, 10):
+        guard.check(f"other-{token}", token)
+        guard.check("long-held", 1)
     with pytest.raises(StaleToken) as refused:
-        guard.check("b", 1)
-    assert refused.value.current == 2
+        guard.check("other-3", 2)
+    assert refused.value.current == 8
 
 
 def test_the_token_stays_seen_when_the_write_fails() -> None:
@@ -160,6 +164,29 @@ def test_threads_that_race_write_in_the_order_of_their_tokens() -> None:
         thread.join(timeout=60)
     assert written == sorted(written)
     assert written[-1] == 2_000
+
+
+def pause_past_the_lease(entering: Callable[[str, int], AbstractContextManager[None]]) -> list[str]:
+    """The first reads and is paused; its successor adds a line; the first wakes up and adds one to what it had read."""
+    clock, lines = ManualClock(), ["start"]
+    with OctoStore(EmbeddedPort(LocalStore(MemoryBackend, clock=clock))) as store:
+        first = store.claim_job("report", owner="first", ttl=10)
+        read_by_first = list(lines)
+        clock.advance(11)
+        second = store.claim_job("report", owner="second", ttl=10)
+        with entering("report", second.fencing_token or 0):
+            lines = [*lines, "second"]
+        with suppress(StaleToken), entering("report", first.fencing_token or 0):
+            lines = [*read_by_first, "first"]
+    return lines
+
+
+def test_without_a_guard_the_paused_worker_undoes_its_successors_write() -> None:
+    assert pause_past_the_lease(lambda _key, _token: nullcontext()) == ["start", "first"]
+
+
+def test_with_a_guard_nothing_is_undone() -> None:
+    assert pause_past_the_lease(FenceGuard().entering) == ["start", "second"]
 
 
 def test_a_guard_without_memory_is_refused() -> None:

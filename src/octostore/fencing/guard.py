@@ -18,9 +18,9 @@ class FenceGuard:
     starts with no memory, so what outlives the process has to keep its own fence (see `fenced_update`).
 
     Tokens of different keys should come from one store, where each is higher than all before it, because the guard
-    remembers at most `max_keys` keys, and forgets the one that was unused for longest. A forgotten key counts as last
-    seen with the highest token ever forgotten. So a stale token is refused however much was forgotten. The price: a
-    live owner of a key that is not remembered is refused, too, if its claim is older than one that was forgotten.
+    remembers at most `max_keys` keys, and forgets the one that was unused for longest. A key that it does not remember
+    counts as last seen with the highest token ever forgotten. So a stale token is refused however much was forgotten.
+    The price: the live owner of such a key is refused, too, if its claim is older than one that was forgotten.
     """
 
     def __init__(self, max_keys: int = MAX_KEYS_DEFAULT) -> None:

@@ -125,34 +125,40 @@ class Transaction:
         return limit is None or room > 0
 
     def _add_line(self, ws: WorkingSet, queue: str, line: LineNeed) -> None:
+        """The front of a queue; and where that is not enough for everybody, when to look again."""
+        is_enough = True
         for kinds in line.kinds:
             if kinds is None:
-                self._add_front(ws, line.count, ("next_priority", "line"), (queue,))
+                found = self._add_front(ws, line.count, ("next_priority", "line"), (queue,))
             else:
-                for kind in kinds:
-                    self._add_front(ws, line.count, ("next_priority_of_kind", "line_of_kind"), (queue, kind))
+                queries = ("next_priority_of_kind", "line_of_kind")
+                found = sum(self._add_front(ws, line.count, queries, (queue, kind)) for kind in kinds)
+            is_enough = is_enough and found >= line.count
+        if not is_enough:
+            self._add_look_again(ws, queue)
+
+    def _add_front(self, ws: WorkingSet, count: int, queries: tuple[str, str], which: tuple[str, ...]) -> int:
+        """The first `count` jobs that are due; priority by priority, so as never to walk through those not due yet."""
+        next_priority, line = queries
+        found = 0
+        for priority in self._priorities(next_priority, *which):
+            jobs = self._add_jobs(ws, self._all(line, *which, priority, ws.now, count - found))
+            for job in jobs:
+                self._add_documents(ws, job)
+            found += len(jobs)
+            if found >= count:
+                break
+        return found
+
+    def _add_look_again(self, ws: WorkingSet, queue: str) -> None:
         moments = [
             self._one("next_claim_expiry", ws.now)[0],
             self._one("next_session_expiry", ws.now)[0],
-            *(
-                self._one("next_due", queue, priority, ws.now)[0]
-                for priority in self._priorities("next_priority", queue)
-            ),
+            *(self._one("next_due", queue, at, ws.now)[0] for at in self._priorities("next_priority", queue)),
         ]
         known = [moment for moment in moments if moment is not None]
         if known:
             ws.look_again_at[queue] = min(known)
-
-    def _add_front(self, ws: WorkingSet, count: int, queries: tuple[str, str], which: tuple[str, ...]) -> None:
-        """The first `count` jobs that are due; priority by priority, so as never to walk through those not due yet."""
-        next_priority, line = queries
-        for priority in self._priorities(next_priority, *which):
-            jobs = self._add_jobs(ws, self._all(line, *which, priority, ws.now, count))
-            for job in jobs:
-                self._add_documents(ws, job)
-            count -= len(jobs)
-            if count <= 0:
-                return
 
     def _priorities(self, query: str, *which: str) -> Iterable[int]:
         priority = PRIORITY_MIN - 1
