@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import octostore
-from octostore.client.embedded import AsyncEmbeddedPort
+from octostore.client.embedded import AsyncEmbeddedPort, EmbeddedPort
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import connect
 from octostore.stores.store import LocalStore
@@ -34,6 +34,24 @@ def test_a_cancelled_claim_is_given_back(tmp_path: Path) -> None:
     assert asyncio.run(main()) == ["claimed", "released"]
     local.close()
     blocker.close()
+
+
+def test_a_loop_that_ends_while_somebody_waits_does_not_stop_the_store(tmp_path: Path) -> None:
+    local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))
+
+    async def wait_and_give_up() -> None:
+        store = octostore.AsyncOctoStore(AsyncEmbeddedPort(local))
+        await store.claim_job("job")
+        follower = store.events(follow=True)
+        await anext(follower)
+        task = asyncio.create_task(store.claim_job("job", wait=30))
+        await asyncio.sleep(0)
+        del task, follower
+
+    for _ in range(20):
+        asyncio.run(wait_and_give_up())
+        octostore.OctoStore(EmbeddedPort(local)).force_release("job")
+    local.close()
 
 
 def test_a_waiter_that_is_cancelled_leaves_no_claim(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ class EmbeddedPort:
 
     def submit(self, command: Command[R_co]) -> "Future[R_co]":
         answer: Future[R_co] = Future()
+        # It is carried out whatever happens, so it must not be cancelled as if it were not.
+        answer.set_running_or_notify_cancel()
         batch = self.store.submit([cast("AnyCommand", command)])
         batch.add_done_callback(lambda done: _pass_on(done, answer))
         return answer

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 
 class LoopFlag:
@@ -13,7 +14,8 @@ class LoopFlag:
         self._then = then
 
     def set(self) -> None:
-        if not self._loop.is_closed():
+        # The loop may be closed at any moment; nobody waits for the event then.
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.event.set)
         if self._then is not None:
             self._then()

@@ -12,6 +12,7 @@ import msgspec
 
 from octostore.core.events import (
     NO_METADATA,
+    Cancelled,
     Claimed,
     Details,
     Ended,
@@ -101,9 +102,10 @@ def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
         job.result_seq = entry.seq if details.has_result else None
 
 
-def _cancelled(job: Job, _entry: LogEntry, _details: Details) -> None:
+def _cancelled(job: Job, _entry: LogEntry, details: Cancelled) -> None:
     job.status = "dead"
     job.last_outcome = "cancelled"
+    job.error = details.reason
 
 
 def _requeued(job: Job, _entry: LogEntry, details: Requeued) -> None:
