@@ -25,8 +25,8 @@ class ManualClock:
     def __init__(self, now_ms: int = START_MS) -> None:
         self.now_ms = now_ms
 
-    def __call__(self) -> int:
-        return self.now_ms
+    def __call__(self, at_least: int = 0) -> int:
+        return max(self.now_ms, at_least)
 
     def advance(self, seconds: float) -> None:
         self.now_ms += round(seconds * 1_000)

@@ -155,6 +155,7 @@ class AsyncOctoStore:
         on_lost: Callable[[], None] | None = None,
     ) -> AsyncIterator[AsyncHeldClaim]:
         """See `OctoStore.hold`. `on_lost` is called from another thread, as there."""
+        c.check_outcome(outcome)  # before anything is claimed
         command = requests.claim_job(
             job_id,
             owner,

@@ -4,10 +4,9 @@ import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 
 from octostore.client.authority import Authority
-from octostore.core.errors import LeaseLost, NotFound, OctoStoreError
+from octostore.core.errors import LeaseLost, NotFound
 from octostore.core.replies import HeartbeatReply, KeepaliveReply
 
 BEATS_PER_TTL = 3
@@ -59,13 +58,12 @@ class Heart:
     def _beat_once(self) -> float:
         """When the next beat is due."""
         asked_at = self._authority.now()
-        # The answer is waited for only as long as there is authority left; the loop then finds that there is none.
-        with suppress(TimeoutError):
-            try:
-                reply = self._beat().result(timeout=self._authority.remaining())
-            except (LeaseLost, NotFound):
-                raise
-            except OctoStoreError:
-                return asked_at + RETRY_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311  # spreads load, guards nothing
-            self._authority.renew(asked_at, reply.remaining_ms)
+        try:
+            # Waited for only as long as there is authority left; the loop then finds that there is none.
+            reply = self._beat().result(timeout=self._authority.remaining())
+        except (LeaseLost, NotFound):
+            raise
+        except Exception:  # noqa: BLE001  # whatever it is, the heart must live to tell that the lease is lost
+            return asked_at + RETRY_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311  # spreads load, guards nothing
+        self._authority.renew(asked_at, reply.remaining_ms)
         return asked_at + self._interval

@@ -1,5 +1,6 @@
 """A worker's session: one heartbeat for any number of claims, and a context that outlives the worker."""
 
+import os
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -32,6 +33,7 @@ class Session:
         self._authority = Authority()
         self._authority.renew(asked_at, reply.remaining_ms)
         self._on_lost = on_lost
+        self._pid = os.getpid()
         self._heart = Heart(self._beat, self._authority, reply.ttl, self._lose)
 
     def keepalive(self) -> KeepaliveReply:
@@ -62,7 +64,8 @@ class Session:
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        self.close()
+        if os.getpid() == self._pid:  # a forked child leaves the block, too; the session is its parent's
+            self.close()
 
     def _keepalive_command(self) -> KeepSessionAlive:
         return KeepSessionAlive(session_id=self.session_id, lease_id=self.reply.lease_id)

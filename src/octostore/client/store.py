@@ -186,6 +186,7 @@ class OctoStore:
         retries an enqueued job and frees any other. If the lease could not be kept, `claim.lost` is set and `on_lost()`
         called, from another thread, before anybody else can get the job; the end of the block then raises `LeaseLost`.
         """
+        c.check_outcome(outcome)  # before anything is claimed
         command = requests.claim_job(
             job_id,
             owner,

@@ -132,8 +132,7 @@ class ReleaseJob(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self.check_lease()
-        if self.outcome not in get_args(Outcome):
-            raise InvalidInput("outcome", f"is {self.outcome!r}; it must be one of {', '.join(get_args(Outcome))}")
+        check_outcome(self.outcome)
         if self.result is not None and self.outcome != "done":
             raise InvalidInput("result", "can only be given with the outcome done")
         if self.retry_after is not None and self.outcome not in {"failed", "deferred"}:
@@ -252,6 +251,11 @@ class CloseSession(_SessionCommand[ClosedReply], frozen=True, kw_only=True):
 
 class Recover(Command[RecoverReply], frozen=True, kw_only=True):
     """Write down every expiry now, and tell what was taken back."""
+
+
+def check_outcome(outcome: str) -> None:
+    if outcome not in get_args(Outcome):
+        raise InvalidInput("outcome", f"is {outcome!r}; it must be one of {', '.join(get_args(Outcome))}")
 
 
 def _check_request_id(request_id: str | None) -> None:

@@ -67,4 +67,9 @@ class Backend(Protocol):
     def reading(self) -> AbstractContextManager[Reading]:
         """A consistent view, from any thread, that waits for nobody."""
 
+    def pause(self) -> None:
+        """Before a fork: wait until nobody uses the backend, and let nobody in until `resume`."""
+
+    def resume(self) -> None: ...
+
     def close(self) -> None: ...

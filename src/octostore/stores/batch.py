@@ -39,7 +39,7 @@ def run_batch(backend: Backend, commands: Sequence[AnyCommand], clock: Clock, gi
 def _load(writing: Writing, commands: Sequence[AnyCommand], clock: Clock) -> WorkingSet:
     counters = writing.counters()
     # Read after the lock, so that no transaction is ever earlier than the one before it, in this process or another.
-    ws = WorkingSet(now=max(clock(), counters.now), seq=counters.seq)
+    ws = WorkingSet(now=clock(counters.now), seq=counters.seq)
     writing.load(ws, needs_of(commands))
     return ws
 

@@ -176,5 +176,11 @@ class MemoryBackend:
         with self._lock:
             yield self.rows
 
+    def pause(self) -> None:
+        self._lock.acquire()
+
+    def resume(self) -> None:
+        self._lock.release()
+
     def close(self) -> None:
         """Nothing is held open."""

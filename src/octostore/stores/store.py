@@ -1,6 +1,5 @@
 """`LocalStore`: a store that this process opens itself, usable from any thread and after `fork()`."""
 
-import ctypes
 import os
 import random
 import threading
@@ -73,26 +72,51 @@ class LocalStore:
                 self._finalizer = weakref.finalize(self, self._engine.close)
             return self._engine
 
-    def leave_to_parent(self) -> None:
-        """After a fork: the parent's threads are not here, and its connections must not be touched.
+    # Around a fork
 
-        Even closing an inherited SQLite connection could undo the parent's transaction, and Python closes what it lets
-        go of. So it never does: one reference stays for ever.
+    def pause(self) -> None:
+        """Nobody is in the middle of anything when the process forks."""
+        self._lock.acquire()
+        if self._engine is not None:
+            self._engine.backend.pause()
+
+    def resume(self) -> None:
+        if self._engine is not None:
+            self._engine.backend.resume()
+        self._lock.release()
+
+    def start_afresh(self) -> None:
+        """In the child: the parent's threads are not here, and its connections are closed before new ones are opened.
+
+        SQLite keeps one account of its locks on a file for all connections of a process, and a fork copies it. With
+        the parent's connections still in it, a new one would count on locks that only the parent holds.
         """
         if self._finalizer is not None:
             self._finalizer.detach()
         if self._engine is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
+            self._engine.backend.close()
         self._engine = self._finalizer = None
         self._lock = threading.Lock()
 
 
 _stores: "weakref.WeakSet[LocalStore]" = weakref.WeakSet()
+_paused: list[LocalStore] = []
 
 
-def _leave_all_to_parent() -> None:
+def _pause_all() -> None:
     for store in list(_stores):
-        store.leave_to_parent()
+        store.pause()
+        _paused.append(store)
 
 
-os.register_at_fork(after_in_child=_leave_all_to_parent)
+def _resume_all() -> None:
+    while _paused:
+        _paused.pop().resume()
+
+
+def _start_all_afresh() -> None:
+    while _paused:
+        _paused.pop().start_afresh()
+
+
+os.register_at_fork(before=_pause_all, after_in_parent=_resume_all, after_in_child=_start_all_afresh)

@@ -38,6 +38,8 @@ class Writer:
     def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[Answer]]":
         """The answers to `commands`, in order, once they are durable; all of them in one transaction."""
         submission = _Submission(commands, Future())
+        # It is carried out whatever happens, so it must not be cancelled as if it were not.
+        submission.answers.set_running_or_notify_cancel()
         with self._lock:
             if self._is_closed:
                 raise Unreachable("this store has been closed", reason="closed")

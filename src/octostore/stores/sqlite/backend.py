@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 
 from octostore.core.errors import Unreachable
+from octostore.stores.gate import Gate
 from octostore.stores.sqlite.connection import connect, prepare
 from octostore.stores.sqlite.faults import told_apart
 from octostore.stores.sqlite.transaction import Transaction
@@ -22,13 +23,14 @@ class SqliteBackend:
         with told_apart(path):
             prepare(path)
             self._writer = connect(path)
+        self._gate = Gate()
         self._lock = threading.Lock()
         self._idle_readers: list[apsw.Connection] = []
         self._is_closed = False
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        with told_apart(self.path):
+        with told_apart(self.path), self._gate.inside():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 transaction = Transaction(self._writer)
@@ -43,7 +45,7 @@ class SqliteBackend:
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        with told_apart(self.path):
+        with told_apart(self.path), self._gate.inside():
             connection = self._take_reader()
             try:
                 connection.execute("BEGIN")
@@ -52,6 +54,12 @@ class SqliteBackend:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 self._give_back(connection)
+
+    def pause(self) -> None:
+        self._gate.shut()
+
+    def resume(self) -> None:
+        self._gate.open()
 
     def close(self) -> None:
         with self._lock:

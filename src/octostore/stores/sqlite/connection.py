@@ -1,6 +1,7 @@
 """Opening the file: durable, shared, and of a version we know."""
 
 import os
+import time
 from importlib.resources import files
 from pathlib import Path
 
@@ -46,9 +47,9 @@ def migrations() -> list[str]:
 
 def _refuse_strangers(connection: apsw.Connection, path: Path) -> None:
     """Before anything is written: this must be ours, or empty, and no newer than we are."""
-    application_id = connection.pragma("application_id")
+    # In this order: another process may be making the file at this moment, its tables and its mark in one step.
     is_empty = not connection.execute("SELECT count(*) FROM sqlite_schema").get
-    if application_id != APPLICATION_ID and not is_empty:
+    if not is_empty and connection.pragma("application_id") != APPLICATION_ID:
         raise Unreachable(
             f"{path} is an SQLite database, but not OctoStore's; check the path. It was left as it is",
             reason="not_a_database",
@@ -62,9 +63,20 @@ def _refuse_strangers(connection: apsw.Connection, path: Path) -> None:
         )
 
 
+def _switch_to_wal(connection: apsw.Connection) -> None:
+    """Once in the life of a file. SQLite does not wait for others here, so we do."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1_000
+    while connection.pragma("journal_mode") != "wal":
+        try:
+            connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
 def _migrate(connection: apsw.Connection, path: Path) -> None:
-    if connection.pragma("journal_mode") != "wal":
-        connection.pragma("journal_mode", "wal")
+    _switch_to_wal(connection)
     scripts = migrations()
     if connection.pragma("user_version") == len(scripts):
         return

@@ -19,6 +19,11 @@ _FAULTS: tuple[tuple[type[apsw.Error], str, str], ...] = (
 )
 
 
+def _is_full_beside(error: apsw.Error) -> bool:
+    """A full disk also shows as the shared index beside the file not growing, which SQLite calls an I/O error."""
+    return getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
+
+
 @contextmanager
 def told_apart(path: Path) -> Iterator[None]:
     """Turn SQLite's faults in the block into `Unreachable`. Its other errors are bugs of ours, and pass."""
@@ -26,7 +31,7 @@ def told_apart(path: Path) -> Iterator[None]:
         yield
     except apsw.Error as error:
         for kind, reason, advice in _FAULTS:
-            if isinstance(error, kind):
+            if isinstance(error, kind) or (kind is apsw.FullError and _is_full_beside(error)):
                 raise Unreachable(f"the store at {path} cannot be used: {advice} ({error})", reason=reason) from error
         raise
     except OSError as error:
