@@ -523,7 +523,9 @@ def share(clock: Any, turn: Any, barrier: Any) -> None:
 def work_in_process(folder: Path, desk: Desk) -> bool:
     clock, barrier = _shared["clock"], _shared["barrier"]
     with (
-        open_store(lambda: SqliteBackend(folder / "octostore.db"), lambda: clock.value) as store,
+        open_store(
+            lambda: SqliteBackend(folder / "octostore.db"), lambda at_least: max(clock.value, at_least)
+        ) as store,
         _shared["turn"],
     ):
         clock.value += (TTL_SECONDS + 1) * 1_000
