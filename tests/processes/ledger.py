@@ -1,0 +1,116 @@
+"""What workers were told, held against what the store has."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from octostore.core.events import Claimed, Ended, LogEntry, decode_details
+from octostore.core.model import Job, Session
+from tests.support.soundness import only_looking, read_jobs, read_log, read_sessions
+
+Ack = dict[str, Any]
+
+
+class Ledger:
+    """`check` reads what is new in the log, and what became of everything that `acks` say was answered."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.log: list[LogEntry] = []
+        self.claims: dict[int, LogEntry] = {}
+        self.endings: dict[int, LogEntry] = {}
+        self.enqueued: dict[str | None, LogEntry] = {}
+        self.last_token = 0
+        self.jobs: dict[str, Job] = {}
+        self.checkpoints: dict[str, Any] = {}
+        self.documents: dict[int, Any] = {}
+        self.sessions: dict[str, Session] = {}
+
+    def check(self, acks: list[Ack]) -> None:
+        self._read()
+        for ack in acks:
+            getattr(self, f"_check_{ack['what']}")(ack)
+
+    def check_tokens(self, acks: list[Ack]) -> None:
+        """Within a thread in the order of its claims, and above all that workers before this one ever got."""
+        tokens = [(ack["thread"], ack["token"]) for ack in acks if ack["what"] == "claimed"]
+        for thread in {thread for thread, _ in tokens}:
+            mine = [token for name, token in tokens if name == thread]
+            assert all(earlier < later for earlier, later in pairwise(mine))
+        assert len({token for _, token in tokens}) == len(tokens)
+        assert all(token > self.last_token for _, token in tokens)
+        self.last_token = max([self.last_token, *(token for _, token in tokens)])
+
+    def _read(self) -> None:
+        with only_looking(self.path) as connection:
+            new = read_log(connection, len(self.log))
+            self.jobs = read_jobs(connection)
+            self.checkpoints = _decoded(connection.execute("SELECT job_id, data FROM checkpoints").fetchall())
+            seqs = (len(self.log),)
+            self.documents |= _decoded(connection.execute("SELECT * FROM documents WHERE seq > ?", seqs).fetchall())
+            self.sessions = read_sessions(connection)
+        self.log += new
+        for entry in new:
+            details = decode_details(entry)
+            if isinstance(details, Claimed):
+                self.claims[entry.seq] = entry
+            elif isinstance(details, Ended):
+                self.endings[details.fencing_token] = entry
+            elif entry.type == "enqueued":
+                self.enqueued[entry.job_id] = entry
+
+    def _check_claimed(self, ack: Ack) -> None:
+        entry = self.claims[ack["token"]]
+        details = decode_details(entry)
+        assert isinstance(details, Claimed)
+        assert (entry.job_id, details.owner) == (ack["job"], ack["owner"])
+
+    def _check_heartbeat(self, ack: Ack) -> None:
+        """It is in the row while the claim lives, and in the event that ended it."""
+        ending = self.endings.get(ack["token"])
+        if ending is not None:
+            details = decode_details(ending)
+            assert isinstance(details, Ended)
+            note, heartbeat_at = details.note, details.heartbeat_at
+        else:
+            claim = self.jobs[ack["job"]].claim
+            assert claim is not None
+            assert claim.fencing_token == ack["token"]
+            assert claim.progress is not None
+            note, heartbeat_at = claim.progress.note, claim.heartbeat_at
+        assert note is not None
+        assert int(note) >= ack["number"]
+        assert heartbeat_at >= ack["at_ms"]
+
+    def _check_checkpoint(self, ack: Ack) -> None:
+        """It is there, or a later one, or the job has been done since."""
+        left = self.checkpoints.get(ack["job"])
+        if left is None:
+            done = [token for token, e in self.endings.items() if e.job_id == ack["job"] and e.type == "done"]
+            assert max(done, default=0) >= ack["token"]
+        else:
+            assert (left["token"], left["number"]) >= (ack["token"], ack["number"])
+
+    def _check_ended(self, ack: Ack) -> None:
+        entry = self.endings[ack["token"]]
+        assert (entry.job_id, entry.type) == (ack["job"], ack["how"])
+        if ack["how"] == "done":
+            assert self.documents[entry.seq] == {"number": ack["number"]}
+
+    def _check_enqueued(self, ack: Ack) -> None:
+        assert self.documents[self.enqueued[ack["job"]].seq] == {"number": ack["number"]}
+        assert ack["job"] in self.jobs
+
+    def _check_saved(self, ack: Ack) -> None:
+        context_seq = self.sessions[ack["session"]].context_seq
+        assert context_seq is not None
+        assert self.documents[context_seq] == {"number": ack["number"]}
+
+    def _check_closed(self, ack: Ack) -> None:
+        assert self.sessions[ack["session"]].status == "closed"
+
+
+def _decoded(rows: list[Any]) -> dict[Any, Any]:
+    return {key: msgspec.json.decode(value) for key, value in rows}

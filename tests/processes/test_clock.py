@@ -1,0 +1,110 @@
+"""Time in a store never runs backwards, whatever clocks do, and never stands still for long."""
+
+from pathlib import Path
+
+from octostore.stores.clock import SystemClock
+from tests.support.embedded import open_with_clock
+from tests.support.soundness import assert_sound
+from tests.support.world import START_MS, ManualClock
+
+HOUR_MS = 3_600_000
+
+
+class Machine:
+    """A machine's two clocks: the one on the wall, that people set, and the one that only counts."""
+
+    def __init__(self) -> None:
+        self.wall_ms = START_MS
+        self.elapsed_ms = 1_000
+
+    def passes(self, milliseconds: int) -> None:
+        self.wall_ms += milliseconds
+        self.elapsed_ms += milliseconds
+
+    def clock(self) -> SystemClock:
+        return SystemClock(lambda: self.wall_ms, lambda: self.elapsed_ms)
+
+
+def test_a_clock_that_is_set_back_goes_on_at_its_usual_pace() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    machine.passes(5_000)
+    assert clock() == START_MS + 5_000
+    machine.wall_ms -= HOUR_MS
+    assert clock() == START_MS + 5_000
+    for second in range(1, 4):
+        machine.passes(1_000)
+        assert clock() == START_MS + 5_000 + second * 1_000
+
+
+def test_a_clock_that_is_set_forward_is_followed() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    machine.wall_ms += HOUR_MS
+    assert clock() == START_MS + HOUR_MS
+    machine.passes(1_000)
+    assert clock() == START_MS + HOUR_MS + 1_000
+
+
+def test_a_clock_that_was_set_back_is_trusted_again_once_it_has_caught_up() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    machine.wall_ms -= 500
+    machine.passes(1_000)
+    assert clock() == START_MS + 1_000
+    machine.wall_ms += 500
+    machine.passes(1_000)
+    assert clock() == START_MS + 2_000 == machine.wall_ms
+
+
+def test_sleep_counts() -> None:
+    """A suspended machine's wall clock goes on; where it was set back meanwhile, the time asleep still counts."""
+    machine = Machine()
+    clock = machine.clock()
+    clock()
+    machine.wall_ms -= HOUR_MS
+    machine.passes(8 * HOUR_MS)
+    assert clock() == START_MS + 8 * HOUR_MS
+
+
+def test_no_moment_falls_when_a_store_is_opened_with_an_earlier_clock(path: Path) -> None:
+    with open_with_clock(path, ManualClock(START_MS + HOUR_MS)) as store:
+        before = store.claim_job("before", ttl=60)
+    with open_with_clock(path, ManualClock(START_MS)) as store:
+        after = store.claim_job("after", ttl=60)
+        again = store.claim_job("before")
+        owner = store.get_job_owner("before")
+        assert store.recover() == []
+    assert before.claimed_at is not None
+    assert before.expires_at is not None
+    assert after.claimed_at is not None
+    assert after.expires_at is not None
+    assert after.claimed_at >= before.claimed_at
+    assert after.expires_at >= before.expires_at
+    assert again.status == "held"
+    assert owner is not None
+    assert owner.expires_at == before.expires_at
+    assert_sound(path)
+
+
+def test_a_lease_of_a_clock_that_was_ahead_ends_after_its_ttl(path: Path) -> None:
+    """The clock was an hour fast, was put right, and everything was started anew: nobody waits for an hour."""
+    machine = Machine()
+    machine.wall_ms += HOUR_MS
+    with open_with_clock(path, machine.clock()) as store:
+        store.claim_job("job", "dead", ttl=10)
+    machine.wall_ms -= HOUR_MS
+    with open_with_clock(path, machine.clock()) as store:
+        assert store.claim_job("job", "successor").status == "held"
+        machine.passes(11_000)
+        assert store.claim_job("job", "successor").status == "claimed"
+
+
+def test_two_processes_with_different_clocks_share_one_time(path: Path) -> None:
+    ahead, behind = ManualClock(START_MS + 5_000), ManualClock(START_MS)
+    with open_with_clock(path, ahead) as one, open_with_clock(path, behind) as other:
+        moments = [store.claim_job(f"job-{n}").claimed_at for n, store in enumerate([other, one, other, one, other])]
+        assert None not in moments
+        assert moments[0] != moments[1]
+        assert moments[1:] == [moments[1]] * 4
+    assert_sound(path)

@@ -1,0 +1,54 @@
+"""A store that was opened before `fork()` works on both sides of it, and neither harms the other."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.processes import Worker
+from tests.support.soundness import assert_sound
+
+
+def play(scene: str, path: Path) -> list[dict[str, Any]]:
+    """What the processes said. Everything that was answered is in the log, and nothing is harmed."""
+    with Worker("forker", path, scene) as worker:
+        said = worker.rest()
+        assert worker.exit_code() == 0
+    answered = {(line["claimed"], line["token"]) for line in said if "claimed" in line}
+    assert all(line["status"] == "claimed" for line in said if "status" in line)
+    assert all(line["child"] == "fine" for line in said if "child" in line), said
+    log = assert_sound(path)
+    assert answered <= {(entry.job_id, entry.seq) for entry in log if entry.type == "claimed"}
+    return said
+
+
+@pytest.mark.parametrize(
+    ("scene", "claims", "children"),
+    [
+        ("both_go_on", 5, 1),
+        ("parent_closes_first", 3, 1),
+        ("while_threads_write", 9, 8),
+        ("child_does_not_use_it", 2, 1),
+        ("child_ends_as_programs_do", 3, 1),
+        ("child_closes_it", 4, 2),
+        ("grandchild", 5, 2),
+        ("pool_of_processes", 6, 4),
+    ],
+)
+def test_both_sides_of_a_fork_go_on(path: Path, scene: str, claims: int, children: int) -> None:
+    said = play(scene, path)
+    assert sum("claimed" in line for line in said) == claims
+    assert sum("child" in line for line in said) == children
+
+
+@pytest.mark.parametrize("scene", ["child_leaves_a_hold", "child_leaves_a_hold_by_raising"])
+def test_a_child_that_leaves_a_hold_leaves_the_claim_to_its_parent(path: Path, scene: str) -> None:
+    said = play(scene, path)
+    assert {"still_ours": True} in said
+    assert {"events": ["claimed", "released"]} in said
+
+
+def test_a_child_that_leaves_a_session_leaves_it_to_its_parent(path: Path) -> None:
+    said = play("child_leaves_a_session", path)
+    assert {"still_ours": True} in said
+    assert {"still_bound": True} in said

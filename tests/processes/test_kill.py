@@ -1,0 +1,92 @@
+"""`kill -9`, again and again: nothing that was answered is lost, and every job is recovered."""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import octostore
+from tests.processes.ledger import Ack, Ledger
+from tests.support.embedded import open_with_clock
+from tests.support.processes import Worker
+from tests.support.soundness import assert_sound
+from tests.support.world import START_MS, ManualClock
+
+ROUND_MS = 3_000
+"""How much later each worker's clock begins: what the one before left behind has mostly run out."""
+
+
+def open_at(path: Path, now_ms: int) -> octostore.OctoStore:
+    return open_with_clock(path, ManualClock(now_ms))
+
+
+def workers(path: Path, number: int) -> Iterator[Worker]:
+    """Each starts up while the one before is killed: most of a worker's life is the start of Python."""
+    with ExitStack() as stack:
+        started = (
+            stack.enter_context(Worker("mayhem", path, f"worker-{n}", START_MS + n * ROUND_MS)) for n in range(number)
+        )
+        ready = next(started)
+        for following in started:
+            yield ready
+            ready = following
+        yield ready
+
+
+def killed_at_a_random_point(worker: Worker, chance: random.Random) -> list[Ack]:
+    """Sometimes while it opens the store, mostly in the middle of its work."""
+    worker.tell("go")
+    acks = [worker.hear() for _ in range(chance.choice([0, 1, 5, 20, 60]))]
+    # Not to wait for anything: this is what picks the point.
+    time.sleep(chance.uniform(0, 0.004 if acks else 0.030))
+    return acks + worker.kill()
+
+
+def kill_again_and_again(path: Path, kills: int, seed: int) -> None:
+    chance = random.Random(seed)
+    ledger = Ledger(path)
+    acks: list[Ack] = []
+    open_at(path, START_MS).close()
+    for number, worker in enumerate(workers(path, kills)):
+        assert worker.hear() == "ready"
+        news = killed_at_a_random_point(worker, chance)
+        if chance.random() < 0.5:
+            # Somebody opens and closes the store, which tidies it up; otherwise the next worker finds it as it is.
+            open_at(path, START_MS + number * ROUND_MS).close()
+        ledger.check_tokens(news)
+        ledger.check(news)
+        acks += news
+    ledger.check(acks)
+    assert_all_recovered(path, START_MS + kills * ROUND_MS + 86_400_000, ledger)
+    assert_sound(path)
+    # The test is worth something only if all of this happened.
+    done = Counter(ack["what"] for ack in acks)
+    assert set(done) == {"claimed", "heartbeat", "checkpoint", "ended", "enqueued", "saved", "closed"}, done
+
+
+def assert_all_recovered(path: Path, now_ms: int, ledger: Ledger) -> None:
+    alive = {job.job_id for job in ledger.jobs.values() if job.claim is not None}
+    with open_at(path, now_ms) as store:
+        assert {recovery.job_id for recovery in store.recover()} == alive
+        assert store.list_claimed_jobs() == []
+        for job_id in ledger.jobs:
+            reply = store.claim_job(job_id, "successor", again=True)
+            assert reply.status == "claimed"
+            assert reply.fencing_token is not None
+            assert reply.fencing_token > ledger.last_token
+            ledger.last_token = reply.fencing_token
+
+
+def test_nothing_acknowledged_is_lost_when_workers_are_killed(path: Path) -> None:
+    kill_again_and_again(path, kills=25, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", [2, 3])
+def test_nothing_acknowledged_is_lost_in_200_kills(path: Path, seed: int) -> None:
+    kill_again_and_again(path, kills=200, seed=seed)

@@ -1,0 +1,223 @@
+"""Uses a store, forks, and goes on using it on both sides. Says which claims were answered, by whom."""
+
+import multiprocessing
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import octostore
+from tests.processes.workers.talk import say
+
+FORKS = 8
+PATIENCE_SECONDS = 8.0
+"""Less than a store waits for a lock: a child that only gets on after that got on by chance."""
+
+
+class Child:
+    """A forked process that runs `work` and then ends at once; `say` in it is heard by the test."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        ended, self._is_running = os.pipe()
+        self._ended = ended
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                work()
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(self._is_running)
+
+    def wait(self) -> str:
+        """How it ended. Its end of the pipe closes with it, whatever it was doing."""
+        has_ended = select.select([self._ended], [], [], PATIENCE_SECONDS)[0]
+        if not has_ended:
+            os.kill(self.pid, signal.SIGKILL)
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self._ended)
+        if not has_ended:
+            return "hangs"
+        return "fine" if code == 0 else f"exit {code}"
+
+
+def claim(store: octostore.OctoStore, job_id: str) -> None:
+    reply = store.claim_job(job_id, f"process {os.getpid()}")
+    assert store.get_job(job_id).owner == reply.owner
+    say({"claimed": job_id, "token": reply.fencing_token, "status": reply.status})
+
+
+def both_go_on(store: octostore.OctoStore) -> None:
+    claim(store, "parent-before")
+    told, tell = os.pipe()
+
+    def in_child() -> None:
+        claim(store, "child-1")
+        os.read(told, 1)
+        claim(store, "child-2")
+
+    child = Child(in_child)
+    claim(store, "parent-meanwhile")
+    os.write(tell, b".")
+    say({"child": child.wait()})
+    claim(store, "parent-after")
+
+
+def parent_closes_first(store: octostore.OctoStore) -> None:
+    """Closing the last connection tidies up the write-ahead log: not while a child still writes to it."""
+    claim(store, "parent-before")
+    told, tell = os.pipe()
+    ready, is_ready = os.pipe()
+
+    def in_child() -> None:
+        claim(store, "child-1")
+        os.write(is_ready, b".")
+        os.read(told, 1)
+        claim(store, "child-2")
+
+    child = Child(in_child)
+    os.read(ready, 1)
+    store.close()
+    os.write(tell, b".")
+    say({"child": child.wait()})
+
+
+def while_threads_write(store: octostore.OctoStore) -> None:
+    """Whatever the other threads are in the middle of, it is not in the middle of anything in the child."""
+    stop = threading.Event()
+
+    def hammer(name: str) -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            store.claim_job(f"{name}-{number}")
+            store.get_job(f"{name}-{number}")
+
+    threads = [threading.Thread(target=hammer, args=(f"hammer-{n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(FORKS):
+            how = Child(lambda number=number: claim(store, f"child-{number}")).wait()  # type: ignore[misc]
+            say({"child": how})
+            if how != "fine":
+                break
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    claim(store, "parent-after")
+
+
+def child_does_not_use_it(store: octostore.OctoStore) -> None:
+    """It ends as programs do, with everything that Python does at its exit."""
+    claim(store, "parent-before")
+    pid = os.fork()
+    if pid == 0:
+        sys.exit(0)
+    say({"child": "fine" if os.waitpid(pid, 0)[1] == 0 else "failed"})
+    claim(store, "parent-after")
+
+
+def child_ends_as_programs_do(store: octostore.OctoStore) -> None:
+    claim(store, "parent-before")
+    pid = os.fork()
+    if pid == 0:
+        claim(store, "child")
+        sys.exit(0)
+    say({"child": "fine" if os.waitpid(pid, 0)[1] == 0 else "failed"})
+    claim(store, "parent-after")
+
+
+def child_closes_it(store: octostore.OctoStore) -> None:
+    """Each has its own: a child that closes the store, used or not, closes it for itself."""
+    claim(store, "parent-before")
+    say({"child": Child(store.close).wait()})
+    claim(store, "parent-meanwhile")
+
+    def in_child() -> None:
+        claim(store, "child")
+        store.close()
+
+    say({"child": Child(in_child).wait()})
+    claim(store, "parent-after")
+
+
+def grandchild(store: octostore.OctoStore) -> None:
+    claim(store, "parent-before")
+
+    def in_child() -> None:
+        claim(store, "child")
+        say({"child": Child(lambda: claim(store, "grandchild")).wait()})
+        claim(store, "child-after")
+
+    say({"child": Child(in_child).wait()})
+    claim(store, "parent-after")
+
+
+def pool_of_processes(store: octostore.OctoStore) -> None:
+    claim(store, "parent-before")
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=claim, args=(store, f"child-{number}")) for number in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(PATIENCE_SECONDS)
+        say({"child": "fine" if process.exitcode == 0 else f"exit {process.exitcode}"})
+    claim(store, "parent-after")
+
+
+def child_leaves_a_hold(store: octostore.OctoStore, *, by_raising: bool) -> None:
+    with suppress(ZeroDivisionError), store.hold("held", ttl=60) as held:
+        say({"claimed": "held", "token": held.fencing_token, "status": "claimed"})
+        pid = os.fork()
+        if pid == 0:
+            if by_raising:
+                raise ZeroDivisionError
+        else:
+            say({"child": "fine" if os.waitpid(pid, 0)[1] == 0 else "failed"})
+            held.check()
+            owner = store.get_job_owner("held")
+            say({"still_ours": owner is not None and owner.fencing_token == held.fencing_token})
+    if pid == 0:
+        os._exit(0)
+    say({"events": [event.type for event in store.events(job_id="held")]})
+
+
+def child_leaves_a_session(store: octostore.OctoStore) -> None:
+    with store.open_session("parent", ttl=60) as session:
+        store.claim_job("bound", session_id=session.session_id)
+        pid = os.fork()
+        if pid != 0:
+            say({"child": "fine" if os.waitpid(pid, 0)[1] == 0 else "failed"})
+            say({"still_ours": store.get_session(session.session_id).status == "open"})
+            say({"still_bound": store.get_session(session.session_id).jobs == ["bound"]})
+    if pid == 0:
+        os._exit(0)
+
+
+SCENES: dict[str, Callable[[octostore.OctoStore], None]] = {
+    scene.__name__: scene
+    for scene in (
+        both_go_on,
+        parent_closes_first,
+        while_threads_write,
+        child_does_not_use_it,
+        child_ends_as_programs_do,
+        child_closes_it,
+        grandchild,
+        pool_of_processes,
+        child_leaves_a_session,
+    )
+} | {
+    "child_leaves_a_hold": lambda store: child_leaves_a_hold(store, by_raising=False),
+    "child_leaves_a_hold_by_raising": lambda store: child_leaves_a_hold(store, by_raising=True),
+}
+
+
+if __name__ == "__main__":
+    SCENES[sys.argv[2]](octostore.connect(f"sqlite:///{sys.argv[1]}"))

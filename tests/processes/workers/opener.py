@@ -1,0 +1,40 @@
+"""Opens a store, and stops before a chosen SQL statement until it is told to go on.
+
+With -1 it stops nowhere, and says which statements there are.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+import octostore
+from octostore.stores.sqlite import SqliteBackend
+from tests.processes.workers.talk import hear, say
+
+statements: list[str] = []
+
+
+def stop_at(number: int) -> None:
+    def trace(_cursor: apsw.Cursor, sql: str, _bindings: Any) -> bool:
+        if len(statements) == number:
+            say({"before": sql})
+            hear()
+        statements.append(sql)
+        return True
+
+    def on_connect(connection: apsw.Connection) -> None:
+        connection.exec_trace = trace
+
+    apsw.connection_hooks.append(on_connect)
+
+
+if __name__ == "__main__":
+    stop_at(int(sys.argv[2]))
+    try:
+        SqliteBackend(Path(sys.argv[1])).close()
+    except octostore.Unreachable as fault:
+        say({"fault": str(fault)})
+    else:
+        say({"opened": statements})

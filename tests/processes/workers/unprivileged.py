@@ -1,0 +1,34 @@
+"""Uses a store as somebody whom file permissions concern: root ignores them."""
+
+import os
+import sys
+
+import octostore
+from tests.processes.workers.talk import say
+
+NOBODY = 65_534
+
+
+def drop_privileges() -> None:
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+def attempt(what: str, call: object) -> None:
+    assert callable(call)
+    try:
+        call()
+    except octostore.Unreachable as fault:
+        say({what: fault.reason, "text": str(fault)})
+    else:
+        say({what: "works"})
+
+
+if __name__ == "__main__":
+    drop_privileges()
+    url = f"sqlite:///{sys.argv[1]}"
+    attempt("open", lambda: octostore.connect(url).close())
+    attempt("read", lambda: octostore.connect(url).get_job("job"))
+    attempt("write", lambda: octostore.connect(url).claim_job("job"))

@@ -1,0 +1,96 @@
+"""Processes of their own, that tests talk to by lines of JSON: nobody sleeps until somebody else is probably ready."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 30.0
+
+
+class Worker:
+    """`tests/processes/workers/<name>.py`, running; it is gone when the block ends."""
+
+    def __init__(self, name: str, *arguments: object, under: tuple[str, ...] = ()) -> None:
+        command = [*under, sys.executable, "-m", f"tests.processes.workers.{name}", *map(str, arguments)]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self._unread = b""
+
+    def tell(self, call: str, **values: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"call": call, **values}).encode() + b"\n")
+
+    def hear(self, seconds: float = PATIENCE_SECONDS) -> Any:
+        """The next line it says; `EOFError` when it has ended."""
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._unread:
+            chunk = self._read(deadline)
+            if not chunk:
+                raise EOFError(f"the worker ended with {self._process.wait(PATIENCE_SECONDS)}")
+            self._unread += chunk
+        line, _, self._unread = self._unread.partition(b"\n")
+        return json.loads(line)
+
+    def ask(self, call: str, **values: Any) -> Any:
+        self.tell(call, **values)
+        return self.hear()
+
+    def rest(self) -> list[Any]:
+        """Everything it says until it ends, which it must do soon."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while chunk := self._read(deadline):
+            self._unread += chunk
+        lines, self._unread = self._unread.splitlines(), b""
+        return [json.loads(line) for line in lines]
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> list[Any]:
+        """`kill -9`; what it had said by then."""
+        self._process.kill()
+        said = self.rest()
+        assert self.exit_code() == -signal.SIGKILL
+        self._let_go()
+        return said
+
+    def exit_code(self) -> int:
+        return self._process.wait(PATIENCE_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait(PATIENCE_SECONDS)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _read(self, deadline: float) -> bytes:
+        assert self._process.stdout is not None
+        left = max(0.0, deadline - time.monotonic())
+        if not select.select([self._process.stdout], [], [], left)[0]:
+            raise TimeoutError("the worker said nothing")
+        return os.read(self._process.stdout.fileno(), 65_536)
+
+
+def until(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+    """Wait for what nobody announces."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.001)
