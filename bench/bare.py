@@ -1,0 +1,88 @@
+"""Bare apsw, doing what the store does without knowing why.
+
+The statements are not written down here but recorded: the store runs the workload once, and every statement that it
+gives to SQLite, with its values, is run again on another fresh file, through the same kind of connection. So both sides
+read and write the same rows in the same transactions, and what is left is what the rules cost.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from bench.opening import opened
+from bench.workload import PHASES, Workload
+from octostore.stores.sqlite.connection import connect, prepare
+
+
+class Step(NamedTuple):
+    """One statement, run with each of `rows` in turn."""
+
+    sql: str
+    rows: list[Any]
+    is_read: bool
+
+
+Transaction = list[Step]
+Recording = dict[str, list[Transaction]]
+"""For each phase, a transaction for each batch."""
+
+
+def record(path: Path, jobs: int, batch: int) -> Recording:
+    workload = Workload(jobs, batch)
+    recording: Recording = {phase: [] for phase in PHASES}
+    with _tracing() as trace, opened(path) as store:
+        for phase, transactions in recording.items():
+            for commands in workload.batches(phase):
+                trace.clear()
+                workload.check(store.submit(commands).result())
+                transactions.append(_steps(trace))
+    return recording
+
+
+@contextmanager
+def opened_bare(path: Path) -> Iterator[apsw.Connection]:
+    prepare(path)
+    connection = connect(path)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def replay(connection: apsw.Connection, transaction: Transaction) -> None:
+    execute, executemany = connection.execute, connection.executemany
+    for sql, rows, is_read in transaction:
+        cursor = execute(sql, rows[0]) if len(rows) == 1 else executemany(sql, rows)
+        if is_read:
+            cursor.fetchall()
+
+
+@contextmanager
+def _tracing() -> Iterator[list[tuple[str, Any]]]:
+    """What the connections that are opened in the block run. Only one of them, the writer's, is used here."""
+    trace: list[tuple[str, Any]] = []
+
+    def note(_cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
+        trace.append((sql, bindings))
+        return True
+
+    def listen(connection: apsw.Connection) -> None:
+        connection.exec_trace = note
+
+    apsw.connection_hooks.append(listen)
+    try:
+        yield trace
+    finally:
+        apsw.connection_hooks.remove(listen)
+
+
+def _steps(trace: list[tuple[str, Any]]) -> Transaction:
+    """Repetitions of a statement become one call, also where the store made many: bare must not mean clumsy."""
+    return [
+        Step(sql, [bindings for _, bindings in group], sql.startswith("SELECT"))
+        for sql, group in groupby(trace, key=lambda line: line[0])
+    ]

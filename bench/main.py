@@ -1,0 +1,59 @@
+"""What is measured, in which order, and at which sizes."""
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from bench import growth, throughput
+from bench.machine import facts
+from bench.sample_file import SampleFile, build, cached_copy
+
+CACHED_FROM_JOBS = 200_000
+"""A smaller file is built faster than it is worth keeping."""
+
+
+class Effort(NamedTuple):
+    jobs: int
+    events: int
+    small_jobs: int
+    rounds: int
+    samples: int
+    """How often the claim of the second section is timed; the calls of the third, a tenth as often."""
+    commands: dict[int, int]
+    """For each size of batch, how many jobs a round claims, heartbeats and releases."""
+
+
+FULL = Effort(1_000_000, 5_000_000, 10_000, 15, 2_000, {1: 512, 64: 2_560, 256: 5_120})
+QUICK = Effort(50_000, 250_000, 2_000, 3, 200, {1: 64, 64: 640, 256: 1_024})
+
+
+def main() -> None:
+    effort = _parse()
+    print(facts(), end="\n\n")
+    with tempfile.TemporaryDirectory(prefix="octostore-scratch-") as folder:
+        scratch = Path(folder)
+        throughput.report(scratch, effort.commands, effort.rounds)
+        small = build(scratch / "small.db", effort.small_jobs, effort.small_jobs * 5)
+        growth.report(scratch / "empty.db", small, _large_file(scratch, effort), effort.samples)
+
+
+def _large_file(scratch: Path, effort: Effort) -> SampleFile:
+    path = scratch / "large.db"
+    if effort.jobs < CACHED_FROM_JOBS:
+        return build(path, effort.jobs, effort.events)
+    return cached_copy(path, effort.jobs, effort.events)
+
+
+def _parse() -> Effort:
+    parser = argparse.ArgumentParser(description="OctoStore's speed, next to bare SQLite and at two sizes.")
+    parser.add_argument("--quick", action="store_true", help="small files and few rounds: under 20 seconds, and noisy")
+    parser.add_argument("--jobs", type=int, help="jobs in the large file (1,000,000)")
+    parser.add_argument("--events", type=int, help="events in the large file (five for each job)")
+    arguments = parser.parse_args()
+    effort = QUICK if arguments.quick else FULL
+    jobs = arguments.jobs or effort.jobs
+    events = arguments.events or jobs * 5
+    if not effort.small_jobs <= jobs <= events:
+        parser.error(f"--jobs must be at least {effort.small_jobs:,}, and --events at least as many: one for each job")
+    return effort._replace(jobs=jobs, events=events)

@@ -1,0 +1,25 @@
+"""The store as the bench uses it: the real one, except for a clock that can stand where a sample file's does."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic_ns
+
+from octostore.stores.clock import Clock
+from octostore.stores.sqlite import SqliteBackend
+from octostore.stores.store import LocalStore
+
+
+@contextmanager
+def opened(path: Path, clock: Clock | None = None) -> Iterator[LocalStore]:
+    store = LocalStore(lambda: SqliteBackend(path), clock=clock)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def clock_from(moment_ms: int) -> Clock:
+    """Time goes on from `moment_ms`, so that the claims in a file that was made long ago have not expired."""
+    begin_ns = monotonic_ns()
+    return lambda at_least: max(moment_ms + (monotonic_ns() - begin_ns) // 1_000_000, at_least)

@@ -1,0 +1,97 @@
+"""Files with many jobs and events, as a store in use would have them.
+
+Rows are made by the library's own types, and go into the real schema. Only what makes building slow is put off:
+indexes and triggers are dropped first and made again at the end. There is no ANALYZE, because the library runs none.
+"""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import apsw
+
+from bench.sample_rows import BUILT_AT, SampleRows
+from octostore.stores.sqlite.connection import connect, migrations, prepare
+from octostore.stores.sqlite.rows import job_to_row, to_row
+from octostore.stores.sqlite.transaction import SQL
+
+CACHE_PREFIX = "octostore-bench-"
+
+
+class SampleFile(NamedTuple):
+    path: Path
+    jobs: int
+    events: int
+
+
+def build(path: Path, jobs: int, events: int) -> SampleFile:
+    started = perf_counter()
+    prepare(path)
+    connection = connect(path)
+    try:
+        # Nothing is lost with a file that was only half built: nobody uses it.
+        connection.pragma("journal_mode", "off")
+        connection.pragma("synchronous", "off")
+        connection.pragma("cache_size", -1_000_000)
+        connection.execute("BEGIN IMMEDIATE")
+        later = _drop_indexes_and_triggers(connection)
+        _fill(connection, SampleRows(jobs, events), events)
+        for sql in later:
+            connection.execute(sql)
+        connection.execute("COMMIT")
+        connection.pragma("journal_mode", "wal")
+    finally:
+        connection.close()
+    size_mb = path.stat().st_size / 1e6
+    print(f"Built {jobs:,} jobs and {events:,} events ({size_mb:,.0f} MB) in {perf_counter() - started:.1f} s")
+    return SampleFile(path, jobs, events)
+
+
+def cached_copy(path: Path, jobs: int, events: int) -> SampleFile:
+    """A copy to be written to, of a file that is kept for the next run; earlier ones that differ are removed."""
+    folder = Path(tempfile.gettempdir()) / f"{CACHE_PREFIX}{_fingerprint(jobs, events)}"
+    for other in folder.parent.glob(f"{CACHE_PREFIX}*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+    kept = folder / "large.db"
+    if not kept.exists():
+        # It is moved there when it is whole: an interrupted run leaves nothing behind.
+        build(path, jobs, events)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path.replace(kept)
+    started = perf_counter()
+    shutil.copyfile(kept, path)
+    print(f"Copied {kept} in {perf_counter() - started:.1f} s", end="\n\n")
+    return SampleFile(path, jobs, events)
+
+
+def _fingerprint(jobs: int, events: int) -> str:
+    sources = [Path(__file__), Path(__file__).with_name("sample_rows.py")]
+    parts = [*migrations(), *(source.read_text(encoding="utf-8") for source in sources), f"{jobs} {events}"]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _drop_indexes_and_triggers(connection: apsw.Connection) -> list[str]:
+    """The statements that make them again."""
+    query = "SELECT type, name, sql FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
+    found = connection.execute(query).fetchall()
+    for kind, name, _ in found:
+        connection.execute(f"DROP {kind} {name}")
+    return [str(sql) for _, _, sql in found]
+
+
+def _fill(connection: apsw.Connection, rows: SampleRows, events: int) -> None:
+    _insert(connection, "sessions", SQL["session_columns"], map(to_row, rows.sessions()))
+    _insert(connection, "jobs", SQL["job_columns"], map(job_to_row, rows.jobs()))
+    _insert(connection, "documents", "seq, body", rows.documents())
+    _insert(connection, "events", SQL["event_columns"], map(to_row, rows.events()))
+    connection.execute(SQL["save_counters"], (events, BUILT_AT))
+
+
+def _insert(connection: apsw.Connection, table: str, columns: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    places = ", ".join("?" for _ in columns.split(","))
+    connection.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)

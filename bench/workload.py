@@ -1,0 +1,41 @@
+"""Claims of new names, then heartbeats of them, then releases, in batches."""
+
+from collections.abc import Sequence
+
+from octostore.core.commands import AnyCommand, ClaimJob, HeartbeatJob, ReleaseJob
+from octostore.core.replies import ClaimReply, HeartbeatReply, ReleaseReply
+
+PHASES = ("claim", "heartbeat", "release")
+
+
+class Workload:
+    """The phases come one after the other: a later one needs the leases that the claims were answered with."""
+
+    def __init__(self, jobs: int, batch: int) -> None:
+        self._jobs = jobs
+        self._batch = batch
+        self._leases: list[tuple[str, str]] = []
+
+    def batches(self, phase: str) -> list[Sequence[AnyCommand]]:
+        """Built before they are timed: that is the callers' work, which they do at the same time as each other."""
+        commands = self._commands(phase)
+        return [commands[start : start + self._batch] for start in range(0, len(commands), self._batch)]
+
+    def check(self, answers: Sequence[object]) -> None:
+        """Every command must have done what it was for, or its time says nothing."""
+        for answer in answers:
+            match answer:
+                case ClaimReply(status="claimed", job_id=str(job_id), lease_id=str(lease_id)):
+                    self._leases.append((job_id, lease_id))
+                case HeartbeatReply() | ReleaseReply(status="free"):
+                    pass
+                case _:
+                    raise TypeError(f"a command was answered with {answer!r}")
+
+    def _commands(self, phase: str) -> Sequence[AnyCommand]:
+        if phase == "claim":
+            names = (f"github-issue-{number}" for number in range(self._jobs))
+            return [ClaimJob(job_id=name, owner="agent-3", metadata=b'{"branch":"main"}') for name in names]
+        if phase == "heartbeat":
+            return [HeartbeatJob(job_id=job_id, lease_id=lease_id) for job_id, lease_id in self._leases]
+        return [ReleaseJob(job_id=job_id, lease_id=lease_id) for job_id, lease_id in self._leases]
