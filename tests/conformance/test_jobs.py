@@ -211,6 +211,26 @@ def test_recover_takes_back_what_expired_with_the_evidence(system: System) -> No
     assert system.store.recover() == []
 
 
+def test_after_a_mass_death_everything_is_listed_as_it_stands_and_recovered_whole(system: System) -> None:
+    store = system.store
+    session = store.open_session(ttl=10)
+    for number in range(120):
+        store.enqueue("build", job_id=f"job-{number:03}", queue="ci", max_attempts=1 + number % 2)
+        bound = session.session_id if number % 3 == 0 else None
+        store.claim_job(f"job-{number:03}", ttl=10, session_id=bound)
+    system.advance(10)
+    store.claim_job("bystander", ttl=60)
+    assert [job.job_id for job in store.list_jobs(status="claimed").jobs] == ["bystander"]
+    for which in ({}, {"queue": "ci"}):
+        dead = [job.job_id for job in store.list_jobs(status="dead", limit=1_000, **which).jobs]
+        assert dead == [f"job-{number:03}" for number in range(0, 120, 2)]
+        assert len(store.list_jobs(status="queued", limit=1_000, **which).jobs) == 60
+    store.recover()
+    expired = [event for event in store.events() if event.type == "expired"]
+    assert len({event.job_id for event in expired}) == len(expired) == 120
+    assert store.recover() == []
+
+
 def test_hold_releases_at_the_end(system: System) -> None:
     store = system.store
     with store.hold("job", owner="me", ttl=60) as claim:

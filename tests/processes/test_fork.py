@@ -28,6 +28,7 @@ def play(scene: str, path: Path) -> list[dict[str, Any]]:
         ("both_go_on", 5, 1),
         ("parent_closes_first", 3, 1),
         ("while_threads_write", 9, 8),
+        ("threads_fork_at_once", 3, 1),
         ("child_does_not_use_it", 2, 1),
         ("child_ends_as_programs_do", 3, 1),
         ("child_closes_it", 4, 2),
@@ -39,6 +40,12 @@ def test_both_sides_of_a_fork_go_on(path: Path, scene: str, claims: int, childre
     said = play(scene, path)
     assert sum("claimed" in line for line in said) == claims
     assert sum("child" in line for line in said) == children
+
+
+def test_a_fork_gets_its_turn_while_many_threads_use_the_store(path: Path) -> None:
+    seconds = [line["fork_seconds"] for line in play("fork_gets_its_turn", path)]
+    assert len(seconds) == 5
+    assert max(seconds) < 2
 
 
 @pytest.mark.parametrize("scene", ["child_leaves_a_hold", "child_leaves_a_hold_by_raising"])

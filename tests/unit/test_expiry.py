@@ -40,10 +40,17 @@ def test_a_write_writes_down_a_hundred_at_most_and_recover_all(world: World) -> 
     world.advance(10)
     world.do(ClaimJob(job_id="x", owner="bob"))
     assert world.event_types().count("expired") == 100
-    recovered = world.do(Recover()).recovered
-    assert len(recovered) == 150
+    step = world.do(Recover())
+    assert (len(step.recovered), step.is_complete) == (150, True)
     assert world.event_types().count("expired") == 250
     assert world.do(Recover()).recovered == []
+
+
+def test_a_recovery_of_very_many_goes_step_by_step(world: World) -> None:
+    world.batch([ClaimJob(job_id=f"job-{n:04}", owner="ann", ttl=10) for n in range(1_300)])
+    world.advance(10)
+    steps = [world.do(Recover()) for _ in range(2)]
+    assert [(len(step.recovered), step.is_complete) for step in steps] == [(1_000, False), (300, True)]
 
 
 def test_recover_tells_what_was_missed(world: World) -> None:
@@ -84,6 +91,14 @@ def test_the_next_job_is_found_behind_more_expiries_than_one_write_tidies_up(wor
     world.do(ClaimNext(owner="ann", ttl=2))
     world.advance(60)
     assert world.do(ClaimNext(owner="bob")).job_id == "task"
+
+
+def test_claiming_the_next_job_does_not_pay_for_a_mass_death_in_its_queue(world: World) -> None:
+    world.batch([Enqueue(job_id=f"task-{n:04}", kind="build") for n in range(450)])
+    world.batch([ClaimNext(owner="ann", ttl=10) for _ in range(450)])
+    world.advance(3_600)
+    assert world.do(ClaimNext(owner="bob")).status == "claimed"
+    assert world.event_types().count("expired") <= 200
 
 
 def test_a_read_shows_the_latest_moment_of_a_retry_that_is_not_written_down() -> None:

@@ -297,7 +297,13 @@ class AsyncOctoStore:
 
     async def recover(self) -> list[Recovery]:
         """See `OctoStore.recover`."""
-        return (await self._port.execute(c.Recover())).recovered
+        recovered: list[Recovery] = []
+        is_complete = False
+        while not is_complete:
+            step = await self._port.execute(c.Recover())
+            recovered += step.recovered
+            is_complete = step.is_complete
+        return recovered
 
     async def close(self) -> None:
         """See `OctoStore.close`."""

@@ -344,7 +344,13 @@ class OctoStore:
 
         Nobody has to call this: an expired lease is no owner anyway, and every write tidies up some.
         """
-        return self._port.execute(c.Recover()).recovered
+        recovered: list[Recovery] = []
+        is_complete = False
+        while not is_complete:
+            step = self._port.execute(c.Recover())
+            recovered += step.recovered
+            is_complete = step.is_complete
+        return recovered
 
     def close(self) -> None:
         """Let go of everything. What was answered is durable; calls after this raise `Unreachable`."""

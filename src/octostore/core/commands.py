@@ -250,7 +250,7 @@ class CloseSession(_SessionCommand[ClosedReply], frozen=True, kw_only=True):
 
 
 class Recover(Command[RecoverReply], frozen=True, kw_only=True):
-    """Write down every expiry now, and tell what was taken back."""
+    """Write down expiries now, up to `RECOVER_LIMIT` of them, and tell what was taken back."""
 
 
 def check_outcome(outcome: str) -> None:

@@ -40,7 +40,14 @@ PREVIOUS_KEPT = 5
 """How many ended attempts a job remembers: for its successor, and to recognise a repeated release."""
 
 SWEEP_LIMIT = 100
-"""How many expiries one writing transaction writes down, so that nobody's call pays for a mass death."""
+"""How many expiries one writing transaction writes down, so that nobody's call pays for a mass death.
+
+When more have run out, a claim of the next job writes down as many again of its own queue: the first in line may be
+behind them.
+"""
+
+RECOVER_LIMIT = 1_000
+"""The same for one step of a recovery, so that others get a turn between its steps."""
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
 

@@ -1,6 +1,7 @@
 """Time inside the core is whole milliseconds since 1970 (UTC); outside it is a `datetime`, written as RFC 3339."""
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import RUN_AT_MAX_MS
@@ -9,6 +10,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
+@lru_cache(maxsize=1_024)  # the same few moments are in every reply of a batch
 def to_datetime(moment_ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=moment_ms)
 

@@ -5,11 +5,14 @@ from collections.abc import Sequence
 import msgspec
 
 from octostore.core import commands as c
-from octostore.core.limits import SWEEP_LIMIT
+from octostore.core.limits import RECOVER_LIMIT, SWEEP_LIMIT
 
 
 class LineNeed(msgspec.Struct):
-    """The front of a queue, separately for each selection of kinds that is asked for."""
+    """The front of a queue, separately for each selection of kinds that is asked for.
+
+    Up to `SWEEP_LIMIT` claims of the queue that have run out are part of it, by name.
+    """
 
     kinds: set[tuple[str, ...] | None]
     count: int = 0
@@ -29,8 +32,8 @@ class Needs(msgspec.Struct):
     """The queues whose claimed jobs are to be counted although they have no limit yet."""
     lines: dict[str, LineNeed] = msgspec.field(default_factory=dict)
     requests: set[tuple[str, str]] = msgspec.field(default_factory=set)
-    sweep_limit: int | None = SWEEP_LIMIT
-    """How many expired claims to bring along; None: all of them."""
+    sweep_limit: int = SWEEP_LIMIT
+    """How many expired claims to bring along. `WorkingSet.has_all_expired` is to tell whether these are all."""
 
 
 def needs_of(commands: "Sequence[c.AnyCommand]") -> Needs:
@@ -69,6 +72,6 @@ def _add(needs: Needs, command: "c.AnyCommand") -> None:  # noqa: C901  # one ca
         case c.KeepSessionAlive() | c.SaveSession():
             needs.sessions.add(command.session_id)
         case c.Recover():
-            needs.sweep_limit = None
+            needs.sweep_limit = RECOVER_LIMIT
     if isinstance(command, c.ClaimJob | c.ClaimNext) and command.session_id is not None:
         needs.sessions.add(command.session_id)

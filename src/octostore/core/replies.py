@@ -234,4 +234,7 @@ class Recovery(Reply, frozen=True):
 
 
 class RecoverReply(Reply, frozen=True):
+    """One step of a recovery; there is more to take back unless it `is_complete`."""
+
     recovered: list[Recovery]
+    is_complete: bool

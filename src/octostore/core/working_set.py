@@ -4,6 +4,7 @@ A store fills it (`add_*`), `decide` works on it, the store saves what it says h
 not loaded is an error, never "there is none": that mistake would hand a job to two owners.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from octostore.core.events import Details, LogEntry, encode_details
@@ -25,9 +26,13 @@ class WorkingSet:
         self.requests: dict[tuple[str, str], str] = {}
         """(principal, request id) of live claims on queued jobs -> the job."""
         self.sessions_with_all_claims: set[str] = set()
+        self.has_all_expired = False
+        """Whether everything that has run out was loaded; otherwise there is more to sweep."""
         self.look_again_at: dict[str, int] = {}
         """Queue -> when something in it may become claimable without anybody writing."""
         self.line = Line()
+        self._bound: dict[str, dict[str, None]] = defaultdict(dict)
+        """Session -> the jobs that have been bound to it, in order; some may have ended by now."""
 
         self.entries: list[LogEntry] = []
         self.new_documents: dict[int, bytes] = {}
@@ -41,7 +46,7 @@ class WorkingSet:
 
     def add_job(self, job: Job) -> None:
         self.jobs[job.job_id] = job
-        self.line.add(job, self.now)
+        self._index(job)
 
     # Used by the core
 
@@ -54,7 +59,8 @@ class WorkingSet:
 
     def claims_of(self, session_id: str) -> Iterator[Job]:
         """The loaded jobs whose claim is bound to the session; all there are if `sessions_with_all_claims` says so."""
-        for job in list(self.jobs.values()):
+        for job_id in list(self._bound[session_id]):
+            job = self.jobs[job_id]
             if job is not None and job.claim is not None and job.claim.session_id == session_id:
                 yield job
 
@@ -101,8 +107,13 @@ class WorkingSet:
         else:
             self.jobs[job.job_id] = job
             evolve(self, entry, details)
-            self.line.add(job, self.now)
+            self._index(job)
         return entry
+
+    def _index(self, job: Job) -> None:
+        self.line.add(job, self.now)
+        if job.claim is not None and job.claim.session_id is not None:
+            self._bound[job.claim.session_id][job.job_id] = None
 
     @property
     def has_changes(self) -> bool:

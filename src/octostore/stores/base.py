@@ -17,9 +17,12 @@ class Counters(NamedTuple):
 
 
 class JobFilter(NamedTuple):
-    """Which jobs to list: in name order after `after`, those of any of `statuses` (None: of every status)."""
+    """Which jobs to list: in name order after `after`, those stored with `status` (None: with any).
 
-    statuses: tuple[Status, ...] | None
+    For a status other than `claimed`, claims that have run out are to be among them: they may have it by now.
+    """
+
+    status: Status | None
     prefix: str
     queue: str | None
     after: str

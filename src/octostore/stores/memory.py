@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 
 from octostore.core.events import LogEntry
+from octostore.core.limits import SWEEP_LIMIT
 from octostore.core.model import Job, Queue, Session
 from octostore.core.needs import Needs
 from octostore.core.working_set import WorkingSet
@@ -51,7 +52,7 @@ class MemoryRows:
             for job_id, job in sorted(self.jobs.items())
             if job_id > wanted.after
             and job_id.startswith(wanted.prefix)
-            and (wanted.statuses is None or job.status in wanted.statuses)
+            and (wanted.status in {None, job.status} or (wanted.status != "claimed" and self._is_over(job, ws.now)))
             and wanted.queue in {None, job.queue}
         ]
         return [self._add_job(ws, job) for job in found[: wanted.limit]]
@@ -118,12 +119,12 @@ class MemoryRows:
 
     # What is found by looking
 
-    def _add_expired(self, ws: WorkingSet, limit: int | None) -> None:
+    def _add_expired(self, ws: WorkingSet, limit: int) -> None:
         leases = [job for job in self.jobs.values() if job.claim and (job.claim.expires_at or ws.now + 1) <= ws.now]
         leases.sort(key=lambda job: (job.claim.expires_at, job.claim.fencing_token) if job.claim else (0, 0))
         for job in leases[:limit]:
             self._add_job(ws, job)
-        room = None if limit is None else limit - len(leases[:limit])
+        room = limit - len(leases[:limit])
         sessions = [s for s in self.sessions.values() if s.status == "open" and s.expires_at <= ws.now]
         for session in sorted(sessions, key=lambda s: (s.expires_at, s.session_id))[:room]:
             self._add_session(ws, session.session_id)
@@ -131,9 +132,17 @@ class MemoryRows:
             bound.sort(key=lambda job: job.job_id)
             for job in bound[:room]:
                 self._add_job(ws, job)
-            if room is None or len(bound) <= room:
+            if len(bound) <= room:
                 ws.sessions_with_all_claims.add(session.session_id)
-            room = None if room is None else max(0, room - len(bound))
+            room = max(0, room - len(bound))
+        ws.has_all_expired = room > 0
+
+    def _is_over(self, job: Job, now: int) -> bool:
+        if job.claim is None:
+            return False
+        if job.claim.expires_at is not None:
+            return job.claim.expires_at <= now
+        return self.sessions[job.claim.session_id or ""].expires_at <= now
 
     def _add_request(self, ws: WorkingSet, principal: str, request_id: str) -> None:
         for job in self.jobs.values():
@@ -144,9 +153,9 @@ class MemoryRows:
 
     def _add_line(self, ws: WorkingSet, queue: str, kinds: set[tuple[str, ...] | None], count: int) -> None:
         in_queue = [job for job in self.jobs.values() if job.queue == queue]
-        for job in in_queue:
-            if job.claim is not None:
-                self._add_job(ws, job)
+        expired = sorted((job for job in in_queue if self._is_over(job, ws.now)), key=lambda job: job.job_id)
+        for job in expired[:SWEEP_LIMIT]:
+            self._add_job(ws, job)
         waiting = [job for job in in_queue if job.status == "queued"]
         waiting.sort(key=lambda job: (job.priority, job.available_at, job.enqueued_seq))
         due = [job for job in waiting if job.available_at <= ws.now]

@@ -69,12 +69,10 @@ def _never_seen(job_id: str) -> JobView:
 
 
 def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Given) -> JobPage:
-    # A job that is stored as claimed may by now be anything else, so those are looked at for every status.
-    statuses = None if question.status is None else tuple({question.status: None, "claimed": None})
     found: list[JobView] = []
     after = question.cursor or ""
     while len(found) <= question.limit:
-        wanted = JobFilter(statuses, question.prefix or "", question.queue, after, question.limit + 1)
+        wanted = JobFilter(question.status, question.prefix or "", question.queue, after, question.limit + 1)
         page = reading.list_jobs(ws, wanted)
         for job in page:
             settled(ws, job.job_id, given)

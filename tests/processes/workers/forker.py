@@ -6,6 +6,7 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -113,6 +114,56 @@ def while_threads_write(store: octostore.OctoStore) -> None:
     claim(store, "parent-after")
 
 
+def fork_gets_its_turn(store: octostore.OctoStore) -> None:
+    """However many threads are busy with the store, a fork does not wait until they all pause by chance."""
+    stop = threading.Event()
+
+    def hammer(name: str) -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            store.claim_job(f"{name}-{number}")
+            store.get_job(f"{name}-{number}")
+
+    threads = [threading.Thread(target=hammer, args=(f"hammer-{n}",)) for n in range(16)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        began_at = time.monotonic()
+        child = Child(lambda: None)
+        took = time.monotonic() - began_at
+        say({"child": child.wait(), "fork_seconds": took})
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+def threads_fork_at_once(store: octostore.OctoStore) -> None:
+    claim(store, "parent-before")
+    # Threads take turns so often then that each comes between any two steps of another.
+    sys.setswitchinterval(1e-6)
+
+    def fork_often() -> None:
+        for _ in range(20):
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0)
+            os.waitpid(pid, 0)
+
+    threads = [threading.Thread(target=fork_often, daemon=True) for _ in range(6)]
+    threads.append(threading.Thread(target=claim, args=(store, "parent-meanwhile"), daemon=True))
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if thread.is_alive():
+            say({"child": "hangs"})
+            os._exit(0)
+    say({"child": "fine"})
+    claim(store, "parent-after")
+
+
 def child_does_not_use_it(store: octostore.OctoStore) -> None:
     """It ends as programs do, with everything that Python does at its exit."""
     claim(store, "parent-before")
@@ -206,6 +257,8 @@ SCENES: dict[str, Callable[[octostore.OctoStore], None]] = {
         both_go_on,
         parent_closes_first,
         while_threads_write,
+        fork_gets_its_turn,
+        threads_fork_at_once,
         child_does_not_use_it,
         child_ends_as_programs_do,
         child_closes_it,

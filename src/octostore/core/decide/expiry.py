@@ -58,8 +58,8 @@ def sweep(ws: WorkingSet, given: Given) -> None:
 
 
 def recover(ws: WorkingSet, _command: Recover, _given: Given) -> RecoverReply:
-    """All expired claims are in the working set then, and the sweep has just written them down."""
-    return RecoverReply(recovered=list(ws.recovered))
+    """The expired claims are in the working set then, and the sweep has just written them down."""
+    return RecoverReply(recovered=list(ws.recovered), is_complete=ws.has_all_expired)
 
 
 def _expire(ws: WorkingSet, job: Job, claim: Claim, given: Given) -> None:

@@ -61,9 +61,13 @@ SELECT {job_columns} FROM jobs WHERE expires_at <= ? ORDER BY expires_at, fencin
 SELECT {session_columns} FROM sessions
 WHERE status = 'open' AND expires_at <= ? ORDER BY expires_at, session_id LIMIT ?
 
--- name: claims_in_queue
--- The claims of a queue, for when so many have run out that the sweep did not get to all of them.
-SELECT {job_columns} FROM jobs WHERE queue = ? AND status = 'claimed'
+-- name: is_over
+-- Whether a claim has run out, by itself or with its session.
+(expires_at <= ? OR session_id IN (SELECT session_id FROM sessions WHERE status = 'open' AND expires_at <= ?))
+
+-- name: expired_in_queue
+-- The claims of a queue that have run out, for when these are so many that the sweep did not get to all of them.
+SELECT {job_columns} FROM jobs WHERE queue = ? AND status = 'claimed' AND {is_over} ORDER BY job_id LIMIT ?
 
 -- name: job_of_request
 -- The live claim on a queue's job that a request made.
@@ -115,6 +119,16 @@ WHERE status = ? AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
 -- The same for one queue and status.
 SELECT {job_columns} FROM jobs
 WHERE queue = ? AND status = ? AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
+
+-- name: list_expired
+-- Jobs whose claim has run out, by name: they may be listed under any status by now.
+SELECT {job_columns} FROM jobs
+WHERE status = 'claimed' AND {is_over} AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
+
+-- name: list_expired_by_queue
+-- The same for one queue.
+SELECT {job_columns} FROM jobs
+WHERE queue = ? AND status = 'claimed' AND {is_over} AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
 
 -- name: list_events
 -- The log after an event.

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from heapq import merge
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 import apsw
 
 from octostore.core.events import LogEntry
-from octostore.core.limits import PRIORITY_MIN
-from octostore.core.model import Job, Queue, Session
+from octostore.core.limits import PRIORITY_MIN, SWEEP_LIMIT
+from octostore.core.model import Job, Queue, Session, Status
 from octostore.core.needs import LineNeed, Needs
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter
@@ -49,14 +49,14 @@ class Transaction:
         for session_id in needs.claims_of:
             self._add_jobs(ws, self._all("claims_of_session", session_id, NO_LIMIT))
             ws.sessions_with_all_claims.add(session_id)
-        found_all = self._add_expired(ws, needs.sweep_limit)
+        self._add_expired(ws, needs.sweep_limit)
         for principal, request_id in needs.requests:
             for job in self._add_jobs(ws, self._all("job_of_request", principal, request_id)):
                 ws.requests[principal, request_id] = job.job_id
                 self._add_documents(ws, job)
         for queue, line in needs.lines.items():
-            if not found_all:
-                self._add_jobs(ws, self._all("claims_in_queue", queue))
+            if not ws.has_all_expired:
+                self._add_jobs(ws, self._all("expired_in_queue", queue, ws.now, ws.now, SWEEP_LIMIT))
             self._add_line(ws, queue, line)
         for job_id in needs.documents_of:
             named = ws.jobs[job_id]
@@ -92,10 +92,10 @@ class Transaction:
 
     def _add_queue(self, ws: WorkingSet, name: str, *, count: bool) -> None:
         row = self._one_or_none("queue", name)
+        max_claimed = row[0] if row else None
         ws.queues[name] = None
-        if row is not None or count:
-            claimed = self._one("claimed_in_queue", name)[0]
-            ws.queues[name] = Queue(name, row[0] if row else None, claimed)
+        if max_claimed is not None or count:
+            ws.queues[name] = Queue(name, max_claimed, self._one("claimed_in_queue", name)[0])
 
     def _add_documents(self, ws: WorkingSet, job: Job) -> None:
         for seq in (job.payload_seq, job.result_seq):
@@ -104,25 +104,19 @@ class Transaction:
         row = self._one_or_none("checkpoint", job.job_id)
         ws.checkpoints[job.job_id] = row[0] if row else None
 
-    def _add_expired(self, ws: WorkingSet, limit: int | None) -> bool:
-        """Bring along what has run out, up to `limit` claims; whether that was all of it."""
-        room = NO_LIMIT if limit is None else limit
-        claims = self._add_jobs(ws, self._all("expired_claims", ws.now, room))
-        if limit is not None:
-            room -= len(claims)
+    def _add_expired(self, ws: WorkingSet, limit: int) -> None:
+        """Bring along what has run out, up to `limit` claims."""
+        room = limit - len(self._add_jobs(ws, self._all("expired_claims", ws.now, limit)))
         for row in self._all("expired_sessions", ws.now, room):
             session = session_from_row(row)
             if ws.sessions.get(session.session_id) is None:
                 self._put_session(ws, session)
             # One more than there is room for tells whether these are all.
-            bound = self._all("claims_of_session", session.session_id, NO_LIMIT if limit is None else room + 1)
-            if limit is None or len(bound) <= room:
+            bound = self._all("claims_of_session", session.session_id, room + 1)
+            if len(bound) <= room:
                 ws.sessions_with_all_claims.add(session.session_id)
-            kept = bound if limit is None else bound[:room]
-            self._add_jobs(ws, kept)
-            if limit is not None:
-                room -= len(kept)
-        return limit is None or room > 0
+            room -= len(self._add_jobs(ws, bound[:room]))
+        ws.has_all_expired = room > 0
 
     def _add_line(self, ws: WorkingSet, queue: str, line: LineNeed) -> None:
         """The front of a queue; and where that is not enough for everybody, when to look again."""
@@ -170,11 +164,15 @@ class Transaction:
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
         first = max(wanted.prefix, wanted.after + FIRST_LONGER) if wanted.after else wanted.prefix
         span = (first, wanted.prefix + LAST_NAME, wanted.limit)
-        statuses = wanted.statuses or ("free", "queued", "claimed", "done", "dead")
         if wanted.queue is not None:
+            statuses = get_args(Status) if wanted.status is None else (wanted.status,)
             parts = [self._all("list_jobs_by_queue", wanted.queue, status, *span) for status in statuses]
-        elif wanted.statuses is not None:
-            parts = [self._all("list_jobs_by_status", status, *span) for status in statuses]
+            if wanted.status not in {None, "claimed"}:
+                parts.append(self._all("list_expired_by_queue", wanted.queue, ws.now, ws.now, *span))
+        elif wanted.status is not None:
+            parts = [self._all("list_jobs_by_status", wanted.status, *span)]
+            if wanted.status != "claimed":
+                parts.append(self._all("list_expired", ws.now, ws.now, *span))
         else:
             parts = [self._all("list_jobs", *span)]
         return self._add_jobs(ws, islice(merge(*parts), wanted.limit))
