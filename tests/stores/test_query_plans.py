@@ -11,7 +11,7 @@ from octostore.stores.sqlite.connection import connect, prepare
 from octostore.stores.sqlite.transaction import SQL
 
 FRAGMENTS = {"job_columns", "session_columns", "event_columns", "is_over"}
-WRITES = {name for name in SQL if name.startswith(("save_", "append_", "drop_"))}
+WRITES = {name for name in SQL if name.startswith(("save_", "renew_", "append_", "drop_"))}
 
 PLANS = {
     "counters": "SCAN counters",  # it has one row

@@ -37,6 +37,8 @@ class WorkingSet:
         self.entries: list[LogEntry] = []
         self.new_documents: dict[int, bytes] = {}
         self.changed_jobs: dict[str, Job] = {}
+        self.renewed_jobs: dict[str, Job] = {}
+        """Jobs of which only the heartbeat changed: by far the most frequent write, and far smaller than the row."""
         self.changed_sessions: dict[str, Session] = {}
         self.changed_queues: dict[str, Queue] = {}
         self.changed_checkpoints: dict[str, bytes | None] = {}
@@ -69,6 +71,9 @@ class WorkingSet:
 
     def touch_job(self, job: Job) -> None:
         self.jobs[job.job_id] = self.changed_jobs[job.job_id] = job
+
+    def renew_job(self, job: Job) -> None:
+        self.renewed_jobs[job.job_id] = job
 
     def touch_session(self, session: Session) -> None:
         self.changed_sessions[session.session_id] = session
@@ -117,4 +122,4 @@ class WorkingSet:
 
     @property
     def has_changes(self) -> bool:
-        return bool(self.entries or self.changed_jobs or self.changed_sessions or self.changed_checkpoints)
+        return bool(self.entries or self.renewed_jobs or self.changed_sessions or self.changed_checkpoints)

@@ -69,7 +69,7 @@ class MemoryRows:
 
     def save(self, ws: WorkingSet) -> None:
         self.seq, self.now = ws.seq, ws.now
-        self.jobs.update(deepcopy(ws.changed_jobs))
+        self.jobs.update(deepcopy(ws.changed_jobs | ws.renewed_jobs))
         self.sessions.update(deepcopy(ws.changed_sessions))
         self.queues.update(deepcopy(ws.changed_queues))
         self.documents.update(ws.new_documents)

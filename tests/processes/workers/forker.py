@@ -144,7 +144,7 @@ def threads_fork_at_once(store: octostore.OctoStore) -> None:
     sys.setswitchinterval(1e-6)
 
     def fork_often() -> None:
-        for _ in range(20):
+        for _ in range(100):
             pid = os.fork()
             if pid == 0:
                 os._exit(0)

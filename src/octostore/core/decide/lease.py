@@ -22,7 +22,7 @@ def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> Heartb
         claim.expires_at = ws.now + claim.ttl_ms
     if command.note is not None or command.percent is not None:
         claim.progress = Progress(command.note, command.percent, ws.now)
-    ws.touch_job(job)
+    ws.renew_job(job)
     expires_at = views.expiry_of(ws, claim)
     remaining_ms = expires_at - ws.now
     return HeartbeatReply(

@@ -153,6 +153,10 @@ ON CONFLICT (job_id) DO UPDATE SET
     session_id = excluded.session_id, metadata = excluded.metadata, lease_id = excluded.lease_id,
     request_id = excluded.request_id, progress = excluded.progress
 
+-- name: renew_job
+-- What a heartbeat changes. Saving the whole row would write to every index that it is in.
+UPDATE jobs SET ttl_ms = ?, heartbeat_at = ?, expires_at = ?, progress = ? WHERE job_id = ?
+
 -- name: save_session
 -- A session that is new or has changed.
 INSERT INTO sessions ({session_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

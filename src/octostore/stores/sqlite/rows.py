@@ -32,6 +32,15 @@ def job_to_row(job: Job) -> Row:
     return (*own, *values, None if progress is None else _encode_progress(progress))
 
 
+def job_to_renewal(job: Job) -> Row:
+    """What a heartbeat changes, and the name of the job."""
+    claim = job.claim
+    if claim is None:
+        raise ValueError(f"job {job.job_id!r} has no claim to renew")
+    progress = None if claim.progress is None else _encode_progress(claim.progress)
+    return claim.ttl_ms, claim.heartbeat_at, claim.expires_at, progress, job.job_id
+
+
 def session_from_row(row: Row) -> Session:
     return Session(*row)
 

@@ -14,7 +14,14 @@ from octostore.core.needs import LineNeed, Needs
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter
 from octostore.stores.named_sql import load_queries
-from octostore.stores.sqlite.rows import entry_from_row, job_from_row, job_to_row, session_from_row, to_row
+from octostore.stores.sqlite.rows import (
+    entry_from_row,
+    job_from_row,
+    job_to_renewal,
+    job_to_row,
+    session_from_row,
+    to_row,
+)
 
 SQL = load_queries("octostore.stores.sqlite", "queries.sql")
 
@@ -200,6 +207,9 @@ class Transaction:
         run = self._connection.executemany
         if ws.changed_jobs:
             run(SQL["save_job"], map(job_to_row, ws.changed_jobs.values()))
+        renewed = [job_to_renewal(job) for job_id, job in ws.renewed_jobs.items() if job_id not in ws.changed_jobs]
+        if renewed:
+            run(SQL["renew_job"], renewed)
         if ws.entries:
             run(SQL["append_event"], map(to_row, ws.entries))
         if ws.new_documents:
