@@ -48,7 +48,7 @@ def files(folder: Path) -> dict[str, bytes]:
 # What is not ours is left as it is
 
 
-@pytest.mark.parametrize("size", [50, 100, 512, 4_096, 100_000])
+@pytest.mark.parametrize("size", [1, 50, 100, 512, 4_096, 100_000])
 def test_a_file_that_is_no_database(tmp_path: Path, size: int) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(random.Random(size).randbytes(size))

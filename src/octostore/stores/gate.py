@@ -9,10 +9,12 @@ class Gate:
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._inside = 0
+        self._is_shutting = False
 
     @contextmanager
     def inside(self) -> Iterator[None]:
         with self._condition:
+            self._condition.wait_for(lambda: not self._is_shutting)
             self._inside += 1
         try:
             yield
@@ -22,9 +24,12 @@ class Gate:
                 self._condition.notify_all()
 
     def shut(self) -> None:
-        """Wait until nobody is inside; whoever comes then waits for `open`."""
+        """Wait until nobody is inside; whoever comes from now on waits for `open`."""
         self._condition.acquire()
+        self._is_shutting = True
         self._condition.wait_for(lambda: self._inside == 0)
 
     def open(self) -> None:
+        self._is_shutting = False
+        self._condition.notify_all()
         self._condition.release()

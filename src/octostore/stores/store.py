@@ -101,9 +101,12 @@ class LocalStore:
 
 _stores: "weakref.WeakSet[LocalStore]" = weakref.WeakSet()
 _paused: list[LocalStore] = []
+_forking = threading.Lock()
+"""Held around a fork: two threads may fork at once."""
 
 
 def _pause_all() -> None:
+    _forking.acquire()
     for store in list(_stores):
         store.pause()
         _paused.append(store)
@@ -112,11 +115,13 @@ def _pause_all() -> None:
 def _resume_all() -> None:
     while _paused:
         _paused.pop().resume()
+    _forking.release()
 
 
 def _start_all_afresh() -> None:
     while _paused:
         _paused.pop().start_afresh()
+    _forking.release()
 
 
 os.register_at_fork(before=_pause_all, after_in_parent=_resume_all, after_in_child=_start_all_afresh)

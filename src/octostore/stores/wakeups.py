@@ -58,7 +58,7 @@ class Wakeups:
                     self._bells[topic].remove(ring)
                     if not self._bells[topic]:
                         del self._bells[topic]
-                if not self._bells:
+                if not self._bells and not self._closed.is_set():
                     self._somebody_listens.clear()
 
     def publish(self, entries: Iterable[LogEntry]) -> None:
@@ -71,9 +71,9 @@ class Wakeups:
 
     def close(self) -> None:
         """Wake everybody, to find the store closed."""
-        self._closed.set()
-        self._somebody_listens.set()
         with self._lock:
+            self._closed.set()
+            self._somebody_listens.set()
             rings = {ring for rings in self._bells.values() for ring in rings}
         for ring in rings:
             ring()

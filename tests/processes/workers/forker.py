@@ -154,7 +154,7 @@ def threads_fork_at_once(store: octostore.OctoStore) -> None:
     threads.append(threading.Thread(target=claim, args=(store, "parent-meanwhile"), daemon=True))
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + 3 * PATIENCE_SECONDS  # 600 forks take two seconds, and a busy machine its time
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
         if thread.is_alive():

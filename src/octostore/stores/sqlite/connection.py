@@ -10,6 +10,7 @@ import apsw
 from octostore.core.errors import Unreachable
 
 APPLICATION_ID = 0x4F637453  # "OctS": tells our files from other SQLite databases
+HEADER_BYTES = 100
 BUSY_TIMEOUT_MS = 10_000
 """How long to wait for other processes' transactions, each of which takes milliseconds, before giving up."""
 
@@ -30,12 +31,19 @@ def connect(path: Path) -> apsw.Connection:
 
 def prepare(path: Path) -> None:
     """Create the file if there is none, and bring its schema up to date."""
-    if not path.exists():
-        # Lease ids are secrets, so nobody else may read the file. SQLite gives its -wal and -shm the same mode.
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    size = path.stat().st_size if path.exists() else None
+    if size and size < HEADER_BYTES:
+        # SQLite takes a file of a few bytes for an empty database, and would write over them.
+        raise _not_a_store(path, "it is too short to be an SQLite database")
+    if size is None and path.parent.is_dir() and not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"{path.parent} may not be written to")  # SQLite would only say that it cannot open it
     connection = connect(path)
     try:
         _refuse_strangers(connection, path)
+        if size is None:
+            # Lease ids are secrets, so nobody else may read the file. SQLite gives its -wal and -shm the same mode. Not
+            # by creating the file ourselves: closing it would drop the locks that other threads have on it by then.
+            path.chmod(0o600)
         _migrate(connection, path)
     finally:
         connection.close()
@@ -48,15 +56,16 @@ def migrations() -> list[str]:
     return [script.read_text(encoding="utf-8") for script in ordered]
 
 
+def _not_a_store(path: Path, why: str) -> Unreachable:
+    return Unreachable(f"{path} is no store: {why}; check the path. It was left as it is", reason="not_a_database")
+
+
 def _refuse_strangers(connection: apsw.Connection, path: Path) -> None:
     """Before anything is written: this must be ours, or empty, and no newer than we are."""
     # In this order: another process may be making the file at this moment, its tables and its mark in one step.
     is_empty = not connection.execute("SELECT count(*) FROM sqlite_schema").get
     if not is_empty and connection.pragma("application_id") != APPLICATION_ID:
-        raise Unreachable(
-            f"{path} is an SQLite database, but not OctoStore's; check the path. It was left as it is",
-            reason="not_a_database",
-        )
+        raise _not_a_store(path, "it is an SQLite database, but not OctoStore's")
     version, known = connection.pragma("user_version"), len(migrations())
     if version > known:
         raise Unreachable(

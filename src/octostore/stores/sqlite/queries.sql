@@ -61,13 +61,12 @@ SELECT {job_columns} FROM jobs WHERE expires_at <= ? ORDER BY expires_at, fencin
 SELECT {session_columns} FROM sessions
 WHERE status = 'open' AND expires_at <= ? ORDER BY expires_at, session_id LIMIT ?
 
--- name: is_over
--- Whether a claim has run out, by itself or with its session.
-(expires_at <= ? OR session_id IN (SELECT session_id FROM sessions WHERE status = 'open' AND expires_at <= ?))
-
 -- name: expired_in_queue
 -- The claims of a queue that have run out, for when these are so many that the sweep did not get to all of them.
-SELECT {job_columns} FROM jobs WHERE queue = ? AND status = 'claimed' AND {is_over} ORDER BY job_id LIMIT ?
+SELECT {job_columns} FROM jobs
+WHERE queue = ?1 AND status = 'claimed'
+    AND (expires_at <= ?2 OR session_id IN (SELECT session_id FROM sessions WHERE status = 'open' AND expires_at <= ?2))
+ORDER BY job_id LIMIT ?3
 
 -- name: job_of_request
 -- The live claim on a queue's job that a request made.
@@ -120,15 +119,17 @@ WHERE status = ? AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
 SELECT {job_columns} FROM jobs
 WHERE queue = ? AND status = ? AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
 
--- name: list_expired
--- Jobs whose claim has run out, by name: they may be listed under any status by now.
+-- name: list_expired_claims
+-- Jobs whose claim has run out, by name: they may be listed under any status by now. Found by expiry (the + keeps the
+-- planner from walking through all names), because those not written down yet are few.
 SELECT {job_columns} FROM jobs
-WHERE status = 'claimed' AND {is_over} AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
+WHERE expires_at <= ?1 AND (?2 IS NULL OR queue = ?2) AND +job_id >= ?3 AND +job_id < ?4 ORDER BY +job_id LIMIT ?5
 
--- name: list_expired_by_queue
--- The same for one queue.
+-- name: list_expired_with_session
+-- The same for claims that have run out with their session.
 SELECT {job_columns} FROM jobs
-WHERE queue = ? AND status = 'claimed' AND {is_over} AND job_id >= ? AND job_id < ? ORDER BY job_id LIMIT ?
+WHERE session_id IN (SELECT session_id FROM sessions WHERE status = 'open' AND expires_at <= ?1)
+    AND (?2 IS NULL OR queue = ?2) AND +job_id >= ?3 AND +job_id < ?4 ORDER BY +job_id LIMIT ?5
 
 -- name: list_events
 -- The log after an event.

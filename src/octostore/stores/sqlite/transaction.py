@@ -63,7 +63,7 @@ class Transaction:
                 self._add_documents(ws, job)
         for queue, line in needs.lines.items():
             if not ws.has_all_expired:
-                self._add_jobs(ws, self._all("expired_in_queue", queue, ws.now, ws.now, SWEEP_LIMIT))
+                self._add_jobs(ws, self._all("expired_in_queue", queue, ws.now, SWEEP_LIMIT))
             self._add_line(ws, queue, line)
         for job_id in needs.documents_of:
             named = ws.jobs[job_id]
@@ -174,14 +174,13 @@ class Transaction:
         if wanted.queue is not None:
             statuses = get_args(Status) if wanted.status is None else (wanted.status,)
             parts = [self._all("list_jobs_by_queue", wanted.queue, status, *span) for status in statuses]
-            if wanted.status not in {None, "claimed"}:
-                parts.append(self._all("list_expired_by_queue", wanted.queue, ws.now, ws.now, *span))
         elif wanted.status is not None:
             parts = [self._all("list_jobs_by_status", wanted.status, *span)]
-            if wanted.status != "claimed":
-                parts.append(self._all("list_expired", ws.now, ws.now, *span))
         else:
             parts = [self._all("list_jobs", *span)]
+        if wanted.status not in {None, "claimed"}:
+            parts.append(self._all("list_expired_claims", ws.now, wanted.queue, *span))
+            parts.append(self._all("list_expired_with_session", ws.now, wanted.queue, *span))
         return self._add_jobs(ws, islice(merge(*parts), wanted.limit))
 
     def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
