@@ -90,6 +90,20 @@ def test_a_dead_worker_uses_up_an_attempt(system: System) -> None:
     assert [job.job_id for job in store.dead_jobs()] == ["job"]
 
 
+def test_whoever_takes_over_a_task_from_a_dead_worker_gets_all_of_it(system: System) -> None:
+    """In the very transaction that finds the worker dead."""
+    store = system.store
+    session = store.open_session(ttl=10)
+    for job_id, session_id in (("task-1", None), ("task-2", session.session_id)):
+        store.enqueue("build", {"for": job_id}, job_id=job_id)
+        dead = store.claim_next(ttl=10, session_id=session_id)
+        store.checkpoint_job(job_id, lease(dead), {"reached": job_id})
+    system.advance(60)
+    for job_id in ("task-1", "task-2"):
+        heir = system.other.claim_next()
+        assert (heir.job_id, heir.payload, heir.checkpoint) == (job_id, {"for": job_id}, {"reached": job_id})
+
+
 def test_cancelling(store: OctoStore) -> None:
     store.enqueue("build", job_id="job")
     assert store.cancel("job").last_outcome == "cancelled"

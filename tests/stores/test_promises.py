@@ -26,7 +26,7 @@ from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import connect
 from octostore.stores.sqlite.rows import job_from_row, session_from_row
 from octostore.stores.sqlite.transaction import SQL
-from tests.support.commands import any_command
+from tests.support.commands import JOBS, QUEUES, TTLS, any_command
 from tests.support.world import ManualClock, World
 
 ENDINGS = {"released", "done", "failed", "deferred", "expired", "force_released"}
@@ -56,13 +56,32 @@ class Promises(RuleBasedStateMachine):
 
     @rule(drawn=st.lists(any_command(), min_size=1, max_size=4))
     def commands_arrive(self, drawn: list[AnyCommand]) -> None:
-        batch = [self.with_a_lease(command) for command in drawn]
+        self.run([self.with_a_lease(command) for command in drawn])
+
+    # Chance alone seldom leads a task through its whole life.
+
+    @rule(job_id=JOBS, queue=QUEUES)
+    def a_task_is_enqueued(self, job_id: str, queue: str) -> None:
+        self.run([c.Enqueue(job_id=job_id, kind="build", queue=queue, payload=b'{"for":1}')])
+
+    @rule(queue=QUEUES, ttl=TTLS)
+    def a_worker_takes_the_next_task_and_leaves_a_checkpoint(self, queue: str, ttl: float) -> None:
+        (claim,) = self.run([c.ClaimNext(owner="ann", queue=queue, ttl=ttl)])
+        if claim.status == "claimed":
+            self.run([c.CheckpointJob(job_id=claim.job_id, lease_id=claim.lease_id, data=b'{"step":5}')])
+
+    @rule(queue=QUEUES, drawn=any_command())
+    def a_worker_takes_the_next_task_as_another_ends(self, queue: str, drawn: AnyCommand) -> None:
+        self.run([self.with_a_lease(drawn), c.ClaimNext(owner="bob", queue=queue)])
+
+    def run(self, batch: list[AnyCommand]) -> list[Any]:
         answers = self.memory.batch(batch)
         assert list(map(comparable, answers)) == list(map(comparable, self.sqlite.batch(batch)))
         alone = [self.one_by_one.batch([command])[0] for command in batch]
         assert list(map(without_hints, answers)) == list(map(without_hints, alone))
         for command, answer in zip(batch, answers, strict=True):
             self.believe(command, answer)
+        return answers
 
     @rule(seconds=st.sampled_from([0.001, 0.5, 1, 4, 10, 31, 100]))
     def time_passes(self, seconds: float) -> None:

@@ -23,7 +23,9 @@ class Needs(msgspec.Struct):
 
     jobs: set[str] = msgspec.field(default_factory=set)
     documents_of: set[str] = msgspec.field(default_factory=set)
-    """The jobs whose payload, result and checkpoint are needed too."""
+    """The jobs whose payload, result and checkpoint are needed too; those of every job in one of `lines` are as well,
+    because it may become the first in line.
+    """
     sessions: set[str] = msgspec.field(default_factory=set)
     claims_of: set[str] = msgspec.field(default_factory=set)
     """The sessions of which every bound claim is needed."""
@@ -55,6 +57,7 @@ def _add(needs: Needs, command: "c.AnyCommand") -> None:  # noqa: C901  # one ca
             needs.jobs.add(command.job_id)
         case c.Enqueue():
             needs.jobs.add(command.job_id)
+            needs.documents_of.add(command.job_id)
             needs.queues.add(command.queue)
         case c.ClaimNext():
             line = needs.lines.setdefault(command.queue, LineNeed(set()))

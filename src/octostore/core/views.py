@@ -113,7 +113,7 @@ def claimed_reply(ws: WorkingSet, job: Job, claim: Claim, *, replayed: bool = Fa
         remaining_ms=remaining_ms,
         renew_after_ms=remaining_ms // 2,
         payload=decoded(ws.document(job.payload_seq)),
-        checkpoint=decoded(ws.checkpoints.get(job.job_id)),
+        checkpoint=decoded(ws.checkpoints[job.job_id]),
         note=job.note,
         previous=previous(job),
     )

@@ -31,6 +31,7 @@ class MemoryRows:
 
     def load(self, ws: WorkingSet, needs: Needs) -> None:
         ws.jobs.update(dict.fromkeys(needs.jobs))
+        ws.checkpoints.update(dict.fromkeys(needs.documents_of))
         ws.sessions.update(dict.fromkeys(needs.sessions))
         for session_id in needs.sessions & self.sessions.keys():
             self._add_session(ws, session_id)

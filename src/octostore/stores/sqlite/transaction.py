@@ -58,17 +58,16 @@ class Transaction:
             ws.sessions_with_all_claims.add(session_id)
         self._add_expired(ws, needs.sweep_limit)
         for principal, request_id in needs.requests:
-            for job in self._add_jobs(ws, self._all("job_of_request", principal, request_id)):
-                ws.requests[principal, request_id] = job.job_id
-                self._add_documents(ws, job)
+            for claimed in self._add_jobs(ws, self._all("job_of_request", principal, request_id)):
+                ws.requests[principal, request_id] = claimed.job_id
         for queue, line in needs.lines.items():
             if not ws.has_all_expired:
                 self._add_jobs(ws, self._all("expired_in_queue", queue, ws.now, SWEEP_LIMIT))
             self._add_line(ws, queue, line)
-        for job_id in needs.documents_of:
-            named = ws.jobs[job_id]
-            if named is not None:
-                self._add_documents(ws, named)
+        ws.checkpoints.update(dict.fromkeys(needs.documents_of))
+        for job in ws.jobs.values():
+            if job is not None and (job.job_id in needs.documents_of or job.queue in needs.lines):
+                self._add_documents(ws, job)
 
     def _add_jobs(self, ws: WorkingSet, rows: Iterable[Any]) -> list[Job]:
         """Put jobs into the working set, each with its session and queue; those there already stay as they are."""
@@ -143,10 +142,7 @@ class Transaction:
         next_priority, line = queries
         found = 0
         for priority in self._priorities(next_priority, *which):
-            jobs = self._add_jobs(ws, self._all(line, *which, priority, ws.now, count - found))
-            for job in jobs:
-                self._add_documents(ws, job)
-            found += len(jobs)
+            found += len(self._add_jobs(ws, self._all(line, *which, priority, ws.now, count - found)))
             if found >= count:
                 break
         return found
