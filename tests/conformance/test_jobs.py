@@ -128,6 +128,8 @@ def test_lock_delay(system: System) -> None:
         ("payload", lambda store: store.enqueue("kind", "x" * 262_143)),
         ("run_at", lambda store: store.enqueue("kind", run_at="tomorrow")),
         ("kind", lambda store: store.enqueue("no/slash")),
+        ("kinds", lambda store: store.claim_next(kinds="build")),
+        ("lease_id", lambda store: store.heartbeat_job("job", None)),
         ("agent", lambda store: store.open_session("two\nlines")),
         ("status", lambda store: store.list_jobs(status="busy")),
         ("prefix", lambda store: store.list_claimed_jobs("a b")),

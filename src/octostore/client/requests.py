@@ -7,6 +7,7 @@ from typing import Any
 from octostore.client.encoding import encode_any, encode_json
 from octostore.client.owner import default_owner
 from octostore.core import commands as c
+from octostore.core.errors import InvalidInput
 from octostore.core.model import Outcome
 from octostore.core.moments import to_moment
 from octostore.stores.ids import new_job_id, new_request_id, new_session_id
@@ -45,6 +46,9 @@ def claim_next(
     session_id: str | None,
     request_id: str | None,
 ) -> c.ClaimNext:
+    if isinstance(kinds, str):
+        # It would pass for a list of one-letter kinds, and the worker would wait for ever.
+        raise InvalidInput("kinds", f"must be a list of kinds, such as [{kinds!r}]")
     return c.ClaimNext(
         queue=queue,
         kinds=None if kinds is None else tuple(kinds),
