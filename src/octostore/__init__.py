@@ -26,7 +26,19 @@ from octostore.core.errors import (
     Unreachable,
 )
 from octostore.core.events import Event
-from octostore.core.replies import ClaimReply, JobOwner, JobView, Recovery
+from octostore.core.replies import (
+    AttemptView,
+    ClaimReply,
+    EnqueueReply,
+    HeartbeatReply,
+    JobOwner,
+    JobPage,
+    JobView,
+    QueueView,
+    Recovery,
+    ReleaseReply,
+    SessionView,
+)
 from octostore.core.retry import RetryPolicy
 
 __all__ = [
@@ -34,23 +46,30 @@ __all__ = [
     "AsyncHeldClaim",
     "AsyncOctoStore",
     "AsyncSession",
+    "AttemptView",
     "ClaimReply",
     "Conflict",
     "Deferred",
+    "EnqueueReply",
     "Event",
+    "HeartbeatReply",
     "Held",
     "HeldClaim",
     "InvalidInput",
     "JobOwner",
+    "JobPage",
     "JobView",
     "LeaseLost",
     "NotAllowed",
     "NotFound",
     "OctoStore",
     "OctoStoreError",
+    "QueueView",
     "Recovery",
+    "ReleaseReply",
     "RetryPolicy",
     "Session",
+    "SessionView",
     "Unreachable",
     "__version__",
     "connect",

@@ -41,6 +41,14 @@ def test_a_late_answer_does_not_shorten_what_is_known() -> None:
     assert authority.remaining() == longer
 
 
+def test_authority_that_was_given_up_does_not_come_back() -> None:
+    authority = Authority(lambda: 0)
+    authority.renew(0, 60_000)
+    authority.end()
+    authority.renew(0, 60_000)
+    assert authority.remaining() == 0
+
+
 def answered(remaining_ms: int) -> "Future[HeartbeatReply]":
     future: Future[HeartbeatReply] = Future()
     future.set_result(
@@ -63,10 +71,15 @@ class Run:
         self.beats = 0
         self.beaten = threading.Semaphore(0)
         self.lost = threading.Event()
+        self.why: object = None
         self.authority = Authority()
         self.authority.renew(self.authority.now(), round(ttl * 1_000))
-        self.heart = Heart(self.beat, self.authority, ttl, self.lost.set)
+        self.heart = Heart(self.beat, self.authority, ttl, self.lose)
         self.heart.start()
+
+    def lose(self, why: object) -> None:
+        self.why = why
+        self.lost.set()
 
     def beat(self) -> "Future[HeartbeatReply]":
         answer = self.script[min(self.beats, len(self.script) - 1)]
@@ -89,6 +102,7 @@ def test_a_lost_lease_is_told_at_once() -> None:
     assert run.lost.wait(timeout=10)
     assert run.authority.remaining() > 0
     assert run.beats == 1
+    assert isinstance(run.why, LeaseLost)
 
 
 def test_faults_are_tried_again_and_a_good_beat_makes_up_for_them() -> None:

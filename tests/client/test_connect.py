@@ -64,12 +64,19 @@ def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.
         "sqlite:///a.db?mode=ro",
         "sqlite:///:memory:",
         "jobs.db",
+        "sqlite:/one.db",
+        "",
     ],
 )
 def test_urls_that_make_no_sense(url: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         octostore.connect(url)
     assert caught.value.field == "url"
+
+
+def test_a_path_is_no_url() -> None:
+    with pytest.raises(InvalidInput, match="must be text"):
+        octostore.connect(Path("jobs.db"))  # type: ignore[arg-type]
 
 
 def test_a_password_in_a_url_is_not_repeated() -> None:
@@ -84,6 +91,18 @@ def test_the_owner_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv("OCTOSTORE_OWNER", "agent-7")
         assert store.claim_job("two").owner == "agent-7"
         assert store.claim_job("three", owner="me").owner == "me"
+
+
+def test_arguments_that_would_only_fail_later_are_refused_now() -> None:
+    with pytest.raises(InvalidInput):
+        octostore.connect("memory:", retry={"base_ms": 5})  # type: ignore[arg-type]
+
+    async def coroutine(_claim: object) -> None: ...
+
+    with octostore.connect("memory:") as store:
+        for handler in ("no function", coroutine):
+            with pytest.raises(InvalidInput):
+                store.work("queue", handler)  # type: ignore[arg-type]
 
 
 def test_a_closed_store_says_so() -> None:

@@ -159,8 +159,10 @@ def test_operators_calls(system: System) -> None:
     store = system.store
     claim = store.claim_job("job")
     assert system.other.force_release("job", reason="stuck").status == "free"
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost, match="stuck") as caught:
         store.heartbeat_job("job", lease(claim))
+    assert caught.value.ended is not None
+    assert caught.value.ended.reason == "stuck"
     with pytest.raises(NotFound):
         store.requeue("unknown")
     with pytest.raises(Conflict):
@@ -246,6 +248,17 @@ def test_hold_releases_at_the_end(system: System) -> None:
         assert (caught.value.owner, caught.value.progress is not None) == ("me", True)
     assert store.get_job("job").status == "free"
     assert store.claim_job("job").checkpoint == {"step": 1}
+
+
+def test_a_claim_is_nobodys_after_its_block(store: OctoStore) -> None:
+    with store.hold("job") as claim:
+        pass
+    assert store.claim_job("job", owner="other").status == "claimed"
+    assert claim.remaining() == 0
+    with pytest.raises(LeaseLost):
+        claim.check()
+    with pytest.raises(LeaseLost):
+        claim.checkpoint({"too": "late"})
 
 
 def test_hold_with_an_outcome(store: OctoStore) -> None:

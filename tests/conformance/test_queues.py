@@ -125,7 +125,7 @@ def test_a_serial_queue(system: System) -> None:
     assert system.other.claim_next("deploys").job_id == "deploy-1"
 
 
-def test_work_settles_every_job(store: OctoStore) -> None:
+def test_work_settles_every_job(store: OctoStore, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(6):
         store.enqueue("square", number, job_id=f"job-{number}", max_attempts=1)
 
@@ -138,6 +138,7 @@ def test_work_settles_every_job(store: OctoStore) -> None:
         return number * number
 
     assert store.work("default", handler, concurrency=2, until_empty=True) == 6
+    assert [record.getMessage() for record in caplog.records] == ["job job-4 failed, attempt 1"]
     views = [store.get_job(f"job-{number}") for number in range(6)]
     assert [view.status for view in views] == ["done"] * 4 + ["dead", "queued"]
     assert [view.result for view in views[:4]] == [0, 1, 4, 9]

@@ -18,6 +18,7 @@ from octostore.client.session import Session
 from octostore.client.store import CONCURRENCY_MAX
 from octostore.core import commands as c
 from octostore.core import questions as q
+from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
 from octostore.core.limits import (
     MAX_ATTEMPTS_DEFAULT,
@@ -238,6 +239,8 @@ class AsyncOctoStore:
     ) -> int:
         """See `OctoStore.work`; the handler is a coroutine function."""
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
+        if not callable(handler):
+            raise InvalidInput("handler", "must be a coroutine function of one claim")
 
         def new_claim() -> c.ClaimNext:
             return requests.claim_next(

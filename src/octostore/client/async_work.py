@@ -9,7 +9,7 @@ from octostore.client.async_hold import AsyncHeldClaim
 from octostore.client.hold import HeldClaim, describe
 from octostore.client.loop_flag import LoopFlag
 from octostore.client.port import AsyncPort
-from octostore.client.work import UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, Deferred
+from octostore.client.work import UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, Deferred, log
 from octostore.core.commands import ClaimNext
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.replies import ClaimReply
@@ -59,6 +59,7 @@ class AsyncWorkLoop(NamedTuple):
                 except Deferred as deferred:
                     claim.end_as("deferred", note=deferred.note, retry_after=deferred.retry_after)
                 except Exception as error:  # noqa: BLE001  # whatever a handler raises is an outcome of its job
+                    log.warning("job %s failed, attempt %d", claim.job_id, claim.attempt, exc_info=True)
                     claim.end_as("failed", error=describe(error))
         except LeaseLost:
             return

@@ -1,5 +1,6 @@
 """How long a client may still act as owner. It gives up before the store does."""
 
+import math
 import threading
 from collections.abc import Callable
 
@@ -20,7 +21,8 @@ class Authority:
     def __init__(self, clock: Callable[[], float] = boottime) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._ends_at = 0.0
+        self._ends_at = -math.inf
+        self._is_over = False
 
     def now(self) -> float:
         return self._clock()
@@ -29,8 +31,16 @@ class Authority:
         remaining = remaining_ms / 1_000
         margin = min(max(MARGIN_MIN_SECONDS, remaining * MARGIN_SHARE), MARGIN_MAX_SECONDS)
         with self._lock:
+            if self._is_over:
+                return
             # Answers may come in another order than they were asked for.
             self._ends_at = max(self._ends_at, asked_at + remaining - margin)
+
+    def end(self) -> None:
+        """Give it up for good: an answer that is still under way does not bring it back."""
+        with self._lock:
+            self._ends_at = -math.inf
+            self._is_over = True
 
     def remaining(self) -> float:
         """Seconds; never below 0."""

@@ -34,11 +34,16 @@ async def connect_async(url: str | None = None, *, retry: RetryPolicy | None = N
 
 
 def open_store(url: str | None, retry: RetryPolicy | None) -> LocalStore:
+    if retry is not None and not isinstance(retry, RetryPolicy):
+        raise InvalidInput("retry", f"must be a RetryPolicy, not {type(retry).__name__}")
     given = usual_given(retry)
-    url = url or os.environ.get(URL_VARIABLE) or None
+    if url is None:
+        url = os.environ.get(URL_VARIABLE) or None
     if url is None:
         path = default_path()
         return LocalStore(lambda: SqliteBackend(path), given=given)
+    if not isinstance(url, str):
+        raise InvalidInput("url", f"must be text such as sqlite:///jobs.db, not {type(url).__name__}")
     scheme = urlsplit(url).scheme
     if scheme == "sqlite":
         path = _sqlite_path(url)
@@ -47,7 +52,8 @@ def open_store(url: str | None, retry: RetryPolicy | None) -> LocalStore:
         rows = MemoryRows()
         return LocalStore(lambda: MemoryBackend(rows), given=given)
     # Never the whole URL: it may carry a password.
-    raise InvalidInput("url", f"begins with {scheme or 'no scheme'!r}; this version knows sqlite:/// and memory:")
+    what = f"begins with {scheme!r}" if scheme else "has no scheme"
+    raise InvalidInput("url", f"{what}; use sqlite:///relative.db, sqlite:////absolute.db (four slashes) or memory:")
 
 
 def default_path() -> Path:
@@ -69,7 +75,7 @@ def default_path() -> Path:
 def _sqlite_path(url: str) -> Path:
     parts = urlsplit(url)
     path = unquote(parts.path)
-    if parts.netloc or not path.startswith("/") or len(path) < len("/x") or parts.query or parts.fragment:
+    if not url.startswith("sqlite:///") or path == "/" or parts.query or parts.fragment:
         raise InvalidInput("url", "must look like sqlite:///relative.db or sqlite:////absolute.db")
     if path == "/:memory:":
         raise InvalidInput("url", "names no file; use memory: for a store without one")

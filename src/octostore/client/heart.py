@@ -14,6 +14,8 @@ TICK_SECONDS = 1.0
 """How long to wait at a time at most: timers stand still while the machine sleeps, and the lease does not."""
 RETRY_SECONDS = 0.1
 
+OnLost = Callable[[LeaseLost | NotFound | None], None]
+"""Told what the store said; None where it did not answer in time."""
 Beat = Callable[[], "Future[HeartbeatReply] | Future[KeepaliveReply]"]
 
 
@@ -24,7 +26,7 @@ class Heart:
     as lost, although the store may still hold it.
     """
 
-    def __init__(self, beat: Beat, authority: Authority, ttl: float, on_lost: Callable[[], None]) -> None:
+    def __init__(self, beat: Beat, authority: Authority, ttl: float, on_lost: OnLost) -> None:
         self._beat = beat
         self._authority = authority
         self._interval = ttl / BEATS_PER_TTL
@@ -41,6 +43,7 @@ class Heart:
 
     def _run(self) -> None:
         next_beat_at = self._authority.now() + self._interval
+        why: LeaseLost | NotFound | None = None
         while True:
             pause = min(next_beat_at - self._authority.now(), self._authority.remaining(), TICK_SECONDS)
             if self._stopped.wait(max(0.0, pause)):
@@ -50,10 +53,11 @@ class Heart:
             if self._authority.now() >= next_beat_at:
                 try:
                     next_beat_at = self._beat_once()
-                except (LeaseLost, NotFound):
+                except (LeaseLost, NotFound) as error:
+                    why = error
                     break
         if not self._stopped.is_set():
-            self._on_lost()
+            self._on_lost(why)
 
     def _beat_once(self) -> float:
         """When the next beat is due."""

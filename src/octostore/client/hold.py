@@ -15,10 +15,12 @@ from octostore.client.encoding import shorten
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
 from octostore.core.commands import Command, HeartbeatJob, R_co, ReleaseJob
-from octostore.core.errors import AlreadyDone, Conflict, Held, LeaseLost, OctoStoreError, Unreachable
+from octostore.core.errors import AlreadyDone, Conflict, Held, LeaseLost, NotFound, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
 from octostore.core.replies import AttemptView, ClaimReply
+
+NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
 
 
 def describe(error: BaseException) -> str:
@@ -74,6 +76,7 @@ class HeldClaim:
         self._authority = authority or Authority()
         self._authority.renew(asked_at, reply.remaining_ms)
         self._on_lost = on_lost
+        self._loss: LeaseLost | NotFound | None = None
         self._ending = ReleaseJob(job_id=self.job_id, lease_id=self._lease_id)
         self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
         self._pid = os.getpid()
@@ -115,7 +118,7 @@ class HeldClaim:
     def check(self) -> None:
         """Raise `LeaseLost` unless the job is surely ours. To be called before anything that cannot be undone."""
         if self.remaining() <= 0:
-            raise LeaseLost(self.job_id, "it could not be renewed in time, so it may be somebody else's by now")
+            raise self._loss or LeaseLost(self.job_id, NOT_IN_TIME)
 
     def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
         """Say what is being done, for people to see. It is a heartbeat, too."""
@@ -156,6 +159,15 @@ class HeldClaim:
         if os.getpid() != self._pid:
             return  # a forked child leaves the block, too; the claim is its parent's
         self._heart.stop()
+        try:
+            self._leave(error)
+        finally:
+            self._loss = self._loss or LeaseLost(self.job_id, "its block has ended")
+            self._authority.end()
+
+    # Below the surface
+
+    def _leave(self, error: BaseException | None) -> None:
         if error is None:
             self._end()
             return
@@ -167,12 +179,11 @@ class HeldClaim:
                 ReleaseJob(job_id=self.job_id, lease_id=self._lease_id, outcome=outcome, error=describe(error))
             )
 
-    # Below the surface
-
     def _beat(self) -> Any:
         return self._port.submit(HeartbeatJob(job_id=self.job_id, lease_id=self._lease_id))
 
-    def _lose(self) -> None:
+    def _lose(self, why: LeaseLost | NotFound | None) -> None:
+        self._loss = why
         self.lost.set()
         if self._on_lost is not None:
             self._on_lost()
@@ -188,7 +199,7 @@ class HeldClaim:
             self._persist(self._ending)
         except Unreachable as fault:
             if self.lost.is_set():
-                raise LeaseLost(self.job_id, "it could not be renewed in time") from fault
+                raise LeaseLost(self.job_id, NOT_IN_TIME) from fault
             raise
 
     def _persist(self, command: Command[R_co]) -> R_co:

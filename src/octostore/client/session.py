@@ -51,6 +51,7 @@ class Session:
     def close(self) -> None:
         """End the session and release its claims. The context stays, for the next one with this id."""
         self._heart.stop()
+        self._authority.end()
         self._port.execute(CloseSession(session_id=self.session_id, lease_id=self.reply.lease_id))
 
     def remaining(self) -> float:
@@ -70,7 +71,7 @@ class Session:
     def _keepalive_command(self) -> KeepSessionAlive:
         return KeepSessionAlive(session_id=self.session_id, lease_id=self.reply.lease_id)
 
-    def _lose(self) -> None:
+    def _lose(self, _why: object) -> None:
         self.lost.set()
         if self._on_lost is not None:
             self._on_lost()

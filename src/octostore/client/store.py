@@ -1,5 +1,6 @@
 """`OctoStore`: the library's interface."""
 
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from octostore.client.session import Session
 from octostore.client.work import Handler, WorkLoop
 from octostore.core import commands as c
 from octostore.core import questions as q
+from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
 from octostore.core.limits import (
     MAX_ATTEMPTS_DEFAULT,
@@ -73,10 +75,11 @@ class OctoStore:
         The reply's `status` says whether it worked: `claimed`, or `held`, `done`, `delayed`, `dead`, each with what
         there is to know (see `ClaimReply`). With `wait`, a `held` or `delayed` job is waited for that many seconds.
 
-        The claim belongs to this call, not to `owner`, which is for people to read. Only the same `request_id` gets a
-        live claim again, as `replayed`. `again` claims a job although it is done. `session_id` binds the claim to a
-        session: it lives as long as that does, and needs no heartbeat of its own. `lock_delay` (0 to 30 s) keeps the
-        job unclaimable for that long after this claim ends, for work that may still be in flight.
+        The claim belongs to this call, not to `owner`, which is for people to read (by default `OCTOSTORE_OWNER`, or
+        host and process id). Only the same `request_id` gets a live claim again, as `replayed`. `again` claims a job
+        although it is done. `session_id` binds the claim to a session: it lives as long as that does, and needs no
+        heartbeat of its own. `lock_delay` (0 to 30 s) keeps the job unclaimable for that long after this claim ends,
+        for work that may still be in flight.
         """
         command = requests.claim_job(
             job_id,
@@ -125,7 +128,8 @@ class OctoStore:
     ) -> ReleaseReply:
         """End the claim.
 
-        - `released`: free again (an enqueued job goes back to its place in the line); no attempt is used up.
+        - `released`: free again (an enqueued job goes back to its place in the line); no attempt is used up, and one
+          that nobody enqueued starts counting anew.
         - `done`: finished, with `result`; later claims answer `done`.
         - `failed`: an enqueued job is retried with backoff, or `dead` after its last attempt; another one is free.
         - `deferred`: not now, but in `retry_after` seconds (60 by default); no attempt is used up.
@@ -144,7 +148,7 @@ class OctoStore:
         return self.get_job(job_id).claim
 
     def get_job(self, job_id: str) -> JobView:
-        """Everything about a job except secrets. A name never seen is a free job."""
+        """All about a job but secrets and its checkpoint, which is the next owner's. An unknown name is a free job."""
         return self._port.ask(q.GetJob(job_id=job_id))
 
     def list_claimed_jobs(self, prefix: str | None = None) -> list[JobOwner]:
@@ -273,8 +277,11 @@ class OctoStore:
 
         What the handler returns is the job's result; what it raises is noted, and the job retried; `Deferred` puts it
         off without using up an attempt. Heartbeats go on whatever the handler does. Returns how many jobs were handled.
+        `stop` is noticed within a second, but like Ctrl-C it waits for the handlers that run.
         """
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
+        if not callable(handler) or inspect.iscoroutinefunction(handler):
+            raise InvalidInput("handler", "must be a plain function of one claim; connect_async() takes coroutines")
 
         def new_claim() -> c.ClaimNext:
             return requests.claim_next(
@@ -285,7 +292,7 @@ class OctoStore:
         return WorkLoop(self._port, new_claim, handler, stop or threading.Event(), until_empty).run(concurrency)
 
     def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> list[JobView]:
-        """The jobs that are out of attempts or cancelled, and wait for a person."""
+        """The jobs that are out of attempts or cancelled, and wait for a person; without documents (see `get_job`)."""
         return list(self._all_jobs(prefix, "dead", queue))
 
     def requeue(self, job_id: str, *, reason: str | None = None) -> JobView:

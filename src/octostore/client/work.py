@@ -1,5 +1,6 @@
 """Worker loops: claim the next job of a queue, run the handler under a heartbeat, settle the outcome."""
 
+import logging
 import random
 import threading
 from collections.abc import Callable
@@ -10,10 +11,12 @@ from octostore.client.hold import HeldClaim, describe
 from octostore.client.port import Port
 from octostore.core.commands import ClaimNext
 from octostore.core.errors import LeaseLost, Unreachable
-from octostore.core.limits import NOTE_BYTES, RETRY_AFTER_MAX_MS, check_range, check_size
+from octostore.core.limits import NOTE_BYTES, RETRY_AFTER_MAX_MS, check_seconds, check_size
 from octostore.stores.clock import boottime
 
-WAIT_SECONDS = 5.0
+log = logging.getLogger("octostore.work")
+
+WAIT_SECONDS = 1.0
 """How long one claim waits for a job; in between, a worker looks whether it is to stop."""
 UNREACHABLE_PAUSE_SECONDS = 1.0
 
@@ -26,7 +29,7 @@ class Deferred(Exception):  # a handler's answer, not an error
         # Here, where the handler's own line is in the traceback, and not when its job is settled.
         check_size("note", note, NOTE_BYTES)
         if retry_after is not None:
-            check_range("retry_after", retry_after, 0, RETRY_AFTER_MAX_MS / 1_000)
+            check_seconds("retry_after", retry_after, 0, RETRY_AFTER_MAX_MS)
         self.retry_after = retry_after
         self.note = note
 
@@ -80,7 +83,8 @@ def handle(claim: HeldClaim, handler: Handler) -> None:
                 claim.end_as("done", result=handler(claim))
             except Deferred as deferred:
                 claim.end_as("deferred", note=deferred.note, retry_after=deferred.retry_after)
-            except Exception as error:  # noqa: BLE001  # whatever a handler raises is an outcome of its job
+            except Exception as error:  # whatever a handler raises is an outcome of its job
+                log.warning("job %s failed, attempt %d", claim.job_id, claim.attempt, exc_info=True)
                 claim.end_as("failed", error=describe(error))
     except LeaseLost:
         # The job is somebody else's now, and whatever this handler did was refused. The next job is not affected.

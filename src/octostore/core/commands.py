@@ -53,7 +53,7 @@ class _ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
         limits.check_bytes("metadata", self.metadata, limits.METADATA_BYTES)
         _check_ttl(self.ttl)
         _check_request_id(self.request_id)
-        limits.check_range("lock_delay", self.lock_delay, 0, limits.LOCK_DELAY_MAX_MS / 1_000)
+        limits.check_seconds("lock_delay", self.lock_delay, 0, limits.LOCK_DELAY_MAX_MS)
         if self.session_id is not None:
             check_session_id(self.session_id)
 
@@ -92,6 +92,8 @@ class _LeaseCommand(Command[R_co], frozen=True, kw_only=True):
 
     def check_lease(self) -> None:
         check_job_id(self.job_id)
+        if self.lease_id is None:
+            raise InvalidInput("lease_id", "is None: that claim did not succeed; look at its `status`")
         limits.check_text("lease_id", self.lease_id, limits.LEASE_ID_BYTES, required=True)
 
 
@@ -141,7 +143,7 @@ class ReleaseJob(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
         limits.check_size("error", self.error, limits.ERROR_BYTES)
         limits.check_size("note", self.note, limits.NOTE_BYTES)
         if self.retry_after is not None:
-            limits.check_range("retry_after", self.retry_after, 0, limits.RETRY_AFTER_MAX_MS / 1_000)
+            limits.check_seconds("retry_after", self.retry_after, 0, limits.RETRY_AFTER_MAX_MS)
 
 
 class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
@@ -263,7 +265,7 @@ def _check_request_id(request_id: str | None) -> None:
 
 
 def _check_ttl(ttl: float) -> None:
-    limits.check_range("ttl", ttl, limits.TTL_MIN_MS / 1_000, limits.TTL_MAX_MS / 1_000)
+    limits.check_seconds("ttl", ttl, limits.TTL_MIN_MS, limits.TTL_MAX_MS)
 
 
 AnyCommand = (

@@ -88,6 +88,7 @@ def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
         available_at=details.available_at,
         error=details.error,
         note=details.note,
+        reason=details.reason,
         lease_id=job.claim.lease_id if job.claim else "",
     )
     job.history = _encode((*read_history(job), attempt)[-PREVIOUS_KEPT:])

@@ -94,12 +94,12 @@ def encode_utf8(field: str, text: str) -> bytes:
         raise InvalidInput(field, "is not valid Unicode text (it has a lone surrogate)") from None
 
 
-def check_range(field: str, value: float, low: float, high: float) -> None:
+def check_range(field: str, value: float, low: float, high: float, unit: str = "") -> None:
     """A number, not a bool and not NaN, from `low` to `high`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(field, f"must be a number, not {type(value).__name__}")
+        raise InvalidInput(field, f"must be a number{unit and ' of' + unit}, not {type(value).__name__}")
     if not low <= value <= high:
-        raise InvalidInput(field, f"is {value:,}; it must be from {low:,} to {high:,}", limit=high, size=value)
+        raise InvalidInput(field, f"is {value:,}; it must be from {low:,} to {high:,}{unit}", limit=high, size=value)
 
 
 def check_whole(field: str, value: int, low: int, high: int) -> None:
@@ -108,7 +108,6 @@ def check_whole(field: str, value: int, low: int, high: int) -> None:
     check_range(field, value, low, high)
 
 
-def milliseconds(field: str, seconds: float, low_ms: int, high_ms: int) -> int:
-    """`seconds` as whole milliseconds, checked against limits that are kept in milliseconds."""
-    check_range(field, seconds, low_ms / 1_000, high_ms / 1_000)
-    return round(seconds * 1_000)
+def check_seconds(field: str, seconds: float, low_ms: int, high_ms: int) -> None:
+    """A duration as callers give it, in seconds, against limits that are kept in milliseconds."""
+    check_range(field, seconds, low_ms // 1_000, high_ms // 1_000, unit=" seconds")

@@ -60,6 +60,8 @@ class Attempt(SecretFree, msgspec.Struct, frozen=True, omit_defaults=True):
     available_at: int
     error: str | None = None
     note: str | None = None
+    reason: str | None = None
+    """Why an operator took it away."""
     lease_id: str = ""
 
 

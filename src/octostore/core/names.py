@@ -64,6 +64,6 @@ def _check_characters(field: str, text: str) -> None:
     for character in text:
         category = unicodedata.category(character)
         if character not in "-_." and not category.startswith("L") and category != "Nd":
-            raise InvalidInput(field, f"must not contain {character!r}: letters, digits, `-`, `_` and `.` are allowed")
+            raise InvalidInput(field, f"must not contain {character!r}: a name has letters, digits, `-`, `_`, `.`")
     if not unicodedata.is_normalized("NFC", text):
         raise InvalidInput(field, "is not in Unicode normal form NFC, so it could look like another name")

@@ -49,6 +49,7 @@ class AttemptView(Reply, frozen=True):
     how: HowEnded
     error: str | None
     note: str | None
+    reason: str | None = None
 
 
 class ClaimReply(Reply, frozen=True):

@@ -18,4 +18,4 @@ class SecretFree:
 
 
 def _speaks(value: Any) -> bool:
-    return value is not None and value != [] and value is not False
+    return value is not None and value != []

@@ -41,6 +41,7 @@ def attempt_view(attempt: Attempt) -> replies.AttemptView:
         how=attempt.how,
         error=attempt.error,
         note=attempt.note,
+        reason=attempt.reason,
     )
 
 

@@ -62,6 +62,8 @@ def lease_lost(ws: WorkingSet, job: Job, ended: Attempt | None) -> LeaseLost:
         why = "it is not a current lease of this job"
     else:
         why = f"it ended as {ended.how!r} at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC"
+        if ended.reason is not None:
+            why += f" ({ended.reason})"
     if holder is not None:
         why += f"; {holder.owner!r} has the job since {holder.claimed_at:%Y-%m-%d %H:%M:%S} UTC"
     else:
