@@ -42,6 +42,20 @@ def test_the_context_comes_back(system: System) -> None:
     assert system.store.get_session("notebook").status == "closed"
 
 
+def test_recovery_gets_past_any_number_of_sessions_without_claims(system: System) -> None:
+    store = system.store
+    for number in range(105):
+        store.open_session(ttl=10, session_id=f"idle-{number}")
+    session = store.open_session(ttl=11, session_id="working")
+    store.enqueue("build", {"x": 1}, job_id="task")
+    store.claim_next(session_id=session.session_id)
+    system.advance(60)
+    assert system.other.claim_next().payload == {"x": 1}
+    store.recover()
+    ended = [event.session_id for event in store.events() if event.type == "session_expired"]
+    assert len(set(ended)) == len(ended) == 106
+
+
 def test_closing_releases_the_claims(system: System) -> None:
     with system.store.open_session("agent-1") as session:
         system.store.claim_job("job", session_id=session.session_id)

@@ -24,7 +24,7 @@ PLANS = {
     "claimed_in_queue": "SEARCH jobs USING COVERING INDEX jobs_by_queue (queue=? AND status=?)",
     "expired_claims": "SEARCH jobs USING INDEX jobs_by_expiry (expires_at<?)",
     "expired_sessions": "SEARCH sessions USING INDEX sessions_by_expiry (expires_at<?)",
-    "job_of_request": "SEARCH jobs USING INDEX jobs_by_request (principal=? AND request_id=?)",
+    "job_of_request": "SEARCH jobs USING INDEX jobs_by_request (principal=? AND request_id=? AND queue=?)",
     "next_priority": "SEARCH jobs USING COVERING INDEX jobs_in_line (queue=? AND priority>?)",
     "next_priority_of_kind": "SEARCH jobs USING COVERING INDEX jobs_in_line_by_kind "
     "(queue=? AND kind=? AND priority>?)",

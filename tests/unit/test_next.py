@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from octostore.core.commands import CancelJob, ClaimJob, ClaimNext, Enqueue, LimitQueue, ReleaseJob
 from octostore.core.questions import GetJob
 from octostore.core.replies import ClaimReply
+from octostore.core.retry import RetryPolicy
 from tests.support.world import START_MS, World
 
 
@@ -149,6 +150,28 @@ def test_the_same_request_gets_the_same_job_again(world: World) -> None:
     again = claim_next(world, request_id="r1")
     assert (again.job_id, again.lease_id, again.replayed) == (reply.job_id, reply.lease_id, True)
     assert claim_next(world, request_id="r2").job_id == "second"
+
+
+def test_a_request_is_repeated_in_each_queue_by_itself(world: World) -> None:
+    for job_id, queue in (("a0", "a"), ("a1", "a"), ("b0", "b")):
+        enqueue(world, job_id, queue=queue)
+    assert [claim_next(world, queue=queue, request_id="r").job_id for queue in ("a", "b", "a")] == ["a0", "b0", "a0"]
+
+
+def test_when_to_look_again_counts_what_this_very_call_put_off() -> None:
+    world = World(retry=RetryPolicy(base_ms=4_000, jitter=0))
+    enqueue(world, "job")
+    claim_next(world, ttl=10)
+    world.advance(10)
+    assert claim_next(world).retry_after_ms == 4_000
+
+
+def test_failures_as_a_lock_are_no_attempts_of_the_task(world: World) -> None:
+    for _ in range(5):
+        lease_id = world.do(ClaimJob(job_id="job", owner="ann")).lease_id or ""
+        world.do(ReleaseJob(job_id="job", lease_id=lease_id, outcome="failed"))
+    enqueue(world, "job", max_attempts=5)
+    assert claim_next(world).attempt == 1
 
 
 def test_enqueueing_twice_changes_nothing(world: World) -> None:

@@ -141,6 +141,25 @@ def test_the_last_progress_is_the_note_where_none_is_left(world: World) -> None:
     assert world.do(ClaimJob(job_id="job", owner="bob")).note == "at step 3"
 
 
+def test_the_last_note_stays_until_another_or_the_end(world: World) -> None:
+    release(world, claimed(world), note="watch out")
+    release(world, claimed(world))
+    lease_id = claimed(world)
+    assert world.ask(GetJob(job_id="job")).note == "watch out"
+    release(world, lease_id, "done")
+    assert world.ask(GetJob(job_id="job")).note is None
+
+
+def test_a_percentage_alone_keeps_the_note(world: World) -> None:
+    lease_id = claimed(world)
+    world.do(HeartbeatJob(job_id="job", lease_id=lease_id, note="step 3"))
+    world.do(HeartbeatJob(job_id="job", lease_id=lease_id, percent=60))
+    owner = world.ask(GetJob(job_id="job")).claim
+    assert owner is not None
+    assert owner.progress is not None
+    assert (owner.progress.note, owner.progress.percent) == ("step 3", 60)
+
+
 @pytest.mark.parametrize(
     ("more", "field"),
     [

@@ -70,6 +70,23 @@ def test_the_expiry_of_a_thousand_claims_is_written_down_a_hundred_at_a_time(wor
         assert ("session_expired" in world.event_types()) == (expected == 250)
 
 
+def test_a_keepalive_is_the_last_heartbeat_of_every_bound_claim(world: World) -> None:
+    session = open_session(world)
+    bound(world)
+    for _ in range(10):
+        world.advance(20)
+        keepalive(world, session)
+    world.advance(5)
+    owner = world.ask(GetJob(job_id="job")).claim
+    assert owner is not None
+    assert (owner.expires_at - owner.heartbeat_at).total_seconds() == 30
+    assert world.do(ClaimJob(job_id="job", owner="bob")).heartbeat_at == owner.heartbeat_at
+    world.advance(60)
+    (recovery,) = world.do(Recover()).recovered
+    assert recovery.heartbeat_at == owner.heartbeat_at
+    assert (recovery.expired_at - recovery.heartbeat_at).total_seconds() == recovery.ttl
+
+
 def test_the_context_survives_the_session(world: World) -> None:
     session = open_session(world)
     world.do(SaveSession(session_id="s", lease_id=session.lease_id, context=b'{"turn":7}'))

@@ -57,6 +57,7 @@ def _enqueued(job: Job, entry: LogEntry, details: Enqueued) -> None:
     job.payload_seq = entry.seq if details.has_payload else None
     job.status = details.status
     job.available_at = details.available_at
+    job.attempts = 0
 
 
 def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
@@ -98,7 +99,8 @@ def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
     job.attempts = details.attempts
     job.last_outcome = attempt.how
     job.error = details.error
-    job.note = details.note
+    # The last note there was, until the job is done: an owner that died without a word leaves its predecessor's.
+    job.note = details.note or (None if entry.type == "done" else job.note)
     if entry.type == "done":
         job.result_seq = entry.seq if details.has_result else None
 

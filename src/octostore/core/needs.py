@@ -33,7 +33,7 @@ class Needs(msgspec.Struct):
     counted_queues: set[str] = msgspec.field(default_factory=set)
     """The queues whose claimed jobs are to be counted although they have no limit yet."""
     lines: dict[str, LineNeed] = msgspec.field(default_factory=dict)
-    requests: set[tuple[str, str]] = msgspec.field(default_factory=set)
+    requests: set[tuple[str, str, str]] = msgspec.field(default_factory=set)
     sweep_limit: int = SWEEP_LIMIT
     """How many expired claims to bring along. `WorkingSet.has_all_expired` is to tell whether these are all."""
 
@@ -65,7 +65,7 @@ def _add(needs: Needs, command: "c.AnyCommand") -> None:  # noqa: C901  # one ca
             line.count += 1
             needs.queues.add(command.queue)
             if command.request_id is not None:
-                needs.requests.add((command.principal, command.request_id))
+                needs.requests.add((command.principal, command.request_id, command.queue))
         case c.LimitQueue():
             needs.queues.add(command.queue)
             needs.counted_queues.add(command.queue)

@@ -18,12 +18,21 @@ def decoded(document: bytes | None) -> Any:
 
 def expiry_of(ws: WorkingSet, claim: Claim) -> int:
     """When the claim ends unless somebody heartbeats; a bound one ends with its session."""
+    return _session_of(ws, claim).expires_at if claim.expires_at is None else claim.expires_at
+
+
+def heartbeat_of(ws: WorkingSet, claim: Claim) -> int:
+    """When the owner last proved to be alive; for a bound claim its session's keepalives count, too."""
     if claim.expires_at is not None:
-        return claim.expires_at
+        return claim.heartbeat_at
+    return max(claim.heartbeat_at, _session_of(ws, claim).heartbeat_at)
+
+
+def _session_of(ws: WorkingSet, claim: Claim) -> Session:
     session = ws.session(claim.session_id or "")
     if session is None:
         raise LookupError("a live claim is bound to a session that is not there")
-    return session.expires_at
+    return session
 
 
 def previous(job: Job) -> list[replies.AttemptView]:
@@ -60,7 +69,7 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
         owner=claim.owner,
         metadata=decoded(claim.metadata),
         claimed_at=to_datetime(claim.claimed_at),
-        heartbeat_at=to_datetime(claim.heartbeat_at),
+        heartbeat_at=to_datetime(heartbeat_of(ws, claim)),
         expires_at=to_datetime(expiry_of(ws, claim)),
         fencing_token=claim.fencing_token,
         attempt=job.attempts + 1,
@@ -105,7 +114,7 @@ def claimed_reply(ws: WorkingSet, job: Job, claim: Claim, *, replayed: bool = Fa
         fencing_token=claim.fencing_token,
         attempt=job.attempts + 1,
         claimed_at=to_datetime(claim.claimed_at),
-        heartbeat_at=to_datetime(claim.heartbeat_at),
+        heartbeat_at=to_datetime(heartbeat_of(ws, claim)),
         expires_at=to_datetime(expires_at),
         session_id=claim.session_id,
         lease_id=claim.lease_id,
@@ -132,7 +141,7 @@ def held_reply(ws: WorkingSet, job: Job, claim: Claim) -> replies.ClaimReply:
         fencing_token=claim.fencing_token,
         attempt=job.attempts + 1,
         claimed_at=to_datetime(claim.claimed_at),
-        heartbeat_at=to_datetime(claim.heartbeat_at),
+        heartbeat_at=to_datetime(heartbeat_of(ws, claim)),
         expires_at=to_datetime(expires_at),
         session_id=claim.session_id,
         progress=progress_view(claim.progress),

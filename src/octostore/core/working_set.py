@@ -23,8 +23,8 @@ class WorkingSet:
         self.queues: dict[str, Queue | None] = {}
         self.documents: dict[int, bytes] = {}
         self.checkpoints: dict[str, bytes | None] = {}
-        self.requests: dict[tuple[str, str], str] = {}
-        """(principal, request id) of live claims on queued jobs -> the job."""
+        self.requests: dict[tuple[str, str, str], str] = {}
+        """(principal, request id, queue) of live claims -> the job."""
         self.sessions_with_all_claims: set[str] = set()
         self.has_all_expired = False
         """Whether everything that has run out was loaded; otherwise there is more to sweep."""

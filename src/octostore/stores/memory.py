@@ -42,8 +42,8 @@ class MemoryRows:
         for job_id in needs.jobs & self.jobs.keys():
             self._add_job(ws, self.jobs[job_id])
         self._add_expired(ws, needs.sweep_limit)
-        for principal, request_id in needs.requests:
-            self._add_request(ws, principal, request_id)
+        for request in needs.requests:
+            self._add_request(ws, request)
         for queue, line in needs.lines.items():
             self._add_line(ws, queue, line.kinds, line.count)
 
@@ -127,6 +127,7 @@ class MemoryRows:
             self._add_job(ws, job)
         room = limit - len(leases[:limit])
         sessions = [s for s in self.sessions.values() if s.status == "open" and s.expires_at <= ws.now]
+        ws.has_all_expired = room > 0 and len(sessions) <= room
         for session in sorted(sessions, key=lambda s: (s.expires_at, s.session_id))[:room]:
             self._add_session(ws, session.session_id)
             bound = [j for j in self.jobs.values() if j.claim and j.claim.session_id == session.session_id]
@@ -135,8 +136,9 @@ class MemoryRows:
                 self._add_job(ws, job)
             if len(bound) <= room:
                 ws.sessions_with_all_claims.add(session.session_id)
+            else:
+                ws.has_all_expired = False
             room = max(0, room - len(bound))
-        ws.has_all_expired = room > 0
 
     def _is_over(self, job: Job, now: int) -> bool:
         if job.claim is None:
@@ -145,12 +147,12 @@ class MemoryRows:
             return job.claim.expires_at <= now
         return self.sessions[job.claim.session_id or ""].expires_at <= now
 
-    def _add_request(self, ws: WorkingSet, principal: str, request_id: str) -> None:
+    def _add_request(self, ws: WorkingSet, request: tuple[str, str, str]) -> None:
         for job in self.jobs.values():
             claim = job.claim
-            if claim and job.is_enqueued and (claim.principal, claim.request_id) == (principal, request_id):
+            if claim and (claim.principal, claim.request_id, job.queue) == request:
                 self._add_job(ws, job)
-                ws.requests[principal, request_id] = job.job_id
+                ws.requests[request] = job.job_id
 
     def _add_line(self, ws: WorkingSet, queue: str, kinds: set[tuple[str, ...] | None], count: int) -> None:
         in_queue = [job for job in self.jobs.values() if job.queue == queue]

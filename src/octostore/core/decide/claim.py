@@ -36,18 +36,28 @@ def claim_job(ws: WorkingSet, command: ClaimJob, given: Given) -> ClaimReply:
 
 def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
     if command.request_id is not None:
-        job_id = ws.requests.get((command.principal, command.request_id))
+        job_id = ws.requests.get((command.principal, command.request_id, command.queue))
         if job_id is not None:
             job = settled(ws, job_id, given)
-            if job.queue == command.queue and job.claim is not None and _is_repeat(job.claim, command):
+            if job.claim is not None and _is_repeat(job.claim, command):
                 return views.claimed_reply(ws, job, job.claim, replayed=True)
     if _is_full(ws, command.queue):
         return views.empty_reply(ws, command.queue, ws.now + QUEUE_FULL_RETRY_MS)
     first = ws.line.first(command.queue, command.kinds)
     if first is None:
-        look_again_at = ws.look_again_at.get(command.queue, ws.now + LOOK_AGAIN_MS)
-        return views.empty_reply(ws, command.queue, min(look_again_at, ws.now + LOOK_AGAIN_MS))
+        return views.empty_reply(ws, command.queue, _look_again_at(ws, command.queue))
     return _grant(ws, first, command, given)
+
+
+def _look_again_at(ws: WorkingSet, queue: str) -> int:
+    """As the store found it, and after what this batch has put off."""
+    put_off = (
+        job.available_at
+        for job in ws.jobs.values()
+        if job is not None and job.queue == queue and job.status == "queued" and job.available_at > ws.now
+    )
+    usual = ws.now + LOOK_AGAIN_MS
+    return min(usual, ws.look_again_at.get(queue, usual), *put_off)
 
 
 def _is_repeat(claim: Claim, command: ClaimJob | ClaimNext) -> bool:
@@ -91,7 +101,7 @@ def _grant(ws: WorkingSet, job: Job, command: ClaimJob | ClaimNext, given: Given
         if queue is not None:
             queue.claimed += 1
         if command.request_id is not None:
-            ws.requests[command.principal, command.request_id] = job.job_id
+            ws.requests[command.principal, command.request_id, job.queue] = job.job_id
     return views.claimed_reply(ws, job, claim)
 
 

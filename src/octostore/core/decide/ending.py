@@ -6,6 +6,7 @@ from octostore.core.events import Ended, LogEntry
 from octostore.core.given import Given
 from octostore.core.model import Claim, HowEnded, Job, Status
 from octostore.core.retry import backoff_ms
+from octostore.core.views import heartbeat_of
 from octostore.core.working_set import WorkingSet
 
 DEFER_DEFAULT_MS = 60_000
@@ -69,7 +70,7 @@ def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, g
         fencing_token=claim.fencing_token,
         attempt=job.attempts + 1,
         claimed_at=claim.claimed_at,
-        heartbeat_at=claim.heartbeat_at,
+        heartbeat_at=heartbeat_of(ws, claim),
         status=then.status,
         available_at=then.available_at,
         attempts=then.attempts,

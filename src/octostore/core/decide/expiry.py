@@ -7,7 +7,7 @@ from octostore.core.given import Given
 from octostore.core.model import Claim, Job, Session
 from octostore.core.moments import to_datetime
 from octostore.core.replies import RecoverReply, Recovery
-from octostore.core.views import expiry_of
+from octostore.core.views import expiry_of, heartbeat_of
 from octostore.core.working_set import WorkingSet
 
 SYSTEM = "octostore"
@@ -63,7 +63,7 @@ def recover(ws: WorkingSet, _command: Recover, _given: Given) -> RecoverReply:
 
 
 def _expire(ws: WorkingSet, job: Job, claim: Claim, given: Given) -> None:
-    expired_at = expiry_of(ws, claim)
+    expired_at, heartbeat_at = expiry_of(ws, claim), heartbeat_of(ws, claim)
     end_claim(ws, job, claim, How("expired", ended_at=expired_at), actor=SYSTEM, given=given)
     ws.recovered.append(
         Recovery(
@@ -72,7 +72,7 @@ def _expire(ws: WorkingSet, job: Job, claim: Claim, given: Given) -> None:
             fencing_token=claim.fencing_token,
             session_id=claim.session_id,
             claimed_at=to_datetime(claim.claimed_at),
-            heartbeat_at=to_datetime(claim.heartbeat_at),
+            heartbeat_at=to_datetime(heartbeat_at),
             ttl=claim.ttl_ms / 1_000,
             expired_at=to_datetime(expired_at),
             late_ms=ws.now - expired_at,

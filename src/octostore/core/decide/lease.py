@@ -21,7 +21,9 @@ def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> Heartb
             claim.ttl_ms = round(command.ttl * 1_000)
         claim.expires_at = ws.now + claim.ttl_ms
     if command.note is not None or command.percent is not None:
-        claim.progress = Progress(command.note, command.percent, ws.now)
+        last = claim.progress or Progress(None, None, ws.now)
+        note = last.note if command.note is None else command.note
+        claim.progress = Progress(note, command.percent, ws.now)
     ws.renew_job(job)
     expires_at = views.expiry_of(ws, claim)
     remaining_ms = expires_at - ws.now

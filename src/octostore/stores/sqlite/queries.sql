@@ -71,7 +71,7 @@ ORDER BY job_id LIMIT ?3
 -- name: job_of_request
 -- The live claim on a queue's job that a request made.
 SELECT {job_columns} FROM jobs
-WHERE principal = ? AND request_id = ? AND request_id IS NOT NULL AND queue IS NOT NULL
+WHERE principal = ? AND request_id = ? AND queue = ? AND request_id IS NOT NULL AND queue IS NOT NULL
 
 -- name: next_priority
 -- The first priority above a given one at which jobs of a queue wait.

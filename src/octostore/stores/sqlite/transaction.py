@@ -57,9 +57,9 @@ class Transaction:
             self._add_jobs(ws, self._all("claims_of_session", session_id, NO_LIMIT))
             ws.sessions_with_all_claims.add(session_id)
         self._add_expired(ws, needs.sweep_limit)
-        for principal, request_id in needs.requests:
-            for claimed in self._add_jobs(ws, self._all("job_of_request", principal, request_id)):
-                ws.requests[principal, request_id] = claimed.job_id
+        for request in needs.requests:
+            for claimed in self._add_jobs(ws, self._all("job_of_request", *request)):
+                ws.requests[request] = claimed.job_id
         for queue, line in needs.lines.items():
             if not ws.has_all_expired:
                 self._add_jobs(ws, self._all("expired_in_queue", queue, ws.now, SWEEP_LIMIT))
@@ -113,16 +113,19 @@ class Transaction:
     def _add_expired(self, ws: WorkingSet, limit: int) -> None:
         """Bring along what has run out, up to `limit` claims."""
         room = limit - len(self._add_jobs(ws, self._all("expired_claims", ws.now, limit)))
-        for row in self._all("expired_sessions", ws.now, room):
+        # One more than there is room for tells whether these are all; sessions without claims take room, too.
+        sessions = self._all("expired_sessions", ws.now, room + 1)
+        ws.has_all_expired = room > 0 and len(sessions) <= room
+        for row in sessions[:room]:
             session = session_from_row(row)
             if ws.sessions.get(session.session_id) is None:
                 self._put_session(ws, session)
-            # One more than there is room for tells whether these are all.
             bound = self._all("claims_of_session", session.session_id, room + 1)
             if len(bound) <= room:
                 ws.sessions_with_all_claims.add(session.session_id)
+            else:
+                ws.has_all_expired = False
             room -= len(self._add_jobs(ws, bound[:room]))
-        ws.has_all_expired = room > 0
 
     def _add_line(self, ws: WorkingSet, queue: str, line: LineNeed) -> None:
         """The front of a queue; and where that is not enough for everybody, when to look again."""

@@ -47,7 +47,7 @@ CREATE INDEX jobs_in_line ON jobs (queue, priority, available_at, enqueued_seq) 
 CREATE INDEX jobs_in_line_by_kind ON jobs (queue, kind, priority, available_at, enqueued_seq) WHERE status = 'queued';
 CREATE INDEX jobs_by_expiry ON jobs (expires_at, fencing_token) WHERE expires_at IS NOT NULL;
 CREATE INDEX jobs_by_session ON jobs (session_id, job_id) WHERE session_id IS NOT NULL;
-CREATE INDEX jobs_by_request ON jobs (principal, request_id) WHERE request_id IS NOT NULL AND queue IS NOT NULL;
+CREATE INDEX jobs_by_request ON jobs (principal, request_id, queue) WHERE request_id IS NOT NULL AND queue IS NOT NULL;
 
 -- What the last owner left for its successor.
 CREATE TABLE checkpoints (
