@@ -89,7 +89,7 @@ def _fill(connection: apsw.Connection, rows: SampleRows, events: int) -> None:
     _insert(connection, "jobs", SQL["job_columns"], map(job_to_row, rows.jobs()))
     _insert(connection, "documents", "seq, body", rows.documents())
     _insert(connection, "events", SQL["event_columns"], map(to_row, rows.events()))
-    connection.execute(SQL["save_counters"], (events, BUILT_AT))
+    connection.execute(SQL["save_counters"], (events, BUILT_AT, "", 0))
 
 
 def _insert(connection: apsw.Connection, table: str, columns: str, rows: Iterable[tuple[Any, ...]]) -> None:

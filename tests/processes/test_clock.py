@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from octostore.stores.clock import SystemClock
+from octostore.stores.clock import Mark, SystemClock
 from tests.support.embedded import open_with_clock
 from tests.support.soundness import assert_sound
 from tests.support.world import START_MS, ManualClock
 
 HOUR_MS = 3_600_000
+NO_MARK = Mark(0, "", 0)
 
 
 class Machine:
@@ -15,56 +16,96 @@ class Machine:
 
     def __init__(self) -> None:
         self.wall_ms = START_MS
-        self.elapsed_ms = 1_000
+        self.counted_ms = 1_000
+        self.boot_id = "first"
 
     def passes(self, milliseconds: int) -> None:
         self.wall_ms += milliseconds
-        self.elapsed_ms += milliseconds
+        self.counted_ms += milliseconds
+
+    def starts_again(self) -> None:
+        self.counted_ms = 0
+        self.boot_id = "second"
 
     def clock(self) -> SystemClock:
-        return SystemClock(lambda: self.wall_ms, lambda: self.elapsed_ms)
+        return SystemClock(lambda: self.wall_ms, lambda: self.counted_ms, self.boot_id)
 
 
 def test_a_clock_that_is_set_back_goes_on_at_its_usual_pace() -> None:
     machine = Machine()
-    clock = machine.clock()
-    machine.passes(5_000)
-    assert clock() == START_MS + 5_000
+    mark = machine.clock()(NO_MARK)
+    assert mark.now == START_MS
     machine.wall_ms -= HOUR_MS
-    assert clock() == START_MS + 5_000
-    for second in range(1, 4):
+    for second in range(4):
+        assert machine.clock()(mark).now == START_MS + second * 1_000
         machine.passes(1_000)
-        assert clock() == START_MS + 5_000 + second * 1_000
 
 
 def test_a_clock_that_is_set_forward_is_followed() -> None:
     machine = Machine()
-    clock = machine.clock()
+    mark = machine.clock()(NO_MARK)
     machine.wall_ms += HOUR_MS
-    assert clock() == START_MS + HOUR_MS
-    machine.passes(1_000)
-    assert clock() == START_MS + HOUR_MS + 1_000
+    assert machine.clock()(mark).now == START_MS + HOUR_MS
 
 
 def test_a_clock_that_was_set_back_is_trusted_again_once_it_has_caught_up() -> None:
     machine = Machine()
-    clock = machine.clock()
+    mark = machine.clock()(NO_MARK)
     machine.wall_ms -= 500
     machine.passes(1_000)
-    assert clock() == START_MS + 1_000
+    mark = machine.clock()(mark)
+    assert mark.now == START_MS + 1_000
     machine.wall_ms += 500
     machine.passes(1_000)
-    assert clock() == START_MS + 2_000 == machine.wall_ms
+    assert machine.clock()(mark).now == START_MS + 2_000 == machine.wall_ms
 
 
 def test_sleep_counts() -> None:
     """A suspended machine's wall clock goes on; where it was set back meanwhile, the time asleep still counts."""
     machine = Machine()
-    clock = machine.clock()
-    clock()
+    mark = machine.clock()(NO_MARK)
     machine.wall_ms -= HOUR_MS
     machine.passes(8 * HOUR_MS)
-    assert clock() == START_MS + 8 * HOUR_MS
+    assert machine.clock()(mark).now == START_MS + 8 * HOUR_MS
+
+
+def test_whoever_is_stopped_between_the_two_clocks_is_never_ahead() -> None:
+    machine = Machine()
+
+    def count_after_a_pause() -> int:
+        machine.passes(60_000)
+        return machine.counted_ms
+
+    mark = SystemClock(lambda: machine.wall_ms, count_after_a_pause, machine.boot_id)(NO_MARK)
+    assert machine.clock()(mark).now == machine.wall_ms
+
+
+def test_after_the_machine_was_started_again_the_count_begins_anew(path: Path) -> None:
+    machine = Machine()
+    machine.wall_ms += HOUR_MS
+    with open_with_clock(path, machine.clock()) as store:
+        store.claim_job("job", "dead", ttl=10)
+    machine.starts_again()
+    machine.wall_ms -= HOUR_MS
+    with open_with_clock(path, machine.clock()) as store:
+        assert store.claim_job("job", "successor").status == "held"
+        machine.passes(11_000)
+        assert store.claim_job("job", "successor").status == "claimed"
+
+
+def test_processes_that_came_before_and_after_a_correction_share_one_time(path: Path) -> None:
+    """One has been idle since before the clock was set back, and must not end what another was given after it."""
+    machine = Machine()
+    with open_with_clock(path, machine.clock()) as early:
+        early.claim_job("something", ttl=10)
+        machine.wall_ms -= HOUR_MS
+        machine.passes(HOUR_MS // 2)
+        with open_with_clock(path, machine.clock()) as late:
+            assert late.claim_job("job", "late", ttl=120).status == "claimed"
+            machine.passes(1_000)
+            assert early.claim_job("job", "early").status == "held"
+            machine.passes(119_000)
+            assert early.claim_job("job", "early").status == "claimed"
 
 
 def test_no_moment_falls_when_a_store_is_opened_with_an_earlier_clock(path: Path) -> None:

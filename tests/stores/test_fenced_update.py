@@ -24,7 +24,7 @@ from octostore.core.errors import InvalidInput
 from octostore.core.replies import ClaimReply
 from octostore.fencing import MissingRow, ParamStyle, StaleToken, build_fenced_update, fenced_update
 from octostore.stores.base import Backend
-from octostore.stores.clock import Clock
+from octostore.stores.clock import Clock, Mark
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.store import LocalStore
@@ -524,7 +524,7 @@ def work_in_process(folder: Path, desk: Desk) -> bool:
     clock, barrier = _shared["clock"], _shared["barrier"]
     with (
         open_store(
-            lambda: SqliteBackend(folder / "octostore.db"), lambda at_least: max(clock.value, at_least)
+            lambda: SqliteBackend(folder / "octostore.db"), lambda last: Mark(max(clock.value, last.now), "shared", 0)
         ) as store,
         _shared["turn"],
     ):

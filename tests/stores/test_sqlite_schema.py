@@ -89,7 +89,7 @@ def test_the_log_takes_what_comes_next(raw: apsw.Connection) -> None:
         "UPDATE jobs SET lease_id = 'stolen'",
         "UPDATE jobs SET status = 'claimed'",
         "UPDATE jobs SET status = 'lost'",
-        "INSERT INTO counters VALUES (2, 0, 0)",
+        "INSERT INTO counters VALUES (2, 0, 0, '', 0)",
     ],
 )
 def test_rows_that_contradict_themselves_are_refused(raw: apsw.Connection, statement: str) -> None:

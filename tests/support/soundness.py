@@ -37,7 +37,7 @@ def assert_sound(path: Path) -> list[LogEntry]:
     replayed = replay(log)
     assert replayed.seq == counters.seq
     assert [entry.at for entry in log] == sorted(entry.at for entry in log)
-    assert replayed.now <= counters.now
+    assert replayed.now <= counters.mark.now
     assert {name: logged_job(job) for name, job in jobs.items()} == {
         name: logged_job(job) for name, job in replayed.jobs.items() if job is not None
     }

@@ -13,6 +13,7 @@ from octostore.core.questions import Question
 from octostore.core.retry import RetryPolicy
 from octostore.stores.base import Backend, EventFilter
 from octostore.stores.batch import run_batch
+from octostore.stores.clock import Mark
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.reading import ask
 
@@ -25,8 +26,8 @@ class ManualClock:
     def __init__(self, now_ms: int = START_MS) -> None:
         self.now_ms = now_ms
 
-    def __call__(self, at_least: int = 0) -> int:
-        return max(self.now_ms, at_least)
+    def __call__(self, last: Mark) -> Mark:
+        return Mark(max(self.now_ms, last.now), "manual", 0)
 
     def advance(self, seconds: float) -> None:
         self.now_ms += round(seconds * 1_000)

@@ -7,13 +7,14 @@ from octostore.core.events import LogEntry
 from octostore.core.model import Job, Status
 from octostore.core.needs import Needs
 from octostore.core.working_set import WorkingSet
+from octostore.stores.clock import Mark
 
 
 class Counters(NamedTuple):
     """Where the store stands: the last event, and the latest moment it has ever used."""
 
     seq: int
-    now: int
+    mark: Mark
 
 
 class JobFilter(NamedTuple):
@@ -57,8 +58,8 @@ class Reading(Protocol):
 class Writing(Reading, Protocol):
     """A transaction that holds the store's write lock from its beginning."""
 
-    def save(self, ws: WorkingSet) -> None:
-        """Write what `ws` says has changed, the new events, and its counters."""
+    def save(self, ws: WorkingSet, mark: Mark) -> None:
+        """Write what `ws` says has changed, the new events, and the counters."""
 
 
 class Backend(Protocol):

@@ -11,7 +11,7 @@ from octostore.core.events import LogEntry
 from octostore.core.given import Given
 from octostore.core.needs import needs_of
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, Writing
+from octostore.stores.base import Backend
 from octostore.stores.clock import Clock
 
 Answer: TypeAlias = Any
@@ -28,20 +28,17 @@ class Committed(NamedTuple):
 def run_batch(backend: Backend, commands: Sequence[AnyCommand], clock: Clock, given: Given) -> Committed:
     """Raises `Unreachable` when the store fails, and then nothing has been saved as far as it can tell."""
     with backend.writing() as writing:
-        ws = _load(writing, commands, clock)
+        counters = writing.counters()
+        # Read after the lock, so that no transaction is earlier than the one before it, in this process or another.
+        mark = clock(counters.mark)
+        ws = WorkingSet(now=mark.now, seq=counters.seq)
+        writing.load(ws, needs_of(commands))
         sweep(ws, given)
         answers = [_answer(ws, command, given) for command in commands]
-        if ws.has_changes:
-            writing.save(ws)
+        # A mark from before the machine was started again does not go on by itself: it is replaced in any case.
+        if ws.has_changes or mark.boot_id != counters.mark.boot_id:
+            writing.save(ws, mark)
     return Committed(answers, ws.entries)
-
-
-def _load(writing: Writing, commands: Sequence[AnyCommand], clock: Clock) -> WorkingSet:
-    counters = writing.counters()
-    # Read after the lock, so that no transaction is ever earlier than the one before it, in this process or another.
-    ws = WorkingSet(now=clock(counters.now), seq=counters.seq)
-    writing.load(ws, needs_of(commands))
-    return ws
 
 
 def _answer(ws: WorkingSet, command: AnyCommand, given: Given) -> Answer:

@@ -11,6 +11,7 @@ from octostore.core.model import Job, Queue, Session
 from octostore.core.needs import Needs
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter
+from octostore.stores.clock import Mark
 
 
 class MemoryRows:
@@ -18,7 +19,7 @@ class MemoryRows:
 
     def __init__(self) -> None:
         self.seq = 0
-        self.now = 0
+        self.mark = Mark(0, "", 0)
         self.jobs: dict[str, Job] = {}
         self.sessions: dict[str, Session] = {}
         self.queues: dict[str, Queue] = {}
@@ -27,7 +28,7 @@ class MemoryRows:
         self.log: list[LogEntry] = []
 
     def counters(self) -> Counters:
-        return Counters(self.seq, self.now)
+        return Counters(self.seq, self.mark)
 
     def load(self, ws: WorkingSet, needs: Needs) -> None:
         ws.jobs.update(dict.fromkeys(needs.jobs))
@@ -68,8 +69,8 @@ class MemoryRows:
         page = found[: wanted.limit]
         return page, page[-1].seq if len(page) < len(found) else max(self.seq, wanted.after)
 
-    def save(self, ws: WorkingSet) -> None:
-        self.seq, self.now = ws.seq, ws.now
+    def save(self, ws: WorkingSet, mark: Mark) -> None:
+        self.seq, self.mark = ws.seq, mark
         self.jobs.update(deepcopy(ws.changed_jobs | ws.renewed_jobs))
         self.sessions.update(deepcopy(ws.changed_sessions))
         self.queues.update(deepcopy(ws.changed_queues))

@@ -20,7 +20,7 @@ from octostore.stores.clock import Clock
 def ask(backend: Backend, question: q.Question[R_co], clock: Clock, retry: RetryPolicy) -> R_co:
     with backend.reading() as reading:
         counters = reading.counters()
-        ws = WorkingSet(now=clock(counters.now), seq=counters.seq)
+        ws = WorkingSet(now=clock(counters.mark).now, seq=counters.seq)
         answer: Any
         match question:
             case q.GetJob():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import octostore
 from octostore.core.replies import ClaimReply
+from octostore.stores.clock import Mark
 from tests.processes.workers.talk import hear, say
 from tests.support.embedded import open_with_clock
 
@@ -96,7 +97,7 @@ def main(path: Path, name: str, start_ms: int) -> None:
     say("ready")
     if hear() is None:
         return
-    store = open_with_clock(path, lambda at_least: max(next(ticks), at_least))
+    store = open_with_clock(path, lambda last: Mark(max(next(ticks), last.now), "mayhem", 0))
     threads = [threading.Thread(target=Mayhem(store, f"{name}-{n}").run, daemon=True) for n in range(THREADS)]
     for thread in threads:
         thread.start()

@@ -18,11 +18,11 @@ seq, at, type, actor, job_id, queue, session_id, details
 
 -- name: counters
 -- Where the store stands.
-SELECT seq, now FROM counters
+SELECT seq, now, boot_id, counted_ms FROM counters
 
 -- name: save_counters
 -- Where the store stands after this transaction.
-UPDATE counters SET seq = ?, now = ?
+UPDATE counters SET seq = ?, now = ?, boot_id = ?, counted_ms = ?
 
 -- name: job
 -- A job by its name.

@@ -13,6 +13,7 @@ from octostore.core.model import Job, Queue, Session, Status
 from octostore.core.needs import LineNeed, Needs
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter
+from octostore.stores.clock import Mark
 from octostore.stores.named_sql import load_queries
 from octostore.stores.sqlite.rows import (
     entry_from_row,
@@ -41,7 +42,8 @@ class Transaction:
         self.has_saved = False
 
     def counters(self) -> Counters:
-        return Counters(*self._one("counters"))
+        seq, *mark = self._one("counters")
+        return Counters(seq, Mark(*mark))
 
     # Loading
 
@@ -200,7 +202,7 @@ class Transaction:
 
     # Saving
 
-    def save(self, ws: WorkingSet) -> None:
+    def save(self, ws: WorkingSet, mark: Mark) -> None:
         self.has_saved = True
         run = self._connection.executemany
         if ws.changed_jobs:
@@ -221,7 +223,7 @@ class Transaction:
                 self._connection.execute(SQL["drop_checkpoint"], (job_id,))
             else:
                 self._connection.execute(SQL["save_checkpoint"], (job_id, data))
-        self._connection.execute(SQL["save_counters"], (ws.seq, ws.now))
+        self._connection.execute(SQL["save_counters"], (ws.seq, *mark))
 
     # Asking
 

@@ -1,12 +1,15 @@
 -- Moments (_at) are milliseconds since 1970, durations (_ms) milliseconds. JSON is kept as UTF-8 in BLOBs.
 
--- Where the store stands: the last event's seq, and the latest moment ever used (time never runs backwards).
+-- Where the store stands: the last event's seq, the latest moment ever used (time never runs backwards), and what the
+-- clock that only counts showed then, in which start of the machine.
 CREATE TABLE counters (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-    seq      INTEGER NOT NULL,
-    now      INTEGER NOT NULL
+    seq        INTEGER NOT NULL,
+    now        INTEGER NOT NULL,
+    boot_id    TEXT    NOT NULL,
+    counted_ms INTEGER NOT NULL
 ) STRICT;
-INSERT INTO counters VALUES (1, 0, 0);
+INSERT INTO counters VALUES (1, 0, 0, '', 0);
 
 -- A job: a name, at most one live claim (the columns from owner on, NULL while there is none), and a history.
 CREATE TABLE jobs (
