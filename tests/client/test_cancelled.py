@@ -36,6 +36,66 @@ def test_a_cancelled_claim_is_given_back(tmp_path: Path) -> None:
     blocker.close()
 
 
+def test_a_cancelled_repeat_does_not_end_the_claim_it_repeats(tmp_path: Path) -> None:
+    local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))
+    blocker = connect(tmp_path / "store.db")
+
+    async def main() -> None:
+        store = octostore.AsyncOctoStore(AsyncEmbeddedPort(local))
+        claim = await store.claim_job("job", request_id="r")
+        blocker.execute("BEGIN IMMEDIATE")
+        task = asyncio.create_task(store.claim_job("job", request_id="r"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        blocker.execute("ROLLBACK")
+        await store.enqueue("later", job_id="later")
+        await store.heartbeat_job("job", claim.lease_id or "")
+        assert [event.type async for event in store.events()] == ["claimed", "enqueued"]
+
+    asyncio.run(main())
+    local.close()
+    blocker.close()
+
+
+def test_a_cancelled_session_is_closed(tmp_path: Path) -> None:
+    local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))
+    blocker = connect(tmp_path / "store.db")
+
+    async def main() -> list[str]:
+        store = octostore.AsyncOctoStore(AsyncEmbeddedPort(local))
+        blocker.execute("BEGIN IMMEDIATE")
+        task = asyncio.create_task(store.open_session("agent"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        blocker.execute("ROLLBACK")
+        follower = store.events(follow=True)
+        return [(await anext(follower)).type for _ in range(2)]
+
+    assert asyncio.run(main()) == ["session_opened", "session_closed"]
+    local.close()
+    blocker.close()
+
+
+def test_a_hold_does_not_wait_for_the_callers_threads(tmp_path: Path) -> None:
+    """All threads of the loop are busy for longer than the lease."""
+    finish = threading.Event()
+
+    async def main() -> None:
+        busy = [asyncio.create_task(asyncio.to_thread(finish.wait, 30)) for _ in range(64)]
+        async with await octostore.connect_async(f"sqlite:///{tmp_path}/store.db") as store:
+            async with store.hold("job", ttl=1.5) as claim:
+                await claim.progress("working")
+                await claim.checkpoint({"step": 1})
+                assert (await store.get_job("job")).status == "claimed"
+            assert (await store.get_job("job")).status == "free"
+        finish.set()
+        await asyncio.gather(*busy)
+
+    asyncio.run(main())
+
+
 def test_a_loop_that_ends_while_somebody_waits_does_not_stop_the_store(tmp_path: Path) -> None:
     local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))
 

@@ -286,6 +286,22 @@ def test_hold_notes_the_error_when_the_block_raises(system: System) -> None:
     assert caught.value.status == "delayed"
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("bad \udcff text"), ValueError("nul \0"), ValueError("é" * 5_000), Unspeakable()]
+)
+def test_whatever_the_block_raises_gives_the_job_back(store: OctoStore, error: Exception) -> None:
+    with pytest.raises(type(error)), store.hold("job"):
+        raise error
+    job = store.get_job("job")
+    assert (job.status, job.last_outcome) == ("free", "failed")
+    assert (job.error or "").startswith(type(error).__name__)
+
+
 def test_hold_that_lost_its_lease_says_so_at_the_end(system: System) -> None:
     def robbed() -> None:
         with system.store.hold("job", ttl=60):

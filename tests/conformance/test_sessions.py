@@ -62,6 +62,22 @@ def test_closing_releases_the_claims(system: System) -> None:
     assert system.other.get_job("job").last_outcome == "released"
 
 
+def test_opening_a_session_can_be_repeated(system: System) -> None:
+    first = system.store.open_session("agent", session_id="s", request_id="r")
+    again = system.other.open_session("agent", session_id="s", request_id="r")
+    assert (again.reply.lease_id, again.reply.replayed, again.resumed) == (first.reply.lease_id, True, False)
+
+
+def test_what_the_block_raised_is_not_hidden_by_a_lost_session(system: System) -> None:
+    def work() -> None:
+        with system.store.open_session("agent", ttl=60):
+            system.advance(60)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+
+
 def test_unknown_sessions(system: System) -> None:
     with pytest.raises(NotFound):
         system.store.get_session("unknown")

@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from octostore.core.replies import ClaimReply
 from tests.conformance.conftest import System
 
@@ -43,6 +45,21 @@ def test_a_forced_release_and_a_recovery_wake_waiters(system: System) -> None:
     waiter = in_background(lambda: system.other.claim_job("expiring", wait=30))
     system.advance(3_600)
     system.store.recover()
+    assert waiter().status == "claimed"
+
+
+def test_room_in_a_full_queue_wakes_who_waits_for_a_job_by_name(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So long that only the release can have been what woke it.
+    monkeypatch.setattr("octostore.core.decide.claim.QUEUE_FULL_RETRY_MS", 60_000)
+    store = system.store
+    store.limit_queue("serial", 1)
+    for job_id in ("first", "second"):
+        store.enqueue("build", job_id=job_id, queue="serial")
+    first = store.claim_next("serial")
+    waiter = in_background(lambda: system.other.claim_job("second", wait=30))
+    store.release_job("first", first.lease_id or "", outcome="done")
     assert waiter().status == "claimed"
 
 

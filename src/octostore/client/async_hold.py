@@ -4,9 +4,24 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self
 
-from octostore.client.hold import HeldClaim
+from octostore.client.hold import Granted, HeldClaim, granted, refresher
+from octostore.client.port import AsyncPort
+from octostore.client.threads import in_thread
+from octostore.core.commands import Command
 from octostore.core.model import Outcome
-from octostore.core.replies import AttemptView
+from octostore.core.replies import AttemptView, ClaimReply
+from octostore.stores.clock import boottime
+
+
+async def ask_for_async(port: AsyncPort, command: Command[ClaimReply], wait: float) -> Granted:
+    """Claim, in order to hold."""
+    asked_at = boottime()
+    answer = granted(await port.execute(command, wait), asked_at)
+    refresh = refresher(answer)
+    if refresh is None:
+        return answer
+    asked_at = boottime()
+    return Granted(answer.reply, asked_at, (await port.execute(refresh)).remaining_ms)
 
 
 class AsyncHeldClaim:
@@ -64,22 +79,17 @@ class AsyncHeldClaim:
         self._claim.end_as(outcome, result=result, error=error, note=note, retry_after=retry_after)
 
     async def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
-        await asyncio.to_thread(self._claim.progress, note, percent=percent)
+        await in_thread(self._claim.progress, note, percent=percent)
 
     async def checkpoint(self, data: Any) -> None:
-        await asyncio.to_thread(self._claim.checkpoint, data)
+        await in_thread(self._claim.checkpoint, data)
 
     async def __aenter__(self) -> Self:
-        try:
-            await asyncio.to_thread(self._claim.__enter__)
-        except BaseException as error:
-            # The block is not entered, so nobody else would give the job back.
-            await self.__aexit__(type(error), error, error.__traceback__)
-            raise
+        self._claim.__enter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         # Shielded: a task that is cancelled while it gives the job back still gives it back.
-        await asyncio.shield(asyncio.to_thread(self._claim.__exit__, kind, error, traceback))
+        await asyncio.shield(in_thread(self._claim.__exit__, kind, error, traceback))

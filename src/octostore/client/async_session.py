@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from octostore.client.session import Session
+from octostore.client.threads import in_thread
 from octostore.core.replies import KeepaliveReply
 
 
@@ -26,13 +27,13 @@ class AsyncSession:
         return self._session.remaining()
 
     async def keepalive(self) -> KeepaliveReply:
-        return await asyncio.to_thread(self._session.keepalive)
+        return await in_thread(self._session.keepalive)
 
     async def save(self, context: Any) -> None:
-        await asyncio.to_thread(self._session.save, context)
+        await in_thread(self._session.save, context)
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._session.close)
+        await in_thread(self._session.close)
 
     async def __aenter__(self) -> Self:
         self._session.__enter__()
@@ -41,4 +42,4 @@ class AsyncSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await asyncio.shield(asyncio.to_thread(self._session.__exit__, kind, error, traceback))
+        await asyncio.shield(in_thread(self._session.__exit__, kind, error, traceback))

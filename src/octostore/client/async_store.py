@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from octostore.client import requests
-from octostore.client.async_hold import AsyncHeldClaim
+from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
 from octostore.client.hold import HeldClaim
@@ -168,9 +168,7 @@ class AsyncOctoStore:
             lock_delay=lock_delay,
         )
         lost = LoopFlag(on_lost)
-        asked_at = boottime()
-        reply = await self._port.execute(command, wait)
-        claim = HeldClaim(self._port.blocking, reply, asked_at, on_lost=lost.set)
+        claim = HeldClaim(self._port.blocking, await ask_for_async(self._port, command, wait), on_lost=lost.set)
         claim.end_as(outcome)
         async with AsyncHeldClaim(claim, lost.event) as held:
             yield held
@@ -275,12 +273,17 @@ class AsyncOctoStore:
     # Sessions
 
     async def open_session(
-        self, agent: str | None = None, *, ttl: float = TTL_DEFAULT_SECONDS, session_id: str | None = None
+        self,
+        agent: str | None = None,
+        *,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        session_id: str | None = None,
+        request_id: str | None = None,
     ) -> AsyncSession:
         """See `OctoStore.open_session`."""
         lost = LoopFlag()
         asked_at = boottime()
-        reply = await self._port.execute(requests.open_session(agent, ttl, session_id))
+        reply = await self._port.execute(requests.open_session(agent, ttl, session_id, request_id))
         return AsyncSession(Session(self._port.blocking, reply, asked_at, on_lost=lost.set), lost.event)
 
     async def get_session(self, session_id: str) -> SessionView:

@@ -5,15 +5,13 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from octostore.client.async_hold import AsyncHeldClaim
-from octostore.client.hold import HeldClaim, describe
+from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
+from octostore.client.hold import Granted, HeldClaim, describe
 from octostore.client.loop_flag import LoopFlag
 from octostore.client.port import AsyncPort
 from octostore.client.work import UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, Deferred, log
 from octostore.core.commands import ClaimNext
 from octostore.core.errors import LeaseLost, Unreachable
-from octostore.core.replies import ClaimReply
-from octostore.stores.clock import boottime
 
 AsyncHandler = Callable[[AsyncHeldClaim], Awaitable[Any]]
 
@@ -35,11 +33,10 @@ class AsyncWorkLoop(NamedTuple):
     async def _run_one_worker(self) -> int:
         handled = 0
         while not self.stop.is_set():
-            asked_at = boottime()
             try:
-                reply = await self.port.execute(self.new_claim(), 0 if self.until_empty else WAIT_SECONDS)
-                if reply.status == "claimed":
-                    await self._handle(reply, asked_at)
+                answer = await ask_for_async(self.port, self.new_claim(), 0 if self.until_empty else WAIT_SECONDS)
+                if answer.reply.status == "claimed":
+                    await self._handle(answer)
                     handled += 1
                 elif self.until_empty:
                     break
@@ -49,9 +46,9 @@ class AsyncWorkLoop(NamedTuple):
                 await asyncio.sleep(UNREACHABLE_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
         return handled
 
-    async def _handle(self, reply: ClaimReply, asked_at: float) -> None:
+    async def _handle(self, granted: Granted) -> None:
         lost = LoopFlag()
-        held = HeldClaim(self.port.blocking, reply, asked_at, on_lost=lost.set)
+        held = HeldClaim(self.port.blocking, granted, on_lost=lost.set)
         try:
             async with AsyncHeldClaim(held, lost.event) as claim:
                 try:

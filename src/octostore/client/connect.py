@@ -1,6 +1,5 @@
 """One URL decides where ownership lives."""
 
-import asyncio
 import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -8,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 from octostore.client.async_store import AsyncOctoStore
 from octostore.client.embedded import AsyncEmbeddedPort, EmbeddedPort
 from octostore.client.store import OctoStore
+from octostore.client.threads import in_thread
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.retry import RetryPolicy
 from octostore.stores.memory import MemoryBackend, MemoryRows
@@ -30,7 +30,7 @@ def connect(url: str | None = None, *, retry: RetryPolicy | None = None) -> Octo
 
 async def connect_async(url: str | None = None, *, retry: RetryPolicy | None = None) -> AsyncOctoStore:
     """`connect()` for asyncio: the same methods, awaited."""
-    return AsyncOctoStore(AsyncEmbeddedPort(await asyncio.to_thread(open_store, url, retry)))
+    return AsyncOctoStore(AsyncEmbeddedPort(await in_thread(open_store, url, retry)))
 
 
 def open_store(url: str | None, retry: RetryPolicy | None) -> LocalStore:

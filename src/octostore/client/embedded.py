@@ -11,12 +11,13 @@ from typing import Any, cast
 import msgspec
 
 from octostore.client.loop_flag import LoopFlag
-from octostore.core.commands import AnyCommand, ClaimJob, ClaimNext, Command, R_co, ReleaseJob
+from octostore.client.threads import in_thread
+from octostore.core.commands import AnyCommand, ClaimJob, CloseSession, Command, R_co, ReleaseJob
 from octostore.core.errors import OctoStoreError
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
-from octostore.core.replies import ClaimReply
+from octostore.core.replies import ClaimReply, SessionReply
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic
 
@@ -43,7 +44,7 @@ class EmbeddedPort:
             return reply
         deadline = time.monotonic() + wait
         bell = threading.Event()
-        with self.store.listening(_topics(command), bell.set):
+        with self.store.listening(_topics(command, reply), bell.set):
             while True:
                 bell.clear()
                 reply = self._answer(command)
@@ -71,20 +72,23 @@ class EmbeddedPort:
         self.store.close()
 
     def give_back(self, answer: "Future[Any]") -> None:
-        """For a claim that nobody waits for any more: should it succeed, nobody would ever know."""
-        answer.add_done_callback(self._release_if_claimed)
+        """For what nobody waits for any more: should a claim or a session come of it, nobody would ever know."""
+        answer.add_done_callback(self._undo)
 
     def _answer(self, command: Command[R_co]) -> R_co:
         answer = self.submit(command)
         try:
             return answer.result()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # also a signal handler that exits, in the middle of waiting
             self.give_back(answer)
             raise
 
-    def _release_if_claimed(self, answer: "Future[Any]") -> None:
+    def _undo(self, answer: "Future[Any]") -> None:
         reply = None if answer.exception() else answer.result()
-        if isinstance(reply, ClaimReply) and reply.lease_id is not None and reply.job_id is not None:
+        # What is replayed belongs to an earlier call, which knows of it.
+        if isinstance(reply, SessionReply) and not reply.replayed:
+            self.submit(CloseSession(session_id=reply.session_id, lease_id=reply.lease_id))
+        if isinstance(reply, ClaimReply) and reply.lease_id and reply.job_id and not reply.replayed:
             note = "whoever claimed it stopped waiting for the answer"
             self.submit(ReleaseJob(job_id=reply.job_id, lease_id=reply.lease_id, note=note))
 
@@ -103,7 +107,7 @@ class AsyncEmbeddedPort:
             return reply
         deadline = time.monotonic() + wait
         bell = LoopFlag()
-        with self.store.listening(_topics(command), bell.set):
+        with self.store.listening(_topics(command, reply), bell.set):
             while True:
                 bell.event.clear()
                 reply = await self._answer(command)
@@ -115,7 +119,7 @@ class AsyncEmbeddedPort:
                     await asyncio.wait_for(bell.event.wait(), min(pause, left))
 
     async def ask(self, question: Question[R_co]) -> R_co:
-        return await asyncio.to_thread(self.store.ask, question)
+        return await in_thread(self.store.ask, question)
 
     async def follow(self, question: ListEvents) -> AsyncIterator[Event]:
         bell = LoopFlag()
@@ -130,7 +134,7 @@ class AsyncEmbeddedPort:
                 question = msgspec.structs.replace(question, after=page.after)
 
     async def close(self) -> None:
-        await asyncio.to_thread(self.store.close)
+        await in_thread(self.store.close)
 
     async def _answer(self, command: Command[R_co]) -> R_co:
         answer = self.blocking.submit(command)
@@ -162,12 +166,14 @@ def _pause(reply: object) -> float | None:
     return ((reply.retry_after_ms or 0) + 1) / 1_000
 
 
-def _topics(command: Command[Any]) -> Sequence[Topic]:
+def _topics(command: Command[Any], reply: object) -> Sequence[Topic]:
+    topics: list[Topic] = []
     if isinstance(command, ClaimJob):
-        return [("job", command.job_id)]
-    if isinstance(command, ClaimNext):
-        return [("queue", command.queue)]
-    return []
+        topics.append(("job", command.job_id))
+    if isinstance(reply, ClaimReply) and reply.queue is not None:
+        # For the next job of a queue; and for one by name, because its queue may be full.
+        topics.append(("queue", reply.queue))
+    return topics
 
 
 def _event_topics(question: ListEvents) -> Sequence[Topic]:

@@ -37,5 +37,4 @@ def _is_deeper(value: Any, limit: int) -> bool:
 
 def shorten(text: str, limit: int) -> str:
     """`text` within `limit` UTF-8 bytes, for what we write ourselves and do not want refused."""
-    encoded = text.replace("\0", "").encode("utf-8", "replace")
-    return text if len(encoded) <= limit and "\0" not in text else encoded[:limit].decode("utf-8", "ignore")
+    return text.replace("\0", "").encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")

@@ -38,7 +38,7 @@ class Heart:
         self._thread.start()
 
     def stop(self) -> None:
-        """No beat begins after this, and `on_lost` is not called any more."""
+        """No beat begins after this; `on_lost` is only called if that had begun already."""
         self._stopped.set()
 
     def _run(self) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from octostore.client import requests
 from octostore.client.authority import Authority
@@ -19,13 +19,20 @@ from octostore.core.errors import AlreadyDone, Conflict, Held, LeaseLost, NotFou
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
 from octostore.core.replies import AttemptView, ClaimReply
+from octostore.stores.clock import boottime
 
+LASTING = {"closed", "corrupt", "newer_schema", "not_a_database", "read_only"}
+"""The reasons of faults that do not go away by themselves."""
 NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
 
 
 def describe(error: BaseException) -> str:
     """An exception as the text that is noted on the job."""
-    return shorten(f"{type(error).__name__}: {error}".strip(": "), ERROR_BYTES)
+    try:
+        text = f"{type(error).__name__}: {error}".strip(": ")
+    except Exception:  # noqa: BLE001  # an error that cannot be shown is still an error
+        text = type(error).__name__
+    return shorten(text, ERROR_BYTES)
 
 
 def refusal(reply: ClaimReply) -> OctoStoreError:
@@ -49,6 +56,37 @@ def refusal(reply: ClaimReply) -> OctoStoreError:
     return Conflict(f"job {job_id!r} cannot be claimed before {when}", status=reply.status)
 
 
+class Granted(NamedTuple):
+    """The answer to a claim that is to be held, and what it is worth: `remaining_ms` counted from `asked_at`."""
+
+    reply: ClaimReply
+    asked_at: float
+    remaining_ms: int
+
+
+def granted(reply: ClaimReply, asked_at: float) -> Granted:
+    return Granted(reply, asked_at, reply.remaining_ms or 0)
+
+
+def refresher(granted: Granted) -> HeartbeatJob | None:
+    """The heartbeat that a claim needs first if it was waited for, because it is counted from before the wait."""
+    reply, asked_at, remaining_ms = granted
+    if reply.lease_id is None or reply.job_id is None or boottime() - asked_at < remaining_ms / 4_000:
+        return None
+    return HeartbeatJob(job_id=reply.job_id, lease_id=reply.lease_id)
+
+
+def ask_for(port: Port, command: Command[ClaimReply], wait: float) -> Granted:
+    """Claim, in order to hold."""
+    asked_at = boottime()
+    answer = granted(port.execute(command, wait), asked_at)
+    refresh = refresher(answer)
+    if refresh is None:
+        return answer
+    asked_at = boottime()
+    return Granted(answer.reply, asked_at, port.execute(refresh).remaining_ms)
+
+
 class HeldClaim:
     """A claim that is kept alive from its own thread for as long as the block runs.
 
@@ -59,13 +97,12 @@ class HeldClaim:
     def __init__(
         self,
         port: Port,
-        reply: ClaimReply,
-        asked_at: float,
+        granted: "Granted",
         *,
-        authority: Authority | None = None,
         on_lost: Callable[[], None] | None = None,
     ) -> None:
-        """`asked_at` is when the claim was asked for, on the authority's clock. Raises if `reply` is no claim."""
+        """Raises the exception that says why, if what was asked for was not granted."""
+        reply = granted.reply
         if reply.status != "claimed" or reply.lease_id is None or reply.remaining_ms is None:
             raise refusal(reply)
         self.reply = reply
@@ -73,8 +110,8 @@ class HeldClaim:
         self.lost = threading.Event()
         self._lease_id = reply.lease_id
         self._port = port
-        self._authority = authority or Authority()
-        self._authority.renew(asked_at, reply.remaining_ms)
+        self._authority = Authority()
+        self._authority.renew(granted.asked_at, granted.remaining_ms)
         self._on_lost = on_lost
         self._loss: LeaseLost | NotFound | None = None
         self._ending = ReleaseJob(job_id=self.job_id, lease_id=self._lease_id)
@@ -123,7 +160,9 @@ class HeldClaim:
     def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
         """Say what is being done, for people to see. It is a heartbeat, too."""
         self.check()
-        self._heartbeat(note, percent)
+        asked_at = self._authority.now()
+        command = HeartbeatJob(job_id=self.job_id, lease_id=self._lease_id, note=note, percent=percent)
+        self._authority.renew(asked_at, self._persist(command).remaining_ms)
 
     def checkpoint(self, data: Any) -> None:
         """Leave what a successor needs to go on from here: JSON of up to 64 KiB. The last one counts."""
@@ -147,9 +186,6 @@ class HeldClaim:
     # The block
 
     def __enter__(self) -> Self:
-        if self._authority.remaining() < self.ttl / 2:
-            # The claim was waited for, and counted from before the wait: a heartbeat counts from now.
-            self._heartbeat(None, None)
         self._heart.start()
         return self
 
@@ -188,11 +224,6 @@ class HeldClaim:
         if self._on_lost is not None:
             self._on_lost()
 
-    def _heartbeat(self, note: str | None, percent: float | None) -> None:
-        asked_at = self._authority.now()
-        reply = self._persist(HeartbeatJob(job_id=self.job_id, lease_id=self._lease_id, note=note, percent=percent))
-        self._authority.renew(asked_at, reply.remaining_ms)
-
     def _end(self) -> None:
         try:
             # Tried also when the lease counts as lost here: the store knows better, and refuses if it is.
@@ -208,6 +239,6 @@ class HeldClaim:
             try:
                 return self._port.execute(command)
             except Unreachable as fault:
-                if fault.reason == "closed" or self.remaining() <= RETRY_SECONDS:
+                if fault.reason in LASTING or self.remaining() <= RETRY_SECONDS:
                     raise
                 time.sleep(RETRY_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load, guards nothing

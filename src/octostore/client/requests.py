@@ -106,12 +106,12 @@ def enqueue(
     )
 
 
-def open_session(agent: str | None, ttl: float, session_id: str | None) -> c.OpenSession:
+def open_session(agent: str | None, ttl: float, session_id: str | None, request_id: str | None) -> c.OpenSession:
     return c.OpenSession(
         session_id=new_session_id() if session_id is None else session_id,
         agent=default_owner() if agent is None else agent,
         ttl=ttl,
-        request_id=new_request_id(),
+        request_id=new_request_id() if request_id is None else request_id,
     )
 
 

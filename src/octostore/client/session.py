@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from octostore.client.authority import Authority
 from octostore.client.heart import Heart
 from octostore.client.port import Port
 from octostore.core.commands import CloseSession, KeepSessionAlive
+from octostore.core.errors import OctoStoreError
 from octostore.core.replies import KeepaliveReply, SessionReply
 
 
@@ -56,16 +58,19 @@ class Session:
 
     def remaining(self) -> float:
         """For how many seconds the session surely lives if no heartbeat gets through any more."""
-        return self._authority.remaining()
+        return 0.0 if self.lost.is_set() else self._authority.remaining()
 
     def __enter__(self) -> Self:
         self._heart.start()
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        if os.getpid() == self._pid:  # a forked child leaves the block, too; the session is its parent's
+        if os.getpid() != self._pid:
+            return  # a forked child leaves the block, too; the session is its parent's
+        # What the block raised matters more than that its session could not be closed; it expires by itself.
+        with suppress(OctoStoreError) if error else nullcontext():
             self.close()
 
     def _keepalive_command(self) -> KeepSessionAlive:

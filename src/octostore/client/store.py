@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from octostore.client import requests
-from octostore.client.hold import HeldClaim
+from octostore.client.hold import HeldClaim, ask_for
 from octostore.client.port import Port
 from octostore.client.session import Session
 from octostore.client.work import Handler, WorkLoop
@@ -48,8 +48,9 @@ class OctoStore:
     """One owner per job, ownership that anyone can see, and recovery when an owner disappears.
 
     Made by `octostore.connect()`. Safe to use from many threads, and after `fork()`. Every method can be repeated: a
-    second call with the same `request_id`, lease or name finds what the first one did. All raise `InvalidInput` for
-    arguments out of bounds (nothing has changed then) and `Unreachable` where the store cannot answer.
+    second call with the same `request_id`, lease or name finds what the first one did (so give an `enqueue` or a
+    session that is to be repeated its id). All raise `InvalidInput` for arguments out of bounds (nothing has changed
+    then) and `Unreachable` where the store cannot answer.
     """
 
     def __init__(self, port: Port) -> None:
@@ -201,8 +202,7 @@ class OctoStore:
             again=again,
             lock_delay=lock_delay,
         )
-        asked_at = boottime()
-        claim = HeldClaim(self._port, self._port.execute(command, wait), asked_at, on_lost=on_lost)
+        claim = HeldClaim(self._port, ask_for(self._port, command, wait), on_lost=on_lost)
         claim.end_as(outcome)
         with claim:
             yield claim
@@ -317,14 +317,20 @@ class OctoStore:
     # Sessions
 
     def open_session(
-        self, agent: str | None = None, *, ttl: float = TTL_DEFAULT_SECONDS, session_id: str | None = None
+        self,
+        agent: str | None = None,
+        *,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        session_id: str | None = None,
+        request_id: str | None = None,
     ) -> Session:
         """Begin a session, or resume the ended one of that id with its context.
 
-        Raises `Held`, telling who has it, if it is alive elsewhere.
+        Raises `Held`, telling who has it, if it is alive elsewhere. The same `request_id` and `session_id` again get
+        the session that the first call opened.
         """
         asked_at = boottime()
-        reply = self._port.execute(requests.open_session(agent, ttl, session_id))
+        reply = self._port.execute(requests.open_session(agent, ttl, session_id, request_id))
         return Session(self._port, reply, asked_at)
 
     def get_session(self, session_id: str) -> SessionView:

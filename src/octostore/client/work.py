@@ -7,12 +7,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from octostore.client.hold import HeldClaim, describe
+from octostore.client.hold import HeldClaim, ask_for, describe
 from octostore.client.port import Port
 from octostore.core.commands import ClaimNext
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.limits import NOTE_BYTES, RETRY_AFTER_MAX_MS, check_seconds, check_size
-from octostore.stores.clock import boottime
 
 log = logging.getLogger("octostore.work")
 
@@ -59,11 +58,10 @@ class WorkLoop(NamedTuple):
     def _run_one_worker(self) -> int:
         handled = 0
         while not self.stop.is_set():
-            asked_at = boottime()
             try:
-                reply = self.port.execute(self.new_claim(), 0 if self.until_empty else WAIT_SECONDS)
-                if reply.status == "claimed":
-                    handle(HeldClaim(self.port, reply, asked_at), self.handler)
+                answer = ask_for(self.port, self.new_claim(), 0 if self.until_empty else WAIT_SECONDS)
+                if answer.reply.status == "claimed":
+                    handle(HeldClaim(self.port, answer), self.handler)
                     handled += 1
                 elif self.until_empty:
                     break

@@ -144,6 +144,7 @@ def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None
             opened_at=entry.at,
             heartbeat_at=entry.at,
             expires_at=details.expires_at,
+            resumed=details.resumed,
             context_seq=session.context_seq if session else None,
         )
     if session is None:

@@ -111,6 +111,7 @@ class Session(SecretFree, msgspec.Struct):
     heartbeat_at: int
     expires_at: int
     """Once it is closed or expired: when it ended."""
+    resumed: bool = False
     context_seq: int | None = None
     lease_id: str = ""
     request_id: str | None = None

@@ -39,7 +39,8 @@ class LocalStore:
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._finalizer: weakref.finalize[..., LocalStore] | None = None
-        _stores.add(self)
+        with _forking:
+            _stores.add(self)
         self._start()
 
     def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[Answer]]":

@@ -86,9 +86,15 @@ class Wakeups:
             self._somebody_listens.wait()
             # A store that cannot be read now is tried again: whoever waits has a deadline, and asks for itself then.
             with suppress(Unreachable):
-                with self._lock:
-                    seen_seq = self._seen_seq
-                entries, last_seq = self._read_after(seen_seq)
-                with self._lock:
-                    self._seen_seq = max(self._seen_seq, last_seq)
-                self.publish(entries)
+                while self._look_at_a_page():
+                    pass
+
+    def _look_at_a_page(self) -> bool:
+        """Whether there was anything new: under load, there may be more than one page of it."""
+        with self._lock:
+            seen_seq = self._seen_seq
+        entries, last_seq = self._read_after(seen_seq)
+        with self._lock:
+            self._seen_seq = max(self._seen_seq, last_seq)
+        self.publish(entries)
+        return bool(entries) and not self._closed.is_set()

@@ -22,7 +22,7 @@ def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionR
         settle_session(ws, known, given)
         if known.status == "open":
             if command.request_id is not None and known.request_id == command.request_id:
-                return _opened(ws, known, resumed=known.context_seq is not None, replayed=True)
+                return _opened(ws, known, replayed=True)
             raise Held(
                 f"session {known.session_id!r}",
                 owner=known.agent,
@@ -39,7 +39,7 @@ def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionR
     session.lease_id = given.new_lease_id()
     session.request_id = command.request_id
     ws.sessions_with_all_claims.add(session.session_id)
-    return _opened(ws, session, resumed=known is not None, replayed=False)
+    return _opened(ws, session, replayed=False)
 
 
 def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) -> KeepaliveReply:
@@ -113,13 +113,13 @@ def _how_ended(session: Session) -> str:
     return f"the session {how} at {to_datetime(session.expires_at):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _opened(ws: WorkingSet, session: Session, *, resumed: bool, replayed: bool) -> SessionReply:
+def _opened(ws: WorkingSet, session: Session, *, replayed: bool) -> SessionReply:
     remaining_ms = session.expires_at - ws.now
     return SessionReply(
         session_id=session.session_id,
         agent=session.agent,
         lease_id=session.lease_id,
-        resumed=resumed,
+        resumed=session.resumed,
         replayed=replayed,
         ttl=session.ttl_ms / 1_000,
         opened_at=to_datetime(session.opened_at),

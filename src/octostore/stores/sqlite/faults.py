@@ -10,6 +10,8 @@ from octostore.core.errors import Unreachable
 
 _FAULTS: tuple[tuple[type[apsw.Error], str, str], ...] = (
     (apsw.BusyError, "busy", "another process has been writing to it for too long; try again, or find that process"),
+    (apsw.LockedError, "busy", "it is locked; try again"),
+    (apsw.ProtocolError, "busy", "others were opening it at the same time; try again"),
     (apsw.FullError, "disk_full", "the disk is full; nothing was changed. Free some space and try again"),
     (apsw.ReadOnlyError, "read_only", "it cannot be written to; check the permissions of the file and its folder"),
     (apsw.NotADBError, "not_a_database", "it is not an SQLite database; check the path. It was left as it is"),

@@ -10,7 +10,8 @@ lease_id, request_id, progress
 
 -- name: session_columns
 -- The columns of a session, in the order of the model.
-session_id, agent, principal, status, ttl_ms, opened_at, heartbeat_at, expires_at, context_seq, lease_id, request_id
+session_id, agent, principal, status, ttl_ms, opened_at, heartbeat_at, expires_at, resumed, context_seq, lease_id,
+request_id
 
 -- name: event_columns
 -- The columns of an event, in the order of the model.
@@ -160,11 +161,12 @@ UPDATE jobs SET ttl_ms = ?, heartbeat_at = ?, expires_at = ?, progress = ? WHERE
 
 -- name: save_session
 -- A session that is new or has changed.
-INSERT INTO sessions ({session_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO sessions ({session_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (session_id) DO UPDATE SET
     agent = excluded.agent, principal = excluded.principal, status = excluded.status, ttl_ms = excluded.ttl_ms,
     opened_at = excluded.opened_at, heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
-    context_seq = excluded.context_seq, lease_id = excluded.lease_id, request_id = excluded.request_id
+    resumed = excluded.resumed, context_seq = excluded.context_seq, lease_id = excluded.lease_id,
+    request_id = excluded.request_id
 
 -- name: save_queue
 -- A queue's limit.

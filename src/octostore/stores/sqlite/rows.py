@@ -42,7 +42,9 @@ def job_to_renewal(job: Job) -> Row:
 
 
 def session_from_row(row: Row) -> Session:
-    return Session(*row)
+    session = Session(*row)
+    session.resumed = bool(session.resumed)  # SQLite has no truth values
+    return session
 
 
 def entry_from_row(row: Row) -> LogEntry:

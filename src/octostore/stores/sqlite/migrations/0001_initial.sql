@@ -68,6 +68,7 @@ CREATE TABLE sessions (
     opened_at    INTEGER NOT NULL,
     heartbeat_at INTEGER NOT NULL,
     expires_at   INTEGER NOT NULL,
+    resumed      INTEGER NOT NULL,
     context_seq  INTEGER,
     lease_id     TEXT    NOT NULL,
     request_id   TEXT

@@ -1,0 +1,26 @@
+"""Threads of our own for what blocks: the loop's usual ones may be full of the caller's work for too long."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+MAX_THREADS = 32
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_pools: list[ThreadPoolExecutor] = []
+"""The pool, once there is one."""
+
+os.register_at_fork(after_in_child=_pools.clear)
+
+
+async def in_thread(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    if not _pools:
+        _pools.append(ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="octostore-async"))
+    loop: Any = asyncio.get_running_loop()
+    result: T = await loop.run_in_executor(_pools[0], partial(call, *args, **options))
+    return result
