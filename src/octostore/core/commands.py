@@ -4,14 +4,14 @@ A command that exists is within all limits: it checks itself when built. Duratio
 JSON values arrive encoded. `Command[R]` is answered with an `R`.
 """
 
-from typing import Generic, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
 from octostore.core import limits
 from octostore.core.errors import InvalidInput
-from octostore.core.model import LOCAL, Outcome
-from octostore.core.names import check_job_id, check_name, check_session_id
+from octostore.core.model import LOCAL, Outcome, Scope
+from octostore.core.names import check_job_id, check_name, check_prefix, check_session_id
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
@@ -26,8 +26,11 @@ from octostore.core.replies import (
     Reply,
     SavedReply,
     SessionReply,
+    TokenView,
 )
 from octostore.core.secret_free import SecretFree
+
+DIGEST_BYTES = 32
 
 R_co = TypeVar("R_co", bound=Reply, covariant=True)
 
@@ -38,7 +41,7 @@ class Command(SecretFree, msgspec.Struct, Generic[R_co], frozen=True, kw_only=Tr
     principal: str = LOCAL
 
 
-class _ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
+class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     """What the two ways of claiming have in common."""
 
     owner: str
@@ -47,6 +50,8 @@ class _ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     session_id: str | None = None
     request_id: str | None = None
     lock_delay: float = 0
+    max_claims: int | None = None
+    """How many claims (of locks, or of other jobs) the principal may have at once."""
 
     def check_terms(self) -> None:
         limits.check_text("owner", self.owner, limits.TEXT_BYTES, required=True)
@@ -58,7 +63,7 @@ class _ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
             check_session_id(self.session_id)
 
 
-class ClaimJob(_ClaimTerms, frozen=True, kw_only=True):
+class ClaimJob(ClaimTerms, frozen=True, kw_only=True):
     """Become the one owner of a job. With the `request_id` of a live claim of one's own: get that claim again."""
 
     job_id: str
@@ -69,14 +74,42 @@ class ClaimJob(_ClaimTerms, frozen=True, kw_only=True):
         self.check_terms()
 
 
-class ClaimNext(_ClaimTerms, frozen=True, kw_only=True):
+class AcquireLock(ClaimTerms, frozen=True, kw_only=True):
+    """Claim a job as a lock, which its holder may acquire again: that renews it, and changes nothing else.
+
+    The holder is the principal, or its session if the lock is `ephemeral`; such a lock ends with the session.
+    """
+
+    job_id: str
+    ttl: float = limits.LOCK_TTL_DEFAULT_SECONDS
+    ephemeral: bool = False
+
+    def __post_init__(self) -> None:
+        check_job_id(self.job_id)
+        limits.check_text("owner", self.owner, limits.TEXT_BYTES, required=True)
+        limits.check_seconds("ttl", self.ttl, limits.TTL_MIN_MS, limits.LOCK_TTL_MAX_MS)
+        limits.check_seconds("lock_delay", self.lock_delay, 0, limits.LOCK_DELAY_MAX_MS)
+        if self.metadata is not None:
+            # A lock's metadata is text, and what counts is the text and not how JSON writes it.
+            text: Any = msgspec.json.decode(self.metadata)
+            limits.check_size("metadata", text, limits.METADATA_BYTES)
+        if self.session_id is not None:
+            check_session_id(self.session_id)
+        if self.ephemeral and self.session_id is None:
+            raise InvalidInput("ephemeral", "needs a session_id: such a lock ends with its session")
+
+
+class ClaimNext(ClaimTerms, frozen=True, kw_only=True):
     """Claim the job of a queue that is first in line: lowest priority, then earliest due, then oldest."""
 
     queue: str = "default"
     kinds: tuple[str, ...] | None = None
+    prefix: str = ""
+    """Only jobs whose name begins with it."""
 
     def __post_init__(self) -> None:
         check_name("queue", self.queue)
+        check_prefix(self.prefix)
         if self.kinds is not None:
             limits.check_range("kinds", len(self.kinds), 1, limits.KINDS_MAX)
             for kind in self.kinds:
@@ -144,6 +177,13 @@ class ReleaseJob(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
         limits.check_size("note", self.note, limits.NOTE_BYTES)
         if self.retry_after is not None:
             limits.check_seconds("retry_after", self.retry_after, 0, limits.RETRY_AFTER_MAX_MS)
+
+
+class ReleaseLock(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
+    """Let go of a lock. A lease that has ended is gone, also for the one who ended it."""
+
+    def __post_init__(self) -> None:
+        self.check_lease()
 
 
 class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
@@ -217,14 +257,14 @@ class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
 
 
 class _SessionCommand(Command[R_co], frozen=True, kw_only=True):
-    """A write by the holder of a session."""
+    """A write by the holder of a session; without a lease, by any that is the same principal."""
 
     session_id: str
-    lease_id: str
+    lease_id: str | None
 
     def check_session(self) -> None:
         check_session_id(self.session_id)
-        limits.check_text("lease_id", self.lease_id, limits.LEASE_ID_BYTES, required=True)
+        limits.check_text("lease_id", self.lease_id, limits.LEASE_ID_BYTES, required=self.lease_id is not None)
 
 
 class KeepSessionAlive(_SessionCommand[KeepaliveReply], frozen=True, kw_only=True):
@@ -251,8 +291,58 @@ class CloseSession(_SessionCommand[ClosedReply], frozen=True, kw_only=True):
         self.check_session()
 
 
+class _TokenCommand(Command[TokenView], frozen=True, kw_only=True):
+    token_id: str
+
+    def __post_init__(self) -> None:
+        check_name("token_id", self.token_id)
+
+
+class CreateToken(_TokenCommand, frozen=True, kw_only=True):
+    """Let whoever knows the secret of `digest` act as the principal `name`. The same again changes nothing."""
+
+    name: str
+    digest: bytes
+    scopes: tuple[Scope, ...] = ("read", "claim")
+    prefix: str = ""
+    expires_in: float | None = None
+
+    def __post_init__(self) -> None:
+        check_name("token_id", self.token_id)
+        limits.check_text("name", self.name, limits.TEXT_BYTES, required=True)
+        check_digest(self.digest)
+        check_scopes(self.scopes)
+        check_prefix(self.prefix)
+        if self.expires_in is not None:
+            limits.check_seconds("expires_in", self.expires_in, 1_000, limits.TOKEN_LIFE_MAX_MS)
+
+
+class RotateToken(_TokenCommand, frozen=True, kw_only=True):
+    """Give a token another secret; the old one is worth nothing from then on."""
+
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        check_name("token_id", self.token_id)
+        check_digest(self.digest)
+
+
+class RevokeToken(_TokenCommand, frozen=True, kw_only=True):
+    """End a token for good."""
+
+
 class Recover(Command[RecoverReply], frozen=True, kw_only=True):
     """Write down expiries now, up to `RECOVER_LIMIT` of them, and tell what was taken back."""
+
+
+def check_digest(digest: bytes) -> None:
+    if not isinstance(digest, bytes) or len(digest) != DIGEST_BYTES:
+        raise InvalidInput("digest", "must be the SHA-256 of a token: 32 bytes, or 64 hexadecimal digits over HTTP")
+
+
+def check_scopes(scopes: tuple[Scope, ...]) -> None:
+    if not scopes or len(set(scopes)) != len(scopes) or not set(scopes) <= set(get_args(Scope)):
+        raise InvalidInput("scopes", f"must be one or more of {', '.join(get_args(Scope))}, each once")
 
 
 def check_outcome(outcome: str) -> None:
@@ -270,10 +360,12 @@ def _check_ttl(ttl: float) -> None:
 
 AnyCommand = (
     ClaimJob
+    | AcquireLock
     | ClaimNext
     | HeartbeatJob
     | CheckpointJob
     | ReleaseJob
+    | ReleaseLock
     | Enqueue
     | CancelJob
     | RequeueJob
@@ -283,5 +375,8 @@ AnyCommand = (
     | KeepSessionAlive
     | SaveSession
     | CloseSession
+    | CreateToken
+    | RotateToken
+    | RevokeToken
     | Recover
 )

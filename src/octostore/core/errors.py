@@ -5,6 +5,7 @@ OctoStoreError
 ├── AlreadyDone      the work is finished                    .result
 ├── LeaseLost        your lease is over; a late write        .job_id .ended .holder
 ├── Conflict         the job's state does not allow this     .status
+│   └── LimitExceeded  you have as many as you may           .limit
 ├── InvalidInput     what you sent is wrong; nothing changed .field .limit .size
 ├── NotAllowed       you may not
 ├── NotFound         no such job or session
@@ -117,6 +118,16 @@ class Conflict(OctoStoreError):
         self.status = status
 
 
+class LimitExceeded(Conflict):
+    """You have as many as you may have at once; end one first."""
+
+    code = "limit_exceeded"
+
+    def __init__(self, problem: str, *, limit: int) -> None:
+        super().__init__(problem)
+        self.limit = limit
+
+
 class NotAllowed(OctoStoreError):
     """You may not do this."""
 
@@ -133,7 +144,7 @@ class Unreachable(OctoStoreError):
     """The store did not answer, so nothing is known about the job; a write may or may not have happened.
 
     `reason` is a stable word: `busy`, `disk_full`, `read_only`, `not_a_database`, `newer_schema`, `corrupt`, `closed`,
-    `io`.
+    `io`; and over a network `network` (no connection, or no answer in time) and `server` (an answer that is none).
     """
 
     code = "unreachable"

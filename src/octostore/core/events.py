@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from octostore.core.model import HowEnded, Status
+from octostore.core.model import HowEnded, Scope, Status
 from octostore.core.moments import to_datetime
 
 
@@ -38,6 +38,7 @@ class Claimed(Details, frozen=True):
     expires_at: int | None = None
     metadata: msgspec.Raw = NO_METADATA
     lock_delay_ms: int = 0
+    is_lock: bool = False
     took_over_from: str | None = None
     """The last owner, where its claim expired or was taken away."""
 
@@ -99,6 +100,21 @@ class SessionEnded(Details, frozen=True):
     late_ms: int | None = None
 
 
+class TokenCreated(Details, frozen=True):
+    token_id: str
+    name: str
+    scopes: tuple[Scope, ...]
+    prefix: str = ""
+    expires_at: int | None = None
+
+
+class TokenChanged(Details, frozen=True):
+    """`token_rotated` or `token_revoked`."""
+
+    token_id: str
+    name: str
+
+
 DETAILS: dict[str, type[Details]] = {
     "enqueued": Enqueued,
     "claimed": Claimed,
@@ -110,6 +126,9 @@ DETAILS: dict[str, type[Details]] = {
     "session_saved": SessionSaved,
     "session_closed": SessionEnded,
     "session_expired": SessionEnded,
+    "token_created": TokenCreated,
+    "token_rotated": TokenChanged,
+    "token_revoked": TokenChanged,
 }
 
 

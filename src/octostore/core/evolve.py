@@ -1,8 +1,8 @@
 """What each event does to the rows.
 
 The only code that changes them, both when a command is decided and when the log is replayed: that is why replaying the
-log gives the stored state. Heartbeat times, progress and checkpoints are not events, and `lease_id` and `request_id`
-are secrets; those alone are set elsewhere.
+log gives the stored state. Heartbeat times, progress and checkpoints are not events, and `lease_id`, `request_id` and
+a token's `digest` are secrets; those alone are set elsewhere.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,11 @@ from octostore.core.events import (
     Requeued,
     SessionEnded,
     SessionOpened,
+    TokenChanged,
+    TokenCreated,
 )
 from octostore.core.limits import PREVIOUS_KEPT
-from octostore.core.model import Attempt, Claim, Job, Queue, Session, read_history
+from octostore.core.model import Attempt, Claim, Job, Queue, Session, Token, read_history
 
 if TYPE_CHECKING:
     from octostore.core.working_set import WorkingSet
@@ -46,6 +48,8 @@ def evolve(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
         queue = ws.queues[entry.queue] or Queue(entry.queue)
         queue.max_claimed = details.max_claimed
         ws.queues[entry.queue] = ws.changed_queues[entry.queue] = queue
+    elif isinstance(details, TokenCreated | TokenChanged):
+        _change_token(ws, entry, details)
 
 
 def _enqueued(job: Job, entry: LogEntry, details: Enqueued) -> None:
@@ -74,6 +78,7 @@ def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
         expires_at=details.expires_at,
         session_id=entry.session_id,
         metadata=None if details.metadata == NO_METADATA else bytes(details.metadata),
+        is_lock=details.is_lock,
     )
 
 
@@ -155,3 +160,23 @@ def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None
         session.status = "closed" if entry.type == "session_closed" else "expired"
         session.expires_at = details.ended_at
     ws.touch_session(session)
+
+
+def _change_token(ws: "WorkingSet", entry: LogEntry, details: TokenCreated | TokenChanged) -> None:
+    if isinstance(details, TokenCreated):
+        token = Token(
+            token_id=details.token_id,
+            principal=details.name,
+            scopes=details.scopes,
+            prefix=details.prefix,
+            created_at=entry.at,
+            expires_at=details.expires_at,
+        )
+    else:
+        known = ws.token(details.token_id)
+        if known is None:
+            raise LookupError(f"event {entry.seq} is about a token that no event created")
+        token = known
+    if entry.type == "token_revoked":
+        token.revoked_at = entry.at
+    ws.touch_token(token)

@@ -22,10 +22,16 @@ PAYLOAD_BYTES = 256 * 1_024
 CONTEXT_BYTES = 256 * 1_024
 
 JSON_DEPTH = 64
+JSON_INTEGER_MAX = 2**53
+"""Beyond this, some readers of JSON round whole numbers, and so would change what was written."""
 
 TTL_MIN_MS = 1_000
 TTL_MAX_MS = 86_400_000
 TTL_DEFAULT_SECONDS = 120
+LOCK_TTL_MAX_MS = 3_600_000
+LOCK_TTL_DEFAULT_SECONDS = 60
+LOCKS_PER_PRINCIPAL = 100
+TOKEN_LIFE_MAX_MS = 10 * 366 * 86_400_000
 LOCK_DELAY_MAX_MS = 30_000
 WAIT_MAX_SECONDS = 86_400
 RETRY_AFTER_MAX_MS = 30 * 86_400_000
@@ -48,6 +54,9 @@ behind them.
 
 RECOVER_LIMIT = 1_000
 """The same for one step of a recovery, so that others get a turn between its steps."""
+
+FIGURES_QUEUES = 100
+"""Of how many queues the depth is told."""
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 
@@ -25,9 +26,10 @@ class Line:
         if job.status == "queued" and job.available_at <= now and job.queue is not None and job.kind is not None:
             heappush(self._heaps[job.queue][job.kind], (_place(job), next(self._tie_break), job))
 
-    def first(self, queue: str, kinds: Iterable[str] | None) -> Job | None:
+    def first(self, queue: str, kinds: Iterable[str] | None, prefix: str = "") -> Job | None:
         heaps = self._heaps[queue]
-        firsts = [first for kind in (kinds or list(heaps)) if (first := _peek(heaps[kind]))]
+        peek = partial(_search, prefix=prefix) if prefix else _peek
+        firsts = [first for kind in (kinds or list(heaps)) if (first := peek(heaps[kind]))]
         return min(firsts, key=_place) if firsts else None
 
 
@@ -37,8 +39,18 @@ def _place(job: Job) -> _Place:
 
 def _peek(heap: list[_Entry]) -> Job | None:
     while heap:
-        place, _, job = heap[0]
-        if job.status == "queued" and place == _place(job):
-            return job
+        if _is_current(heap[0]):
+            return heap[0][2]
         heappop(heap)
     return None
+
+
+def _search(heap: list[_Entry], prefix: str) -> Job | None:
+    """The first whose name begins with `prefix`, which may be anywhere."""
+    waiting = (entry[2] for entry in heap if _is_current(entry) and entry[2].job_id.startswith(prefix))
+    return min(waiting, key=_place, default=None)
+
+
+def _is_current(entry: _Entry) -> bool:
+    place, _, job = entry
+    return job.status == "queued" and place == _place(job)

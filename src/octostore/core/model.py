@@ -15,6 +15,7 @@ Status: TypeAlias = Literal["free", "queued", "claimed", "done", "dead"]
 Outcome: TypeAlias = Literal["released", "done", "failed", "deferred"]
 HowEnded: TypeAlias = Literal["released", "done", "failed", "deferred", "expired", "force_released"]
 LastOutcome: TypeAlias = HowEnded | Literal["cancelled"]
+Scope: TypeAlias = Literal["read", "claim", "admin"]
 
 LOCAL = "local"
 """The principal of everything that opens the store itself: whoever can write the file may do anything in it."""
@@ -44,6 +45,8 @@ class Claim(SecretFree, msgspec.Struct):
     metadata: bytes | None
     lease_id: str = ""
     request_id: str | None = None
+    is_lock: bool = False
+    """Taken through the lock routes, whose holder may acquire it again."""
     progress: Progress | None = None
 
 
@@ -123,6 +126,22 @@ class Queue(msgspec.Struct):
     name: str
     max_claimed: int | None = None
     claimed: int = 0
+
+
+class Token(SecretFree, msgspec.Struct):
+    """A right to do something, for whoever knows the secret; kept is only what recognises that secret."""
+
+    token_id: str
+    principal: str
+    scopes: tuple[Scope, ...]
+    prefix: str
+    created_at: int
+    expires_at: int | None = None
+    revoked_at: int | None = None
+    digest: bytes = b""
+
+    def is_valid(self, now: int) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
 
 
 _history_decoder = msgspec.json.Decoder(tuple[Attempt, ...])

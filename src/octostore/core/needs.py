@@ -1,20 +1,24 @@
 """What a store has to load before a batch of commands can be decided."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import msgspec
 
 from octostore.core import commands as c
 from octostore.core.limits import RECOVER_LIMIT, SWEEP_LIMIT
 
+Selection: TypeAlias = tuple[tuple[str, ...] | None, str]
+"""The kinds (None: all) and the prefix of the names of the jobs that somebody wants."""
+
 
 class LineNeed(msgspec.Struct):
-    """The front of a queue, separately for each selection of kinds that is asked for.
+    """The front of a queue, separately for each selection of kinds and names that is asked for.
 
     Up to `SWEEP_LIMIT` claims of the queue that have run out are part of it, by name.
     """
 
-    kinds: set[tuple[str, ...] | None]
+    selections: set["Selection"]
     count: int = 0
 
 
@@ -34,6 +38,9 @@ class Needs(msgspec.Struct):
     """The queues whose claimed jobs are to be counted although they have no limit yet."""
     lines: dict[str, LineNeed] = msgspec.field(default_factory=dict)
     requests: set[tuple[str, str, str]] = msgspec.field(default_factory=set)
+    tokens: set[str] = msgspec.field(default_factory=set)
+    claim_counts: set[tuple[str, bool]] = msgspec.field(default_factory=set)
+    """(principal, whether locks or other claims) whose live claims are to be counted."""
     sweep_limit: int = SWEEP_LIMIT
     """How many expired claims to bring along. `WorkingSet.has_all_expired` is to tell whether these are all."""
 
@@ -50,10 +57,10 @@ def needs_of(commands: "Sequence[c.AnyCommand]") -> Needs:
 
 def _add(needs: Needs, command: "c.AnyCommand") -> None:  # noqa: C901  # one case for each command
     match command:
-        case c.ClaimJob() | c.CancelJob() | c.RequeueJob() | c.ForceReleaseJob():
+        case c.ClaimJob() | c.AcquireLock() | c.CancelJob() | c.RequeueJob() | c.ForceReleaseJob():
             needs.jobs.add(command.job_id)
             needs.documents_of.add(command.job_id)
-        case c.HeartbeatJob() | c.CheckpointJob() | c.ReleaseJob():
+        case c.HeartbeatJob() | c.CheckpointJob() | c.ReleaseJob() | c.ReleaseLock():
             needs.jobs.add(command.job_id)
         case c.Enqueue():
             needs.jobs.add(command.job_id)
@@ -61,7 +68,7 @@ def _add(needs: Needs, command: "c.AnyCommand") -> None:  # noqa: C901  # one ca
             needs.queues.add(command.queue)
         case c.ClaimNext():
             line = needs.lines.setdefault(command.queue, LineNeed(set()))
-            line.kinds.add(command.kinds)
+            line.selections.add((command.kinds, command.prefix))
             line.count += 1
             needs.queues.add(command.queue)
             if command.request_id is not None:
@@ -74,7 +81,16 @@ def _add(needs: Needs, command: "c.AnyCommand") -> None:  # noqa: C901  # one ca
             needs.claims_of.add(command.session_id)
         case c.KeepSessionAlive() | c.SaveSession():
             needs.sessions.add(command.session_id)
+        case c.CreateToken() | c.RotateToken() | c.RevokeToken():
+            needs.tokens.add(command.token_id)
         case c.Recover():
             needs.sweep_limit = RECOVER_LIMIT
-    if isinstance(command, c.ClaimJob | c.ClaimNext) and command.session_id is not None:
+    if isinstance(command, c.ClaimTerms):
+        _add_terms(needs, command)
+
+
+def _add_terms(needs: Needs, command: "c.ClaimTerms") -> None:
+    if command.session_id is not None:
         needs.sessions.add(command.session_id)
+    if command.max_claims is not None:
+        needs.claim_counts.add((command.principal, isinstance(command, c.AcquireLock)))

@@ -9,7 +9,7 @@ from octostore.core.commands import R_co
 from octostore.core.errors import InvalidInput
 from octostore.core.model import Status
 from octostore.core.names import check_job_id, check_name, check_prefix, check_session_id
-from octostore.core.replies import EventPage, JobPage, JobView, SessionView
+from octostore.core.replies import EventPage, Figures, JobPage, JobView, SessionView, StoreKey, TokenList, TokenView
 
 
 class Question(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
@@ -61,6 +61,26 @@ class ListEvents(Question[EventPage], frozen=True, kw_only=True):
 
 class GetSession(Question[SessionView], frozen=True, kw_only=True):
     session_id: str
+    principal: str | None = None
+    """Whose session it must be; that of anybody else is as good as none."""
 
     def __post_init__(self) -> None:
         check_session_id(self.session_id)
+
+
+class ListTokens(Question[TokenList], frozen=True, kw_only=True):
+    """All tokens that were made, also those that are over; newest first."""
+
+
+class FindToken(Question[TokenView], frozen=True, kw_only=True):
+    """The token whose secret has this SHA-256, valid or not."""
+
+    digest: bytes
+
+
+class GetStoreKey(Question[StoreKey], frozen=True, kw_only=True):
+    """The secret from which pseudonyms are made."""
+
+
+class GetFigures(Question[Figures], frozen=True, kw_only=True):
+    """How much there is of everything."""

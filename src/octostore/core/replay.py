@@ -7,7 +7,7 @@ import msgspec
 
 from octostore.core.events import LogEntry, decode_details
 from octostore.core.evolve import evolve
-from octostore.core.model import Job, Session, read_history
+from octostore.core.model import Job, Session, Token, read_history
 from octostore.core.working_set import WorkingSet
 
 
@@ -17,6 +17,7 @@ def replay(entries: Iterable[LogEntry]) -> WorkingSet:
     ws.jobs = defaultdict(lambda: None)
     ws.sessions = defaultdict(lambda: None)
     ws.queues = defaultdict(lambda: None)
+    ws.tokens = defaultdict(lambda: None)
     for entry in entries:
         if entry.seq != ws.seq + 1:
             raise ValueError(f"the log has a gap: event {entry.seq} follows event {ws.seq}")
@@ -38,3 +39,8 @@ def logged_session(session: Session) -> Session:
     """The same for a session."""
     expires_at = 0 if session.status == "open" else session.expires_at
     return msgspec.structs.replace(session, lease_id="", request_id=None, heartbeat_at=0, expires_at=expires_at)
+
+
+def logged_token(token: Token) -> Token:
+    """The same for a token."""
+    return msgspec.structs.replace(token, digest=b"")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from octostore.core.model import HowEnded, LastOutcome, Outcome, Status
+from octostore.core.model import HowEnded, LastOutcome, Outcome, Scope, Status
 from octostore.core.secret_free import SecretFree
 
 
@@ -216,6 +216,38 @@ class SessionView(Reply, frozen=True):
 class QueueView(Reply, frozen=True):
     queue: str
     max_claimed: int | None
+
+
+class TokenView(Reply, frozen=True):
+    """What a token may do, and for whom. Its secret is in no answer but the one to the call that made it."""
+
+    token_id: str
+    name: str
+    scopes: list[Scope]
+    prefix: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class TokenList(Reply, frozen=True):
+    tokens: list[TokenView]
+
+
+class StoreKey(Reply, frozen=True):
+    """Drawn once for each store, so that all servers on it give everybody the same pseudonym."""
+
+    key: bytes
+
+
+class Figures(Reply, frozen=True):
+    """`queued` is by queue, and only the longest are told."""
+
+    claimed: int
+    dead: int
+    open_sessions: int
+    queued: dict[str, int]
+    seq: int
 
 
 class Recovery(Reply, frozen=True):

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from octostore.core import replies
-from octostore.core.model import Attempt, Claim, Job, Progress, Session, read_history
+from octostore.core.model import Attempt, Claim, Job, Progress, Session, Token, read_history
 from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.working_set import WorkingSet
 
@@ -197,4 +197,16 @@ def session_view(ws: WorkingSet, session: Session) -> replies.SessionView:
         context=decoded(ws.document(session.context_seq)),
         context_seq=session.context_seq,
         jobs=sorted(job.job_id for job in ws.claims_of(session.session_id)),
+    )
+
+
+def token_view(token: Token) -> replies.TokenView:
+    return replies.TokenView(
+        token_id=token.token_id,
+        name=token.principal,
+        scopes=list(token.scopes),
+        prefix=token.prefix,
+        created_at=to_datetime(token.created_at),
+        expires_at=to_datetime_or_none(token.expires_at),
+        revoked_at=to_datetime_or_none(token.revoked_at),
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from octostore.core.events import Details, LogEntry, encode_details
 from octostore.core.evolve import evolve
 from octostore.core.line import Line
-from octostore.core.model import Job, Queue, Session
+from octostore.core.model import Job, Queue, Session, Token
 from octostore.core.replies import Recovery
 
 
@@ -21,6 +21,9 @@ class WorkingSet:
         self.jobs: dict[str, Job | None] = {}
         self.sessions: dict[str, Session | None] = {}
         self.queues: dict[str, Queue | None] = {}
+        self.tokens: dict[str, Token | None] = {}
+        self.claim_counts: dict[tuple[str, bool], int] = {}
+        """(principal, whether locks or other claims) -> how many it has, where that was asked for."""
         self.documents: dict[int, bytes] = {}
         self.checkpoints: dict[str, bytes | None] = {}
         self.requests: dict[tuple[str, str, str], str] = {}
@@ -41,8 +44,11 @@ class WorkingSet:
         """Jobs of which only the heartbeat changed: by far the most frequent write, and far smaller than the row."""
         self.changed_sessions: dict[str, Session] = {}
         self.changed_queues: dict[str, Queue] = {}
+        self.changed_tokens: dict[str, Token] = {}
         self.changed_checkpoints: dict[str, bytes | None] = {}
         self.recovered: list[Recovery] = []
+        self.hastened: list[str] = []
+        """Jobs that will be free earlier than was last told: whoever waits for one has to hear of it."""
 
     # Filled by stores
 
@@ -66,6 +72,13 @@ class WorkingSet:
             if job is not None and job.claim is not None and job.claim.session_id == session_id:
                 yield job
 
+    def token(self, token_id: str) -> Token | None:
+        return self.tokens[token_id]
+
+    def count_claim(self, principal: str, *, is_lock: bool, change: int) -> None:
+        if (principal, is_lock) in self.claim_counts:
+            self.claim_counts[principal, is_lock] += change
+
     def document(self, seq: int | None) -> bytes | None:
         return None if seq is None else self.documents[seq]
 
@@ -77,6 +90,9 @@ class WorkingSet:
 
     def touch_session(self, session: Session) -> None:
         self.changed_sessions[session.session_id] = session
+
+    def touch_token(self, token: Token) -> None:
+        self.tokens[token.token_id] = self.changed_tokens[token.token_id] = token
 
     def set_checkpoint(self, job_id: str, data: bytes | None) -> None:
         self.checkpoints[job_id] = self.changed_checkpoints[job_id] = data

@@ -4,8 +4,9 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from octostore.core.events import LogEntry
-from octostore.core.model import Job, Status
+from octostore.core.model import Job, Status, Token
 from octostore.core.needs import Needs
+from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.clock import Mark
 
@@ -53,6 +54,15 @@ class Reading(Protocol):
 
     def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
         """The events, and the seq up to which the log was looked through for them."""
+
+    def list_tokens(self) -> list[Token]:
+        """Newest first."""
+
+    def find_token(self, digest: bytes) -> Token | None: ...
+
+    def store_key(self) -> bytes: ...
+
+    def figures(self, now: int) -> Figures: ...
 
 
 class Writing(Reading, Protocol):

@@ -23,6 +23,8 @@ class Committed(NamedTuple):
 
     answers: list[Answer]
     entries: list[LogEntry]
+    hastened: list[str]
+    """Jobs that will be free earlier than was last told."""
 
 
 def run_batch(backend: Backend, commands: Sequence[AnyCommand], clock: Clock, given: Given) -> Committed:
@@ -38,7 +40,7 @@ def run_batch(backend: Backend, commands: Sequence[AnyCommand], clock: Clock, gi
         # A mark from before the machine was started again does not go on by itself: it is replaced in any case.
         if ws.has_changes or mark.boot_id != counters.mark.boot_id:
             writing.save(ws, mark)
-    return Committed(answers, ws.entries)
+    return Committed(answers, ws.entries, ws.hastened)
 
 
 def _answer(ws: WorkingSet, command: AnyCommand, given: Given) -> Answer:

@@ -13,7 +13,7 @@ from octostore.stores.base import Backend, EventFilter
 from octostore.stores.batch import Answer, Committed, run_batch
 from octostore.stores.clock import Clock
 from octostore.stores.reading import ask
-from octostore.stores.wakeups import Topic, Wakeups
+from octostore.stores.wakeups import Topic, Wakeups, topics_of_all
 from octostore.stores.writer import Writer
 
 
@@ -43,7 +43,8 @@ class Engine:
         return run_batch(self.backend, commands, self._clock, self._given)
 
     def _on_commit(self, committed: Committed) -> None:
-        self._wakeups.publish(committed.entries)
+        self._wakeups.publish(topics_of_all(committed.entries))
+        self._wakeups.publish(("job", job_id) for job_id in committed.hastened)
 
     def _read_after(self, seq: int | None) -> tuple[list[LogEntry], int]:
         with self.backend.reading() as reading:

@@ -1,14 +1,17 @@
 """A store in memory: the plainest thing that keeps the contract, and the model that the others are tested against."""
 
+import secrets
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 
 from octostore.core.events import LogEntry
-from octostore.core.limits import SWEEP_LIMIT
-from octostore.core.model import Job, Queue, Session
-from octostore.core.needs import Needs
+from octostore.core.limits import FIGURES_QUEUES, SWEEP_LIMIT
+from octostore.core.model import Job, Queue, Session, Token
+from octostore.core.needs import Needs, Selection
+from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter
 from octostore.stores.clock import Mark
@@ -25,7 +28,9 @@ class MemoryRows:
         self.queues: dict[str, Queue] = {}
         self.documents: dict[int, bytes] = {}
         self.checkpoints: dict[str, bytes] = {}
+        self.tokens: dict[str, Token] = {}
         self.log: list[LogEntry] = []
+        self._key = secrets.token_bytes(32)
 
     def counters(self) -> Counters:
         return Counters(self.seq, self.mark)
@@ -46,7 +51,12 @@ class MemoryRows:
         for request in needs.requests:
             self._add_request(ws, request)
         for queue, line in needs.lines.items():
-            self._add_line(ws, queue, line.kinds, line.count)
+            self._add_line(ws, queue, line.selections, line.count)
+        for token_id in needs.tokens:
+            ws.tokens[token_id] = deepcopy(self.tokens.get(token_id))
+        for principal, is_lock in needs.claim_counts:
+            claims = [job.claim for job in self.jobs.values() if job.claim]
+            ws.claim_counts[principal, is_lock] = sum((c.principal, c.is_lock) == (principal, is_lock) for c in claims)
 
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
         found = [
@@ -69,11 +79,31 @@ class MemoryRows:
         page = found[: wanted.limit]
         return page, page[-1].seq if len(page) < len(found) else max(self.seq, wanted.after)
 
+    def list_tokens(self) -> list[Token]:
+        return sorted(deepcopy(self.tokens).values(), key=lambda token: (-token.created_at, token.token_id))
+
+    def find_token(self, digest: bytes) -> Token | None:
+        return next((deepcopy(token) for token in self.tokens.values() if token.digest == digest), None)
+
+    def store_key(self) -> bytes:
+        return self._key
+
+    def figures(self, now: int) -> Figures:
+        queued = Counter(job.queue for job in self.jobs.values() if job.status == "queued" and job.queue)
+        return Figures(
+            claimed=sum(job.claim is not None and not self._is_over(job, now) for job in self.jobs.values()),
+            dead=sum(job.status == "dead" for job in self.jobs.values()),
+            open_sessions=sum(s.status == "open" and s.expires_at > now for s in self.sessions.values()),
+            queued={queue: number for queue, number in queued.most_common(FIGURES_QUEUES) if queue is not None},
+            seq=self.seq,
+        )
+
     def save(self, ws: WorkingSet, mark: Mark) -> None:
         self.seq, self.mark = ws.seq, mark
         self.jobs.update(deepcopy(ws.changed_jobs | ws.renewed_jobs))
         self.sessions.update(deepcopy(ws.changed_sessions))
         self.queues.update(deepcopy(ws.changed_queues))
+        self.tokens.update(deepcopy(ws.changed_tokens))
         self.documents.update(ws.new_documents)
         self.log.extend(ws.entries)
         for job_id, data in ws.changed_checkpoints.items():
@@ -155,7 +185,7 @@ class MemoryRows:
                 self._add_job(ws, job)
                 ws.requests[request] = job.job_id
 
-    def _add_line(self, ws: WorkingSet, queue: str, kinds: set[tuple[str, ...] | None], count: int) -> None:
+    def _add_line(self, ws: WorkingSet, queue: str, selections: set[Selection], count: int) -> None:
         in_queue = [job for job in self.jobs.values() if job.queue == queue]
         expired = sorted((job for job in in_queue if self._is_over(job, ws.now)), key=lambda job: job.job_id)
         for job in expired[:SWEEP_LIMIT]:
@@ -163,8 +193,9 @@ class MemoryRows:
         waiting = [job for job in in_queue if job.status == "queued"]
         waiting.sort(key=lambda job: (job.priority, job.available_at, job.enqueued_seq))
         due = [job for job in waiting if job.available_at <= ws.now]
-        for selection in kinds:
-            for job in [job for job in due if selection is None or job.kind in selection][:count]:
+        for kinds, prefix in selections:
+            wanted = [job for job in due if kinds is None or job.kind in kinds]
+            for job in [job for job in wanted if job.job_id.startswith(prefix)][:count]:
                 self._add_job(ws, job)
         moments = [job.available_at for job in waiting]
         moments += [job.claim.expires_at for job in self.jobs.values() if job.claim and job.claim.expires_at]

@@ -1,5 +1,6 @@
 """Answers to questions, from one consistent state. Expiry is settled in memory, by the core's rule, and not saved."""
 
+from hmac import compare_digest
 from typing import Any
 
 from octostore.core import questions as q
@@ -10,7 +11,7 @@ from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
 from octostore.core.needs import Needs
-from octostore.core.replies import EventPage, JobPage, JobView, SessionView
+from octostore.core.replies import EventPage, JobPage, JobView, SessionView, StoreKey, TokenList, TokenView
 from octostore.core.retry import RetryPolicy
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend, EventFilter, JobFilter, Reading
@@ -31,6 +32,14 @@ def ask(backend: Backend, question: q.Question[R_co], clock: Clock, retry: Retry
                 answer = _list_events(reading, question)
             case q.GetSession():
                 answer = _get_session(reading, ws, question, _given(retry))
+            case q.ListTokens():
+                answer = TokenList(tokens=[views.token_view(token) for token in reading.list_tokens()])
+            case q.FindToken():
+                answer = _find_token(reading, question)
+            case q.GetStoreKey():
+                answer = StoreKey(key=reading.store_key())
+            case q.GetFigures():
+                answer = reading.figures(ws.now)
             case _:
                 raise TypeError(f"no answer is known to a {type(question).__name__}")
         reply: R_co = answer
@@ -94,7 +103,14 @@ def _list_events(reading: Reading, question: q.ListEvents) -> EventPage:
 def _get_session(reading: Reading, ws: WorkingSet, question: q.GetSession, given: Given) -> SessionView:
     reading.load(ws, Needs(sessions={question.session_id}, claims_of={question.session_id}, sweep_limit=0))
     session = ws.session(question.session_id)
-    if session is None:
+    if session is None or question.principal not in {None, session.principal}:
         raise NotFound(f"no session is named {question.session_id!r}")
     settle_session(ws, session, given)
     return views.session_view(ws, session)
+
+
+def _find_token(reading: Reading, question: q.FindToken) -> TokenView:
+    token = reading.find_token(question.digest)
+    if token is None or not compare_digest(token.digest, question.digest):
+        raise NotFound("no such token")
+    return views.token_view(token)

@@ -16,12 +16,13 @@ LOOK_INTERVAL_SECONDS = 0.1
 """How often the log is looked at while somebody waits: a third of the 300 ms that are promised across processes."""
 
 
-def topics_of(entry: LogEntry) -> Iterator[Topic]:
-    yield EVERYTHING
-    if entry.job_id is not None:
-        yield "job", entry.job_id
-    if entry.queue is not None:
-        yield "queue", entry.queue
+def topics_of_all(entries: Iterable[LogEntry]) -> Iterator[Topic]:
+    for entry in entries:
+        yield EVERYTHING
+        if entry.job_id is not None:
+            yield "job", entry.job_id
+        if entry.queue is not None:
+            yield "queue", entry.queue
 
 
 class Wakeups:
@@ -61,11 +62,11 @@ class Wakeups:
                 if not self._bells and not self._closed.is_set():
                     self._somebody_listens.clear()
 
-    def publish(self, entries: Iterable[LogEntry]) -> None:
+    def publish(self, topics: Iterable[Topic]) -> None:
         with self._lock:
             if not self._bells:
                 return
-            rings = {ring for entry in entries for topic in topics_of(entry) for ring in self._bells.get(topic, ())}
+            rings = {ring for topic in topics for ring in self._bells.get(topic, ())}
         for ring in rings:
             ring()
 
@@ -96,5 +97,5 @@ class Wakeups:
         entries, last_seq = self._read_after(seen_seq)
         with self._lock:
             self._seen_seq = max(self._seen_seq, last_seq)
-        self.publish(entries)
+        self.publish(topics_of_all(entries))
         return bool(entries) and not self._closed.is_set()

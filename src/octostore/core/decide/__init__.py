@@ -8,16 +8,18 @@ from typing import Any
 
 from octostore.core import commands as c
 from octostore.core.commands import Command, R_co
-from octostore.core.decide import claim, enqueue, expiry, lease, operate, release, sessions
+from octostore.core.decide import claim, enqueue, expiry, lease, operate, release, sessions, tokens
 from octostore.core.given import Given
 from octostore.core.working_set import WorkingSet
 
 _RULES: dict[type[Any], Callable[[WorkingSet, Any, Given], Any]] = {
     c.ClaimJob: claim.claim_job,
+    c.AcquireLock: claim.acquire_lock,
     c.ClaimNext: claim.claim_next,
     c.HeartbeatJob: lease.heartbeat_job,
     c.CheckpointJob: lease.checkpoint_job,
     c.ReleaseJob: release.release_job,
+    c.ReleaseLock: release.release_lock,
     c.Enqueue: enqueue.enqueue,
     c.LimitQueue: enqueue.limit_queue,
     c.CancelJob: operate.cancel_job,
@@ -27,6 +29,9 @@ _RULES: dict[type[Any], Callable[[WorkingSet, Any, Given], Any]] = {
     c.KeepSessionAlive: sessions.keep_session_alive,
     c.SaveSession: sessions.save_session,
     c.CloseSession: sessions.close_session,
+    c.CreateToken: tokens.create_token,
+    c.RotateToken: tokens.rotate_token,
+    c.RevokeToken: tokens.revoke_token,
     c.Recover: expiry.recover,
 }
 

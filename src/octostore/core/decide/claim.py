@@ -3,9 +3,11 @@
 import msgspec
 
 from octostore.core import views
-from octostore.core.commands import ClaimJob, ClaimNext
+from octostore.core.commands import AcquireLock, ClaimJob, ClaimNext, ClaimTerms
 from octostore.core.decide.expiry import settled
+from octostore.core.decide.lease import renew
 from octostore.core.decide.sessions import open_session_of
+from octostore.core.errors import LimitExceeded
 from octostore.core.events import NO_METADATA, Claimed
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job
@@ -25,7 +27,28 @@ def claim_job(ws: WorkingSet, command: ClaimJob, given: Given) -> ClaimReply:
         if _is_repeat(job.claim, command):
             return views.claimed_reply(ws, job, job.claim, replayed=True)
         return views.held_reply(ws, job, job.claim)
-    if job.status == "dead" or (job.status == "done" and not command.again):
+    if job.status == "done" and not command.again:
+        return views.finished_reply(ws, job)
+    return _claim_if_free(ws, job, command, given)
+
+
+def acquire_lock(ws: WorkingSet, command: AcquireLock, given: Given) -> ClaimReply:
+    if command.session_id is not None and not command.ephemeral:
+        # It only has to be there.
+        open_session_of(ws, command.session_id, command.principal)
+        command = msgspec.structs.replace(command, session_id=None)
+    job = settled(ws, command.job_id, given)
+    claim = job.claim
+    if claim is None:
+        return _claim_if_free(ws, job, command, given)
+    if claim.is_lock and (claim.principal, claim.session_id) == (command.principal, command.session_id):
+        renew(ws, job, claim, command.ttl)
+        return views.claimed_reply(ws, job, claim, replayed=True)
+    return views.held_reply(ws, job, claim)
+
+
+def _claim_if_free(ws: WorkingSet, job: Job, command: ClaimJob | AcquireLock, given: Given) -> ClaimReply:
+    if job.status == "dead":
         return views.finished_reply(ws, job)
     if job.available_at > ws.now:
         return views.delayed_reply(ws, job, job.available_at)
@@ -43,7 +66,7 @@ def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
                 return views.claimed_reply(ws, job, job.claim, replayed=True)
     if _is_full(ws, command.queue):
         return views.empty_reply(ws, command.queue, ws.now + QUEUE_FULL_RETRY_MS)
-    first = ws.line.first(command.queue, command.kinds)
+    first = ws.line.first(command.queue, command.kinds, command.prefix)
     if first is None:
         return views.empty_reply(ws, command.queue, _look_again_at(ws, command.queue))
     return _grant(ws, first, command, given)
@@ -73,7 +96,16 @@ def _is_full(ws: WorkingSet, queue_name: str) -> bool:
     return queue is not None and queue.max_claimed is not None and queue.claimed >= queue.max_claimed
 
 
-def _grant(ws: WorkingSet, job: Job, command: ClaimJob | ClaimNext, given: Given) -> ClaimReply:
+def _check_count(ws: WorkingSet, command: ClaimTerms, *, is_lock: bool) -> None:
+    limit = command.max_claims
+    if limit is not None and ws.claim_counts[command.principal, is_lock] >= limit:
+        what = "locks" if is_lock else "claims"
+        raise LimitExceeded(f"you have {limit:,} {what}, which is as many as you may; release one first", limit=limit)
+
+
+def _grant(ws: WorkingSet, job: Job, command: ClaimTerms, given: Given) -> ClaimReply:
+    is_lock = isinstance(command, AcquireLock)
+    _check_count(ws, command, is_lock=is_lock)
     session = open_session_of(ws, command.session_id, command.principal) if command.session_id is not None else None
     ttl_ms = session.ttl_ms if session else round(command.ttl * 1_000)
     entry = ws.record(
@@ -85,6 +117,7 @@ def _grant(ws: WorkingSet, job: Job, command: ClaimJob | ClaimNext, given: Given
             expires_at=None if session else ws.now + ttl_ms,
             metadata=NO_METADATA if command.metadata is None else msgspec.Raw(command.metadata),
             lock_delay_ms=round(command.lock_delay * 1_000),
+            is_lock=is_lock,
             took_over_from=_robbed_owner(job),
         ),
         actor=command.principal,
@@ -96,6 +129,7 @@ def _grant(ws: WorkingSet, job: Job, command: ClaimJob | ClaimNext, given: Given
         raise AssertionError("a claimed event makes a claim")
     claim.lease_id = given.new_lease_id()
     claim.request_id = command.request_id
+    ws.count_claim(claim.principal, is_lock=is_lock, change=1)
     if job.queue is not None:
         queue = ws.queues[job.queue]
         if queue is not None:

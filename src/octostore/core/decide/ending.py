@@ -85,4 +85,5 @@ def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, g
     queue = ws.queues[job.queue] if job.queue is not None else None
     if queue is not None:
         queue.claimed -= 1
+    ws.count_claim(claim.principal, is_lock=claim.is_lock, change=-1)
     return ws.record(end.how, details, actor=actor, job=job, session_id=claim.session_id, document=end.result)

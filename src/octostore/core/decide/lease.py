@@ -15,16 +15,11 @@ from octostore.core.working_set import WorkingSet
 
 def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> HeartbeatReply:
     job, claim = live_claim(ws, command.job_id, command.lease_id, given)
-    claim.heartbeat_at = ws.now
-    if claim.session_id is None:
-        if command.ttl is not None:
-            claim.ttl_ms = round(command.ttl * 1_000)
-        claim.expires_at = ws.now + claim.ttl_ms
     if command.note is not None or command.percent is not None:
         last = claim.progress or Progress(None, None, ws.now)
         note = last.note if command.note is None else command.note
         claim.progress = Progress(note, command.percent, ws.now)
-    ws.renew_job(job)
+    renew(ws, job, claim, command.ttl)
     expires_at = views.expiry_of(ws, claim)
     remaining_ms = expires_at - ws.now
     return HeartbeatReply(
@@ -33,6 +28,18 @@ def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> Heartb
         remaining_ms=remaining_ms,
         renew_after_ms=remaining_ms // 2,
     )
+
+
+def renew(ws: WorkingSet, job: Job, claim: Claim, ttl: float | None) -> None:
+    """From now on for `ttl` seconds; without one, for as long as before. A bound claim lives with its session."""
+    claim.heartbeat_at = ws.now
+    if claim.expires_at is not None:
+        if ttl is not None:
+            claim.ttl_ms = round(ttl * 1_000)
+        if ws.now + claim.ttl_ms < claim.expires_at:
+            ws.hastened.append(job.job_id)
+        claim.expires_at = ws.now + claim.ttl_ms
+    ws.renew_job(job)
 
 
 def checkpoint_job(ws: WorkingSet, command: CheckpointJob, given: Given) -> CheckpointReply:

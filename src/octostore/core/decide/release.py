@@ -1,9 +1,9 @@
 """Ending one's own claim. The lease that did it may say so again, and gets the same answer and no second event."""
 
-from octostore.core.commands import ReleaseJob
+from octostore.core.commands import ReleaseJob, ReleaseLock
 from octostore.core.decide.ending import How, end_claim
 from octostore.core.decide.expiry import settled
-from octostore.core.decide.lease import ended_attempt, lease_lost, same_lease
+from octostore.core.decide.lease import ended_attempt, lease_lost, live_claim, same_lease
 from octostore.core.given import Given
 from octostore.core.model import Attempt, Outcome, read_history
 from octostore.core.moments import to_datetime
@@ -29,6 +29,12 @@ def release_job(ws: WorkingSet, command: ReleaseJob, given: Given) -> ReleaseRep
     )
     end_claim(ws, job, claim, end, actor=command.principal, given=given)
     return _reply(job.job_id, command.outcome, read_history(job)[-1])
+
+
+def release_lock(ws: WorkingSet, command: ReleaseLock, given: Given) -> ReleaseReply:
+    job, claim = live_claim(ws, command.job_id, command.lease_id, given)
+    end_claim(ws, job, claim, How("released", ended_at=ws.now), actor=command.principal, given=given)
+    return _reply(job.job_id, "released", read_history(job)[-1])
 
 
 def _reply(job_id: str, outcome: Outcome, ended: Attempt) -> ReleaseReply:

@@ -1,5 +1,7 @@
 """Sessions: a worker's own heartbeat, for any number of claims, and a context that outlives it."""
 
+from typing import TypeAlias
+
 from octostore.core import views
 from octostore.core.commands import CloseSession, KeepSessionAlive, OpenSession, SaveSession
 from octostore.core.decide.ending import How, end_claim
@@ -12,6 +14,8 @@ from octostore.core.model import Session
 from octostore.core.moments import to_datetime
 from octostore.core.replies import ClosedReply, KeepaliveReply, SavedReply, SessionReply
 from octostore.core.working_set import WorkingSet
+
+_Write: TypeAlias = KeepSessionAlive | SaveSession | CloseSession
 
 
 def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionReply:
@@ -43,7 +47,7 @@ def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionR
 
 
 def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) -> KeepaliveReply:
-    session = _held(ws, command.session_id, command.lease_id, given)
+    session = _held(ws, command, given)
     session.heartbeat_at = ws.now
     session.expires_at = ws.now + session.ttl_ms
     ws.touch_session(session)
@@ -56,7 +60,7 @@ def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) 
 
 
 def save_session(ws: WorkingSet, command: SaveSession, given: Given) -> SavedReply:
-    session = _held(ws, command.session_id, command.lease_id, given)
+    session = _held(ws, command, given)
     entry = ws.record(
         "session_saved",
         SessionSaved(context_bytes=len(command.context)),
@@ -69,9 +73,9 @@ def save_session(ws: WorkingSet, command: SaveSession, given: Given) -> SavedRep
 
 def close_session(ws: WorkingSet, command: CloseSession, given: Given) -> ClosedReply:
     session = ws.session(command.session_id)
-    if session is not None and session.status == "closed" and same_lease(session.lease_id, command.lease_id):
+    if session is not None and session.status == "closed" and _may_write(session, command):
         return ClosedReply(session_id=session.session_id, closed_at=to_datetime(session.expires_at))
-    session = _held(ws, command.session_id, command.lease_id, given)
+    session = _held(ws, command, given)
     for job in ws.claims_of(session.session_id):
         if job.claim is not None:
             end = How("released", ended_at=ws.now, reason="its session was closed")
@@ -91,17 +95,23 @@ def open_session_of(ws: WorkingSet, session_id: str, principal: str) -> Session:
     return session
 
 
-def _held(ws: WorkingSet, session_id: str, lease_id: str, given: Given) -> Session:
-    """The live session that this lease authorises writes for."""
-    session = ws.session(session_id)
-    if session is None:
-        raise NotFound(f"no session is named {session_id!r}")
+def _held(ws: WorkingSet, command: _Write, given: Given) -> Session:
+    """The live session that the command may write to."""
+    session = ws.session(command.session_id)
+    if session is None or not (_may_write(session, command) or session.principal == command.principal):
+        raise NotFound(f"no session is named {command.session_id!r}")
     settle_session(ws, session, given)
-    if not same_lease(session.lease_id, lease_id):
-        raise LeaseLost(session_id, f"the session is {session.agent!r}'s now, and {_how_it_stands(session)}")
+    if not _may_write(session, command):
+        raise LeaseLost(command.session_id, f"the session is {session.agent!r}'s now, and {_how_it_stands(session)}")
     if session.status != "open" or session.expires_at <= ws.now:
-        raise LeaseLost(session_id, _how_ended(session))
+        raise LeaseLost(command.session_id, _how_ended(session))
     return session
+
+
+def _may_write(session: Session, command: _Write) -> bool:
+    if command.lease_id is None:
+        return session.principal == command.principal
+    return same_lease(session.lease_id, command.lease_id)
 
 
 def _how_it_stands(session: Session) -> str:

@@ -6,12 +6,16 @@
 job_id, status, created_at, available_at, attempts, last_outcome, error, note, result_seq,
 queue, kind, priority, max_attempts, enqueued_seq, payload_seq, history,
 owner, principal, fencing_token, ttl_ms, lock_delay_ms, claimed_at, heartbeat_at, expires_at, session_id, metadata,
-lease_id, request_id, progress
+lease_id, request_id, is_lock, progress
 
 -- name: session_columns
 -- The columns of a session, in the order of the model.
 session_id, agent, principal, status, ttl_ms, opened_at, heartbeat_at, expires_at, resumed, context_seq, lease_id,
 request_id
+
+-- name: token_columns
+-- The columns of a token, in the order of the model.
+token_id, principal, scopes, prefix, created_at, expires_at, revoked_at, digest
 
 -- name: event_columns
 -- The columns of an event, in the order of the model.
@@ -53,6 +57,10 @@ SELECT max_claimed FROM queues WHERE name = ?
 -- How many jobs of a queue are claimed.
 SELECT count(*) FROM jobs WHERE queue = ? AND status = 'claimed'
 
+-- name: claims_of_principal
+-- How many locks, or other claims, a principal has.
+SELECT count(*) FROM jobs WHERE principal = ? AND is_lock = ?
+
 -- name: expired_claims
 -- The claims that have run out, oldest first.
 SELECT {job_columns} FROM jobs WHERE expires_at <= ? ORDER BY expires_at, fencing_token LIMIT ?
@@ -93,6 +101,14 @@ ORDER BY available_at, enqueued_seq LIMIT ?
 SELECT {job_columns} FROM jobs
 WHERE status = 'queued' AND queue = ? AND kind = ? AND priority = ? AND available_at <= ?
 ORDER BY available_at, enqueued_seq LIMIT ?
+
+-- name: line_by_name
+-- The same for the jobs whose names are in a range, and of one kind or any (NULL). Found by name: what others have in
+-- the queue must not slow down somebody who may only see a part of it.
+SELECT {job_columns} FROM jobs
+WHERE queue = ?1 AND status = 'queued' AND job_id >= ?2 AND job_id < ?3
+    AND (?4 IS NULL OR kind = ?4) AND available_at <= ?5
+ORDER BY priority, available_at, enqueued_seq LIMIT ?6
 
 -- name: next_due
 -- When the next job of a queue is due, at one priority.
@@ -140,10 +156,42 @@ SELECT {event_columns} FROM events WHERE seq > ? ORDER BY seq LIMIT ?
 -- The story of one job after an event.
 SELECT {event_columns} FROM events WHERE job_id = ? AND seq > ? ORDER BY seq LIMIT ?
 
+-- name: token
+-- A token by its id.
+SELECT {token_columns} FROM tokens WHERE token_id = ?
+
+-- name: token_by_digest
+-- A token by its secret.
+SELECT {token_columns} FROM tokens WHERE digest = ?
+
+-- name: list_tokens
+-- All tokens.
+SELECT {token_columns} FROM tokens ORDER BY created_at DESC, token_id
+
+-- name: store_key
+-- The secret from which pseudonyms are made.
+SELECT key FROM store_key
+
+-- name: live_claims
+-- How many claims there are, without those that have run out; one that is bound to a session counts until written down.
+SELECT (SELECT count(*) FROM jobs WHERE status = 'claimed') - (SELECT count(*) FROM jobs WHERE expires_at <= ?)
+
+-- name: dead_jobs
+-- How many jobs are dead.
+SELECT count(*) FROM jobs WHERE status = 'dead'
+
+-- name: open_sessions
+-- How many sessions are alive.
+SELECT count(*) FROM sessions WHERE status = 'open' AND expires_at > ?
+
+-- name: queued_jobs
+-- How many jobs wait, in the queues in which most do.
+SELECT queue, count(*) AS depth FROM jobs WHERE status = 'queued' GROUP BY queue ORDER BY depth DESC, queue LIMIT ?
+
 -- name: save_job
 -- A job that is new or has changed.
 INSERT INTO jobs ({job_columns})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id) DO UPDATE SET
     status = excluded.status, available_at = excluded.available_at, attempts = excluded.attempts,
     last_outcome = excluded.last_outcome, error = excluded.error, note = excluded.note,
@@ -153,7 +201,7 @@ ON CONFLICT (job_id) DO UPDATE SET
     fencing_token = excluded.fencing_token, ttl_ms = excluded.ttl_ms, lock_delay_ms = excluded.lock_delay_ms,
     claimed_at = excluded.claimed_at, heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
     session_id = excluded.session_id, metadata = excluded.metadata, lease_id = excluded.lease_id,
-    request_id = excluded.request_id, progress = excluded.progress
+    request_id = excluded.request_id, is_lock = excluded.is_lock, progress = excluded.progress
 
 -- name: renew_job
 -- What a heartbeat changes. Saving the whole row would write to every index that it is in.
@@ -167,6 +215,11 @@ ON CONFLICT (session_id) DO UPDATE SET
     opened_at = excluded.opened_at, heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
     resumed = excluded.resumed, context_seq = excluded.context_seq, lease_id = excluded.lease_id,
     request_id = excluded.request_id
+
+-- name: save_token
+-- A token that is new or has changed.
+INSERT INTO tokens ({token_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (token_id) DO UPDATE SET revoked_at = excluded.revoked_at, digest = excluded.digest
 
 -- name: save_queue
 -- A queue's limit.

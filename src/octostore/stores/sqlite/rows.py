@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 
 from octostore.core.events import LogEntry
-from octostore.core.model import Claim, Job, Progress, Session
+from octostore.core.model import Claim, Job, Progress, Session, Token
 
 Row = tuple[Any, ...]
 
 _JOB_COLUMNS = 16
-_NO_CLAIM = (None,) * 13
+_NO_CLAIM = (None,) * 14
 _encode_progress = msgspec.json.Encoder().encode
 _decode_progress = msgspec.json.Decoder(Progress).decode
 
@@ -19,6 +19,7 @@ def job_from_row(row: Row) -> Job:
     job = Job(*row[:_JOB_COLUMNS])
     if job.status == "claimed":
         job.claim = Claim(*row[_JOB_COLUMNS:-1])
+        job.claim.is_lock = bool(job.claim.is_lock)  # SQLite has no truth values
         if row[-1] is not None:
             job.claim.progress = _decode_progress(row[-1])
     return job
@@ -43,12 +44,22 @@ def job_to_renewal(job: Job) -> Row:
 
 def session_from_row(row: Row) -> Session:
     session = Session(*row)
-    session.resumed = bool(session.resumed)  # SQLite has no truth values
+    session.resumed = bool(session.resumed)
     return session
 
 
 def entry_from_row(row: Row) -> LogEntry:
     return LogEntry(*row)
+
+
+def token_from_row(row: Row) -> Token:
+    token = Token(*row)
+    token.scopes = tuple(row[2].split())
+    return token
+
+
+def token_to_row(token: Token) -> Row:
+    return to_row(msgspec.structs.replace(token, scopes=" ".join(token.scopes)))
 
 
 to_row = msgspec.structs.astuple

@@ -8,9 +8,10 @@ from typing import Any, get_args
 import apsw
 
 from octostore.core.events import LogEntry
-from octostore.core.limits import PRIORITY_MIN, SWEEP_LIMIT
-from octostore.core.model import Job, Queue, Session, Status
-from octostore.core.needs import LineNeed, Needs
+from octostore.core.limits import FIGURES_QUEUES, PRIORITY_MIN, SWEEP_LIMIT
+from octostore.core.model import Job, Queue, Session, Status, Token
+from octostore.core.needs import LineNeed, Needs, Selection
+from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter
 from octostore.stores.clock import Mark
@@ -22,6 +23,8 @@ from octostore.stores.sqlite.rows import (
     job_to_row,
     session_from_row,
     to_row,
+    token_from_row,
+    token_to_row,
 )
 
 SQL = load_queries("octostore.stores.sqlite", "queries.sql")
@@ -66,10 +69,18 @@ class Transaction:
             if not ws.has_all_expired:
                 self._add_jobs(ws, self._all("expired_in_queue", queue, ws.now, SWEEP_LIMIT))
             self._add_line(ws, queue, line)
+        self._add_rights(ws, needs)
         ws.checkpoints.update(dict.fromkeys(needs.documents_of))
         for job in ws.jobs.values():
             if job is not None and (job.job_id in needs.documents_of or job.queue in needs.lines):
                 self._add_documents(ws, job)
+
+    def _add_rights(self, ws: WorkingSet, needs: Needs) -> None:
+        for token_id in needs.tokens:
+            row = self._one_or_none("token", token_id)
+            ws.tokens[token_id] = token_from_row(row) if row else None
+        for principal, is_lock in needs.claim_counts:
+            ws.claim_counts[principal, is_lock] = self._one("claims_of_principal", principal, is_lock)[0]
 
     def _add_jobs(self, ws: WorkingSet, rows: Iterable[Any]) -> list[Job]:
         """Put jobs into the working set, each with its session and queue; those there already stay as they are."""
@@ -132,15 +143,21 @@ class Transaction:
     def _add_line(self, ws: WorkingSet, queue: str, line: LineNeed) -> None:
         """The front of a queue; and where that is not enough for everybody, when to look again."""
         is_enough = True
-        for kinds in line.kinds:
-            if kinds is None:
-                found = self._add_front(ws, line.count, ("next_priority", "line"), (queue,))
-            else:
-                queries = ("next_priority_of_kind", "line_of_kind")
-                found = sum(self._add_front(ws, line.count, queries, (queue, kind)) for kind in kinds)
-            is_enough = is_enough and found >= line.count
+        for selection in line.selections:
+            is_enough = self._add_selection(ws, queue, selection, line.count) >= line.count and is_enough
         if not is_enough:
             self._add_look_again(ws, queue)
+
+    def _add_selection(self, ws: WorkingSet, queue: str, selection: Selection, count: int) -> int:
+        kinds, prefix = selection
+        if prefix:
+            span = (queue, prefix, prefix + LAST_NAME)
+            parts = [self._all("line_by_name", *span, kind, ws.now, count) for kind in kinds or (None,)]
+            return sum(len(self._add_jobs(ws, rows)) for rows in parts)
+        if kinds is None:
+            return self._add_front(ws, count, ("next_priority", "line"), (queue,))
+        queries = ("next_priority_of_kind", "line_of_kind")
+        return sum(self._add_front(ws, count, queries, (queue, kind)) for kind in kinds)
 
     def _add_front(self, ws: WorkingSet, count: int, queries: tuple[str, str], which: tuple[str, ...]) -> int:
         """The first `count` jobs that are due; priority by priority, so as never to walk through those not due yet."""
@@ -200,6 +217,26 @@ class Transaction:
             return page, page[-1].seq if len(page) < len(matching) else last_seq
         return [entry_from_row(row) for row in rows], rows[-1][0] if len(rows) == wanted.limit else last_seq
 
+    def list_tokens(self) -> list[Token]:
+        return [token_from_row(row) for row in self._all("list_tokens")]
+
+    def find_token(self, digest: bytes) -> Token | None:
+        row = self._one_or_none("token_by_digest", digest)
+        return token_from_row(row) if row else None
+
+    def store_key(self) -> bytes:
+        key: bytes = self._one("store_key")[0]
+        return key
+
+    def figures(self, now: int) -> Figures:
+        return Figures(
+            claimed=self._one("live_claims", now)[0],
+            dead=self._one("dead_jobs")[0],
+            open_sessions=self._one("open_sessions", now)[0],
+            queued=dict(self._all("queued_jobs", FIGURES_QUEUES)),
+            seq=self.counters().seq,
+        )
+
     # Saving
 
     def save(self, ws: WorkingSet, mark: Mark) -> None:
@@ -218,6 +255,8 @@ class Transaction:
             run(SQL["save_session"], map(to_row, ws.changed_sessions.values()))
         if ws.changed_queues:
             run(SQL["save_queue"], ((queue.name, queue.max_claimed) for queue in ws.changed_queues.values()))
+        if ws.changed_tokens:
+            run(SQL["save_token"], map(token_to_row, ws.changed_tokens.values()))
         for job_id, data in ws.changed_checkpoints.items():
             if data is None:
                 self._connection.execute(SQL["drop_checkpoint"], (job_id,))

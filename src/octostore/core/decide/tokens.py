@@ -1,0 +1,55 @@
+"""Tokens: who may act on a store that is shared through a server. Their secrets never get here, only digests."""
+
+from hmac import compare_digest
+
+from octostore.core import views
+from octostore.core.commands import CreateToken, RevokeToken, RotateToken
+from octostore.core.errors import Conflict, NotFound
+from octostore.core.events import TokenChanged, TokenCreated
+from octostore.core.given import Given
+from octostore.core.model import Token
+from octostore.core.replies import TokenView
+from octostore.core.working_set import WorkingSet
+
+
+def create_token(ws: WorkingSet, command: CreateToken, _given: Given) -> TokenView:
+    known = ws.token(command.token_id)
+    if known is not None:
+        if compare_digest(known.digest, command.digest):
+            return views.token_view(known)
+        raise Conflict(f"there is another token with the id {command.token_id!r}")
+    details = TokenCreated(
+        token_id=command.token_id,
+        name=command.name,
+        scopes=command.scopes,
+        prefix=command.prefix,
+        expires_at=None if command.expires_in is None else ws.now + round(command.expires_in * 1_000),
+    )
+    ws.record("token_created", details, actor=command.principal)
+    token = _known(ws, command.token_id)
+    token.digest = command.digest
+    return views.token_view(token)
+
+
+def rotate_token(ws: WorkingSet, command: RotateToken, _given: Given) -> TokenView:
+    token = _known(ws, command.token_id)
+    if not token.is_valid(ws.now):
+        raise Conflict(f"the token {token.token_id!r} is over, so its secret cannot be changed")
+    if not compare_digest(token.digest, command.digest):
+        ws.record("token_rotated", TokenChanged(token.token_id, token.principal), actor=command.principal)
+        token.digest = command.digest
+    return views.token_view(token)
+
+
+def revoke_token(ws: WorkingSet, command: RevokeToken, _given: Given) -> TokenView:
+    token = _known(ws, command.token_id)
+    if token.revoked_at is None:
+        ws.record("token_revoked", TokenChanged(token.token_id, token.principal), actor=command.principal)
+    return views.token_view(token)
+
+
+def _known(ws: WorkingSet, token_id: str) -> Token:
+    token = ws.token(token_id)
+    if token is None:
+        raise NotFound(f"no token has the id {token_id!r}")
+    return token
