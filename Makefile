@@ -21,6 +21,10 @@ $(READY): pyproject.toml
 .PHONY: install
 install: $(READY) ## the library and its tools, in .venv
 
+.PHONY: serve
+serve: $(READY) ## the server on http://127.0.0.1:3000, with its data in an SQLite file
+	$(BIN)/python -m octostore.server $(ARGS)
+
 .PHONY: test
 test: $(READY) ## all tests, in under five minutes
 	$(BIN)/pytest -n 2 --dist loadgroup -m 'not slow'

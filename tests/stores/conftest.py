@@ -5,6 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from octostore.stores.sqlite import SqliteBackend
+from tests.support.world import World
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    """Each store in turn, with time and chance in the test's hands."""
+    world = World(SqliteBackend(tmp_path / "store.db") if request.param == "sqlite" else None)
+    yield world
+    world.backend.close()
+
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:

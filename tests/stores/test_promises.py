@@ -11,22 +11,42 @@ from typing import Any
 
 import apsw
 import msgspec
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from octostore.core import commands as c
 from octostore.core.commands import AnyCommand
-from octostore.core.errors import OctoStoreError
+from octostore.core.errors import NotFound, OctoStoreError
 from octostore.core.moments import to_moment
-from octostore.core.replay import logged_job, logged_session, replay
-from octostore.core.replies import ClaimReply, HeartbeatReply, KeepaliveReply, RecoverReply, SessionReply
+from octostore.core.questions import FindToken, GetFigures, ListTokens
+from octostore.core.replay import logged_job, logged_session, logged_token, replay
+from octostore.core.replies import (
+    ClaimReply,
+    HeartbeatReply,
+    KeepaliveReply,
+    RecoverReply,
+    SessionReply,
+    TokenView,
+)
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import connect
-from octostore.stores.sqlite.rows import job_from_row, session_from_row
+from octostore.stores.sqlite.rows import job_from_row, session_from_row, token_from_row
 from octostore.stores.sqlite.transaction import SQL
-from tests.support.commands import JOBS, QUEUES, TTLS, any_command
+from tests.support.commands import (
+    ALL_DIGESTS,
+    JOBS,
+    PREFIXES,
+    PRINCIPALS,
+    QUEUES,
+    SESSIONS,
+    TTLS,
+    any_command,
+    locks,
+    tokens,
+)
 from tests.support.world import ManualClock, World
 
 ENDINGS = {"released", "done", "failed", "deferred", "expired", "force_released"}
@@ -47,6 +67,8 @@ class Promises(RuleBasedStateMachine):
         self.session_sure_until: dict[str, int] = {}
         self.bound_to: dict[str, str | None] = {}
         self.last_token = 0
+        # What whoever made tokens believes: the digest of each.
+        self.digests: dict[str, bytes] = {}
 
     def teardown(self) -> None:
         self.sqlite.backend.close()
@@ -64,15 +86,27 @@ class Promises(RuleBasedStateMachine):
     def a_task_is_enqueued(self, job_id: str, queue: str) -> None:
         self.run([c.Enqueue(job_id=job_id, kind="build", queue=queue, payload=b'{"for":1}')])
 
-    @rule(queue=QUEUES, ttl=TTLS)
-    def a_worker_takes_the_next_task_and_leaves_a_checkpoint(self, queue: str, ttl: float) -> None:
-        (claim,) = self.run([c.ClaimNext(owner="ann", queue=queue, ttl=ttl)])
+    @rule(queue=QUEUES, ttl=TTLS, prefix=PREFIXES)
+    def a_worker_takes_the_next_task_and_leaves_a_checkpoint(self, queue: str, ttl: float, prefix: str) -> None:
+        (claim,) = self.run([c.ClaimNext(owner="ann", queue=queue, ttl=ttl, prefix=prefix)])
         if claim.status == "claimed":
             self.run([c.CheckpointJob(job_id=claim.job_id, lease_id=claim.lease_id, data=b'{"step":5}')])
 
-    @rule(queue=QUEUES, drawn=any_command())
-    def a_worker_takes_the_next_task_as_another_ends(self, queue: str, drawn: AnyCommand) -> None:
-        self.run([self.with_a_lease(drawn), c.ClaimNext(owner="bob", queue=queue)])
+    @rule(queue=QUEUES, drawn=any_command(), prefix=PREFIXES)
+    def a_worker_takes_the_next_task_as_another_ends(self, queue: str, drawn: AnyCommand, prefix: str) -> None:
+        self.run([self.with_a_lease(drawn), c.ClaimNext(owner="bob", queue=queue, prefix=prefix)])
+
+    @rule(session_id=SESSIONS, principal=PRINCIPALS, ttl=TTLS)
+    def a_session_is_opened(self, session_id: str, principal: str, ttl: float) -> None:
+        self.run([c.OpenSession(session_id=session_id, agent="ann", principal=principal, ttl=ttl)])
+
+    @rule(drawn=st.lists(locks() | st.just(c.ReleaseLock(job_id="a", lease_id="#0")), min_size=2, max_size=4))
+    def locks_are_acquired(self, drawn: list[AnyCommand]) -> None:
+        self.run([self.with_a_lease(command) for command in drawn])
+
+    @rule(drawn=st.lists(tokens(), min_size=1, max_size=6))
+    def tokens_are_made(self, drawn: list[AnyCommand]) -> None:
+        self.run(drawn)
 
     def run(self, batch: list[AnyCommand]) -> list[Any]:
         answers = self.memory.batch(batch)
@@ -119,11 +153,13 @@ class Promises(RuleBasedStateMachine):
 
     def believe(self, command: AnyCommand, answer: Any) -> None:
         match command, answer:
-            case ((c.ClaimJob() | c.ClaimNext()), ClaimReply(status="claimed")):
+            case ((c.ClaimJob() | c.ClaimNext() | c.AcquireLock()), ClaimReply(status="claimed")):
                 self.believe_claim(answer)
             case c.HeartbeatJob(), HeartbeatReply():
                 self.sure_until[command.job_id] = moment(answer.expires_at)
-            case ((c.ReleaseJob() | c.ForceReleaseJob()), answer) if not isinstance(answer, OctoStoreError):
+            case ((c.ReleaseJob() | c.ReleaseLock() | c.ForceReleaseJob()), answer) if not isinstance(
+                answer, OctoStoreError
+            ):
                 if self.leases.get(getattr(command, "lease_id", ""), (None,))[0] in {None, command.job_id}:
                     self.sure_until.pop(command.job_id, None)
             case c.OpenSession(), SessionReply():
@@ -133,6 +169,8 @@ class Promises(RuleBasedStateMachine):
                 self.session_sure_until[command.session_id] = moment(answer.expires_at)
             case c.CloseSession(), answer if not isinstance(answer, OctoStoreError):
                 self.session_sure_until.pop(command.session_id, None)
+            case ((c.CreateToken() | c.RotateToken()), TokenView()):
+                self.digests[command.token_id] = command.digest
 
     def believe_claim(self, claim: ClaimReply) -> None:
         assert claim.job_id is not None
@@ -180,10 +218,12 @@ class Promises(RuleBasedStateMachine):
         replayed = replay(self.memory.log())
         expected_jobs = {job_id: logged_job(job) for job_id, job in replayed.jobs.items() if job is not None}
         expected_sessions = {s.session_id: logged_session(s) for s in replayed.sessions.values() if s is not None}
+        expected_tokens = {t.token_id: logged_token(t) for t in replayed.tokens.values() if t is not None}
         assert isinstance(self.memory.backend, MemoryBackend)
         rows = self.memory.backend.rows
         assert {job_id: logged_job(job) for job_id, job in rows.jobs.items()} == expected_jobs
         assert {s.session_id: logged_session(s) for s in rows.sessions.values()} == expected_sessions
+        assert {t.token_id: logged_token(t) for t in rows.tokens.values()} == expected_tokens
         limits = {name: queue.max_claimed for name, queue in rows.queues.items()}
         assert limits == {name: queue.max_claimed for name, queue in replayed.queues.items() if queue is not None}
 
@@ -195,13 +235,31 @@ class Promises(RuleBasedStateMachine):
         try:
             jobs = [job_from_row(row) for row in connection.execute(f"SELECT {SQL['job_columns']} FROM jobs")]
             sessions = connection.execute(f"SELECT {SQL['session_columns']} FROM sessions").fetchall()
+            made = [token_from_row(row) for row in connection.execute(f"SELECT {SQL['token_columns']} FROM tokens")]
             documents = pairs(connection, "SELECT seq, body FROM documents")
             checkpoints = pairs(connection, "SELECT job_id, data FROM checkpoints")
         finally:
             connection.close()
         assert {job.job_id: job for job in jobs} == rows.jobs
         assert {row[0]: session_from_row(row) for row in sessions} == rows.sessions
+        assert {token.token_id: token for token in made} == rows.tokens
         assert (documents, checkpoints) == (rows.documents, rows.checkpoints)
+
+    @invariant()
+    def a_secret_is_that_of_the_token_it_was_last_given_to_and_of_no_other(self) -> None:
+        assert len(set(self.digests.values())) == len(self.digests)
+        for world in (self.memory, self.one_by_one, self.sqlite):
+            for token_id, digest in self.digests.items():
+                assert world.ask(FindToken(digest=digest)).token_id == token_id
+            for digest in set(ALL_DIGESTS) - set(self.digests.values()):
+                with pytest.raises(NotFound):
+                    world.ask(FindToken(digest=digest))
+
+    @invariant()
+    def the_same_is_told_of_everything_together(self) -> None:
+        for question in (GetFigures(), ListTokens()):
+            told = self.memory.ask(question)
+            assert told == self.one_by_one.ask(question) == self.sqlite.ask(question)
 
 
 def pairs(connection: apsw.Connection, query: str) -> dict[Any, Any]:

@@ -10,7 +10,7 @@ import pytest
 from octostore.stores.sqlite.connection import connect, prepare
 from octostore.stores.sqlite.transaction import SQL
 
-FRAGMENTS = {"job_columns", "session_columns", "event_columns"}
+FRAGMENTS = {"job_columns", "session_columns", "token_columns", "event_columns"}
 WRITES = {name for name in SQL if name.startswith(("save_", "renew_", "append_", "drop_"))}
 
 PLANS = {
@@ -22,6 +22,7 @@ PLANS = {
     "claims_of_session": "SEARCH jobs USING INDEX jobs_by_session (session_id=?)",
     "queue": "SEARCH queues USING INDEX sqlite_autoindex_queues_1 (name=?)",
     "claimed_in_queue": "SEARCH jobs USING COVERING INDEX jobs_by_queue (queue=? AND status=?)",
+    "claims_of_principal": "SEARCH jobs USING COVERING INDEX jobs_by_principal (principal=? AND is_lock=?)",
     "expired_claims": "SEARCH jobs USING INDEX jobs_by_expiry (expires_at<?)",
     "expired_sessions": "SEARCH sessions USING INDEX sessions_by_expiry (expires_at<?)",
     "job_of_request": "SEARCH jobs USING INDEX jobs_by_request (principal=? AND request_id=? AND queue=?)",
@@ -39,11 +40,36 @@ PLANS = {
     "list_jobs_by_queue": "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
     "list_events": "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
     "list_events_by_job": "SEARCH events USING INDEX events_by_job (job_id=? AND seq>?)",
+    "token": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_1 (token_id=?)",
+    "token_by_digest": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_2 (digest=?)",
+    "store_key": "SCAN store_key",  # it has one row
+    "dead_jobs": "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
+    "open_sessions": "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at>?)",
 }
 
 EXPIRED_SESSIONS = ("LIST SUBQUERY 1", "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at<?)")
 
 LONGER_PLANS = {
+    # What one may see of a queue is found by name, and only that is sorted.
+    "line_by_name": (
+        "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
+        "USE TEMP B-TREE FOR ORDER BY",
+    ),
+    # There are few tokens, and nobody waits for the list of them.
+    "list_tokens": ("SCAN tokens", "USE TEMP B-TREE FOR ORDER BY"),
+    # Figures count, but only what waits or is claimed, and without looking at the rows; the queues are sorted.
+    "queued_jobs": ("SCAN jobs USING COVERING INDEX jobs_in_line", "USE TEMP B-TREE FOR ORDER BY"),
+    "live_claims": (
+        "SCAN CONSTANT ROW",
+        "SCALAR SUBQUERY 1",
+        "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
+        "SCALAR SUBQUERY 2",
+        "SEARCH jobs USING COVERING INDEX jobs_by_expiry (expires_at<?)",
+        "SCALAR SUBQUERY 4",
+        "SEARCH jobs USING COVERING INDEX jobs_by_session (session_id=?)",
+        "LIST SUBQUERY 3",
+        "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at<?)",
+    ),
     # What has run out and is not written down yet is little, so it may be sorted.
     "list_expired_claims": (
         "SEARCH jobs USING INDEX jobs_by_expiry (expires_at<?)",
@@ -58,6 +84,12 @@ LONGER_PLANS = {
         "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=?)",
         *EXPIRED_SESSIONS,
         "CREATE BLOOM FILTER",
+    ),
+    "expired_of_principal": (
+        "SEARCH jobs USING INDEX jobs_by_principal (principal=? AND is_lock=?)",
+        *EXPIRED_SESSIONS,
+        "CREATE BLOOM FILTER",
+        "USE TEMP B-TREE FOR ORDER BY",
     ),
 }
 

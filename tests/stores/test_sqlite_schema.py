@@ -9,10 +9,14 @@ import apsw
 import pytest
 
 import octostore
+from octostore.core.commands import AcquireLock, ClaimJob, HeartbeatJob, ReleaseJob
+from octostore.core.errors import LimitExceeded
+from octostore.core.questions import GetFigures, GetJob, GetStoreKey, ListTokens
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import APPLICATION_ID, migrations
 from tests.support.processes import Worker
 from tests.support.soundness import assert_sound
+from tests.support.world import World
 
 OPENERS = 8
 NOWHERE = -1
@@ -194,3 +198,90 @@ def test_an_open_that_was_killed_at_any_point_is_made_good_by_the_next(tmp_path:
             assert store.claim_job("job").status == "claimed"
         assert schema_version(path) == schema_version(alone)
         assert len(assert_sound(path)) == 1
+
+
+# How an older file is brought up to date
+
+
+@pytest.fixture
+def old(path: Path) -> Path:
+    """A file that the first version of the schema left: one job is claimed, one is free."""
+    connection = apsw.Connection(str(path))
+    connection.pragma("journal_mode", "wal")
+    connection.execute(migrations()[0])
+    connection.execute((Path(__file__).parent / "version_1.sql").read_text(encoding="utf-8"))
+    connection.pragma("application_id", APPLICATION_ID)
+    connection.pragma("user_version", 1)
+    connection.close()
+    return path
+
+
+@pytest.fixture
+def migrated(old: Path) -> Iterator[World]:
+    world = World(SqliteBackend(old))
+    world.advance(10)
+    yield world
+    world.backend.close()
+
+
+def columns(connection: apsw.Connection, table: str) -> list[str]:
+    return [str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")]
+
+
+def test_an_older_file_keeps_everything(old: Path) -> None:
+    connection = apsw.Connection(str(old))
+    tables = [str(row[0]) for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    queries = [f"SELECT {', '.join(columns(connection, table))} FROM {table} ORDER BY 1" for table in tables]
+    before = [connection.execute(query).fetchall() for query in queries]
+    SqliteBackend(old).close()
+    assert [connection.execute(query).fetchall() for query in queries] == before
+    assert connection.pragma("user_version") == len(migrations())
+    connection.close()
+    assert len(assert_sound(old)) == 4
+
+
+def test_an_older_file_ends_up_with_the_schema_of_a_new_one(tmp_path: Path, old: Path) -> None:
+    schemas = []
+    for path in (old, tmp_path / "new.db"):
+        SqliteBackend(path).close()
+        connection = apsw.Connection(str(path))
+        schemas.append(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY 2").fetchall())
+        connection.close()
+    assert schemas[0] == schemas[1]
+
+
+def test_jobs_of_an_older_file_look_as_they_did(migrated: World) -> None:
+    held, free = (migrated.ask(GetJob(job_id=job_id)) for job_id in ("held", "free"))
+    assert (held.status, held.owner, held.payload) == ("claimed", "ann", {"n": 1})
+    assert held.claim is not None
+    assert (held.claim.metadata, held.claim.fencing_token) == ({"pr": 7}, 2)
+    assert (free.status, free.note, free.previous[0].owner) == ("free", "bye", "bob")
+    assert migrated.ask(ListTokens()).tokens == []
+    assert migrated.ask(GetFigures()).claimed == 1
+    assert len(migrated.ask(GetStoreKey()).key) == 32
+
+
+def test_a_claim_of_an_older_file_goes_on(old: Path, migrated: World) -> None:
+    assert migrated.do(ClaimJob(job_id="held", owner="bob")).status == "held"
+    replayed = migrated.do(ClaimJob(job_id="held", owner="ann", request_id="r"))
+    assert (replayed.lease_id, replayed.checkpoint) == ("lease-1", {"step": 3})
+    assert migrated.do(HeartbeatJob(job_id="held", lease_id="lease-1", note="going on")).remaining_ms == 60_000
+    released = migrated.do(ReleaseJob(job_id="held", lease_id="lease-1", outcome="done", result=b"1"))
+    assert (released.status, released.fencing_token) == ("done", 2)
+    again = migrated.do(ClaimJob(job_id="free", owner="ann"))
+    assert (again.status, again.note) == ("claimed", "bye")
+    assert (again.fencing_token or 0) > 3
+    assert [entry.type for entry in assert_sound(old)][4:] == ["done", "claimed"]
+
+
+def test_a_claim_of_an_older_file_expires(old: Path, migrated: World) -> None:
+    migrated.advance(60)
+    assert migrated.do(ClaimJob(job_id="held", owner="bob")).status == "claimed"
+    assert [entry.type for entry in assert_sound(old)][4:] == ["expired", "claimed"]
+
+
+def test_a_claim_of_an_older_file_is_no_lock_and_counts_as_a_claim(migrated: World) -> None:
+    assert migrated.do(AcquireLock(job_id="held", owner="ann")).status == "held"
+    with pytest.raises(LimitExceeded):
+        migrated.do(ClaimJob(job_id="free", owner="ann", max_claims=1))
+    assert migrated.do(AcquireLock(job_id="free", owner="ann", max_claims=1)).status == "claimed"

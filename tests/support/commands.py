@@ -19,8 +19,13 @@ SESSIONS = st.sampled_from(["s", "t"])
 REQUESTS = st.sampled_from([None, "r1", "r2"])
 TTLS = st.sampled_from([1, 5, 30])
 PRINCIPALS = st.sampled_from(["local", "local", "guest"])
+MAX_CLAIMS = st.sampled_from([None, None, 1, 2])
+PREFIXES = st.sampled_from(["", "", "a", "d/"])
+TOKENS = st.sampled_from(["t1", "t2", "t3"])
+ALL_DIGESTS = [number * 32 for number in (b"1", b"2", b"3", b"4")]
+DIGESTS = st.sampled_from(ALL_DIGESTS)
 DOCUMENTS = st.sampled_from([None, b"1", b'{"step":3}'])
-LEASES = st.integers(0, 9).map(lambda number: f"#{number}")
+LEASES = st.integers(0, 4).map(lambda number: f"#{number}")
 NOTES = st.sampled_from([None, "note"])
 
 
@@ -33,8 +38,16 @@ def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrat
         "request_id": REQUESTS,
         "metadata": DOCUMENTS,
         "lock_delay": st.sampled_from([0, 0, 3]),
+        "max_claims": MAX_CLAIMS,
         **terms,
     }
+
+
+def locks() -> st.SearchStrategy[AnyCommand]:
+    terms = claims({"job_id": JOBS, "metadata": st.sampled_from([None, b'"text"'])})
+    return st.builds(c.AcquireLock, **terms) | st.builds(
+        c.AcquireLock, **{**terms, "session_id": SESSIONS, "ephemeral": st.just(True)}
+    )
 
 
 def releases() -> st.SearchStrategy[AnyCommand]:
@@ -52,17 +65,40 @@ def releases() -> st.SearchStrategy[AnyCommand]:
     )
 
 
+def tokens() -> st.SearchStrategy[AnyCommand]:
+    return st.one_of(
+        st.builds(
+            c.CreateToken,
+            token_id=TOKENS,
+            name=OWNERS,
+            digest=DIGESTS,
+            scopes=st.sampled_from([("read",), ("claim", "read"), ("admin",)]),
+            prefix=PREFIXES,
+            expires_in=st.none() | TTLS,
+            principal=PRINCIPALS,
+        ),
+        st.builds(c.RotateToken, token_id=TOKENS, digest=DIGESTS),
+        st.builds(c.RevokeToken, token_id=TOKENS),
+    )
+
+
 def any_command() -> st.SearchStrategy[AnyCommand]:
     lease: dict[str, st.SearchStrategy[Any]] = {"job_id": JOBS, "lease_id": LEASES}
-    session: dict[str, st.SearchStrategy[Any]] = {"session_id": SESSIONS, "lease_id": LEASES}
+    session: dict[str, st.SearchStrategy[Any]] = {
+        "session_id": SESSIONS,
+        "lease_id": st.none() | LEASES,
+        "principal": PRINCIPALS,
+    }
     kinds = st.none() | st.lists(KINDS, min_size=1, max_size=2).map(tuple)
     runs_at = st.none() | st.integers(-5, 60).map(lambda seconds: START_MS + seconds * 1_000)
     return st.one_of(
         st.builds(c.ClaimJob, **claims({"job_id": JOBS, "again": st.booleans()})),
-        st.builds(c.ClaimNext, **claims({"queue": QUEUES, "kinds": kinds})),
+        st.builds(c.ClaimNext, **claims({"queue": QUEUES, "kinds": kinds, "prefix": PREFIXES})),
+        locks(),
         st.builds(c.HeartbeatJob, **lease, ttl=st.none() | TTLS, note=NOTES, percent=st.sampled_from([None, 50])),
         st.builds(c.CheckpointJob, **lease, data=st.sampled_from([b"1", b'{"step":4}'])),
         releases(),
+        st.builds(c.ReleaseLock, **lease),
         st.builds(
             c.Enqueue,
             job_id=JOBS,
@@ -83,5 +119,6 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
         st.builds(c.KeepSessionAlive, **session),
         st.builds(c.SaveSession, **session, context=st.sampled_from([b"1", b'{"turn":2}'])),
         st.builds(c.CloseSession, **session),
+        tokens(),
         st.builds(c.Recover),
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 import apsw
 
 from octostore.core.events import LogEntry
-from octostore.core.model import Job, Session
-from octostore.core.replay import logged_job, logged_session, replay
-from octostore.stores.sqlite.rows import entry_from_row, job_from_row, session_from_row
+from octostore.core.model import Job, Session, Token
+from octostore.core.replay import logged_job, logged_session, logged_token, replay
+from octostore.stores.sqlite.rows import entry_from_row, job_from_row, session_from_row, token_from_row
 from octostore.stores.sqlite.transaction import SQL, Transaction
 
 
@@ -31,7 +31,7 @@ def assert_sound(path: Path) -> list[LogEntry]:
     with only_looking(path) as connection:
         assert connection.pragma("integrity_check") == "ok"
         log = read_log(connection)
-        jobs, sessions = read_jobs(connection), read_sessions(connection)
+        jobs, sessions, tokens = read_jobs(connection), read_sessions(connection), read_tokens(connection)
         counters = Transaction(connection).counters()
         documents = {row[0] for row in connection.execute("SELECT seq FROM documents")}
     replayed = replay(log)
@@ -43,6 +43,9 @@ def assert_sound(path: Path) -> list[LogEntry]:
     }
     assert {name: logged_session(session) for name, session in sessions.items()} == {
         name: logged_session(session) for name, session in replayed.sessions.items() if session is not None
+    }
+    assert {token_id: logged_token(token) for token_id, token in tokens.items()} == {
+        token_id: logged_token(token) for token_id, token in replayed.tokens.items() if token is not None
     }
     named = [(job.payload_seq, job.result_seq) for job in jobs.values()]
     assert {seq for pair in named for seq in pair if seq is not None} <= documents
@@ -61,3 +64,8 @@ def read_jobs(connection: apsw.Connection) -> dict[str, Job]:
 def read_sessions(connection: apsw.Connection) -> dict[str, Session]:
     rows = connection.execute(f"SELECT {SQL['session_columns']} FROM sessions").fetchall()
     return {session.session_id: session for session in map(session_from_row, rows)}
+
+
+def read_tokens(connection: apsw.Connection) -> dict[str, Token]:
+    rows = connection.execute(f"SELECT {SQL['token_columns']} FROM tokens").fetchall()
+    return {token.token_id: token for token in map(token_from_row, rows)}

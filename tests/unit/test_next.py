@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from octostore.core.commands import CancelJob, ClaimJob, ClaimNext, Enqueue, LimitQueue, ReleaseJob
+from octostore.core.errors import InvalidInput
 from octostore.core.questions import GetJob
 from octostore.core.replies import ClaimReply
 from octostore.core.retry import RetryPolicy
@@ -60,6 +62,101 @@ def test_the_line_is_the_sorted_list_however_it_is_batched(
         if any(reply.status == "empty" for reply in replies):
             break
     assert claimed == [f"job-{number}" for _, _, number in sorted(due)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-2, 2), st.integers(-3, 3), st.sampled_from("ab"), st.sampled_from("xy"))),
+    st.sampled_from([None, ("a",), ("a", "b")]),
+    st.sampled_from(["", "x", "x/job-", "x/job-1"]),
+    st.integers(1, 5),
+)
+def test_within_a_prefix_the_line_is_the_same_without_the_others(
+    rows: list[tuple[int, int, str, str]], kinds: tuple[str, ...] | None, prefix: str, batch: int
+) -> None:
+    world = World()
+    due = []
+    for number, (priority, offset, kind, team) in enumerate(rows):
+        name = f"{team}/job-{number}"
+        enqueue(world, name, priority=priority, run_at=START_MS + offset * 1_000, kind=kind)
+        if offset <= 0 and (kinds is None or kind in kinds) and name.startswith(prefix):
+            due.append((priority, offset, number, name))
+    # Everybody who may see everything takes from the same line in between.
+    claimed, by_others = [], []
+    while True:
+        mine = [ClaimNext(owner="worker", kinds=kinds, prefix=prefix) for _ in range(batch)]
+        *replies, other = world.batch([*mine, ClaimNext(owner="other", kinds=kinds)])
+        claimed += [reply.job_id for reply in replies if reply.status == "claimed"]
+        by_others.append(other.job_id)
+        if any(reply.status == "empty" for reply in replies):
+            break
+    assert claimed == [name for *_, name in sorted(due) if name not in by_others]
+    assert not set(claimed) & set(by_others)
+
+
+def test_a_prefix_is_the_beginning_of_the_name_and_nothing_more(world: World) -> None:
+    for job_id in ("team/a", "team-b/c", "teams", "tea", "other/team/a", "Team/a"):
+        enqueue(world, job_id)
+    assert drain(world, prefix="team/") == ["team/a"]
+    assert drain(world, prefix="team") == ["team-b/c", "teams"]
+    assert claim_next(world, prefix="nobody").status == "empty"
+    assert drain(world) == ["tea", "other/team/a", "Team/a"]
+
+
+def test_a_prefix_of_letters_outside_ascii(world: World) -> None:
+    for job_id in ("任务/1", "任", "\U00020000", "é/1", "ê/1"):
+        enqueue(world, job_id)
+    assert drain(world, prefix="é") == ["é/1"]
+    assert drain(world, prefix="任") == ["任务/1", "任"]
+    assert drain(world, prefix="\U00020000") == ["\U00020000"]
+
+
+def test_within_a_prefix_a_job_of_the_same_batch_is_found(world: World) -> None:
+    enqueue(world, "other/urgent", priority=0)
+    replies = world.batch(
+        [
+            ClaimNext(owner="a", prefix="team/"),
+            Enqueue(job_id="team/1", kind="build"),
+            ClaimNext(owner="a", prefix="team/"),
+            ClaimNext(owner="a", prefix="team/"),
+        ]
+    )
+    assert [reply.job_id for reply in replies] == [None, "team/1", "team/1", None]
+
+
+def test_within_a_prefix_jobs_taken_by_name_do_not_hide_those_behind_them(world: World) -> None:
+    for number in range(4):
+        enqueue(world, f"team/{number}")
+    replies = world.batch(
+        [
+            ClaimJob(job_id="team/0", owner="a"),
+            CancelJob(job_id="team/1"),
+            ClaimNext(owner="b"),
+            ClaimNext(owner="c", prefix="team/"),
+        ]
+    )
+    assert [reply.job_id for reply in replies[2:]] == ["team/2", "team/3"]
+
+
+def test_a_request_within_a_prefix_is_repeated(world: World) -> None:
+    enqueue(world, "team/1")
+    enqueue(world, "team/2")
+    first, again = (claim_next(world, prefix="team/", request_id="r") for _ in range(2))
+    assert (again.job_id, again.lease_id, again.replayed) == ("team/1", first.lease_id, True)
+
+
+def test_the_limit_of_a_queue_counts_all_of_it_whatever_the_prefix(world: World) -> None:
+    world.do(LimitQueue(queue="default", max_claimed=1))
+    enqueue(world, "other/1")
+    enqueue(world, "team/1")
+    assert claim_next(world, prefix="other/").job_id == "other/1"
+    assert claim_next(world, prefix="team/").status == "empty"
+
+
+@pytest.mark.parametrize("prefix", ["a b", "a%", "a\0", "e\u0301", "a" * 257, "\ud800"])
+def test_a_bad_prefix(prefix: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        ClaimNext(owner="worker", prefix=prefix)
+    assert caught.value.field == "prefix"
 
 
 def test_queues_are_separate(world: World) -> None:

@@ -1,12 +1,23 @@
-"""Lease ids and request ids are shown to nobody but the caller they were made for."""
+"""Lease ids and request ids are shown to nobody but the caller they were made for; digests and the key to nobody."""
 
 import pickle
 
 import pytest
 
-from octostore.core.commands import ClaimJob, HeartbeatJob, OpenSession, ReleaseJob
-from octostore.core.errors import Held, InvalidInput, LeaseLost, NotAllowed, Unreachable
-from octostore.core.questions import GetJob, GetSession, ListEvents, ListJobs
+from octostore.core.commands import (
+    AcquireLock,
+    AnyCommand,
+    ClaimJob,
+    CreateToken,
+    HeartbeatJob,
+    OpenSession,
+    ReleaseJob,
+    ReleaseLock,
+    RevokeToken,
+    RotateToken,
+)
+from octostore.core.errors import Conflict, Held, InvalidInput, LeaseLost, LimitExceeded, NotAllowed, Unreachable
+from octostore.core.questions import FindToken, GetJob, GetSession, GetStoreKey, ListEvents, ListJobs, ListTokens
 from tests.support.world import World
 
 
@@ -41,6 +52,52 @@ def test_printing_what_one_got_does_not_print_the_lease(world: World) -> None:
     assert (reply.lease_id or "") not in repr(stored)
 
 
+def test_no_answer_to_others_has_the_lease_of_a_lock(world: World) -> None:
+    reply = world.do(AcquireLock(job_id="lock", owner="ann", principal="ann"))
+    lease_id = reply.lease_id or ""
+    shown = [
+        world.do(AcquireLock(job_id="lock", owner="bob", principal="bob")),
+        world.ask(GetJob(job_id="lock")),
+        ReleaseLock(job_id="lock", lease_id=lease_id),
+        reply,
+        world.do(ReleaseLock(job_id="lock", lease_id=lease_id)),
+        world.ask(ListEvents()),
+    ]
+    assert lease_id not in repr(shown) + repr(world.log())
+
+
+def test_digests_are_shown_nowhere_and_are_in_no_event(world: World) -> None:
+    first, second = b"first-digest".ljust(32, b"x"), b"second-digest".ljust(32, b"x")
+    commands: list[AnyCommand] = [
+        CreateToken(token_id="t", name="ann", digest=first),
+        CreateToken(token_id="t", name="ann", digest=second),
+        CreateToken(token_id="u", name="ann", digest=first),
+        RotateToken(token_id="t", digest=second),
+        RevokeToken(token_id="t"),
+        RotateToken(token_id="t", digest=first),
+    ]
+    question = FindToken(digest=second)
+    answers = [*world.batch(commands), world.ask(question), world.ask(ListTokens()), world.ask(ListEvents())]
+    with world.backend.reading() as rows:
+        stored = [rows.find_token(second), rows.list_tokens()]
+    assert stored[0] is not None
+    shown = repr([commands, question, answers, [str(answer) for answer in answers], stored, world.log()])
+    assert "token_rotated" in shown
+    for digest in (first, second):
+        assert digest.decode() not in shown
+        assert digest.hex() not in shown
+    assert "digest=***" in repr(commands[0])
+    assert "digest=***" in repr(question)
+
+
+def test_the_key_of_the_store_is_not_printed(world: World) -> None:
+    answer = world.ask(GetStoreKey())
+    assert len(answer.key) == 32
+    assert repr(answer) == "StoreKey(key=***)"
+    assert answer == world.ask(GetStoreKey())
+    assert answer != World().ask(GetStoreKey())
+
+
 def test_errors_travel_between_processes_whole(world: World) -> None:
     first = world.do(ClaimJob(job_id="job", owner="ann", ttl=1))
     world.advance(1)
@@ -53,6 +110,8 @@ def test_errors_travel_between_processes_whole(world: World) -> None:
         InvalidInput("ttl", "is wrong", limit=1, size=2),
         Held("job", owner="ann", claimed_at=moment, heartbeat_at=moment, expires_at=moment),
         NotAllowed("no"),
+        Conflict("there is another", status="done"),
+        LimitExceeded("you have two", limit=2),
         Unreachable("gone", reason="io"),
     ]
     for error in errors:

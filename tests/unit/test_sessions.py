@@ -16,7 +16,7 @@ from octostore.core.commands import (
     ReleaseJob,
     SaveSession,
 )
-from octostore.core.errors import Held, LeaseLost, NotAllowed, NotFound
+from octostore.core.errors import Held, InvalidInput, LeaseLost, NotAllowed, NotFound
 from octostore.core.questions import GetJob, GetSession
 from octostore.core.replies import SessionReply
 from tests.support.world import World
@@ -129,6 +129,95 @@ def test_a_strangers_session_is_not_opened_nor_bound_to(world: World) -> None:
         open_session(world, principal="bob")
     with pytest.raises(NotFound):
         world.do(ClaimJob(job_id="job", owner="bob", session_id="s", principal="bob"))
+
+
+def writes(**terms: Any) -> list[KeepSessionAlive | SaveSession | CloseSession]:
+    terms = {"session_id": "s", **terms}
+    return [KeepSessionAlive(**terms), SaveSession(**terms, context=b"1"), CloseSession(**terms)]
+
+
+def test_the_same_principal_needs_no_lease(world: World) -> None:
+    session = open_session(world, principal="ann")
+    job = world.do(ClaimJob(job_id="job", owner="ann", session_id="s", principal="ann"))
+    world.advance(20)
+    assert world.do(KeepSessionAlive(session_id="s", lease_id=None, principal="ann")).remaining_ms == 30_000
+    world.advance(20)
+    assert world.do(HeartbeatJob(job_id="job", lease_id=job.lease_id or "")).remaining_ms == 10_000
+    world.do(SaveSession(session_id="s", lease_id=None, principal="ann", context=b'{"turn":7}'))
+    assert world.ask(GetSession(session_id="s")).context == {"turn": 7}
+    closing = CloseSession(session_id="s", lease_id=None, principal="ann")
+    closed = world.do(closing)
+    assert world.do(closing) == closed
+    assert world.do(CloseSession(session_id="s", lease_id=session.lease_id)) == closed
+    assert world.event_types()[-2:] == ["released", "session_closed"]
+
+
+def test_a_stranger_without_a_lease_finds_no_session(world: World) -> None:
+    session = open_session(world, principal="ann")
+    before = world.log()
+    for command in writes(lease_id=None, principal="bob") + writes(lease_id=None, principal="ann", session_id="none"):
+        with pytest.raises(NotFound) as caught:
+            world.do(command)
+        assert str(caught.value) == f"no session is named {command.session_id!r}", "there or not, it reads the same"
+    assert world.log() == before
+    world.do(CloseSession(session_id="s", lease_id=session.lease_id))
+    for command in writes(lease_id=None, principal="bob"):
+        with pytest.raises(NotFound):
+            world.do(command)
+
+
+def test_a_stranger_with_a_wrong_lease_finds_no_session_either(world: World) -> None:
+    open_session(world, principal="ann")
+    for command in writes(lease_id="guessed", principal="bob"):
+        with pytest.raises(NotFound):
+            world.do(command)
+    for command in writes(lease_id="guessed", principal="ann"):
+        with pytest.raises(LeaseLost):
+            world.do(command)
+
+
+def test_whoever_has_the_lease_may_write_whatever_its_name(world: World) -> None:
+    session = open_session(world, principal="ann")
+    for command in writes(lease_id=session.lease_id, principal="bob"):
+        world.do(command)
+    assert [(entry.type, entry.actor) for entry in world.log()[1:]] == [
+        ("session_saved", "bob"),
+        ("session_closed", "bob"),
+    ]
+
+
+def test_without_a_lease_a_session_that_has_expired_is_lost_all_the_same(world: World) -> None:
+    open_session(world, principal="ann")
+    world.advance(30)
+    for command in writes(lease_id=None, principal="ann"):
+        with pytest.raises(LeaseLost, match="expired"):
+            world.do(command)
+
+
+def test_without_a_lease_the_session_as_it_stands_is_meant(world: World) -> None:
+    first = open_session(world, principal="ann")
+    world.advance(30)
+    open_session(world, principal="ann", agent="again")
+    world.advance(10)
+    with pytest.raises(LeaseLost):
+        world.do(KeepSessionAlive(session_id="s", lease_id=first.lease_id, principal="ann"))
+    assert world.do(KeepSessionAlive(session_id="s", lease_id=None, principal="ann")).remaining_ms == 30_000
+
+
+def test_an_empty_lease_is_not_the_same_as_none() -> None:
+    for build in (KeepSessionAlive, CloseSession):
+        with pytest.raises(InvalidInput) as caught:
+            build(session_id="s", lease_id="")
+        assert caught.value.field == "lease_id"
+
+
+def test_whose_session_is_looked_at(world: World) -> None:
+    open_session(world, principal="ann")
+    for principal in ("ann", None):
+        assert world.ask(GetSession(session_id="s", principal=principal)).agent == "ann"
+    with pytest.raises(NotFound) as caught:
+        world.ask(GetSession(session_id="s", principal="bob"))
+    assert str(caught.value) == "no session is named 's'"
 
 
 def test_closing_releases_its_claims_and_keeps_the_context(world: World) -> None:

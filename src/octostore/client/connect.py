@@ -10,6 +10,7 @@ from octostore.client.store import OctoStore
 from octostore.client.threads import in_thread
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.retry import RetryPolicy
+from octostore.stores.engine import OnBatch
 from octostore.stores.memory import MemoryBackend, MemoryRows
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.store import LocalStore, usual_given
@@ -33,7 +34,7 @@ async def connect_async(url: str | None = None, *, retry: RetryPolicy | None = N
     return AsyncOctoStore(AsyncEmbeddedPort(await in_thread(open_store, url, retry)))
 
 
-def open_store(url: str | None, retry: RetryPolicy | None) -> LocalStore:
+def open_store(url: str | None = None, retry: RetryPolicy | None = None, on_batch: OnBatch | None = None) -> LocalStore:
     if retry is not None and not isinstance(retry, RetryPolicy):
         raise InvalidInput("retry", f"must be a RetryPolicy, not {type(retry).__name__}")
     given = usual_given(retry)
@@ -41,23 +42,28 @@ def open_store(url: str | None, retry: RetryPolicy | None) -> LocalStore:
         url = os.environ.get(URL_VARIABLE) or None
     if url is None:
         path = default_path()
-        return LocalStore(lambda: SqliteBackend(path), given=given)
+        return LocalStore(lambda: SqliteBackend(path), given=given, on_batch=on_batch, place=str(path))
     if not isinstance(url, str):
         raise InvalidInput("url", f"must be text such as sqlite:///jobs.db, not {type(url).__name__}")
     scheme = urlsplit(url).scheme
     if scheme == "sqlite":
         path = _sqlite_path(url)
-        return LocalStore(lambda: SqliteBackend(path), given=given)
+        return LocalStore(lambda: SqliteBackend(path), given=given, on_batch=on_batch, place=str(path))
     if scheme == "memory":
         rows = MemoryRows()
-        return LocalStore(lambda: MemoryBackend(rows), given=given)
+        return LocalStore(lambda: MemoryBackend(rows), given=given, on_batch=on_batch)
     # Never the whole URL: it may carry a password.
     what = f"begins with {scheme!r}" if scheme else "has no scheme"
     raise InvalidInput("url", f"{what}; use sqlite:///relative.db, sqlite:////absolute.db (four slashes) or memory:")
 
 
 def default_path() -> Path:
-    """Where the store of this user is. Its folder is made if need be, for nobody else to read."""
+    """Where the store of this user is."""
+    return data_folder() / "octostore.db"
+
+
+def data_folder() -> Path:
+    """The folder of this user's data. It is made if need be, for nobody else to read."""
     home = os.environ.get(HOME_VARIABLE)
     if home:
         folder = Path(home)
@@ -69,7 +75,7 @@ def default_path() -> Path:
         raise Unreachable(
             f"the folder {folder} cannot be made: {error}; set {HOME_VARIABLE} or {URL_VARIABLE}", reason="io"
         ) from error
-    return folder / "octostore.db"
+    return folder
 
 
 def _sqlite_path(url: str) -> Path:

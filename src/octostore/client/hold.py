@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Self
 
 from octostore.client import requests
 from octostore.client.authority import Authority
-from octostore.client.encoding import shorten
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
 from octostore.core.commands import Command, HeartbeatJob, R_co, ReleaseJob
+from octostore.core.encoding import shorten
 from octostore.core.errors import AlreadyDone, Conflict, Held, LeaseLost, NotFound, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome

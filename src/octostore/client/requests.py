@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from octostore.client.encoding import encode_any, encode_json
 from octostore.client.owner import default_owner
 from octostore.core import commands as c
+from octostore.core.encoding import encode_any, encode_json
 from octostore.core.errors import InvalidInput
 from octostore.core.model import Outcome
 from octostore.core.moments import to_moment

@@ -20,6 +20,7 @@ from octostore.core.replies import (
     HeartbeatReply,
     JobView,
     KeepaliveReply,
+    ProbeReply,
     QueueView,
     RecoverReply,
     ReleaseReply,
@@ -88,6 +89,7 @@ class AcquireLock(ClaimTerms, frozen=True, kw_only=True):
         check_job_id(self.job_id)
         limits.check_text("owner", self.owner, limits.TEXT_BYTES, required=True)
         limits.check_seconds("ttl", self.ttl, limits.TTL_MIN_MS, limits.LOCK_TTL_MAX_MS)
+        _check_request_id(self.request_id)
         limits.check_seconds("lock_delay", self.lock_delay, 0, limits.LOCK_DELAY_MAX_MS)
         if self.metadata is not None:
             # A lock's metadata is text, and what counts is the text and not how JSON writes it.
@@ -335,6 +337,10 @@ class Recover(Command[RecoverReply], frozen=True, kw_only=True):
     """Write down expiries now, up to `RECOVER_LIMIT` of them, and tell what was taken back."""
 
 
+class Probe(Command[ProbeReply], frozen=True, kw_only=True):
+    """Write where the store stands, durably, and change nothing else: whether it works."""
+
+
 def check_digest(digest: bytes) -> None:
     if not isinstance(digest, bytes) or len(digest) != DIGEST_BYTES:
         raise InvalidInput("digest", "must be the SHA-256 of a token: 32 bytes, or 64 hexadecimal digits over HTTP")
@@ -379,4 +385,5 @@ AnyCommand = (
     | RotateToken
     | RevokeToken
     | Recover
+    | Probe
 )

@@ -39,6 +39,8 @@ class Needs(msgspec.Struct):
     lines: dict[str, LineNeed] = msgspec.field(default_factory=dict)
     requests: set[tuple[str, str, str]] = msgspec.field(default_factory=set)
     tokens: set[str] = msgspec.field(default_factory=set)
+    digests: set[bytes] = msgspec.field(default_factory=set)
+    """Whichever tokens have one of these are needed, too."""
     claim_counts: set[tuple[str, bool]] = msgspec.field(default_factory=set)
     """(principal, whether locks or other claims) whose live claims are to be counted."""
     sweep_limit: int = SWEEP_LIMIT
@@ -83,6 +85,8 @@ def _add(needs: Needs, command: "c.AnyCommand") -> None:  # noqa: C901  # one ca
             needs.sessions.add(command.session_id)
         case c.CreateToken() | c.RotateToken() | c.RevokeToken():
             needs.tokens.add(command.token_id)
+            if not isinstance(command, c.RevokeToken):
+                needs.digests.add(command.digest)
         case c.Recover():
             needs.sweep_limit = RECOVER_LIMIT
     if isinstance(command, c.ClaimTerms):

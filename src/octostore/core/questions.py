@@ -10,9 +10,10 @@ from octostore.core.errors import InvalidInput
 from octostore.core.model import Status
 from octostore.core.names import check_job_id, check_name, check_prefix, check_session_id
 from octostore.core.replies import EventPage, Figures, JobPage, JobView, SessionView, StoreKey, TokenList, TokenView
+from octostore.core.secret_free import SecretFree
 
 
-class Question(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
+class Question(SecretFree, msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
     """Answered from one consistent state of the store; an expired lease is no owner in any answer."""
 
 

@@ -28,6 +28,8 @@ class JobOwner(Reply, frozen=True):
 
     job_id: str
     owner: str
+    principal: str
+    """Who it is by its token, where `owner` is what it calls itself."""
     metadata: Any
     claimed_at: datetime
     heartbeat_at: datetime
@@ -71,6 +73,7 @@ class ClaimReply(Reply, frozen=True):
     kind: str | None = None
 
     owner: str | None = None
+    principal: str | None = None
     metadata: Any = None
     fencing_token: int | None = None
     attempt: int | None = None
@@ -204,6 +207,7 @@ class ClosedReply(Reply, frozen=True):
 class SessionView(Reply, frozen=True):
     session_id: str
     agent: str
+    principal: str
     status: Literal["open", "closed", "expired"]
     opened_at: datetime
     heartbeat_at: datetime
@@ -264,6 +268,13 @@ class Recovery(Reply, frozen=True):
     late_ms: int
     status: Status
     available_at: datetime
+
+
+class ProbeReply(Reply, frozen=True):
+    """The store was written to, durably."""
+
+    seq: int
+    at: datetime
 
 
 class RecoverReply(Reply, frozen=True):

@@ -67,6 +67,7 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
     return replies.JobOwner(
         job_id=job.job_id,
         owner=claim.owner,
+        principal=claim.principal,
         metadata=decoded(claim.metadata),
         claimed_at=to_datetime(claim.claimed_at),
         heartbeat_at=to_datetime(heartbeat_of(ws, claim)),
@@ -110,6 +111,7 @@ def claimed_reply(ws: WorkingSet, job: Job, claim: Claim, *, replayed: bool = Fa
         queue=job.queue,
         kind=job.kind,
         owner=claim.owner,
+        principal=claim.principal,
         metadata=decoded(claim.metadata),
         fencing_token=claim.fencing_token,
         attempt=job.attempts + 1,
@@ -137,6 +139,7 @@ def held_reply(ws: WorkingSet, job: Job, claim: Claim) -> replies.ClaimReply:
         queue=job.queue,
         kind=job.kind,
         owner=claim.owner,
+        principal=claim.principal,
         metadata=decoded(claim.metadata),
         fencing_token=claim.fencing_token,
         attempt=job.attempts + 1,
@@ -190,6 +193,7 @@ def session_view(ws: WorkingSet, session: Session) -> replies.SessionView:
     return replies.SessionView(
         session_id=session.session_id,
         agent=session.agent,
+        principal=session.principal,
         status=session.status,
         opened_at=to_datetime(session.opened_at),
         heartbeat_at=to_datetime(session.heartbeat_at),

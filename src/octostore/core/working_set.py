@@ -46,8 +46,9 @@ class WorkingSet:
         self.changed_queues: dict[str, Queue] = {}
         self.changed_tokens: dict[str, Token] = {}
         self.changed_checkpoints: dict[str, bytes | None] = {}
+        self.is_probed = False
         self.recovered: list[Recovery] = []
-        self.hastened: list[str] = []
+        self.hastened: list[Job] = []
         """Jobs that will be free earlier than was last told: whoever waits for one has to hear of it."""
 
     # Filled by stores
@@ -138,4 +139,6 @@ class WorkingSet:
 
     @property
     def has_changes(self) -> bool:
-        return bool(self.entries or self.renewed_jobs or self.changed_sessions or self.changed_checkpoints)
+        return bool(
+            self.entries or self.renewed_jobs or self.changed_sessions or self.changed_checkpoints or self.is_probed
+        )

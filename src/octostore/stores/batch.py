@@ -9,6 +9,7 @@ from octostore.core.decide.expiry import sweep
 from octostore.core.errors import OctoStoreError
 from octostore.core.events import LogEntry
 from octostore.core.given import Given
+from octostore.core.model import Job
 from octostore.core.needs import needs_of
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend
@@ -23,8 +24,10 @@ class Committed(NamedTuple):
 
     answers: list[Answer]
     entries: list[LogEntry]
-    hastened: list[str]
+    hastened: list[Job]
     """Jobs that will be free earlier than was last told."""
+    renewed: list[str]
+    """Jobs whose claim was renewed."""
 
 
 def run_batch(backend: Backend, commands: Sequence[AnyCommand], clock: Clock, given: Given) -> Committed:
@@ -40,7 +43,7 @@ def run_batch(backend: Backend, commands: Sequence[AnyCommand], clock: Clock, gi
         # A mark from before the machine was started again does not go on by itself: it is replaced in any case.
         if ws.has_changes or mark.boot_id != counters.mark.boot_id:
             writing.save(ws, mark)
-    return Committed(answers, ws.entries, ws.hastened)
+    return Committed(answers, ws.entries, ws.hastened, list(ws.renewed_jobs))
 
 
 def _answer(ws: WorkingSet, command: AnyCommand, given: Given) -> Answer:

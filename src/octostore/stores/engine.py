@@ -1,8 +1,10 @@
 """A backend at work in one process: its writer, its readers, and those who wait."""
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from typing import TypeAlias
 
 from octostore.core.commands import AnyCommand, R_co
 from octostore.core.events import LogEntry
@@ -13,16 +15,20 @@ from octostore.stores.base import Backend, EventFilter
 from octostore.stores.batch import Answer, Committed, run_batch
 from octostore.stores.clock import Clock
 from octostore.stores.reading import ask
-from octostore.stores.wakeups import Topic, Wakeups, topics_of_all
+from octostore.stores.wakeups import Topic, Wakeups, topics_of, topics_of_all
 from octostore.stores.writer import Writer
+
+OnBatch: TypeAlias = Callable[[int, float], None]
+"""Told of each transaction: how many commands were in it, and how many seconds it took."""
 
 
 class Engine:
-    def __init__(self, backend: Backend, clock: Clock, given: Given) -> None:
+    def __init__(self, backend: Backend, clock: Clock, given: Given, on_batch: OnBatch | None = None) -> None:
         self.backend = backend
         self._clock = clock
         self._given = given
         self._wakeups = Wakeups(self._read_after)
+        self._on_batch = on_batch
         self._writer = Writer(self._run, self._on_commit)
 
     def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[Answer]]":
@@ -40,11 +46,16 @@ class Engine:
         self.backend.close()
 
     def _run(self, commands: Sequence[AnyCommand]) -> Committed:
-        return run_batch(self.backend, commands, self._clock, self._given)
+        started = time.perf_counter()
+        committed = run_batch(self.backend, commands, self._clock, self._given)
+        if self._on_batch is not None:
+            self._on_batch(len(commands), time.perf_counter() - started)
+        return committed
 
     def _on_commit(self, committed: Committed) -> None:
         self._wakeups.publish(topics_of_all(committed.entries))
-        self._wakeups.publish(("job", job_id) for job_id in committed.hastened)
+        self._wakeups.publish(topic for job in committed.hastened for topic in topics_of(job))
+        self._wakeups.publish(("renewal", job_id) for job_id in committed.renewed)
 
     def _read_after(self, seq: int | None) -> tuple[list[LogEntry], int]:
         with self.backend.reading() as reading:

@@ -52,11 +52,7 @@ class MemoryRows:
             self._add_request(ws, request)
         for queue, line in needs.lines.items():
             self._add_line(ws, queue, line.selections, line.count)
-        for token_id in needs.tokens:
-            ws.tokens[token_id] = deepcopy(self.tokens.get(token_id))
-        for principal, is_lock in needs.claim_counts:
-            claims = [job.claim for job in self.jobs.values() if job.claim]
-            ws.claim_counts[principal, is_lock] = sum((c.principal, c.is_lock) == (principal, is_lock) for c in claims)
+        self._add_rights(ws, needs)
 
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
         found = [
@@ -89,12 +85,13 @@ class MemoryRows:
         return self._key
 
     def figures(self, now: int) -> Figures:
-        queued = Counter(job.queue for job in self.jobs.values() if job.status == "queued" and job.queue)
+        depths = Counter(job.queue for job in self.jobs.values() if job.status == "queued" and job.queue)
+        longest = sorted(depths.items(), key=lambda row: (-row[1], row[0]))
         return Figures(
             claimed=sum(job.claim is not None and not self._is_over(job, now) for job in self.jobs.values()),
             dead=sum(job.status == "dead" for job in self.jobs.values()),
             open_sessions=sum(s.status == "open" and s.expires_at > now for s in self.sessions.values()),
-            queued={queue: number for queue, number in queued.most_common(FIGURES_QUEUES) if queue is not None},
+            queued=dict(longest[:FIGURES_QUEUES]),
             seq=self.seq,
         )
 
@@ -150,6 +147,18 @@ class MemoryRows:
         ws.sessions_with_all_claims.add(session_id)
 
     # What is found by looking
+
+    def _add_rights(self, ws: WorkingSet, needs: Needs) -> None:
+        ws.tokens.update(dict.fromkeys(needs.tokens))
+        for token in self.tokens.values():
+            if token.token_id in needs.tokens or token.digest in needs.digests:
+                ws.tokens[token.token_id] = deepcopy(token)
+        for which in needs.claim_counts:
+            jobs = [job for _, job in sorted(self.jobs.items()) if job.claim]
+            claimed = [job for job in jobs if job.claim and (job.claim.principal, job.claim.is_lock) == which]
+            ws.claim_counts[which] = len(claimed)
+            for job in [job for job in claimed if self._is_over(job, ws.now)][:SWEEP_LIMIT]:
+                self._add_job(ws, job)
 
     def _add_expired(self, ws: WorkingSet, limit: int) -> None:
         leases = [job for job in self.jobs.values() if job.claim and (job.claim.expires_at or ws.now + 1) <= ws.now]

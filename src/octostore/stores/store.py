@@ -16,7 +16,7 @@ from octostore.core.retry import RetryPolicy
 from octostore.stores.base import Backend
 from octostore.stores.batch import Answer
 from octostore.stores.clock import Clock, SystemClock
-from octostore.stores.engine import Engine
+from octostore.stores.engine import Engine, OnBatch
 from octostore.stores.ids import new_lease_id
 from octostore.stores.wakeups import Topic
 
@@ -30,11 +30,20 @@ class LocalStore:
     """`open_backend` is called once in each process that uses the store: now, and in a child at its first use."""
 
     def __init__(
-        self, open_backend: Callable[[], Backend], *, clock: Clock | None = None, given: Given | None = None
+        self,
+        open_backend: Callable[[], Backend],
+        *,
+        clock: Clock | None = None,
+        given: Given | None = None,
+        on_batch: OnBatch | None = None,
+        place: str = "memory",
     ) -> None:
+        self.place = place
+        """Where the data is, for people to read."""
         self._open_backend = open_backend
         self._clock = clock or SystemClock()
         self._given = given or usual_given()
+        self._on_batch = on_batch
         self._is_closed = False
         self._lock = threading.Lock()
         self._engine: Engine | None = None
@@ -69,7 +78,7 @@ class LocalStore:
     def _start(self) -> Engine:
         with self._lock:
             if self._engine is None:
-                self._engine = Engine(self._open_backend(), self._clock, self._given)
+                self._engine = Engine(self._open_backend(), self._clock, self._given, self._on_batch)
                 self._finalizer = weakref.finalize(self, self._engine.close)
             return self._engine
 

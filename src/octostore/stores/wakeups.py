@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias
 
 from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
+from octostore.core.model import Job
 
-Topic: TypeAlias = tuple[Literal["job", "queue", "all"], str]
+Topic: TypeAlias = tuple[Literal["job", "renewal", "queue", "all"], str]
 EVERYTHING: Topic = ("all", "")
 
 LOOK_INTERVAL_SECONDS = 0.1
@@ -19,10 +20,14 @@ LOOK_INTERVAL_SECONDS = 0.1
 def topics_of_all(entries: Iterable[LogEntry]) -> Iterator[Topic]:
     for entry in entries:
         yield EVERYTHING
-        if entry.job_id is not None:
-            yield "job", entry.job_id
-        if entry.queue is not None:
-            yield "queue", entry.queue
+        yield from topics_of(entry)
+
+
+def topics_of(subject: LogEntry | Job) -> Iterator[Topic]:
+    if subject.job_id is not None:
+        yield "job", subject.job_id
+    if subject.queue is not None:
+        yield "queue", subject.queue
 
 
 class Wakeups:

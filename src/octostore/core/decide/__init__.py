@@ -33,6 +33,7 @@ _RULES: dict[type[Any], Callable[[WorkingSet, Any, Given], Any]] = {
     c.RotateToken: tokens.rotate_token,
     c.RevokeToken: tokens.revoke_token,
     c.Recover: expiry.recover,
+    c.Probe: expiry.probe,
 }
 
 

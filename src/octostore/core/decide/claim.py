@@ -33,10 +33,11 @@ def claim_job(ws: WorkingSet, command: ClaimJob, given: Given) -> ClaimReply:
 
 
 def acquire_lock(ws: WorkingSet, command: AcquireLock, given: Given) -> ClaimReply:
-    if command.session_id is not None and not command.ephemeral:
-        # It only has to be there.
+    if command.session_id is not None:
         open_session_of(ws, command.session_id, command.principal)
-        command = msgspec.structs.replace(command, session_id=None)
+        if not command.ephemeral:
+            # It only had to be there.
+            command = msgspec.structs.replace(command, session_id=None)
     job = settled(ws, command.job_id, given)
     claim = job.claim
     if claim is None:

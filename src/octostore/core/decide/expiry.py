@@ -1,12 +1,12 @@
 """Expiry: an expired lease is no owner, at once. Writing it down is done by whoever comes by."""
 
-from octostore.core.commands import Recover
+from octostore.core.commands import Probe, Recover
 from octostore.core.decide.ending import How, end_claim
 from octostore.core.events import SessionEnded
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job, Session
 from octostore.core.moments import to_datetime
-from octostore.core.replies import RecoverReply, Recovery
+from octostore.core.replies import ProbeReply, RecoverReply, Recovery
 from octostore.core.views import expiry_of, heartbeat_of
 from octostore.core.working_set import WorkingSet
 
@@ -60,6 +60,11 @@ def sweep(ws: WorkingSet, given: Given) -> None:
 def recover(ws: WorkingSet, _command: Recover, _given: Given) -> RecoverReply:
     """The expired claims are in the working set then, and the sweep has just written them down."""
     return RecoverReply(recovered=list(ws.recovered), is_complete=ws.has_all_expired)
+
+
+def probe(ws: WorkingSet, _command: Probe, _given: Given) -> ProbeReply:
+    ws.is_probed = True
+    return ProbeReply(seq=ws.seq, at=to_datetime(ws.now))
 
 
 def _expire(ws: WorkingSet, job: Job, claim: Claim, given: Given) -> None:

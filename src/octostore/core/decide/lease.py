@@ -37,7 +37,7 @@ def renew(ws: WorkingSet, job: Job, claim: Claim, ttl: float | None) -> None:
         if ttl is not None:
             claim.ttl_ms = round(ttl * 1_000)
         if ws.now + claim.ttl_ms < claim.expires_at:
-            ws.hastened.append(job.job_id)
+            ws.hastened.append(job)
         claim.expires_at = ws.now + claim.ttl_ms
     ws.renew_job(job)
 

@@ -18,6 +18,7 @@ def create_token(ws: WorkingSet, command: CreateToken, _given: Given) -> TokenVi
         if compare_digest(known.digest, command.digest):
             return views.token_view(known)
         raise Conflict(f"there is another token with the id {command.token_id!r}")
+    _check_is_new(ws, command)
     details = TokenCreated(
         token_id=command.token_id,
         name=command.name,
@@ -36,6 +37,7 @@ def rotate_token(ws: WorkingSet, command: RotateToken, _given: Given) -> TokenVi
     if not token.is_valid(ws.now):
         raise Conflict(f"the token {token.token_id!r} is over, so its secret cannot be changed")
     if not compare_digest(token.digest, command.digest):
+        _check_is_new(ws, command)
         ws.record("token_rotated", TokenChanged(token.token_id, token.principal), actor=command.principal)
         token.digest = command.digest
     return views.token_view(token)
@@ -46,6 +48,12 @@ def revoke_token(ws: WorkingSet, command: RevokeToken, _given: Given) -> TokenVi
     if token.revoked_at is None:
         ws.record("token_revoked", TokenChanged(token.token_id, token.principal), actor=command.principal)
     return views.token_view(token)
+
+
+def _check_is_new(ws: WorkingSet, command: CreateToken | RotateToken) -> None:
+    """A secret says who somebody is, so it can be that of one token only."""
+    if any(token is not None and compare_digest(token.digest, command.digest) for token in ws.tokens.values()):
+        raise Conflict("another token has this secret")
 
 
 def _known(ws: WorkingSet, token_id: str) -> Token:

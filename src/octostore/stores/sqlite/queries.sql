@@ -77,6 +77,13 @@ WHERE queue = ?1 AND status = 'claimed'
     AND (expires_at <= ?2 OR session_id IN (SELECT session_id FROM sessions WHERE status = 'open' AND expires_at <= ?2))
 ORDER BY job_id LIMIT ?3
 
+-- name: expired_of_principal
+-- The same for the locks, or other claims, of a principal.
+SELECT {job_columns} FROM jobs
+WHERE principal = ?1 AND is_lock = ?2
+    AND (expires_at <= ?3 OR session_id IN (SELECT session_id FROM sessions WHERE status = 'open' AND expires_at <= ?3))
+ORDER BY job_id LIMIT ?4
+
 -- name: job_of_request
 -- The live claim on a queue's job that a request made.
 SELECT {job_columns} FROM jobs
@@ -173,8 +180,11 @@ SELECT {token_columns} FROM tokens ORDER BY created_at DESC, token_id
 SELECT key FROM store_key
 
 -- name: live_claims
--- How many claims there are, without those that have run out; one that is bound to a session counts until written down.
-SELECT (SELECT count(*) FROM jobs WHERE status = 'claimed') - (SELECT count(*) FROM jobs WHERE expires_at <= ?)
+-- How many claims there are, without those that have run out, by themselves or with their session.
+SELECT (SELECT count(*) FROM jobs WHERE status = 'claimed')
+    - (SELECT count(*) FROM jobs WHERE expires_at <= ?1)
+    - (SELECT count(*) FROM jobs
+        WHERE session_id IN (SELECT session_id FROM sessions WHERE status = 'open' AND expires_at <= ?1))
 
 -- name: dead_jobs
 -- How many jobs are dead.
@@ -185,8 +195,9 @@ SELECT count(*) FROM jobs WHERE status = 'dead'
 SELECT count(*) FROM sessions WHERE status = 'open' AND expires_at > ?
 
 -- name: queued_jobs
--- How many jobs wait, in the queues in which most do.
-SELECT queue, count(*) AS depth FROM jobs WHERE status = 'queued' GROUP BY queue ORDER BY depth DESC, queue LIMIT ?
+-- How many jobs wait, in the queues in which most do. From the line itself: those done, and their rows, are many more.
+SELECT queue, count(*) AS depth FROM jobs INDEXED BY jobs_in_line
+WHERE status = 'queued' GROUP BY queue ORDER BY depth DESC, queue LIMIT ?
 
 -- name: save_job
 -- A job that is new or has changed.
@@ -216,10 +227,13 @@ ON CONFLICT (session_id) DO UPDATE SET
     resumed = excluded.resumed, context_seq = excluded.context_seq, lease_id = excluded.lease_id,
     request_id = excluded.request_id
 
+-- name: drop_token
+-- A token that is about to be saved.
+DELETE FROM tokens WHERE token_id = ?
+
 -- name: save_token
 -- A token that is new or has changed.
 INSERT INTO tokens ({token_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (token_id) DO UPDATE SET revoked_at = excluded.revoked_at, digest = excluded.digest
 
 -- name: save_queue
 -- A queue's limit.

@@ -79,7 +79,13 @@ class Transaction:
         for token_id in needs.tokens:
             row = self._one_or_none("token", token_id)
             ws.tokens[token_id] = token_from_row(row) if row else None
+        for digest in needs.digests:
+            token = self.find_token(digest)
+            if token is not None:
+                ws.tokens.setdefault(token.token_id, token)
         for principal, is_lock in needs.claim_counts:
+            if not ws.has_all_expired:
+                self._add_jobs(ws, self._all("expired_of_principal", principal, is_lock, ws.now, SWEEP_LIMIT))
             ws.claim_counts[principal, is_lock] = self._one("claims_of_principal", principal, is_lock)[0]
 
     def _add_jobs(self, ws: WorkingSet, rows: Iterable[Any]) -> list[Job]:
@@ -256,6 +262,8 @@ class Transaction:
         if ws.changed_queues:
             run(SQL["save_queue"], ((queue.name, queue.max_claimed) for queue in ws.changed_queues.values()))
         if ws.changed_tokens:
+            # All of them first: of two in a batch, one may have got the digest that the other had.
+            run(SQL["drop_token"], ((token_id,) for token_id in ws.changed_tokens))
             run(SQL["save_token"], map(token_to_row, ws.changed_tokens.values()))
         for job_id, data in ws.changed_checkpoints.items():
             if data is None:

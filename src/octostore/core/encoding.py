@@ -1,0 +1,77 @@
+"""Values that callers choose, as JSON: what is written is what will be read, here and by anybody else."""
+
+import json
+from typing import Any, NoReturn
+
+from octostore.core.errors import InvalidInput
+from octostore.core.limits import JSON_DEPTH, JSON_INTEGER_MAX, encode_utf8
+
+
+def encode_json(field: str, value: Any) -> bytes | None:
+    """`value` as JSON, None as nothing. Raises `InvalidInput` for what JSON cannot say exactly, such as NaN."""
+    return None if value is None else encode_any(field, value)
+
+
+def encode_any(field: str, value: Any) -> bytes:
+    """The same where null is a value, too."""
+    try:
+        # The standard encoder, because it refuses NaN; faster ones turn it into null and nobody notices.
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(field, f"cannot be written as JSON: {error}") from None
+    check_exact(field, value)
+    return encode_utf8(field, text)
+
+
+def decode_strictly(field: str, document: bytes) -> Any:
+    """The value of a JSON text from outside, unless somebody else could read it differently."""
+    if document.startswith(b"\xef\xbb\xbf"):
+        raise InvalidInput(field, "begins with a byte order mark, which JSON does not have")
+    try:
+        value = json.loads(document.decode(), object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(field, f"is not UTF-8 (at byte {error.start})") from None
+    except RecursionError:
+        raise _too_deep(field) from None
+    except ValueError as error:
+        raise InvalidInput(field, f"is not valid JSON: {error}") from None
+    check_exact(field, value)
+    return value
+
+
+def check_exact(field: str, value: Any) -> None:
+    """Refuse what would be lost for its depth, or rounded. There are no circles here: those have no JSON at all."""
+    level = [value]
+    for _ in range(JSON_DEPTH + 1):
+        for item in level:
+            if type(item) is int and abs(item) > JSON_INTEGER_MAX:
+                raise InvalidInput(
+                    field, "has a whole number beyond 2^53, which many JSON readers round; give it as text"
+                )
+        containers = [item for item in level if isinstance(item, dict | list | tuple)]
+        if not containers:
+            return
+        level = [item for outer in containers for item in (outer.values() if isinstance(outer, dict) else outer)]
+    raise _too_deep(field)
+
+
+def _too_deep(field: str) -> InvalidInput:
+    return InvalidInput(field, f"is nested deeper than {JSON_DEPTH} levels", limit=JSON_DEPTH)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has the name {twice!r} twice in one object")
+    return value
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"it has {constant}, which is no JSON")
+
+
+def shorten(text: str, limit: int) -> str:
+    """`text` within `limit` UTF-8 bytes, for what we write ourselves and do not want refused."""
+    return text.replace("\0", "").encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")

@@ -1,0 +1,1 @@
+"""The HTTP server: parse, call the store, answer. No rules."""

@@ -1,0 +1,162 @@
+"""The ASGI application: one way in for every request, from the first check to the last header."""
+
+import logging
+import secrets
+import time
+from typing import Any
+
+import msgspec
+
+from octostore.core.encoding import decode_strictly
+from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.server.api_page import render_page
+from octostore.server.calls import Call
+from octostore.server.guard import SECURITY_HEADERS, Guard
+from octostore.server.http import Answer, ClientGone, Headers, Receive, Request, Scope, Send, encode, send_answer
+from octostore.server.openapi import document_of
+from octostore.server.principals import Principal
+from octostore.server.refusals import Refusal, refuse, retry_after, too_fast, wrong_shape
+from octostore.server.router import Route, Router
+from octostore.server.routes import ROUTES
+from octostore.server.services import Services
+from octostore.wire.failures import STATUSES, Failure, failure_of
+
+log = logging.getLogger("octostore.server")
+
+PROBLEM_JSON = b"application/problem+json"
+SERVER_ERROR = 500
+
+
+ANYBODY = Principal(name="anybody", scopes=frozenset())
+
+
+class App:
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self._guard = Guard(services.settings)
+        self._router = Router(ROUTES)
+        document = document_of(ROUTES)
+        services.openapi = encode(document)
+        services.api_page = render_page(ROUTES, document).encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        started = time.perf_counter()
+        request = Request(scope, receive)
+        request_id = f"req_{secrets.token_hex(16)}"
+        headers = [*SECURITY_HEADERS, (b"x-request-id", request_id.encode())]
+        route_name, status = "none", 499  # what others call a client that has gone
+        try:
+            route_name, answer = await self._answer(request, headers)
+            if isinstance(answer, Answer):
+                status = answer.status
+                await send_answer(send, answer, headers)
+            else:
+                status = 200
+                await self._stream(answer, send, headers)
+        except ClientGone:
+            pass
+        except Exception as error:  # noqa: BLE001  # the one place where everything is answered
+            failed = self._refused(request, error, request_id)
+            status = failed.status
+            await send_answer(send, failed, headers)
+        finally:
+            request.close()
+            seconds = time.perf_counter() - started
+            self.services.metrics.on_request(route_name, status, seconds)
+            log.debug("%s %s %d %.1f ms", request_id, route_name, status, seconds * 1_000)
+
+    async def _answer(self, request: Request, headers: Headers) -> tuple[str, Any]:
+        headers += self._guard.check(request)
+        preflight = self._guard.preflight(request)
+        if preflight is not None:
+            return "preflight", Answer(b"", 204, headers=tuple(preflight))
+        route, request.params = self._router.find(request.method, request.raw_path)
+        try:
+            principal = ANYBODY if route.is_public else await self._let_in(request, route)
+            call = Call(request, principal, self.services)
+            if route.query is not None:
+                call.query = _read_query(request, route.query)
+            body = await request.body(self.services.settings.max_body_bytes)
+            if route.body is not None:
+                call.body = _read_body(body, route.body)
+            return route.name, await route.handler(call)
+        except OctoStoreError as error:
+            # Existing lock clients know other words for some errors.
+            raise (route.translate(error) if route.translate else error) from None
+
+    async def _let_in(self, request: Request, route: Route) -> Principal:
+        principal = await self.services.auth.principal(request)
+        pause_ms = self.services.rates.take(principal.name)
+        if pause_ms:
+            raise too_fast(pause_ms)
+        if route.scope is not None:
+            principal.require(route.scope)
+        return principal
+
+    async def _stream(self, stream: Any, send: Send, headers: Headers) -> None:
+        with self.services.metrics.streams.track_inprogress():
+            await stream.run(send, headers)
+
+    def _refused(self, request: Request, error: Exception, request_id: str) -> Answer:
+        refusal = _refusal_of(error)
+        if refusal.status == SERVER_ERROR:
+            log.error("%s %s failed", request_id, request.method, exc_info=error)
+        failure = refusal.failure
+        failure.request_id = request_id
+        headers = (*refusal.headers, *retry_after(failure.retry_after_ms))
+        if PROBLEM_JSON in request.headers.get(b"accept", b""):
+            return Answer(encode(_problem(refusal.status, failure)), refusal.status, PROBLEM_JSON, headers)
+        return Answer(failure, refusal.status, headers=headers)
+
+
+def _refusal_of(error: Exception) -> Refusal:
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, OctoStoreError) and error.code in STATUSES:
+        return Refusal(STATUSES[error.code], failure_of(error))
+    return refuse(
+        SERVER_ERROR,
+        "internal_error",
+        "the server has failed; this is a bug",
+        "It may or may not have done what you asked for. Please report the request_id.",
+    )
+
+
+def _problem(status: int, failure: Failure) -> dict[str, Any]:
+    """The same as RFC 9457 has it."""
+    told: dict[str, Any] = msgspec.to_builtins(failure)
+    standard = {
+        "type": f"urn:octostore:error:{failure.code}",
+        "title": failure.error,
+        "status": status,
+        "detail": failure.details,
+        "instance": f"urn:octostore:request:{failure.request_id}",
+    }
+    # A job's status would be taken for the HTTP status here.
+    return told | {"job_status": told.pop("status", None)} | standard
+
+
+def _read_body(body: bytes, kind: type) -> Any:
+    value: Any = {}
+    if body.strip():
+        value = decode_strictly("body", body)
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise wrong_shape(_shape_error("body", error)) from None
+
+
+def _read_query(request: Request, kind: type) -> Any:
+    try:
+        return msgspec.convert(request.query, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _shape_error("query", error) from None
+
+
+def _shape_error(where: str, error: msgspec.ValidationError) -> InvalidInput:
+    """Msgspec's words, with the name of the field first."""
+    problem, _, path = str(error).partition(" - at `$")
+    field = path.rstrip("`").lstrip(".") or where
+    return InvalidInput(field, f"is wrong: {problem[:1].lower()}{problem[1:]}")

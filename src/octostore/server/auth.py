@@ -1,0 +1,146 @@
+"""Tokens at the door: from the store, or set from outside."""
+
+import secrets
+import time
+from hmac import compare_digest
+from pathlib import Path
+from typing import get_args
+
+from octostore.core.commands import CreateToken, RotateToken
+from octostore.core.errors import Conflict, InvalidInput, NotFound, OctoStoreError
+from octostore.core.limits import TEXT_BYTES, check_text
+from octostore.core.model import Scope
+from octostore.core.names import check_prefix
+from octostore.core.questions import FindToken
+from octostore.server.http import Request
+from octostore.server.principals import Principal, principal_of
+from octostore.server.rate import Rates
+from octostore.server.refusals import Refusal, bad_token, no_token, too_fast
+from octostore.server.store import ServedStore
+from octostore.stores.ids import new_token_id
+from octostore.wire.token_files import read_token_file, write_token_file
+from octostore.wire.tokens import SECRET_BYTES, check_token, digest_of, format_token, is_well_formed
+
+FAILURES_PER_SECOND = 20
+"""How many wrong tokens an address may try; each costs a look into the store."""
+CACHED_TOKENS = 10_000
+ALL_SCOPES: tuple[Scope, ...] = get_args(Scope)
+EVENTS = {"token_created", "token_rotated", "token_revoked"}
+
+
+class Auth:
+    def __init__(self, store: ServedStore, static: dict[bytes, Principal]) -> None:
+        self._store = store
+        self._static = static
+        self._known: dict[bytes, Principal] = {}
+        self._failures = Rates(FAILURES_PER_SECOND)
+
+    async def principal(self, request: Request) -> Principal:
+        """Who sent the request; raises a refusal."""
+        header = request.headers.get(b"authorization")
+        if header is None:
+            raise no_token()
+        kind, _, credentials = header.partition(b" ")
+        token = credentials.strip().decode("latin-1")
+        if kind.lower() != b"bearer" or not is_well_formed(token):
+            raise bad_token()
+        digest = digest_of(token)
+        principal = self._static.get(digest) or self._known.get(digest) or await self._find(request, digest)
+        if principal.expires_at_ms is not None and principal.expires_at_ms <= time.time() * 1_000:
+            raise bad_token()
+        return principal
+
+    async def is_current(self, request: Request, principal: Principal) -> bool:
+        """Whether what was let in would still be let in: streams outlive the moment they were opened in."""
+        try:
+            return await self.principal(request) == principal
+        except (Refusal, OctoStoreError):
+            return False
+
+    def forget(self) -> None:
+        """Something about tokens has changed, here or in another process."""
+        self._known.clear()
+
+    async def _find(self, request: Request, digest: bytes) -> Principal:
+        pause_ms = self._failures.pause_ms(request.client_address)
+        if pause_ms:
+            raise too_fast(pause_ms)
+        try:
+            view = await self._store.ask(FindToken(digest=digest))
+        except NotFound:
+            self._failures.take(request.client_address)
+            raise bad_token() from None
+        if view.revoked_at is not None:
+            raise bad_token()
+        if len(self._known) >= CACHED_TOKENS:
+            self._known.clear()
+        principal = self._known[digest] = principal_of(view)
+        return principal
+
+
+def new_token() -> str:
+    return format_token(secrets.token_bytes(SECRET_BYTES))
+
+
+async def ensure_admin_token(store: ServedStore, path: Path) -> None:
+    """A token for whoever owns the file at `path`: the one in it if it is good here, else a new one."""
+    try:
+        view = await store.ask(FindToken(digest=digest_of(read_token_file(path))))
+        if view.revoked_at is None:
+            return
+    except (FileNotFoundError, NotFound):
+        pass  # there is none, or it belongs to another store
+    token = new_token()
+    await store.execute(
+        CreateToken(
+            token_id=new_token_id(), name="admin", digest=digest_of(token), scopes=ALL_SCOPES, principal="server"
+        )
+    )
+    write_token_file(path, token)
+
+
+async def rotate(store: ServedStore, principal: Principal, digest: bytes | None, admin_file: Path) -> str | None:
+    """The new secret, or None where the caller has made it."""
+    if principal.token_id is None:
+        raise Conflict("this token was set from outside the server, in its tokens file; change it there")
+    token = new_token() if digest is None else None
+    command = RotateToken(
+        token_id=principal.token_id,
+        digest=digest_of(token) if token else digest or b"",
+        principal=principal.name,
+    )
+    is_ours = token is not None and await _is_in_file(store, admin_file, principal)
+    await store.execute(command)
+    if token is not None and is_ours:
+        write_token_file(admin_file, token)
+    return token
+
+
+async def _is_in_file(store: ServedStore, path: Path, principal: Principal) -> bool:
+    """Whether this is the token that clients on this machine find by themselves."""
+    try:
+        view = await store.ask(FindToken(digest=digest_of(read_token_file(path))))
+    except (InvalidInput, NotFound, OSError):
+        return False
+    return compare_digest(view.token_id, principal.token_id or "")
+
+
+def read_static_tokens(path: Path) -> dict[bytes, Principal]:
+    """`NAME SCOPES TOKEN [PREFIX]` on each line, scopes with commas; `#` begins a comment."""
+    principals = {}
+    for number, line in enumerate(read_token_file(path, "the tokens file").splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        where = f"line {number} of {path}"
+        if len(words) not in {3, 4}:
+            raise InvalidInput(where, "must be NAME SCOPES TOKEN [PREFIX], such as: ci read,claim octo_...")
+        name, scopes, token, *prefix = words
+        check_text(where, name, TEXT_BYTES, required=True)
+        check_token(where, token)
+        if not set(scopes.split(",")) <= set(ALL_SCOPES):
+            raise InvalidInput(where, f"must have scopes out of {', '.join(ALL_SCOPES)}")
+        check_prefix("".join(prefix))
+        granted = frozenset(scope for scope in ALL_SCOPES if scope in scopes.split(","))
+        principals[digest_of(token)] = Principal(name=name, scopes=granted, prefix="".join(prefix))
+    return principals

@@ -1,0 +1,33 @@
+"""A request that was let in, for its handler."""
+
+from typing import Any
+
+import msgspec
+
+from octostore.core.limits import PAGE_DEFAULT
+from octostore.server.http import Request
+from octostore.server.principals import Principal
+from octostore.server.services import Services
+
+
+class Call(msgspec.Struct):
+    request: Request
+    principal: Principal
+    services: Services
+    body: Any = None
+    query: Any = None
+
+    @property
+    def job_id(self) -> str:
+        """The job that the address names, if the token may use that name."""
+        job_id = self.request.params["job_id"]
+        self.principal.require_name(job_id)
+        return job_id
+
+
+class PrefixQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    prefix: str | None = None
+
+
+class PageQuery(PrefixQuery, kw_only=True, forbid_unknown_fields=True):
+    limit: int = PAGE_DEFAULT

@@ -1,0 +1,76 @@
+"""Web pages must not reach a server on this machine: not across origins, and not by a name that turns out to be us."""
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from octostore.server.http import Headers, Request
+from octostore.server.refusals import stranger_host, stranger_origin
+from octostore.server.settings import Settings
+
+SECURITY_HEADERS: Headers = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+LOCAL_NAMES = {"localhost", "ip6-localhost"}
+
+
+class Guard:
+    def __init__(self, settings: Settings) -> None:
+        self._hosts = {name.lower() for name in settings.allow_hosts}
+        self._origins = set(settings.allow_origins)
+        # On the machine's own address any name that leads here must be one of ours: a page can make its own name lead
+        # here, and its requests then count as same-origin. On other addresses only the operator knows our names, so
+        # they are checked once some are given; nothing but a few facts about the server is told without a token.
+        self._checks_hosts = settings.uds is None and (is_loopback(settings.host) or bool(self._hosts))
+
+    def check(self, request: Request) -> Headers:
+        """The headers that go with the answer, for browsers; raises a refusal."""
+        if self._checks_hosts:
+            host = request.header(b"host") or ""
+            name = _host_name(host)
+            if name not in self._hosts and name not in LOCAL_NAMES and not is_loopback(name):
+                raise stranger_host(host)
+        origin = request.header(b"origin")
+        if origin is None or self._is_own(request, origin):
+            return []
+        if origin not in self._origins:
+            raise stranger_origin()
+        return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
+
+    def preflight(self, request: Request) -> Headers | None:
+        """What a browser is told that asks before it calls; None if this is no such question."""
+        if request.method != "OPTIONS" or b"access-control-request-method" not in request.headers:
+            return None
+        return [
+            (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
+            (b"access-control-allow-headers", b"authorization, content-type, last-event-id"),
+            (b"access-control-max-age", b"600"),
+        ]
+
+    def _is_own(self, request: Request, origin: str) -> bool:
+        """A page of this very server."""
+        return urlsplit(origin).netloc.lower() == (request.header(b"host") or "").lower() != ""
+
+
+def is_loopback(name: str) -> bool:
+    if name in LOCAL_NAMES:
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _host_name(host: str) -> str:
+    """Without the port."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""

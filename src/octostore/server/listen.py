@@ -1,0 +1,158 @@
+"""Running the server: from settings to a process that listens, and that stops without losing anything."""
+
+import asyncio
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+import uvicorn
+
+from octostore.client.connect import data_folder, open_store
+from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
+from octostore.server.app import App
+from octostore.server.metrics import Metrics
+from octostore.server.protocol import BoundedProtocol
+from octostore.server.services import Services
+from octostore.server.settings import Settings
+
+BAD_INPUT, UNREACHABLE, OUR_FAULT = 64, 69, 70
+BACKLOG = 2_048
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, which tells the application when it is to stop, and stops at once when told twice."""
+
+    def __init__(self, config: uvicorn.Config, services: Services) -> None:
+        super().__init__(config)
+        self._services = services
+        self._loop = asyncio.get_running_loop()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        del sig, frame  # any signal that we handle means the same
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._loop.call_soon_threadsafe(self._services.stop)
+
+
+async def run(settings: Settings, out: TextIO = sys.stdout) -> None:
+    metrics = Metrics()
+    store = open_store(settings.url, on_batch=metrics.on_batch)
+    services = Services(settings, store, metrics, data_folder())
+    await serve(services, lambda listener: _greet(services, listener, out))
+
+
+async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -> None:
+    """Until a signal says otherwise. `on_ready` is called once the server can be reached."""
+    settings = services.settings
+    listener = _listen(settings)
+    protocol = type("Protocol", (BoundedProtocol,), {"settings": settings})
+    config = uvicorn.Config(
+        App(services),
+        http=protocol,
+        ws="none",
+        loop="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=int(settings.idle_seconds),
+        timeout_graceful_shutdown=int(settings.stop_seconds),
+    )
+    server = Server(config, services)
+    try:
+        await services.start()
+        on_ready(listener)
+        await server.serve(sockets=[listener])
+    finally:
+        if settings.uds is not None:
+            settings.uds.unlink(missing_ok=True)
+        if not server.force_exit:
+            await services.close()
+
+
+def _listen(settings: Settings) -> socket.socket:
+    try:
+        if settings.uds is not None:
+            return _listen_on_file(settings.uds)
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        where = settings.uds or f"{settings.host}:{settings.port}"
+        raise Unreachable(
+            f"cannot listen on {where}: {error.strerror or error}; choose another with --host, --port or --uds",
+            reason="io",
+        ) from error
+
+
+def _listen_on_file(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    if path.is_socket():
+        with socket.socket(socket.AF_UNIX) as other, suppress(OSError):
+            other.connect(str(path))
+            raise InvalidInput("--uds", f"{path} is in use by another server")
+        path.unlink()  # left by one that was killed
+    listener.bind(str(path))
+    path.chmod(0o600)
+    listener.listen(BACKLOG)
+    return listener
+
+
+def _greet(services: Services, listener: socket.socket, out: TextIO) -> None:
+    settings, curl = services.settings, "curl"
+    if settings.uds is not None:
+        where, address = str(settings.uds), "http://localhost"
+        curl = f"curl --unix-socket {settings.uds}"
+    else:
+        host, port = listener.getsockname()[:2]
+        where = address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if settings.tokens_file is None:
+        token, example = str(services.admin_file), f"$(cat {services.admin_file})"
+    else:
+        token, example = f"{settings.tokens_file} (tokens are set there)", "$OCTOSTORE_TOKEN"
+    lines = [
+        f"OctoStore listens on  {where}",
+        f"its data is in        {services.store.local.place}",
+        f"its token is in       {token}",
+        f"its API page is       {address}/docs",
+        "",
+        f'try: {curl} -H "Authorization: Bearer {example}" -d \'{{"owner": "me"}}\' {address}/jobs/hello/claim',
+    ]
+    print("\n".join(lines), file=out, flush=True)  # this is for whoever started it
+
+
+def main(arguments: list[str] | None = None) -> int:
+    from octostore.server.settings import from_command_line  # noqa: PLC0415
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    settings = from_command_line(arguments)
+    try:
+        uvicorn_loop(settings)
+    except InvalidInput as error:
+        return _fail(error, BAD_INPUT)
+    except OctoStoreError as error:
+        return _fail(error, UNREACHABLE)
+    return 0
+
+
+def uvicorn_loop(settings: Settings) -> None:
+    try:
+        import uvloop  # noqa: PLC0415  # not there on every system
+    except ImportError:
+        asyncio.run(run(settings))
+    else:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run(settings))
+
+
+def _fail(error: OctoStoreError, code: int) -> int:
+    print(f"octostore: {error}", file=sys.stderr)  # noqa: T201
+    return code

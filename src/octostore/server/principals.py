@@ -1,0 +1,53 @@
+"""Who asks, and what they may do."""
+
+import msgspec
+
+from octostore.core.model import Scope
+from octostore.core.replies import TokenView
+from octostore.server.refusals import out_of_prefix, out_of_scope
+
+
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
+    """What a token says. Everything that one may do is decided here and nowhere else."""
+
+    name: str
+    scopes: frozenset[Scope]
+    prefix: str = ""
+    token_id: str | None = None
+    """None for a token that was set from outside: it cannot be rotated here."""
+    expires_at_ms: int | None = None
+
+    def may(self, scope: Scope) -> bool:
+        return scope in self.scopes or "admin" in self.scopes
+
+    def require(self, scope: Scope) -> None:
+        if not self.may(scope):
+            raise out_of_scope(scope)
+
+    def require_name(self, job_id: str) -> None:
+        if not job_id.startswith(self.prefix):
+            raise out_of_prefix()
+
+    def require_everything(self) -> None:
+        """For what is not about a name, such as a queue's limit."""
+        if self.prefix:
+            raise out_of_prefix()
+
+    def narrowed(self, prefix: str | None) -> str:
+        """The names that this principal may see of those with `prefix`, as a prefix."""
+        wanted = prefix or ""
+        if wanted.startswith(self.prefix):
+            return wanted
+        if self.prefix.startswith(wanted):
+            return self.prefix
+        raise out_of_prefix()
+
+
+def principal_of(token: TokenView) -> Principal:
+    return Principal(
+        name=token.name,
+        scopes=frozenset(token.scopes),
+        prefix=token.prefix,
+        token_id=token.token_id,
+        expires_at_ms=None if token.expires_at is None else round(token.expires_at.timestamp() * 1_000),
+    )

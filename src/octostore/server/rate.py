@@ -1,0 +1,37 @@
+"""How often somebody may: a bucket that fills at a steady rate and holds two seconds' worth."""
+
+import math
+import time
+
+MAX_BUCKETS = 10_000
+BURST_SECONDS = 2
+
+
+class Rates:
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._burst = max(1.0, per_second * BURST_SECONDS)
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, who: str) -> int:
+        """0 if `who` may, and that is counted; otherwise how many milliseconds to wait."""
+        now = time.monotonic()
+        level = self._level(who, now)
+        if level < 1:
+            return math.ceil((1 - level) / self._per_second * 1_000)
+        if len(self._buckets) >= MAX_BUCKETS:
+            self._drop_full_ones(now)
+        self._buckets[who] = (level - 1, now)
+        return 0
+
+    def pause_ms(self, who: str) -> int:
+        """The same without counting."""
+        level = self._level(who, time.monotonic())
+        return 0 if level >= 1 else math.ceil((1 - level) / self._per_second * 1_000)
+
+    def _level(self, who: str, now: float) -> float:
+        level, then = self._buckets.get(who, (self._burst, now))
+        return min(self._burst, level + (now - then) * self._per_second)
+
+    def _drop_full_ones(self, now: float) -> None:
+        self._buckets = {who: bucket for who, bucket in self._buckets.items() if self._level(who, now) < self._burst}

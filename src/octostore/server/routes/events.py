@@ -1,0 +1,101 @@
+"""The log: a page, or a stream that goes on."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from octostore.core.errors import InvalidInput
+from octostore.core.events import Event
+from octostore.core.limits import PAGE_MAX
+from octostore.core.questions import ListEvents
+from octostore.core.replies import EventPage
+from octostore.server.calls import Call, PageQuery
+from octostore.server.feed import line_of
+from octostore.server.http import Answer, Streaming
+from octostore.server.router import Route
+from octostore.server.streams import ALIVE, KEEPALIVE_SECONDS, EventStream
+
+TAG = "events"
+
+
+class EventsQuery(PageQuery, kw_only=True, forbid_unknown_fields=True):
+    after: int = 0
+    job: str | None = None
+
+
+async def events(call: Call) -> Answer | Streaming:
+    query: EventsQuery = call.query
+    if query.job is not None:
+        call.principal.require_name(query.job)
+    prefix = call.principal.narrowed(query.prefix) if query.job is None else query.prefix
+    question = ListEvents(after=query.after, job_id=query.job, prefix=prefix or None, limit=query.limit)
+    if b"text/event-stream" not in call.request.headers.get(b"accept", b""):
+        return Answer(await call.services.store.ask(question))
+    question = msgspec.structs.replace(question, after=_resume_from(call, question.after), limit=PAGE_MAX)
+    return EventStream(call.request, _frames(call, question), call.services.settings.stream_seconds)
+
+
+def _resume_from(call: Call, after: int) -> int:
+    last = call.request.header(b"last-event-id")
+    if not last:
+        return after
+    if not last.isascii() or not last.isdecimal() or int(last) >= 2**63:
+        raise InvalidInput("Last-Event-ID", "must be the id of an event: a whole number")
+    return int(last)
+
+
+async def _frames(call: Call, question: ListEvents) -> AsyncIterator[bytes]:
+    feed, seq = call.services.feed, question.after
+    while await may_go_on(call):
+        changed = feed.changed
+        recent = feed.after(seq)
+        if recent is None:
+            page = await call.services.store.ask(msgspec.structs.replace(question, after=seq))
+            found = [line_of(event).frame for event in page.events]
+            seq = page.after
+        else:
+            found = [line.frame for line in recent if _matches(question, line.event)]
+            seq = recent[-1].event.seq if recent else seq
+        if found:
+            yield b"".join(found)
+        elif not recent and recent is not None and not await is_one_set_within([changed], KEEPALIVE_SECONDS):
+            yield ALIVE
+
+
+def _matches(question: ListEvents, event: Event) -> bool:
+    if question.job_id is not None and event.job_id != question.job_id:
+        return False
+    return not question.prefix or (event.job_id or "").startswith(question.prefix)
+
+
+async def may_go_on(call: Call) -> bool:
+    return not call.services.is_stopping and await call.services.auth.is_current(call.request, call.principal)
+
+
+async def is_one_set_within(events: Sequence[asyncio.Event], seconds: float) -> bool:
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+ROUTES = [
+    Route(
+        method="GET",
+        path="/events",
+        handler=events,
+        tag=TAG,
+        summary="The log, a page or a stream",
+        description=(
+            "With `Accept: text/event-stream` it goes on with what happens next: `id` is the event's `seq`, and "
+            "`Last-Event-ID` resumes after it. A reader that is too slow is disconnected, and nothing is skipped."
+        ),
+        query=EventsQuery,
+        answers={200: EventPage},
+        example={"query": {"after": "0", "job": "github-issue-1842"}},
+    ),
+]

@@ -1,0 +1,272 @@
+"""Jobs: claim, keep, release, look, enqueue, operate."""
+
+from typing import Any
+
+from octostore.core import commands as c
+from octostore.core import questions as q
+from octostore.core.errors import LeaseLost
+from octostore.core.model import Status
+from octostore.core.replies import (
+    CheckpointReply,
+    ClaimReply,
+    EnqueueReply,
+    HeartbeatReply,
+    JobPage,
+    JobView,
+    RecoverReply,
+    ReleaseReply,
+)
+from octostore.server.calls import Call, PageQuery
+from octostore.server.http import Answer
+from octostore.server.router import Route
+from octostore.stores.ids import new_job_id
+from octostore.wire import bodies
+from octostore.wire.answers import ClaimAnswer, claim_answer
+
+TAG = "jobs"
+JOB = {"job_id": "github-issue-1842"}
+
+
+async def claim(call: Call) -> Answer:
+    body: bodies.ClaimBody = call.body
+    command = body.command(call.job_id, call.principal.name, call.services.settings.max_claims)
+    return await answer_claim(call, command, body.wait_seconds)
+
+
+async def answer_claim(call: Call, command: c.ClaimJob | c.ClaimNext, wait: float) -> Answer:
+    reply: ClaimReply = await call.services.waiting.claim(command, wait, call.request)
+    call.services.metrics.claims.labels(reply.status).inc()
+    return Answer(claim_answer(reply))
+
+
+async def heartbeat(call: Call) -> Answer:
+    body: bodies.HeartbeatBody = call.body
+    return Answer(await beat(call, body.command(call.job_id, call.principal.name)))
+
+
+async def beat(call: Call, command: c.HeartbeatJob) -> HeartbeatReply:
+    heartbeats = call.services.metrics.heartbeats
+    try:
+        reply = await call.services.store.execute(command)
+    except LeaseLost:
+        heartbeats.labels("lost").inc()
+        raise
+    heartbeats.labels("live").inc()
+    return reply
+
+
+async def checkpoint(call: Call) -> Answer:
+    body: bodies.CheckpointBody = call.body
+    return Answer(await call.services.store.execute(body.command(call.job_id, call.principal.name)))
+
+
+async def release(call: Call) -> Answer:
+    body: bodies.ReleaseBody = call.body
+    reply = await call.services.store.execute(body.command(call.job_id, call.principal.name))
+    call.services.metrics.releases.labels(reply.outcome).inc()
+    return Answer(reply)
+
+
+async def get(call: Call) -> Answer:
+    return Answer(await call.services.store.ask(q.GetJob(job_id=call.job_id)))
+
+
+class ListQuery(PageQuery, kw_only=True, forbid_unknown_fields=True):
+    status: Status | None = None
+    queue: str | None = None
+    cursor: str | None = None
+
+
+async def list_jobs(call: Call) -> Answer:
+    query: ListQuery = call.query
+    question = q.ListJobs(
+        prefix=call.principal.narrowed(query.prefix),
+        status=query.status,
+        queue=query.queue,
+        limit=query.limit,
+        cursor=query.cursor,
+    )
+    return Answer(await call.services.store.ask(question))
+
+
+async def enqueue(call: Call) -> Answer:
+    body: bodies.EnqueueBody = call.body
+    job_id = body.job_id or call.principal.prefix + new_job_id()
+    call.principal.require_name(job_id)
+    reply = await call.services.store.execute(body.command(job_id, call.principal.name))
+    return Answer(reply, 201 if reply.created else 200)
+
+
+async def requeue(call: Call) -> Answer:
+    return await _operate(call, c.RequeueJob)
+
+
+async def cancel(call: Call) -> Answer:
+    return await _operate(call, c.CancelJob)
+
+
+async def force_release(call: Call) -> Answer:
+    return await _operate(call, c.ForceReleaseJob)
+
+
+async def _operate(call: Call, kind: type[Any]) -> Answer:
+    body: bodies.ReasonBody = call.body
+    command = kind(job_id=call.job_id, principal=call.principal.name, reason=body.reason)
+    return Answer(await call.services.store.execute(command))
+
+
+async def recover(call: Call) -> Answer:
+    call.principal.require_everything()
+    return Answer(await call.services.store.execute(c.Recover(principal=call.principal.name)))
+
+
+CLAIMED = {"first": ["claim"]}
+
+ROUTES = [
+    Route(
+        method="POST",
+        path="/jobs/{job_id}/claim",
+        handler=claim,
+        tag=TAG,
+        scope="claim",
+        summary="Become the one owner of a job",
+        description=(
+            "`status` tells whether it worked: `claimed`, or `held`, `done`, `delayed`, `dead`. With `wait_seconds` a "
+            "job that cannot be had at once is waited for, in the order of arrival."
+        ),
+        body=bodies.ClaimBody,
+        answers={200: ClaimAnswer},
+        codes=("limit_exceeded", "lease_lost", "not_found"),
+        example={
+            "params": JOB,
+            "body": {"owner": "agent-3", "metadata": {"branch": "fix-1842"}, "ttl_seconds": 120},
+        },
+    ),
+    Route(
+        method="POST",
+        path="/jobs/{job_id}/heartbeat",
+        handler=heartbeat,
+        tag=TAG,
+        scope="claim",
+        summary="Prove to be alive, and say what is being done",
+        body=bodies.HeartbeatBody,
+        answers={200: HeartbeatReply},
+        codes=("lease_lost",),
+        example={
+            "params": JOB,
+            "body": {"lease_id": "$LEASE", "progress": {"note": "running tests", "percent": 40}},
+            **CLAIMED,
+        },
+    ),
+    Route(
+        method="POST",
+        path="/jobs/{job_id}/checkpoint",
+        handler=checkpoint,
+        tag=TAG,
+        scope="claim",
+        summary="Leave what a successor needs to go on from here",
+        body=bodies.CheckpointBody,
+        answers={200: CheckpointReply},
+        codes=("lease_lost",),
+        example={"params": JOB, "body": {"lease_id": "$LEASE", "data": {"step": 3}}, **CLAIMED},
+    ),
+    Route(
+        method="POST",
+        path="/jobs/{job_id}/release",
+        handler=release,
+        tag=TAG,
+        scope="claim",
+        summary="End one's claim, and say how it went",
+        description=(
+            "`released`: free again. `done`: finished. `failed`: retried, if it was enqueued. `deferred`: later, and "
+            "not an attempt. The same call again gets the same answer."
+        ),
+        body=bodies.ReleaseBody,
+        answers={200: ReleaseReply},
+        codes=("lease_lost",),
+        example={
+            "params": JOB,
+            "body": {"lease_id": "$LEASE", "outcome": "done", "result": {"pr": 77}},
+            **CLAIMED,
+        },
+    ),
+    Route(
+        method="GET",
+        path="/jobs/{job_id}",
+        handler=get,
+        tag=TAG,
+        summary="How a job stands, and who has it",
+        description="A name that was never seen is a free job.",
+        answers={200: JobView},
+        example={"params": JOB},
+    ),
+    Route(
+        method="GET",
+        path="/jobs",
+        handler=list_jobs,
+        tag=TAG,
+        summary="Jobs by name, a page at a time",
+        query=ListQuery,
+        answers={200: JobPage},
+        example={"query": {"prefix": "github-issue-", "status": "claimed"}},
+    ),
+    Route(
+        method="POST",
+        path="/jobs",
+        handler=enqueue,
+        tag=TAG,
+        scope="claim",
+        summary="Put a job in a queue",
+        description="Where a job of that name is in a queue already, nothing changes, and the answer is 200.",
+        body=bodies.EnqueueBody,
+        answers={201: EnqueueReply, 200: EnqueueReply},
+        example={"body": {"kind": "build", "payload": {"commit": "3f1c2aa"}, "job_id": "build-3f1c2aa"}},
+    ),
+    Route(
+        method="POST",
+        path="/jobs/{job_id}/requeue",
+        handler=requeue,
+        tag=TAG,
+        scope="admin",
+        summary="Let a dead or done job run again",
+        body=bodies.ReasonBody,
+        answers={200: JobView},
+        codes=("conflict", "not_found"),
+        example={"params": {"job_id": "build-3f1c2aa"}, "body": {"reason": "fixed"}, "first": ["enqueue"]},
+    ),
+    Route(
+        method="POST",
+        path="/jobs/{job_id}/cancel",
+        handler=cancel,
+        tag=TAG,
+        scope="admin",
+        summary="Take a job that waits out of its queue",
+        body=bodies.ReasonBody,
+        answers={200: JobView},
+        codes=("conflict", "not_found"),
+        example={"params": {"job_id": "build-3f1c2aa"}, "body": {"reason": "not needed"}, "first": ["enqueue"]},
+    ),
+    Route(
+        method="POST",
+        path="/jobs/{job_id}/force-release",
+        handler=force_release,
+        tag=TAG,
+        scope="admin",
+        summary="Take a job away from its owner",
+        body=bodies.ReasonBody,
+        answers={200: JobView},
+        codes=("not_found",),
+        example={"params": JOB, "body": {"reason": "the worker is stuck"}, **CLAIMED},
+    ),
+    Route(
+        method="POST",
+        path="/recover",
+        handler=recover,
+        tag=TAG,
+        scope="admin",
+        summary="Write down expiries now, and tell what was taken back, with the evidence",
+        description="A thousand at a time; ask again unless `is_complete`.",
+        answers={200: RecoverReply},
+        example={},
+    ),
+]

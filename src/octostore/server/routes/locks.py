@@ -1,0 +1,354 @@
+"""Locks: the same jobs, as existing OctoStore clients know them."""
+
+import json
+import uuid
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from octostore.client.loop_flag import LoopFlag
+from octostore.core import commands as c
+from octostore.core import questions as q
+from octostore.core.errors import Conflict, InvalidInput, LeaseLost, LimitExceeded, OctoStoreError
+from octostore.core.events import Event
+from octostore.core.limits import PAGE_MAX
+from octostore.core.replies import ClaimReply, JobView
+from octostore.server.calls import Call, PrefixQuery
+from octostore.server.http import Answer, Streaming
+from octostore.server.refusals import Refusal, refuse
+from octostore.server.router import Route
+from octostore.server.routes.events import is_one_set_within, may_go_on
+from octostore.server.routes.jobs import beat
+from octostore.server.routes.sessions import tell_gone
+from octostore.server.streams import ALIVE, KEEPALIVE_SECONDS, EventStream
+from octostore.wire import bodies
+from octostore.wire.answers import LockAcquired, LockDelayed, LockHeld, LockList, LockRenewed, LockState
+from octostore.wire.failures import failure_of
+
+TAG = "locks"
+LOCK = {"params": {"job_id": "deploy-main"}}
+ACQUIRED = {**LOCK, "first": ["acquire"]}
+CODES = {"job_id": "invalid_lock_name", "ttl": "invalid_ttl"}
+
+
+def in_lock_words(error: OctoStoreError) -> Exception:
+    """Errors by the codes that lock clients know."""
+    if isinstance(error, InvalidInput) and error.field in CODES:
+        failure = failure_of(error)
+        failure.code = CODES[error.field]
+        return Refusal(400, failure)
+    if isinstance(error, LeaseLost):
+        return _not_current(404)
+    if isinstance(error, LimitExceeded):
+        failure = failure_of(error)
+        failure.code = "lock_limit_exceeded"
+        return Refusal(409, failure)
+    return error
+
+
+def in_acquire_words(error: OctoStoreError) -> Exception:
+    return tell_gone(error) if isinstance(error, LeaseLost) else in_lock_words(error)
+
+
+def _not_current(status: int) -> Refusal:
+    return refuse(
+        status,
+        "lease_not_current",
+        "this lease is not the current one of this lock",
+        "It has expired, was released, or was never this lock's. Acquire the lock again.",
+    )
+
+
+async def acquire(call: Call) -> Answer:
+    body: bodies.AcquireBody = call.body
+    command = body.command(call.job_id, call.principal.name, call.services.settings.max_locks)
+    reply = await call.services.store.execute(command)
+    call.services.metrics.claims.labels(reply.status).inc()
+    return _acquired(call, reply)
+
+
+def _acquired(call: Call, reply: ClaimReply) -> Answer:
+    match reply.status:
+        case "claimed":
+            return Answer(
+                LockAcquired(
+                    lease_id=reply.lease_id or "",
+                    fencing_token=reply.fencing_token or 0,
+                    expires_at=_known(reply.expires_at),
+                    renew_after_ms=reply.renew_after_ms or 0,
+                    metadata=_text(reply.metadata),
+                )
+            )
+        case "held":
+            return Answer(
+                LockHeld(
+                    holder_id=call.services.pseudonym("holder", reply.principal, reply.session_id),
+                    expires_at=_known(reply.expires_at),
+                    retry_after_ms=reply.retry_after_ms or 0,
+                    metadata=_text(reply.metadata),
+                )
+            )
+        case "delayed":
+            available_at = _known(reply.available_at)
+            delay = available_at - reply.previous[0].ended_at if reply.previous else None
+            return Answer(
+                LockDelayed(
+                    available_at=available_at,
+                    lock_delay_seconds=round(delay.total_seconds()) if delay else 0,
+                    retry_after_ms=reply.retry_after_ms or 0,
+                ),
+                409,
+            )
+        case _:
+            raise Conflict(f"the job {reply.job_id!r} is {reply.status}, so it cannot be locked", status=reply.status)
+
+
+async def renew(call: Call) -> Answer:
+    body: bodies.RenewBody = call.body
+    _check_lease(body.lease_id)
+    # The limits are a lock's, which are narrower than a job's.
+    c.AcquireLock(job_id=call.job_id, owner=call.principal.name, ttl=body.ttl_seconds)
+    command = c.HeartbeatJob(
+        job_id=call.job_id, lease_id=body.lease_id, ttl=body.ttl_seconds, principal=call.principal.name
+    )
+    reply = await beat(call, command)
+    return Answer(LockRenewed(lease_id=body.lease_id, expires_at=reply.expires_at, renew_after_ms=reply.renew_after_ms))
+
+
+async def release(call: Call) -> Answer:
+    body: bodies.ReleaseLockBody = call.body
+    _check_lease(body.lease_id)
+    command = c.ReleaseLock(job_id=call.job_id, lease_id=body.lease_id, principal=call.principal.name)
+    reply = await call.services.store.execute(command)
+    call.services.metrics.releases.labels(reply.outcome).inc()
+    return Answer(None)
+
+
+async def get(call: Call) -> Answer:
+    return Answer(_state(call, await call.services.store.ask(q.GetJob(job_id=call.job_id))))
+
+
+async def list_locks(call: Call) -> Answer:
+    query: PrefixQuery = call.query
+    question = q.ListJobs(prefix=call.principal.narrowed(query.prefix), status="claimed", limit=PAGE_MAX)
+    locks: list[LockState] = []
+    while True:
+        page = await call.services.store.ask(question)
+        locks += [_state(call, job) for job in page.jobs]
+        if page.cursor is None:
+            return Answer(LockList(locks=locks, total=len(locks), prefix=query.prefix))
+        question = msgspec.structs.replace(question, cursor=page.cursor)
+
+
+def _state(call: Call, job: JobView) -> LockState:
+    claim = job.claim
+    if claim is None:
+        token = job.previous[0].fencing_token if job.previous else 0
+        return LockState(
+            name=job.job_id, status="free", holder_id=None, fencing_token=token, expires_at=None, metadata=None
+        )
+    return LockState(
+        name=job.job_id,
+        status="held",
+        holder_id=call.services.pseudonym("holder", claim.principal, claim.session_id),
+        fencing_token=claim.fencing_token,
+        expires_at=claim.expires_at,
+        metadata=_text(claim.metadata),
+    )
+
+
+# Watching
+
+
+class WatchFrame(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Never a lease, a holder or metadata."""
+
+    event: str
+    lock_name: str
+    observed_at: datetime
+    fencing_token: int | None = None
+    expires_at: datetime | None = None
+
+
+class Held(NamedTuple):
+    """What a watcher knows of the claim."""
+
+    fencing_token: int
+    expires_at: datetime
+
+
+WATCHED = {
+    "claimed": "acquired",
+    "released": "released",
+    "done": "released",
+    "failed": "released",
+    "deferred": "released",
+    "force_released": "released",
+    "expired": "expired",
+}
+
+
+async def watch(call: Call) -> Streaming:
+    watching = _Watching(call, call.job_id)
+    return EventStream(call.request, watching.frames(), call.services.settings.stream_seconds)
+
+
+class _Watching:
+    """Transitions come from the log; renewals, which are not in it, by the bell that those of this server ring."""
+
+    def __init__(self, call: Call, name: str) -> None:
+        self._call = call
+        self._name = name
+        self._held: Held | None = None
+        self._seq = 0
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        feed = self._call.services.feed
+        bell = LoopFlag()
+        with self._call.services.store.local.listening([("renewal", self._name)], bell.set):
+            yield await self._current()
+            while await may_go_on(self._call):
+                changed = feed.changed
+                recent = feed.after(self._seq)
+                if recent is None:  # too much has happened since
+                    yield await self._current()
+                for line in recent or ():
+                    self._seq = line.event.seq
+                    if line.event.job_id == self._name and line.event.type in WATCHED:
+                        yield self._transition(line.event)
+                is_due = await is_one_set_within((changed, bell.event), KEEPALIVE_SECONDS) if recent == [] else True
+                if bell.event.is_set() or not is_due:
+                    bell.event.clear()
+                    yield await self._renewal() or ALIVE
+
+    async def _current(self) -> bytes:
+        self._seq = self._call.services.feed.last_seq
+        self._held = await self._look()
+        return self._frame("acquired" if self._held else "released")
+
+    def _transition(self, event: Event) -> bytes:
+        self._held = Held(event.seq, event.data["expires_at"]) if event.type == "claimed" else None
+        return self._frame(WATCHED[event.type])
+
+    async def _renewal(self) -> bytes | None:
+        """A frame, if the same claim now lasts longer. Renewals by other processes are found here, too, if later."""
+        found = await self._look()
+        if self._held is None or found is None or found.fencing_token != self._held.fencing_token:
+            return None
+        if found == self._held:
+            return None
+        self._held = found
+        return self._frame("renewed")
+
+    async def _look(self) -> Held | None:
+        claim = (await self._call.services.store.ask(q.GetJob(job_id=self._name))).claim
+        return Held(claim.fencing_token, claim.expires_at) if claim else None
+
+    def _frame(self, event: str) -> bytes:
+        frame = WatchFrame(event=event, lock_name=self._name, observed_at=datetime.now(UTC))
+        if self._held is not None:
+            frame.fencing_token, frame.expires_at = self._held
+        return b"data: %s\n\n" % msgspec.json.encode(frame)
+
+
+def _known(moment: datetime | None) -> datetime:
+    if moment is None:
+        raise AssertionError("an answer of this kind has this moment")
+    return moment
+
+
+def _text(metadata: Any) -> str | None:
+    if metadata is None or isinstance(metadata, str):
+        return metadata
+    return json.dumps(metadata, ensure_ascii=False)
+
+
+def _check_lease(lease_id: str) -> None:
+    try:
+        uuid.UUID(lease_id)
+    except ValueError:
+        raise _not_current(400) from None
+
+
+ROUTES = [
+    Route(
+        method="POST",
+        path="/locks/{job_id}/acquire",
+        handler=acquire,
+        tag=TAG,
+        scope="claim",
+        summary="Acquire a lock",
+        description=(
+            "`acquired`, or `held` by somebody else. Acquiring a lock that one holds renews it, with the same lease. "
+            "409 with `delayed` while the delay after a release runs."
+        ),
+        body=bodies.AcquireBody,
+        answers={200: LockAcquired | LockHeld, 409: LockDelayed},
+        codes=("invalid_lock_name", "invalid_ttl", "lock_limit_exceeded", "not_found", "lease_lost"),
+        translate=in_acquire_words,
+        example={**LOCK, "body": {"ttl_seconds": 60, "metadata": "host=runner-7 build=1842"}},
+    ),
+    Route(
+        method="POST",
+        path="/locks/{job_id}/renew",
+        handler=renew,
+        tag=TAG,
+        scope="claim",
+        summary="Keep a lock for longer",
+        body=bodies.RenewBody,
+        answers={200: LockRenewed},
+        codes=("invalid_lock_name", "invalid_ttl", "lease_not_current"),
+        translate=in_lock_words,
+        example={**ACQUIRED, "body": {"lease_id": "$LEASE", "ttl_seconds": 60}},
+    ),
+    Route(
+        method="POST",
+        path="/locks/{job_id}/release",
+        handler=release,
+        tag=TAG,
+        scope="claim",
+        summary="Let go of a lock",
+        body=bodies.ReleaseLockBody,
+        answers={200: None},
+        codes=("invalid_lock_name", "lease_not_current"),
+        translate=in_lock_words,
+        example={**ACQUIRED, "body": {"lease_id": "$LEASE"}},
+    ),
+    Route(
+        method="GET",
+        path="/locks/{job_id}",
+        handler=get,
+        tag=TAG,
+        summary="How a lock stands",
+        description="A name that was never seen is free. `fencing_token` is then the last one that it had.",
+        answers={200: LockState},
+        codes=("invalid_lock_name",),
+        translate=in_lock_words,
+        example=LOCK,
+    ),
+    Route(
+        method="GET",
+        path="/locks",
+        handler=list_locks,
+        tag=TAG,
+        summary="The locks that are held",
+        query=PrefixQuery,
+        answers={200: LockList},
+        example={"query": {"prefix": "deploy-"}},
+    ),
+    Route(
+        method="GET",
+        path="/locks/{job_id}/watch",
+        handler=watch,
+        tag=TAG,
+        summary="A stream of what happens to a lock",
+        description="Begins with the current state: `acquired` or `released`; then also `renewed` and `expired`.",
+        content_type="text/event-stream",
+        answers={200: WatchFrame},
+        codes=("invalid_lock_name",),
+        translate=in_lock_words,
+        example=LOCK,
+    ),
+]

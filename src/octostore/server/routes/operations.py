@@ -1,0 +1,147 @@
+"""The server itself: whether it lives, what it does, what it offers."""
+
+import time
+
+from octostore._version import __version__
+from octostore.core.errors import OctoStoreError
+from octostore.server import metrics
+from octostore.server.calls import Call
+from octostore.server.http import Answer
+from octostore.server.refusals import Refusal, shutting_down
+from octostore.server.router import Route
+from octostore.wire.answers import Health, Readiness, ServerStatus
+
+TAG = "server"
+HTML = b"text/html; charset=utf-8"
+
+
+async def livez(_call: Call) -> Answer:
+    return Answer(Health(status="ok", version=__version__))
+
+
+async def readyz(call: Call) -> Answer:
+    if call.services.is_stopping:
+        raise shutting_down()
+    reply = await call.services.probe()
+    return Answer(Readiness(status="ready", seq=reply.seq))
+
+
+async def status(call: Call) -> Answer:
+    figures = await call.services.figures()
+    counted = call.services.metrics
+    return Answer(
+        ServerStatus(
+            status="ok",
+            version=__version__,
+            uptime_seconds=int(time.monotonic() - counted.started_at),
+            active_locks=figures.claimed,
+            total_acquires=counted.total(counted.claims, "claimed"),
+            total_releases=counted.total(counted.releases),
+            open_sessions=figures.open_sessions,
+            dead_jobs=figures.dead,
+            seq=figures.seq,
+        )
+    )
+
+
+async def prometheus(call: Call) -> Answer:
+    figures = await call.services.figures()
+    call.services.metrics.waiting.set(call.services.waiting.waiting)
+    page = call.services.metrics.render(figures, with_queues=await _may_read_all(call))
+    return Answer(page, content_type=metrics.CONTENT_TYPE)
+
+
+async def _may_read_all(call: Call) -> bool:
+    """Names of queues are only for those who may read everything."""
+    try:
+        principal = await call.services.auth.principal(call.request)
+    except (Refusal, OctoStoreError):
+        return False
+    return principal.may("read") and not principal.prefix
+
+
+async def openapi(call: Call) -> Answer:
+    return Answer(call.services.openapi)
+
+
+async def docs(call: Call) -> Answer:
+    return Answer(call.services.api_page, content_type=HTML)
+
+
+ROUTES = [
+    Route(
+        method="GET",
+        path="/livez",
+        handler=livez,
+        tag=TAG,
+        is_public=True,
+        summary="Whether the server runs",
+        answers={200: Health},
+        example={},
+    ),
+    Route(
+        method="GET",
+        path="/readyz",
+        handler=readyz,
+        tag=TAG,
+        is_public=True,
+        summary="Whether the store can be written to",
+        description="Writes to the store, at most once a second.",
+        answers={200: Readiness},
+        codes=("unreachable", "shutting_down"),
+        example={},
+    ),
+    Route(
+        method="GET",
+        path="/health",
+        handler=livez,
+        tag=TAG,
+        is_public=True,
+        summary="The same as /livez, under the name that lock clients know",
+        answers={200: Health},
+        example={},
+    ),
+    Route(
+        method="GET",
+        path="/status",
+        handler=status,
+        tag=TAG,
+        is_public=True,
+        summary="What the server has done since it started",
+        answers={200: ServerStatus},
+        example={},
+    ),
+    Route(
+        method="GET",
+        path="/metrics",
+        handler=prometheus,
+        tag=TAG,
+        is_public=True,
+        summary="Figures for Prometheus",
+        description="With a token that may read everything, also by queue.",
+        content_type="text/plain",
+        answers={200: str},
+        example={},
+    ),
+    Route(
+        method="GET",
+        path="/openapi.json",
+        handler=openapi,
+        tag=TAG,
+        is_public=True,
+        summary="This description, for machines",
+        answers={200: dict},
+        example={},
+    ),
+    Route(
+        method="GET",
+        path="/docs",
+        handler=docs,
+        tag=TAG,
+        is_public=True,
+        summary="This description, for people",
+        content_type="text/html",
+        answers={200: str},
+        example={},
+    ),
+]

@@ -1,0 +1,117 @@
+"""Tokens: who may do what."""
+
+from typing import Any
+
+from octostore.core import commands as c
+from octostore.core import questions as q
+from octostore.core.replies import TokenList, TokenView
+from octostore.server import auth
+from octostore.server.calls import Call
+from octostore.server.http import Answer
+from octostore.server.router import Route
+from octostore.stores.ids import new_token_id
+from octostore.wire import bodies
+from octostore.wire.answers import NewToken, RotatedToken
+from octostore.wire.tokens import digest_of
+
+TAG = "tokens"
+
+
+async def create_token(call: Call) -> Answer:
+    call.principal.require_everything()
+    body: bodies.TokenBody = call.body
+    digest = bodies.digest_from(body.digest)
+    token = auth.new_token() if digest is None else None
+    command = c.CreateToken(
+        token_id=body.token_id or new_token_id(),
+        name=body.name,
+        digest=digest_of(token) if token else digest or b"",
+        scopes=tuple(body.scopes),
+        prefix=body.prefix,
+        expires_in=body.expires_in_seconds,
+        principal=call.principal.name,
+    )
+    view = await call.services.store.execute(command)
+    fields: dict[str, Any] = {name: getattr(view, name) for name in view.__struct_fields__}
+    return Answer(NewToken(token=token, **fields), 201)
+
+
+async def list_tokens(call: Call) -> Answer:
+    call.principal.require_everything()
+    return Answer(await call.services.store.ask(q.ListTokens()))
+
+
+async def revoke_token(call: Call) -> Answer:
+    call.principal.require_everything()
+    command = c.RevokeToken(token_id=call.request.params["token_id"], principal=call.principal.name)
+    view = await call.services.store.execute(command)
+    call.services.auth.forget()
+    call.services.feed.wake()  # for its open streams to end
+    return Answer(view)
+
+
+async def rotate_token(call: Call) -> Answer:
+    body: bodies.RotateBody = call.body
+    principal, services = call.principal, call.services
+    digest = bodies.digest_from(body.digest)
+    token = await auth.rotate(services.store, principal, digest, services.admin_file)
+    services.auth.forget()
+    services.feed.wake()
+    return Answer(
+        RotatedToken(
+            token=token,
+            user_id=services.pseudonym("user", principal.name),
+            github_username=principal.name,
+            namespace=principal.prefix or principal.name,
+        )
+    )
+
+
+ROUTES = [
+    Route(
+        method="POST",
+        path="/tokens",
+        handler=create_token,
+        tag=TAG,
+        scope="admin",
+        summary="Make a token",
+        description="It is shown this once; only its SHA-256 is kept.",
+        body=bodies.TokenBody,
+        answers={201: NewToken},
+        codes=("conflict",),
+        example={"body": {"name": "ci", "scopes": ["read", "claim"], "prefix": "deploy-"}},
+    ),
+    Route(
+        method="GET",
+        path="/tokens",
+        handler=list_tokens,
+        tag=TAG,
+        scope="admin",
+        summary="All tokens that were made, without their secrets",
+        answers={200: TokenList},
+        example={},
+    ),
+    Route(
+        method="DELETE",
+        path="/tokens/{token_id}",
+        handler=revoke_token,
+        tag=TAG,
+        scope="admin",
+        summary="End a token for good, and the streams that it has open",
+        answers={200: TokenView},
+        codes=("not_found",),
+        example={"params": {"token_id": "$TOKEN_ID"}, "first": ["create_token"]},
+    ),
+    Route(
+        method="POST",
+        path="/auth/token/rotate",
+        handler=rotate_token,
+        tag=TAG,
+        scope=None,
+        summary="Replace one's own token; the old one stops working",
+        body=bodies.RotateBody,
+        answers={200: RotatedToken},
+        codes=("conflict",),
+        example={"token": "$OTHER_TOKEN", "first": ["create_token"]},
+    ),
+]

@@ -1,0 +1,99 @@
+"""Everything that handlers use, put together once when the server starts."""
+
+import asyncio
+import hmac
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from octostore.core.commands import Probe, Recover
+from octostore.core.errors import OctoStoreError
+from octostore.core.events import Event
+from octostore.core.questions import GetFigures, GetStoreKey
+from octostore.core.replies import Figures, ProbeReply
+from octostore.server import auth
+from octostore.server.feed import Feed
+from octostore.server.metrics import Metrics
+from octostore.server.rate import Rates
+from octostore.server.settings import Settings
+from octostore.server.store import ServedStore
+from octostore.server.waiting import WaitingRoom
+from octostore.stores.store import LocalStore
+from octostore.wire.token_files import ADMIN_TOKEN_FILE
+
+SWEEP_SECONDS = 1.0
+FIGURES_SECONDS = 2.0
+PROBE_SECONDS = 1.0
+"""For how long an answer is good that costs a scan or a write: anybody may ask for it."""
+
+
+class Services:
+    def __init__(self, settings: Settings, store: LocalStore, metrics: Metrics, data_folder: Path) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.data_folder = data_folder
+        self.admin_file = data_folder / ADMIN_TOKEN_FILE
+        self.store = ServedStore(store)
+        self.rates = Rates(settings.requests_per_second)
+        static = auth.read_static_tokens(settings.tokens_file) if settings.tokens_file else {}
+        self.auth = auth.Auth(self.store, static)
+        self.waiting = WaitingRoom(self.store)
+        self.feed = Feed(self.store, self._on_event)
+        self.is_stopping = False
+        self.openapi = b""
+        self.api_page = b""
+        self._key = b""
+        self._figures: tuple[float, Figures] | None = None
+        self._probe: tuple[float, asyncio.Task[ProbeReply]] | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._key = (await self.store.ask(GetStoreKey())).key
+        if self.settings.tokens_file is None:
+            await auth.ensure_admin_token(self.store, self.admin_file)
+        await self.feed.start()
+        self._sweeper = asyncio.create_task(self._sweep())
+
+    def stop(self) -> None:
+        """Let what waits and what streams come to an end; requests under way finish by themselves."""
+        self.is_stopping = True
+        self.waiting.stop()
+        self.feed.stop()
+
+    async def close(self) -> None:
+        self.stop()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await self.store.close()
+
+    def pseudonym(self, kind: str, *who: str | None) -> str:
+        """A name in the shape of a UUID, always the same for the same, from which nobody can tell who it is."""
+        text = "\0".join([kind, *(part or "" for part in who)])
+        return str(uuid.UUID(bytes=hmac.digest(self._key, text.encode(), "sha256")[:16], version=4))
+
+    async def figures(self) -> Figures:
+        now = time.monotonic()
+        if self._figures is None or now - self._figures[0] > FIGURES_SECONDS:
+            self._figures = (now, await self.store.ask(GetFigures()))
+        return self._figures[1]
+
+    async def probe(self) -> ProbeReply:
+        """A write to the store, shared by all who ask within a second."""
+        now = time.monotonic()
+        if self._probe is None or now - self._probe[0] > PROBE_SECONDS:
+            self._probe = (now, asyncio.create_task(self.store.execute(Probe())))
+        return await asyncio.shield(self._probe[1])
+
+    def _on_event(self, event: Event) -> None:
+        self.metrics.on_event(event)
+        if event.type in auth.EVENTS:
+            self.auth.forget()
+
+    async def _sweep(self) -> None:
+        """Write expiries down soon after they happen, for those who follow the log."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            with suppress(OctoStoreError):
+                while not (await self.store.execute(Recover(principal="server"))).is_complete:
+                    pass

@@ -1,0 +1,222 @@
+"""Claims that wait: in the order of their arrival, and without a thread or a connection to the database."""
+
+import asyncio
+import bisect
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import count, islice
+from typing import TypeAlias
+
+from octostore.client.loop_flag import LoopFlag
+from octostore.core.commands import ClaimJob, ClaimNext, ReleaseJob
+from octostore.core.errors import OctoStoreError
+from octostore.core.replies import ClaimReply
+from octostore.server.http import ClientGone, Request
+from octostore.server.store import ServedStore
+from octostore.stores.batch import Answer
+from octostore.stores.wakeups import Topic
+from octostore.stores.writer import MAX_BATCH
+
+WORTH_WAITING = {"held", "delayed", "empty"}
+PLACE_SECONDS = 5
+"""How long somebody whose wait has run out may come back to the same place in the line, with the same request id."""
+
+ClaimCommand: TypeAlias = ClaimJob | ClaimNext
+_Key: TypeAlias = tuple[object, ...]
+
+
+class _Waiter:
+    def __init__(self, command: ClaimCommand, deadline: float) -> None:
+        self.command = command
+        self.deadline = deadline
+        self.arrival = 0
+        self.has_been_tried = False
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+
+class WaitingRoom:
+    def __init__(self, store: ServedStore) -> None:
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self._lines: dict[_Key, _Line] = {}
+        self._arrivals = count(1)
+        self._places: dict[_Key, tuple[int, float]] = {}
+        self._is_stopping = False
+
+    async def claim(self, command: ClaimCommand, wait: float, request: Request) -> ClaimReply:
+        """Claim, now or within `wait` seconds. Raises `ClientGone`, and then the job is nobody's on this account."""
+        if not wait:
+            return await self._store.execute(command)
+        gone = request.gone()
+        key = _key(command)
+        waiter = _Waiter(command, self._loop.time() + wait)
+        topics = _topics(command)
+        if key not in self._lines:
+            reply = await self._at_once(command, gone)
+            if not _is_worth_waiting(reply):
+                return reply
+            waiter.has_been_tried = True
+            topics += _more_topics(command, reply)
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line(self._store, topics, on_end=partial(self._lines.pop, key))
+        waiter.arrival = self._place_of(command)
+        line.join(waiter)
+        if self._is_stopping:
+            line.hurry()
+        try:
+            return await self._answer(waiter, line, gone)
+        finally:
+            self._keep_place(waiter)
+
+    def stop(self) -> None:
+        """Whoever waits gets an answer now."""
+        self._is_stopping = True
+        for line in self._lines.values():
+            line.hurry()
+
+    @property
+    def waiting(self) -> int:
+        return sum(len(line.waiters) for line in self._lines.values())
+
+    async def _at_once(self, command: ClaimCommand, gone: "asyncio.Task[None]") -> ClaimReply:
+        answers = self._store.submit([command])
+        reply: Answer = (await asyncio.shield(answers))[0]
+        if isinstance(reply, OctoStoreError):
+            raise reply
+        if gone.done():
+            give_back(self._store, command, reply)
+            raise ClientGone
+        claim: ClaimReply = reply
+        return claim
+
+    async def _answer(self, waiter: _Waiter, line: "_Line", gone: "asyncio.Task[None]") -> ClaimReply:
+        try:
+            await asyncio.wait((waiter.answer, gone), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            line.leave(waiter)
+            raise
+        if gone.done():
+            line.leave(waiter)
+            raise ClientGone
+        reply = waiter.answer.result()
+        if isinstance(reply, Exception):
+            raise reply
+        claim: ClaimReply = reply
+        return claim
+
+    # The place of somebody who comes back
+
+    def _place_of(self, command: ClaimCommand) -> int:
+        now = self._loop.time()
+        self._places = {key: place for key, place in self._places.items() if place[1] > now}
+        known = self._places.pop((command.principal, command.request_id), None) if command.request_id else None
+        return known[0] if known else next(self._arrivals)
+
+    def _keep_place(self, waiter: _Waiter) -> None:
+        request_id = waiter.command.request_id
+        if request_id is not None and self._loop.time() >= waiter.deadline:
+            until = self._loop.time() + PLACE_SECONDS
+            self._places[waiter.command.principal, request_id] = (waiter.arrival, until)
+
+
+class _Line:
+    """Those who wait for the same job, or for the next one of the same queue. Only the first of them is tried."""
+
+    def __init__(self, store: ServedStore, topics: list[Topic], on_end: Callable[[], object]) -> None:
+        self.waiters: list[_Waiter] = []
+        self._store = store
+        self._bell = LoopFlag()
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.create_task(self._serve(topics, on_end))
+
+    def join(self, waiter: _Waiter) -> None:
+        bisect.insort(self.waiters, waiter, key=lambda other: other.arrival)
+        self._bell.event.set()
+
+    def leave(self, waiter: _Waiter) -> None:
+        """For one whose client has gone. If it has been given the job already, or will be, that is undone."""
+        if waiter in self.waiters:
+            self.waiters.remove(waiter)
+        waiter.answer.add_done_callback(lambda answer: self._undo(waiter, answer))
+        self._bell.event.set()
+
+    def hurry(self) -> None:
+        for waiter in self.waiters:
+            waiter.deadline = 0
+        self._bell.event.set()
+
+    async def _serve(self, topics: list[Topic], on_end: Callable[[], object]) -> None:
+        try:
+            with self._store.local.listening(topics, self._bell.set):
+                while self.waiters:
+                    self._bell.event.clear()
+                    pause = await self._try()
+                    if pause > 0:
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(self._bell.event.wait(), pause)
+        except Exception as fault:  # noqa: BLE001  # whatever it is, nobody is left waiting
+            for waiter in self.waiters:
+                _settle(waiter, fault)
+        finally:
+            on_end()
+
+    async def _try(self) -> float:
+        """Claim for the first in line, and then for those who have just come or whose time is over.
+
+        All in one transaction, so that nobody jumps the line. Newcomers are tried because theirs may be an earlier
+        claim of their own, whose answer they have not got. Returns how long to wait before it makes sense to go on.
+        """
+        first = self.waiters[0]
+        now = self._loop.time()
+        others = (w for w in self.waiters[1:] if w.deadline <= now or not w.has_been_tried)
+        tried = [first, *islice(others, MAX_BATCH)]
+        replies = await self._store.submit([waiter.command for waiter in tried])
+        for waiter, reply in zip(tried, replies, strict=True):
+            waiter.has_been_tried = True
+            if waiter.deadline <= now or not _is_worth_waiting(reply):
+                if waiter in self.waiters:
+                    self.waiters.remove(waiter)
+                _settle(waiter, reply)
+        if self.waiters[:1] != [first]:
+            return 0
+        until_deadline = min(waiter.deadline for waiter in self.waiters) - self._loop.time()
+        # A millisecond more, to be past the moment and not at it.
+        return max(0.001, min(until_deadline, ((replies[0].retry_after_ms or 0) + 1) / 1_000))
+
+    def _undo(self, waiter: _Waiter, answer: "asyncio.Future[Answer]") -> None:
+        if not answer.cancelled() and answer.exception() is None:
+            give_back(self._store, waiter.command, answer.result())
+
+
+def give_back(store: ServedStore, command: ClaimCommand, reply: Answer) -> None:
+    """A claim that nobody will hear of would keep everybody else waiting until it expires."""
+    if isinstance(reply, ClaimReply) and reply.lease_id and reply.job_id and not reply.replayed:
+        note = "whoever claimed it had gone before the answer"
+        release = ReleaseJob(job_id=reply.job_id, lease_id=reply.lease_id, note=note, principal=command.principal)
+        store.submit([release])
+
+
+def _settle(waiter: _Waiter, reply: Answer) -> None:
+    if not waiter.answer.done():
+        waiter.answer.set_result(reply)
+
+
+def _is_worth_waiting(reply: Answer) -> bool:
+    return isinstance(reply, ClaimReply) and reply.status in WORTH_WAITING
+
+
+def _key(command: ClaimCommand) -> _Key:
+    if isinstance(command, ClaimJob):
+        return "job", command.job_id
+    return "queue", command.queue, command.kinds, command.prefix
+
+
+def _topics(command: ClaimCommand) -> list[Topic]:
+    return [("job", command.job_id) if isinstance(command, ClaimJob) else ("queue", command.queue)]
+
+
+def _more_topics(command: ClaimCommand, reply: ClaimReply) -> list[Topic]:
+    """A job by name may be kept back because its queue is full."""
+    return [("queue", reply.queue)] if isinstance(command, ClaimJob) and reply.queue is not None else []

@@ -1,0 +1,1 @@
+"""What goes over HTTP, as both sides know it: bodies, answers, errors, tokens."""

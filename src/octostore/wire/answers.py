@@ -1,0 +1,228 @@
+"""What is answered, where it is not a reply of the core as it is.
+
+The answer to a claim has only the fields that its `status` speaks with; `ClaimReply` is what they become again on the
+other side.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from octostore.core.model import Scope
+from octostore.core.replies import AttemptView, ClaimReply, ProgressView, SessionReply
+
+
+class _Claim(msgspec.Struct, tag_field="status", kw_only=True):
+    job_id: str | None
+    queue: str | None
+    kind: str | None
+
+
+class Claimed(_Claim, tag="claimed"):
+    """It is yours. `lease_id` authorises every later write; `fencing_token` guards what you write elsewhere."""
+
+    lease_id: str
+    fencing_token: int
+    owner: str
+    principal: str
+    metadata: Any
+    attempt: int
+    claimed_at: datetime
+    heartbeat_at: datetime
+    expires_at: datetime
+    ttl: Annotated[float, Meta(description="Seconds.")]
+    remaining_ms: int
+    renew_after_ms: int
+    session_id: str | None
+    replayed: bool
+    payload: Any
+    checkpoint: Any
+    note: str | None
+    previous: list[AttemptView]
+
+
+class HeldByOther(_Claim, tag="held"):
+    """Somebody else has it, and is alive."""
+
+    owner: str
+    principal: str
+    metadata: Any
+    fencing_token: int
+    attempt: int
+    claimed_at: datetime
+    heartbeat_at: datetime
+    expires_at: datetime
+    session_id: str | None
+    progress: ProgressView | None
+    retry_after_ms: int
+
+
+class Done(_Claim, tag="done"):
+    """It was finished before."""
+
+    result: Any
+    note: str | None
+    previous: list[AttemptView]
+
+
+class Delayed(_Claim, tag="delayed"):
+    """Nobody has it, but it cannot be claimed before `available_at`."""
+
+    available_at: datetime
+    retry_after_ms: int
+    error: str | None
+    previous: list[AttemptView]
+
+
+class Dead(_Claim, tag="dead"):
+    """It is out of attempts, or was cancelled. `requeue` brings it back."""
+
+    error: str | None
+    note: str | None
+    previous: list[AttemptView]
+
+
+class Empty(_Claim, tag="empty"):
+    """Nothing in the queue can be claimed now."""
+
+    available_at: datetime
+    retry_after_ms: int
+
+
+ClaimAnswer: TypeAlias = Claimed | HeldByOther | Done | Delayed | Dead
+NextAnswer: TypeAlias = Claimed | Empty
+_ANSWERS: dict[str, type[_Claim]] = {
+    "claimed": Claimed,
+    "held": HeldByOther,
+    "done": Done,
+    "delayed": Delayed,
+    "dead": Dead,
+    "empty": Empty,
+}
+
+
+def claim_answer(reply: ClaimReply) -> _Claim:
+    kind = _ANSWERS[reply.status]
+    return kind(**{name: getattr(reply, name) for name in kind.__struct_fields__})
+
+
+class OpenedSession(SessionReply, frozen=True, kw_only=True):
+    keepalive_interval_secs: float
+
+
+class KeptSession(msgspec.Struct, kw_only=True):
+    session_id: str
+    expires_at: datetime
+    remaining_ms: int
+    renew_after_ms: int
+
+
+class SessionState(msgspec.Struct, kw_only=True):
+    """A session, for those who know it from the lock routes and for others."""
+
+    session_id: str
+    user_id: str
+    agent: str
+    status: str
+    active: bool
+    opened_at: datetime
+    heartbeat_at: datetime
+    expires_at: datetime
+    lock_count: int
+    jobs: list[str]
+    context: Any
+    context_seq: int | None
+
+
+class NewToken(msgspec.Struct, kw_only=True):
+    """`token` is shown this once; it is null where you made it yourself."""
+
+    token: str | None
+    token_id: str
+    name: str
+    scopes: list[Scope]
+    prefix: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class RotatedToken(msgspec.Struct, kw_only=True):
+    token: str | None
+    user_id: str
+    github_username: str
+    namespace: str
+
+
+# Locks
+
+
+class LockAcquired(msgspec.Struct, tag_field="status", tag="acquired", kw_only=True):
+    lease_id: str
+    fencing_token: int
+    expires_at: datetime
+    renew_after_ms: int
+    metadata: str | None
+
+
+class LockHeld(msgspec.Struct, tag_field="status", tag="held", kw_only=True):
+    holder_id: str
+    expires_at: datetime
+    retry_after_ms: int
+    metadata: str | None
+
+
+class LockDelayed(msgspec.Struct, tag_field="status", tag="delayed", kw_only=True):
+    available_at: datetime
+    lock_delay_seconds: int
+    retry_after_ms: int
+
+
+class LockRenewed(msgspec.Struct, kw_only=True):
+    lease_id: str
+    expires_at: datetime
+    renew_after_ms: int
+
+
+class LockState(msgspec.Struct, kw_only=True):
+    name: str
+    status: str
+    holder_id: str | None
+    fencing_token: int
+    expires_at: datetime | None
+    metadata: str | None
+
+
+class LockList(msgspec.Struct, kw_only=True):
+    locks: list[LockState]
+    total: int
+    prefix: str | None
+
+
+# The server itself
+
+
+class Health(msgspec.Struct, kw_only=True):
+    status: str
+    version: str
+
+
+class Readiness(msgspec.Struct, kw_only=True):
+    """`ready` after a write that went through to the store's disk."""
+
+    status: str
+    seq: int
+
+
+class ServerStatus(msgspec.Struct, kw_only=True):
+    status: str
+    version: str
+    uptime_seconds: int
+    active_locks: int
+    total_acquires: int
+    total_releases: int
+    open_sessions: int
+    dead_jobs: int
+    seq: int

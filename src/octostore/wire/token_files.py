@@ -1,0 +1,36 @@
+"""Files with a token in them: only their owner may read them, and so they are written."""
+
+import os
+import stat
+from pathlib import Path
+
+from octostore.core.errors import InvalidInput
+
+ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105  # a file's name
+"""Where a server leaves its first token, in its data folder, for clients of the same user."""
+
+
+def read_token_file(path: Path, what: str = "the token file") -> str:
+    """Raises `InvalidInput` where others could have read it, too: then it is no secret any more."""
+    try:
+        with path.open(encoding="ascii") as file:
+            status = os.fstat(file.fileno())
+            if stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+                raise InvalidInput(
+                    what, f"({path}) can be read by others; run: chmod 600 {path}, and get a new token if they may have"
+                )
+            return file.read().strip()
+    except UnicodeDecodeError:
+        raise InvalidInput(what, f"({path}) holds no token") from None
+
+
+def write_token_file(path: Path, token: str) -> None:
+    """In one step, and never readable by others, not even for a moment."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(token + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,51 @@
+"""What a token looks like: `octo_`, 256 random bits, and a checksum that tells a mistyped one from a wrong one."""
+
+import hashlib
+import string
+import zlib
+
+from octostore.core.errors import InvalidInput
+
+PREFIX = "octo_"
+SECRET_BYTES = 32
+SECRET_CHARACTERS = 43  # 62^43 > 2^256
+CHECKSUM_CHARACTERS = 6  # 62^6 > 2^32
+_DIGITS = string.digits + string.ascii_letters
+
+
+def format_token(secret: bytes) -> str:
+    if len(secret) != SECRET_BYTES:
+        raise ValueError(f"a token has {SECRET_BYTES} random bytes, not {len(secret)}")
+    body = _base62(int.from_bytes(secret), SECRET_CHARACTERS)
+    return PREFIX + body + _checksum(body)
+
+
+def is_well_formed(token: str) -> bool:
+    """Whether it can be a token at all. Cheap, so that garbage costs no look into the store."""
+    body, checksum = token[len(PREFIX) : -CHECKSUM_CHARACTERS], token[-CHECKSUM_CHARACTERS:]
+    return (
+        token.startswith(PREFIX) and len(body) == SECRET_CHARACTERS and token.isascii() and checksum == _checksum(body)
+    )
+
+
+def digest_of(token: str) -> bytes:
+    """What is stored of a token. It is as random as a key, so a plain hash is as good as a slow one."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def check_token(field: str, token: str) -> None:
+    """Raises `InvalidInput`, without the token in its text."""
+    if not is_well_formed(token):
+        raise InvalidInput(field, f"is no OctoStore token: those begin with {PREFIX} and end in a checksum")
+
+
+def _checksum(body: str) -> str:
+    return _base62(zlib.crc32(body.encode()), CHECKSUM_CHARACTERS)
+
+
+def _base62(number: int, width: int) -> str:
+    digits = []
+    for _ in range(width):
+        number, digit = divmod(number, len(_DIGITS))
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits))

@@ -1,0 +1,20 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.server import ServerProcess
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One for the tests of a module, which use names of their own."""
+    with ServerProcess(tmp_path_factory.mktemp("home")) as process:
+        yield process
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[ServerProcess]:
+    """For a test that stops it, or counts what is in it."""
+    with ServerProcess(tmp_path) as process:
+        yield process

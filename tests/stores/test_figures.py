@@ -1,0 +1,63 @@
+"""What a server asks a store, besides its jobs: how much there is of everything, and the key of its pseudonyms."""
+
+from pathlib import Path
+
+from octostore.core.commands import AcquireLock, CancelJob, ClaimJob, ClaimNext, CloseSession, Enqueue, OpenSession
+from octostore.core.limits import FIGURES_QUEUES
+from octostore.core.questions import GetFigures, GetStoreKey
+from octostore.core.replies import Figures
+from octostore.stores.sqlite import SqliteBackend
+from tests.support.world import World
+
+
+def test_of_nothing_there_is_nothing(world: World) -> None:
+    assert world.ask(GetFigures()) == Figures(claimed=0, dead=0, open_sessions=0, queued={}, seq=0)
+
+
+def test_how_much_there_is_of_everything(world: World) -> None:
+    for number, queue in enumerate(["b", "a", "b", "c", "c", "c"]):
+        world.do(Enqueue(job_id=f"task-{number}", kind="build", queue=queue))
+    world.do(CancelJob(job_id="task-5"))
+    world.do(ClaimNext(owner="ann", queue="c"))
+    world.do(ClaimJob(job_id="job", owner="ann"))
+    world.do(AcquireLock(job_id="lock", owner="ann"))
+    for session_id in ("s", "t"):
+        world.do(OpenSession(session_id=session_id, agent="ann"))
+    world.do(CloseSession(session_id="t", lease_id=None))
+    figures = world.ask(GetFigures())
+    assert (figures.claimed, figures.dead, figures.open_sessions, figures.seq) == (3, 1, 1, len(world.log()))
+    assert figures.queued == {"a": 1, "b": 2, "c": 1}
+
+
+def test_what_has_run_out_is_no_claim_and_no_session(world: World) -> None:
+    world.do(ClaimJob(job_id="job", owner="ann", ttl=10))
+    world.do(OpenSession(session_id="s", agent="ann", ttl=10))
+    world.do(ClaimJob(job_id="bound", owner="ann", session_id="s"))
+    world.do(AcquireLock(job_id="lock", owner="ann", session_id="s", ephemeral=True))
+    world.do(ClaimJob(job_id="longer", owner="ann", ttl=11))
+    assert (world.ask(GetFigures()).claimed, world.ask(GetFigures()).open_sessions) == (4, 1)
+    world.advance(10)
+    assert (world.ask(GetFigures()).claimed, world.ask(GetFigures()).open_sessions) == (1, 0)
+    assert "expired" not in world.event_types(), "nobody has written it down"
+
+
+def test_only_the_longest_queues_are_told(world: World) -> None:
+    jobs = [(queue, place) for queue in range(FIGURES_QUEUES + 5) for place in range(2 if queue % 2 else 1)]
+    # The last queue first, so that being told does not come from being there first.
+    world.batch([Enqueue(job_id=f"{q}/{p}", kind="build", queue=f"queue-{q:03}") for q, p in reversed(jobs)])
+    queued = world.ask(GetFigures()).queued
+    expected = sorted({q for q, _ in jobs}, key=lambda q: (q % 2 == 0, q))[:FIGURES_QUEUES]
+    assert list(queued.items()) == [(f"queue-{q:03}", 2 if q % 2 else 1) for q in expected]
+
+
+def test_a_file_has_one_key_for_all_who_open_it(tmp_path: Path) -> None:
+    worlds = [World(SqliteBackend(tmp_path / f"{name}.db")) for name in ("one", "one", "other")]
+    keys = [world.ask(GetStoreKey()).key for world in worlds]
+    for world in worlds:
+        world.backend.close()
+    assert keys[0] == keys[1]
+    assert keys[0] != keys[2]
+    assert [len(key) for key in keys] == [32] * 3
+    worlds[0].backend = SqliteBackend(tmp_path / "one.db")
+    assert worlds[0].ask(GetStoreKey()).key == keys[0]
+    worlds[0].backend.close()

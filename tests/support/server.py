@@ -1,0 +1,116 @@
+"""A real server: a process of its own, and a plain HTTP client to talk to it."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from tests.support.processes import PATIENCE_SECONDS, ROOT
+
+
+class Response(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class ServerProcess:
+    """`python -m octostore.server` with its data in `home`; it is gone when the block ends."""
+
+    def __init__(self, home: Path, *arguments: str, port: int = 0, env: dict[str, str] | None = None) -> None:
+        self.home = home
+        command = [sys.executable, "-m", "octostore.server", "--port", str(port), *arguments]
+        # Not where others could read along, and not in the way of what the test itself has in its environment.
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**clean, "OCTOSTORE_HOME": str(home), **(env or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.greeting = self._read_greeting()
+        self.url = self.greeting[0].split()[-1]
+        self.port = int(self.url.rpartition(":")[2]) if self.url.startswith("http") else 0
+
+    def _read_greeting(self) -> list[str]:
+        assert self.process.stdout is not None
+        lines = []
+        while not lines or not lines[-1].startswith("try: "):
+            line = self.process.stdout.readline()
+            if not line:
+                assert self.process.stderr is not None
+                raise AssertionError(f"the server did not start: {self.process.stderr.read()}")
+            lines.append(line.rstrip("\n"))
+        return lines
+
+    @property
+    def token(self) -> str:
+        return (self.home / "admin.token").read_text().strip()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        headers: dict[str, str] | None = None,
+        raw: bytes | None = None,
+    ) -> Response:
+        """As the admin, unless `token` is given; an empty one sends none. `raw` is sent as it is."""
+        fields = dict(headers or {})
+        secret = self.token if token is None else token
+        if secret:
+            fields["Authorization"] = f"Bearer {secret}"
+        content = raw if raw is not None else None if body is None else json.dumps(body).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
+        try:
+            connection.request(method, path, content, fields)
+            answer = connection.getresponse()
+            return Response(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **options: Any) -> Response:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, body: Any = None, **options: Any) -> Response:
+        return self.request("POST", path, body, **options)
+
+    def new_token(self, name: str, *scopes: str, prefix: str = "", **options: Any) -> str:
+        body = {"name": name, "scopes": list(scopes) or ["read", "claim"], "prefix": prefix, **options}
+        answer = self.post("/tokens", body)
+        assert answer.status == 201, answer
+        token: str = answer.json["token"]
+        return token
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.kill()
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
