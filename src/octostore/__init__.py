@@ -20,6 +20,7 @@ from octostore.core.errors import (
     Held,
     InvalidInput,
     LeaseLost,
+    LimitExceeded,
     NotAllowed,
     NotFound,
     OctoStoreError,
@@ -38,8 +39,10 @@ from octostore.core.replies import (
     Recovery,
     ReleaseReply,
     SessionView,
+    TokenView,
 )
 from octostore.core.retry import RetryPolicy
+from octostore.wire.answers import NewToken
 
 __all__ = [
     "AlreadyDone",
@@ -60,6 +63,8 @@ __all__ = [
     "JobPage",
     "JobView",
     "LeaseLost",
+    "LimitExceeded",
+    "NewToken",
     "NotAllowed",
     "NotFound",
     "OctoStore",
@@ -70,6 +75,7 @@ __all__ = [
     "RetryPolicy",
     "Session",
     "SessionView",
+    "TokenView",
     "Unreachable",
     "__version__",
     "connect",

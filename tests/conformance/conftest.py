@@ -1,6 +1,7 @@
 """The stores and clients that the suite runs against. A new one is a new entry in `KINDS`, and nothing else."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,10 +9,14 @@ import pytest
 
 from octostore import AsyncOctoStore, OctoStore, RetryPolicy
 from octostore.client.embedded import AsyncEmbeddedPort, EmbeddedPort
+from octostore.client.http.async_port import AsyncHttpPort
+from octostore.client.http.port import HttpPort
+from octostore.client.port import AsyncPort, Port
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.store import LocalStore, usual_given
 from tests.support.async_as_sync import Loop, StoreAsSync
+from tests.support.served import ServedStore
 from tests.support.world import ManualClock
 
 RETRY = RetryPolicy(base_ms=1_000, factor=2, cap_ms=60_000, jitter=0)
@@ -26,21 +31,37 @@ class System(NamedTuple):
     advance: Callable[[float], None]
 
 
-def open_memory(_folder: Path, clock: ManualClock) -> tuple[LocalStore, LocalStore]:
+class Opened(NamedTuple):
+    """How to connect to a store, once for each user; `close` ends it after them."""
+
+    connect: Callable[[], Port]
+    connect_async: Callable[[], AsyncPort]
+    close: Callable[[], None]
+
+
+def open_memory(_folder: Path, clock: ManualClock) -> Opened:
     store = LocalStore(MemoryBackend, clock=clock, given=usual_given(RETRY))
-    return store, store
+    return Opened(lambda: EmbeddedPort(store), lambda: AsyncEmbeddedPort(store), store.close)
 
 
-def open_sqlite(folder: Path, clock: ManualClock) -> tuple[LocalStore, LocalStore]:
+def open_sqlite(folder: Path, clock: ManualClock) -> Opened:
     def open_one() -> LocalStore:
         return LocalStore(lambda: SqliteBackend(folder / "store.db"), clock=clock, given=usual_given(RETRY))
 
-    return open_one(), open_one()
+    return Opened(lambda: EmbeddedPort(open_one()), lambda: AsyncEmbeddedPort(open_one()), lambda: None)
 
 
-KINDS: dict[str, Callable[[Path, ManualClock], tuple[LocalStore, LocalStore]]] = {
+def open_server(folder: Path, clock: ManualClock) -> Opened:
+    store = LocalStore(lambda: SqliteBackend(folder / "store.db"), clock=clock, given=usual_given(RETRY))
+    server = ServedStore(store, folder)
+    place, token = server.place, server.token
+    return Opened(lambda: HttpPort(place, token), lambda: AsyncHttpPort(place, token), server.stop)
+
+
+KINDS: dict[str, Callable[[Path, ManualClock], Opened]] = {
     "memory": open_memory,
     "sqlite": open_sqlite,
+    "http": open_server,
 }
 
 
@@ -48,17 +69,26 @@ KINDS: dict[str, Callable[[Path, ManualClock], tuple[LocalStore, LocalStore]]] =
 def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[System]:
     kind, client = request.param.split("-")
     clock = ManualClock()
-    stores = KINDS[kind](tmp_path, clock)
-    if client == "sync":
-        first, second = (OctoStore(EmbeddedPort(store)) for store in stores)
-        yield System(first, second, clock.advance)
-    else:
-        loop = Loop()
-        adapted: Any = [StoreAsSync(loop, AsyncOctoStore(AsyncEmbeddedPort(store))) for store in stores]
-        yield System(adapted[0], adapted[1], clock.advance)
-        loop.stop()
-    for store in stores:
-        store.close()
+    with ExitStack() as at_end:
+        opened = KINDS[kind](tmp_path, clock)
+        at_end.callback(opened.close)
+        if client == "sync":
+            first, second = OctoStore(opened.connect()), OctoStore(opened.connect())
+            at_end.callback(first.close)
+            at_end.callback(second.close)
+            yield System(first, second, clock.advance)
+        else:
+            loop = Loop()
+            at_end.callback(loop.stop)
+            adapted: Any = [StoreAsSync(loop, loop.run(_made(opened.connect_async))) for _ in range(2)]
+            for store in adapted:
+                at_end.callback(store.close)
+            yield System(adapted[0], adapted[1], clock.advance)
+
+
+async def _made(connect: Callable[[], AsyncPort]) -> AsyncOctoStore:
+    """In the loop that will use it."""
+    return AsyncOctoStore(connect())
 
 
 @pytest.fixture

@@ -6,21 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
+from tests.support.connections import Connection, Response, Stream
 from tests.support.processes import PATIENCE_SECONDS, ROOT
-
-
-class Response(NamedTuple):
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
 
 
 class ServerProcess:
@@ -28,6 +20,7 @@ class ServerProcess:
 
     def __init__(self, home: Path, *arguments: str, port: int = 0, env: dict[str, str] | None = None) -> None:
         self.home = home
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this object; a pipe that nobody reads fills up
         command = [sys.executable, "-m", "octostore.server", "--port", str(port), *arguments]
         # Not where others could read along, and not in the way of what the test itself has in its environment.
         clean = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
@@ -36,7 +29,7 @@ class ServerProcess:
             cwd=ROOT,
             env={**clean, "OCTOSTORE_HOME": str(home), **(env or {})},
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._log,
             text=True,
         )
         self.greeting = self._read_greeting()
@@ -45,14 +38,22 @@ class ServerProcess:
 
     def _read_greeting(self) -> list[str]:
         assert self.process.stdout is not None
-        lines = []
+        lines: list[str] = []
         while not lines or not lines[-1].startswith("try: "):
             line = self.process.stdout.readline()
             if not line:
-                assert self.process.stderr is not None
-                raise AssertionError(f"the server did not start: {self.process.stderr.read()}")
+                code = self.process.wait(PATIENCE_SECONDS)
+                problem = AssertionError(f"the server did not start, and ended with {code}: {self.log}")
+                self._let_go()
+                raise problem
             lines.append(line.rstrip("\n"))
         return lines
+
+    @property
+    def log(self) -> str:
+        """What it has written to stderr."""
+        descriptor = self._log.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode()
 
     @property
     def token(self) -> str:
@@ -69,24 +70,45 @@ class ServerProcess:
         raw: bytes | None = None,
     ) -> Response:
         """As the admin, unless `token` is given; an empty one sends none. `raw` is sent as it is."""
-        fields = dict(headers or {})
-        secret = self.token if token is None else token
-        if secret:
-            fields["Authorization"] = f"Bearer {secret}"
+        fields = self._fields(token, headers)
         content = raw if raw is not None else None if body is None else json.dumps(body).encode()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
         try:
             connection.request(method, path, content, fields)
-            answer = connection.getresponse()
-            return Response(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+            return Response.read_from(connection.getresponse())
         finally:
             connection.close()
+
+    def _fields(self, token: str | None, headers: dict[str, str] | None) -> dict[str, str]:
+        secret = self.token if token is None else token
+        return {**(headers or {}), **({"Authorization": f"Bearer {secret}"} if secret else {})}
 
     def get(self, path: str, **options: Any) -> Response:
         return self.request("GET", path, **options)
 
     def post(self, path: str, body: Any = None, **options: Any) -> Response:
         return self.request("POST", path, body, **options)
+
+    def stream(self, path: str, *, token: str | None = None, headers: dict[str, str] | None = None) -> Stream:
+        """Server-sent events; to be closed."""
+        fields = {"Accept": "text/event-stream", **self._fields(token, headers)}
+        return Stream(self.port, path, fields)
+
+    def connect(self) -> Connection:
+        """Raw; to be closed."""
+        return Connection(self.port)
+
+    @property
+    def seq(self) -> int:
+        """The last event of the log."""
+        after = 0
+        while (page := self.get(f"/events?limit=1000&after={after}").json)["after"] != after:
+            after = page["after"]
+        return after
+
+    def events(self, job_id: str) -> list[Any]:
+        found: list[Any] = self.get(f"/events?limit=1000&job={job_id}").json["events"]
+        return found
 
     def new_token(self, name: str, *scopes: str, prefix: str = "", **options: Any) -> str:
         body = {"name": name, "scopes": list(scopes) or ["read", "claim"], "prefix": prefix, **options}
@@ -111,6 +133,9 @@ class ServerProcess:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         self.kill()
-        for pipe in (self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                pipe.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._log.close()
+        if self.process.stdout is not None:
+            self.process.stdout.close()

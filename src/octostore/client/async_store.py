@@ -12,7 +12,6 @@ from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
 from octostore.client.hold import HeldClaim
-from octostore.client.loop_flag import LoopFlag
 from octostore.client.port import AsyncPort
 from octostore.client.session import Session
 from octostore.client.store import CONCURRENCY_MAX
@@ -28,7 +27,7 @@ from octostore.core.limits import (
     TTL_DEFAULT_SECONDS,
     check_whole,
 )
-from octostore.core.model import Outcome, Status
+from octostore.core.model import Outcome, Scope, Status
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
@@ -41,8 +40,12 @@ from octostore.core.replies import (
     Recovery,
     ReleaseReply,
     SessionView,
+    TokenView,
 )
 from octostore.stores.clock import boottime
+from octostore.stores.loop_flag import LoopFlag
+from octostore.wire.answers import NewToken
+from octostore.wire.tokens import new_token
 
 
 class AsyncOctoStore:
@@ -289,6 +292,33 @@ class AsyncOctoStore:
     async def get_session(self, session_id: str) -> SessionView:
         """See `OctoStore.get_session`."""
         return await self._port.ask(q.GetSession(session_id=session_id))
+
+    # Tokens
+
+    async def create_token(
+        self,
+        name: str,
+        *,
+        scopes: Sequence[Scope] = ("read", "claim"),
+        prefix: str = "",
+        expires_in: float | None = None,
+    ) -> NewToken:
+        """Let somebody use the store through a server, as `name`. For operators.
+
+        The reply's `token` is the secret, and this is the only time it is told. `scopes` are `read`, `claim` (which
+        includes enqueueing) and `admin` (everything); `prefix` limits it to names that begin with it.
+        """
+        token = new_token()
+        command = requests.create_token(token, name, scopes=scopes, prefix=prefix, expires_in=expires_in)
+        return NewToken.of(await self._port.execute(command), token)
+
+    async def list_tokens(self) -> list[TokenView]:
+        """All tokens that were made, newest first, also those that are over. For operators."""
+        return (await self._port.ask(q.ListTokens())).tokens
+
+    async def revoke_token(self, token_id: str) -> TokenView:
+        """End a token for good, and the streams that it has open. Raises `NotFound`. For operators."""
+        return await self._port.execute(c.RevokeToken(token_id=token_id))
 
     # Log and recovery
 

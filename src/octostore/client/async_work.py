@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
 from octostore.client.hold import Granted, HeldClaim, describe
-from octostore.client.loop_flag import LoopFlag
 from octostore.client.port import AsyncPort
 from octostore.client.work import UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, Deferred, log
 from octostore.core.commands import ClaimNext
 from octostore.core.errors import LeaseLost, Unreachable
+from octostore.stores.loop_flag import LoopFlag
 
 AsyncHandler = Callable[[AsyncHeldClaim], Awaitable[Any]]
 

@@ -1,89 +1,76 @@
 """One URL decides where ownership lives."""
 
-import os
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from octostore.client.async_store import AsyncOctoStore
 from octostore.client.embedded import AsyncEmbeddedPort, EmbeddedPort
+from octostore.client.http.port import HttpPort
+from octostore.client.http.server_url import ServerUrl, find_token, parse_server_url
 from octostore.client.store import OctoStore
 from octostore.client.threads import in_thread
-from octostore.core.errors import InvalidInput, Unreachable
+from octostore.core.errors import InvalidInput
 from octostore.core.retry import RetryPolicy
-from octostore.stores.engine import OnBatch
-from octostore.stores.memory import MemoryBackend, MemoryRows
-from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.store import LocalStore, usual_given
-
-URL_VARIABLE = "OCTOSTORE_URL"
-HOME_VARIABLE = "OCTOSTORE_HOME"
+from octostore.stores.opening import chosen_url, open_store
 
 
-def connect(url: str | None = None, *, retry: RetryPolicy | None = None) -> OctoStore:
+def connect(
+    url: str | None = None,
+    *,
+    token: str | None = None,
+    retry: RetryPolicy | None = None,
+    allow_clear_text: bool = False,
+) -> OctoStore:
     """Open the store that `url` names; without one, that of `OCTOSTORE_URL`, else the file of this user.
 
-    `sqlite:///relative.db` and `sqlite:////absolute.db` name a file, `memory:` a store that ends with this object.
-    `retry` is how jobs that fail through this connection are retried. Raises `InvalidInput` for a URL that cannot be
-    understood, and `Unreachable` for a store that cannot be used.
+    - `sqlite:///relative.db` and `sqlite:////absolute.db` name a file, `memory:` a store that ends with this object.
+      `retry` is how jobs that fail through this connection are retried.
+    - `http://` and `https://` name a server. `token` is what it asks for; by default `OCTOSTORE_TOKEN`, the file that
+      `OCTOSTORE_TOKEN_FILE` names, or what a server of the same user on this machine has left for its clients. It is
+      not sent in clear text to another machine unless `allow_clear_text`.
+
+    Raises `InvalidInput` for a URL or token that cannot be understood, and `Unreachable` for a file that cannot be
+    used. A server is not asked before the first call.
     """
-    return OctoStore(EmbeddedPort(open_store(url, retry)))
+    url = chosen_url(url)
+    if not _is_server(url):
+        _refuse_token(token)
+        return OctoStore(EmbeddedPort(open_store(url, retry)))
+    return OctoStore(HttpPort(*_server(url, token, retry, allow_clear_text=allow_clear_text)))
 
 
-async def connect_async(url: str | None = None, *, retry: RetryPolicy | None = None) -> AsyncOctoStore:
-    """`connect()` for asyncio: the same methods, awaited."""
-    return AsyncOctoStore(AsyncEmbeddedPort(await in_thread(open_store, url, retry)))
-
-
-def open_store(url: str | None = None, retry: RetryPolicy | None = None, on_batch: OnBatch | None = None) -> LocalStore:
-    if retry is not None and not isinstance(retry, RetryPolicy):
-        raise InvalidInput("retry", f"must be a RetryPolicy, not {type(retry).__name__}")
-    given = usual_given(retry)
-    if url is None:
-        url = os.environ.get(URL_VARIABLE) or None
-    if url is None:
-        path = default_path()
-        return LocalStore(lambda: SqliteBackend(path), given=given, on_batch=on_batch, place=str(path))
-    if not isinstance(url, str):
-        raise InvalidInput("url", f"must be text such as sqlite:///jobs.db, not {type(url).__name__}")
-    scheme = urlsplit(url).scheme
-    if scheme == "sqlite":
-        path = _sqlite_path(url)
-        return LocalStore(lambda: SqliteBackend(path), given=given, on_batch=on_batch, place=str(path))
-    if scheme == "memory":
-        rows = MemoryRows()
-        return LocalStore(lambda: MemoryBackend(rows), given=given, on_batch=on_batch)
-    # Never the whole URL: it may carry a password.
-    what = f"begins with {scheme!r}" if scheme else "has no scheme"
-    raise InvalidInput("url", f"{what}; use sqlite:///relative.db, sqlite:////absolute.db (four slashes) or memory:")
-
-
-def default_path() -> Path:
-    """Where the store of this user is."""
-    return data_folder() / "octostore.db"
-
-
-def data_folder() -> Path:
-    """The folder of this user's data. It is made if need be, for nobody else to read."""
-    home = os.environ.get(HOME_VARIABLE)
-    if home:
-        folder = Path(home)
-    else:
-        folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "octostore"
+async def connect_async(
+    url: str | None = None,
+    *,
+    token: str | None = None,
+    retry: RetryPolicy | None = None,
+    allow_clear_text: bool = False,
+) -> AsyncOctoStore:
+    """`connect()` for asyncio: the same methods, awaited. Servers need the extra `octostore[async]`."""
+    url = chosen_url(url)
+    if not _is_server(url):
+        _refuse_token(token)
+        return AsyncOctoStore(AsyncEmbeddedPort(await in_thread(open_store, url, retry)))
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise Unreachable(
-            f"the folder {folder} cannot be made: {error}; set {HOME_VARIABLE} or {URL_VARIABLE}", reason="io"
-        ) from error
-    return folder
+        # Here, because only those who use it have it installed.
+        from octostore.client.http.async_port import AsyncHttpPort  # noqa: PLC0415
+    except ImportError:
+        raise InvalidInput("url", "is a server's, for which asyncio needs aiohttp: install octostore[async]") from None
+    return AsyncOctoStore(AsyncHttpPort(*_server(url, token, retry, allow_clear_text=allow_clear_text)))
 
 
-def _sqlite_path(url: str) -> Path:
-    parts = urlsplit(url)
-    path = unquote(parts.path)
-    if not url.startswith("sqlite:///") or path == "/" or parts.query or parts.fragment:
-        raise InvalidInput("url", "must look like sqlite:///relative.db or sqlite:////absolute.db")
-    if path == "/:memory:":
-        raise InvalidInput("url", "names no file; use memory: for a store without one")
-    # Absolute from now on, because a process may change its folder, or fork and reopen.
-    return Path(path[1:]).absolute()
+def _is_server(url: str | None) -> bool:
+    return url is not None and urlsplit(url).scheme in {"http", "https"}
+
+
+def _refuse_token(token: str | None) -> None:
+    if token is not None:
+        raise InvalidInput("token", "is for a server (http:// or https://); whoever can write a file needs none")
+
+
+def _server(
+    url: str | None, token: str | None, retry: RetryPolicy | None, *, allow_clear_text: bool
+) -> tuple[ServerUrl, str]:
+    if retry is not None:
+        raise InvalidInput("retry", "is the server's to choose, not that of its clients")
+    place = parse_server_url(url or "", allow_clear_text=allow_clear_text)
+    return place, find_token(place, token)

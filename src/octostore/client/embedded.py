@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from octostore.client.loop_flag import LoopFlag
+from octostore.client.port import is_worth_waiting
 from octostore.client.threads import in_thread
 from octostore.core.commands import AnyCommand, ClaimJob, CloseSession, Command, R_co, ReleaseJob
 from octostore.core.errors import OctoStoreError
@@ -18,11 +18,9 @@ from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import ClaimReply, SessionReply
+from octostore.stores.loop_flag import LoopFlag
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic
-
-WORTH_WAITING = {"held", "delayed", "empty"}
-"""The answers to a claim that time or somebody else may change."""
 
 
 class EmbeddedPort:
@@ -160,7 +158,7 @@ def _pass_on(done: "Future[list[Any]]", answer: "Future[Any]") -> None:
 
 def _pause(reply: object) -> float | None:
     """How long to wait at most before claiming again makes sense; None if it never will."""
-    if not isinstance(reply, ClaimReply) or reply.status not in WORTH_WAITING:
+    if not isinstance(reply, ClaimReply) or not is_worth_waiting(reply):
         return None
     # A millisecond more, to be past the moment and not at it.
     return ((reply.retry_after_ms or 0) + 1) / 1_000

@@ -8,9 +8,10 @@ from octostore.client.owner import default_owner
 from octostore.core import commands as c
 from octostore.core.encoding import encode_any, encode_json
 from octostore.core.errors import InvalidInput
-from octostore.core.model import Outcome
+from octostore.core.model import Outcome, Scope
 from octostore.core.moments import to_moment
-from octostore.stores.ids import new_job_id, new_request_id, new_session_id
+from octostore.stores.ids import new_job_id, new_request_id, new_session_id, new_token_id
+from octostore.wire.tokens import digest_of
 
 
 def claim_job(
@@ -117,3 +118,18 @@ def open_session(agent: str | None, ttl: float, session_id: str | None, request_
 
 def save_session(session_id: str, lease_id: str, context: Any) -> c.SaveSession:
     return c.SaveSession(session_id=session_id, lease_id=lease_id, context=encode_any("context", context))
+
+
+def create_token(
+    token: str, name: str, *, scopes: Sequence[Scope], prefix: str, expires_in: float | None
+) -> c.CreateToken:
+    if isinstance(scopes, str):
+        raise InvalidInput("scopes", f"must be a list of scopes, such as [{scopes!r}]")
+    return c.CreateToken(
+        token_id=new_token_id(),
+        name=name,
+        digest=digest_of(token),
+        scopes=tuple(scopes),
+        prefix=prefix,
+        expires_in=expires_in,
+    )

@@ -25,7 +25,7 @@ from octostore.core.limits import (
     TTL_DEFAULT_SECONDS,
     check_whole,
 )
-from octostore.core.model import Outcome, Status
+from octostore.core.model import Outcome, Scope, Status
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
@@ -38,8 +38,11 @@ from octostore.core.replies import (
     Recovery,
     ReleaseReply,
     SessionView,
+    TokenView,
 )
 from octostore.stores.clock import boottime
+from octostore.wire.answers import NewToken
+from octostore.wire.tokens import new_token
 
 CONCURRENCY_MAX = 1_000
 
@@ -336,6 +339,33 @@ class OctoStore:
     def get_session(self, session_id: str) -> SessionView:
         """How a session stands, with its context and the jobs bound to it. Raises `NotFound`."""
         return self._port.ask(q.GetSession(session_id=session_id))
+
+    # Tokens
+
+    def create_token(
+        self,
+        name: str,
+        *,
+        scopes: Sequence[Scope] = ("read", "claim"),
+        prefix: str = "",
+        expires_in: float | None = None,
+    ) -> NewToken:
+        """Let somebody use the store through a server, as `name`. For operators.
+
+        The reply's `token` is the secret, and this is the only time it is told. `scopes` are `read`, `claim` (which
+        includes enqueueing) and `admin` (everything); `prefix` limits it to names that begin with it.
+        """
+        token = new_token()
+        command = requests.create_token(token, name, scopes=scopes, prefix=prefix, expires_in=expires_in)
+        return NewToken.of(self._port.execute(command), token)
+
+    def list_tokens(self) -> list[TokenView]:
+        """All tokens that were made, newest first, also those that are over. For operators."""
+        return (self._port.ask(q.ListTokens())).tokens
+
+    def revoke_token(self, token_id: str) -> TokenView:
+        """End a token for good, and the streams that it has open. Raises `NotFound`. For operators."""
+        return self._port.execute(c.RevokeToken(token_id=token_id))
 
     # Log and recovery
 

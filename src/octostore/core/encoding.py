@@ -35,14 +35,15 @@ def decode_strictly(field: str, document: bytes) -> Any:
         raise _too_deep(field) from None
     except ValueError as error:
         raise InvalidInput(field, f"is not valid JSON: {error}") from None
-    check_exact(field, value)
+    # The values that callers choose are one level below, and may be as deep as anywhere else.
+    check_exact(field, value, JSON_DEPTH + 1)
     return value
 
 
-def check_exact(field: str, value: Any) -> None:
+def check_exact(field: str, value: Any, depth: int = JSON_DEPTH) -> None:
     """Refuse what would be lost for its depth, or rounded. There are no circles here: those have no JSON at all."""
     level = [value]
-    for _ in range(JSON_DEPTH + 1):
+    for _ in range(depth + 1):
         for item in level:
             if type(item) is int and abs(item) > JSON_INTEGER_MAX:
                 raise InvalidInput(
@@ -62,8 +63,8 @@ def _too_deep(field: str) -> InvalidInput:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
         raise ValueError(f"it has the name {twice!r} twice in one object")
     return value
 

@@ -4,13 +4,12 @@ Each kind of event has a struct of details that holds everything needed to redo 
 a secret. Documents (payload, result, session context) are kept beside the event that brought them, under its `seq`.
 """
 
-from datetime import datetime
 from typing import Any, get_args
 
 import msgspec
 
 from octostore.core.model import HowEnded, Scope, Status
-from octostore.core.moments import to_datetime
+from octostore.core.moments import Moment, to_datetime
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -149,7 +148,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """An event as it is read. `actor` is the principal that caused it; `data` holds the details of its type."""
 
     seq: int
-    at: datetime
+    at: Moment
     type: str
     actor: str
     job_id: str | None

@@ -59,6 +59,7 @@ FIGURES_QUEUES = 100
 """Of how many queues the depth is told."""
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
+SEQ_MAX = 2**63 - 1
 
 
 def check_bytes(field: str, encoded: bytes | None, limit: int) -> None:

@@ -2,9 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Annotated, TypeAlias
+
+import msgspec
 
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import RUN_AT_MAX_MS
+
+Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A field of a reply: a time with its zone."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -53,7 +53,7 @@ class ListEvents(Question[EventPage], frozen=True, kw_only=True):
     limit: int = limits.PAGE_DEFAULT
 
     def __post_init__(self) -> None:
-        limits.check_whole("after", self.after, 0, 2**63 - 1)
+        limits.check_whole("after", self.after, 0, limits.SEQ_MAX)
         if self.job_id is not None:
             check_job_id(self.job_id)
         check_prefix(self.prefix)

@@ -4,12 +4,13 @@ None of these carries a secret, except the `lease_id` in the reply to the call t
 session.
 """
 
-from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 
+from octostore.core.events import Event
 from octostore.core.model import HowEnded, LastOutcome, Outcome, Scope, Status
+from octostore.core.moments import Moment
 from octostore.core.secret_free import SecretFree
 
 
@@ -20,7 +21,7 @@ class Reply(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
 class ProgressView(Reply, frozen=True):
     note: str | None
     percent: float | None
-    at: datetime
+    at: Moment
 
 
 class JobOwner(Reply, frozen=True):
@@ -31,9 +32,9 @@ class JobOwner(Reply, frozen=True):
     principal: str
     """Who it is by its token, where `owner` is what it calls itself."""
     metadata: Any
-    claimed_at: datetime
-    heartbeat_at: datetime
-    expires_at: datetime
+    claimed_at: Moment
+    heartbeat_at: Moment
+    expires_at: Moment
     fencing_token: int
     attempt: int
     progress: ProgressView | None
@@ -46,8 +47,8 @@ class AttemptView(Reply, frozen=True):
     owner: str
     attempt: int
     fencing_token: int
-    claimed_at: datetime
-    ended_at: datetime
+    claimed_at: Moment
+    ended_at: Moment
     how: HowEnded
     error: str | None
     note: str | None
@@ -77,9 +78,9 @@ class ClaimReply(Reply, frozen=True):
     metadata: Any = None
     fencing_token: int | None = None
     attempt: int | None = None
-    claimed_at: datetime | None = None
-    heartbeat_at: datetime | None = None
-    expires_at: datetime | None = None
+    claimed_at: Moment | None = None
+    heartbeat_at: Moment | None = None
+    expires_at: Moment | None = None
     session_id: str | None = None
 
     lease_id: str | None = None
@@ -94,21 +95,26 @@ class ClaimReply(Reply, frozen=True):
 
     progress: ProgressView | None = None
     retry_after_ms: int | None = None
-    available_at: datetime | None = None
+    available_at: Moment | None = None
     result: Any = None
     error: str | None = None
+
+    @property
+    def may_change(self) -> bool:
+        """Whether time or somebody else may let the same claim succeed, so that it makes sense to wait."""
+        return self.status in {"held", "delayed", "empty"}
 
 
 class HeartbeatReply(Reply, frozen=True):
     job_id: str
-    expires_at: datetime
+    expires_at: Moment
     remaining_ms: int
     renew_after_ms: int
 
 
 class CheckpointReply(Reply, frozen=True):
     job_id: str
-    saved_at: datetime
+    saved_at: Moment
 
 
 class ReleaseReply(Reply, frozen=True):
@@ -119,8 +125,8 @@ class ReleaseReply(Reply, frozen=True):
     status: Status
     attempt: int
     fencing_token: int
-    released_at: datetime
-    available_at: datetime
+    released_at: Moment
+    available_at: Moment
 
 
 class EnqueueReply(Reply, frozen=True):
@@ -133,7 +139,7 @@ class EnqueueReply(Reply, frozen=True):
     kind: str | None
     priority: int
     max_attempts: int
-    available_at: datetime
+    available_at: Moment
 
 
 class JobView(Reply, frozen=True):
@@ -146,8 +152,8 @@ class JobView(Reply, frozen=True):
     priority: int | None
     attempts: int
     max_attempts: int | None
-    available_at: datetime | None
-    created_at: datetime | None
+    available_at: Moment | None
+    created_at: Moment | None
     claim: JobOwner | None
     owner: str | None
     last_outcome: LastOutcome | None
@@ -168,7 +174,7 @@ class JobPage(Reply, frozen=True):
 class EventPage(Reply, frozen=True):
     """`after` is where the next page begins, also when this one is empty."""
 
-    events: list[Any]
+    events: list[Event]
     after: int
 
 
@@ -179,8 +185,8 @@ class SessionReply(Reply, frozen=True):
     resumed: bool
     replayed: bool
     ttl: float
-    opened_at: datetime
-    expires_at: datetime
+    opened_at: Moment
+    expires_at: Moment
     remaining_ms: int
     renew_after_ms: int
     context: Any
@@ -189,7 +195,7 @@ class SessionReply(Reply, frozen=True):
 
 class KeepaliveReply(Reply, frozen=True):
     session_id: str
-    expires_at: datetime
+    expires_at: Moment
     remaining_ms: int
     renew_after_ms: int
 
@@ -201,7 +207,6 @@ class SavedReply(Reply, frozen=True):
 
 class ClosedReply(Reply, frozen=True):
     session_id: str
-    closed_at: datetime
 
 
 class SessionView(Reply, frozen=True):
@@ -209,9 +214,9 @@ class SessionView(Reply, frozen=True):
     agent: str
     principal: str
     status: Literal["open", "closed", "expired"]
-    opened_at: datetime
-    heartbeat_at: datetime
-    expires_at: datetime
+    opened_at: Moment
+    heartbeat_at: Moment
+    expires_at: Moment
     context: Any
     context_seq: int | None
     jobs: list[str]
@@ -229,9 +234,9 @@ class TokenView(Reply, frozen=True):
     name: str
     scopes: list[Scope]
     prefix: str
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
+    created_at: Moment
+    expires_at: Moment | None
+    revoked_at: Moment | None
 
 
 class TokenList(Reply, frozen=True):
@@ -261,20 +266,20 @@ class Recovery(Reply, frozen=True):
     owner: str
     fencing_token: int
     session_id: str | None
-    claimed_at: datetime
-    heartbeat_at: datetime
+    claimed_at: Moment
+    heartbeat_at: Moment
     ttl: float
-    expired_at: datetime
+    expired_at: Moment
     late_ms: int
     status: Status
-    available_at: datetime
+    available_at: Moment
 
 
 class ProbeReply(Reply, frozen=True):
     """The store was written to, durably."""
 
     seq: int
-    at: datetime
+    at: Moment
 
 
 class RecoverReply(Reply, frozen=True):

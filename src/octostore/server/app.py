@@ -16,7 +16,7 @@ from octostore.server.http import Answer, ClientGone, Headers, Receive, Request,
 from octostore.server.openapi import document_of
 from octostore.server.principals import Principal
 from octostore.server.refusals import Refusal, refuse, retry_after, too_fast, wrong_shape
-from octostore.server.router import Route, Router
+from octostore.server.router import Route, Router, params_of
 from octostore.server.routes import ROUTES
 from octostore.server.services import Services
 from octostore.wire.failures import STATUSES, Failure, failure_of
@@ -72,8 +72,9 @@ class App:
         preflight = self._guard.preflight(request)
         if preflight is not None:
             return "preflight", Answer(b"", 204, headers=tuple(preflight))
-        route, request.params = self._router.find(request.method, request.raw_path)
+        route, values = self._router.find(request.method, request.raw_path)
         try:
+            request.params = params_of(route, values)
             principal = ANYBODY if route.is_public else await self._let_in(request, route)
             call = Call(request, principal, self.services)
             if route.query is not None:

@@ -1,6 +1,5 @@
 """Tokens at the door: from the store, or set from outside."""
 
-import secrets
 import time
 from hmac import compare_digest
 from pathlib import Path
@@ -19,7 +18,7 @@ from octostore.server.refusals import Refusal, bad_token, no_token, too_fast
 from octostore.server.store import ServedStore
 from octostore.stores.ids import new_token_id
 from octostore.wire.token_files import read_token_file, write_token_file
-from octostore.wire.tokens import SECRET_BYTES, check_token, digest_of, format_token, is_well_formed
+from octostore.wire.tokens import check_token, digest_of, is_well_formed, new_token
 
 FAILURES_PER_SECOND = 20
 """How many wrong tokens an address may try; each costs a look into the store."""
@@ -76,10 +75,6 @@ class Auth:
             self._known.clear()
         principal = self._known[digest] = principal_of(view)
         return principal
-
-
-def new_token() -> str:
-    return format_token(secrets.token_bytes(SECRET_BYTES))
 
 
 async def ensure_admin_token(store: ServedStore, path: Path) -> None:

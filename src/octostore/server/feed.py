@@ -7,12 +7,12 @@ from itertools import islice
 
 import msgspec
 
-from octostore.client.loop_flag import LoopFlag
 from octostore.core.errors import Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import PAGE_MAX
 from octostore.core.questions import GetFigures, ListEvents
 from octostore.server.store import ServedStore
+from octostore.stores.loop_flag import LoopFlag
 from octostore.stores.wakeups import EVERYTHING
 
 KEPT = 10_000

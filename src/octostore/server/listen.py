@@ -12,13 +12,13 @@ from typing import TextIO
 
 import uvicorn
 
-from octostore.client.connect import data_folder, open_store
 from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
 from octostore.server.app import App
 from octostore.server.metrics import Metrics
 from octostore.server.protocol import BoundedProtocol
 from octostore.server.services import Services
 from octostore.server.settings import Settings
+from octostore.stores.opening import data_folder, open_store
 
 BAD_INPUT, UNREACHABLE, OUR_FAULT = 64, 69, 70
 BACKLOG = 2_048

@@ -69,8 +69,8 @@ class Router:
                 node = node.literals.setdefault(segment, _Node())
         node.routes[route.method] = route
 
-    def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
-        """The route, and its parameters decoded; raises a refusal if there is none."""
+    def find(self, method: str, raw_path: str) -> tuple[Route, list[str]]:
+        """The route, and the values of its parameters as they were sent; raises a refusal if there is none."""
         node = self._root
         values: list[str] = []
         for segment in raw_path.split("/")[1:]:
@@ -86,8 +86,13 @@ class Router:
         route = node.routes.get("GET" if method == "HEAD" else method)
         if route is None:
             raise wrong_method(method, sorted(node.routes))
-        names = [segment[1:-1] for segment in route.segments if segment.startswith("{")]
-        return route, {name: _decoded(name, value) for name, value in zip(names, values, strict=True)}
+        return route, values
+
+
+def params_of(route: Route, values: list[str]) -> dict[str, str]:
+    """The parameters by name, decoded."""
+    names = [segment[1:-1] for segment in route.segments if segment.startswith("{")]
+    return {name: _decoded(name, value) for name, value in zip(names, values, strict=True)}
 
 
 def _decoded(name: str, value: str) -> str:

@@ -22,7 +22,6 @@ from octostore.server.waiting import WaitingRoom
 from octostore.stores.store import LocalStore
 from octostore.wire.token_files import ADMIN_TOKEN_FILE
 
-SWEEP_SECONDS = 1.0
 FIGURES_SECONDS = 2.0
 PROBE_SECONDS = 1.0
 """For how long an answer is good that costs a scan or a write: anybody may ask for it."""
@@ -93,7 +92,7 @@ class Services:
     async def _sweep(self) -> None:
         """Write expiries down soon after they happen, for those who follow the log."""
         while True:
-            await asyncio.sleep(SWEEP_SECONDS)
+            await asyncio.sleep(self.settings.sweep_seconds)
             with suppress(OctoStoreError):
                 while not (await self.store.execute(Recover(principal="server"))).is_complete:
                     pass

@@ -35,6 +35,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a connection may be open without a request."""
     stream_seconds: float = 20
     """How long a reader of a stream may take until there is room for more."""
+    sweep_seconds: float = 1
+    """How soon expiries are written down by a server that has nothing else to do."""
     stop_seconds: float = 20
     """How long requests may take to finish when the server stops."""
 

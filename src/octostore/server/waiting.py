@@ -8,17 +8,16 @@ from functools import partial
 from itertools import count, islice
 from typing import TypeAlias
 
-from octostore.client.loop_flag import LoopFlag
 from octostore.core.commands import ClaimJob, ClaimNext, ReleaseJob
 from octostore.core.errors import OctoStoreError
 from octostore.core.replies import ClaimReply
 from octostore.server.http import ClientGone, Request
 from octostore.server.store import ServedStore
 from octostore.stores.batch import Answer
+from octostore.stores.loop_flag import LoopFlag
 from octostore.stores.wakeups import Topic
 from octostore.stores.writer import MAX_BATCH
 
-WORTH_WAITING = {"held", "delayed", "empty"}
 PLACE_SECONDS = 5
 """How long somebody whose wait has run out may come back to the same place in the line, with the same request id."""
 
@@ -204,7 +203,7 @@ def _settle(waiter: _Waiter, reply: Answer) -> None:
 
 
 def _is_worth_waiting(reply: Answer) -> bool:
-    return isinstance(reply, ClaimReply) and reply.status in WORTH_WAITING
+    return isinstance(reply, ClaimReply) and reply.may_change
 
 
 def _key(command: ClaimCommand) -> _Key:

@@ -4,17 +4,18 @@ The answer to a claim has only the fields that its `status` speaks with; `ClaimR
 other side.
 """
 
-from datetime import datetime
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from octostore.core.model import Scope
-from octostore.core.replies import AttemptView, ClaimReply, ProgressView, SessionReply
+from octostore.core.moments import Moment
+from octostore.core.replies import AttemptView, ClaimReply, ProgressView, SessionReply, TokenView
+from octostore.core.secret_free import SecretFree
 
 
-class _Claim(msgspec.Struct, tag_field="status", kw_only=True):
+class _Claim(SecretFree, msgspec.Struct, tag_field="status", kw_only=True):
     job_id: str | None
     queue: str | None
     kind: str | None
@@ -29,9 +30,9 @@ class Claimed(_Claim, tag="claimed"):
     principal: str
     metadata: Any
     attempt: int
-    claimed_at: datetime
-    heartbeat_at: datetime
-    expires_at: datetime
+    claimed_at: Moment
+    heartbeat_at: Moment
+    expires_at: Moment
     ttl: Annotated[float, Meta(description="Seconds.")]
     remaining_ms: int
     renew_after_ms: int
@@ -51,9 +52,9 @@ class HeldByOther(_Claim, tag="held"):
     metadata: Any
     fencing_token: int
     attempt: int
-    claimed_at: datetime
-    heartbeat_at: datetime
-    expires_at: datetime
+    claimed_at: Moment
+    heartbeat_at: Moment
+    expires_at: Moment
     session_id: str | None
     progress: ProgressView | None
     retry_after_ms: int
@@ -70,7 +71,7 @@ class Done(_Claim, tag="done"):
 class Delayed(_Claim, tag="delayed"):
     """Nobody has it, but it cannot be claimed before `available_at`."""
 
-    available_at: datetime
+    available_at: Moment
     retry_after_ms: int
     error: str | None
     previous: list[AttemptView]
@@ -87,7 +88,7 @@ class Dead(_Claim, tag="dead"):
 class Empty(_Claim, tag="empty"):
     """Nothing in the queue can be claimed now."""
 
-    available_at: datetime
+    available_at: Moment
     retry_after_ms: int
 
 
@@ -114,7 +115,7 @@ class OpenedSession(SessionReply, frozen=True, kw_only=True):
 
 class KeptSession(msgspec.Struct, kw_only=True):
     session_id: str
-    expires_at: datetime
+    expires_at: Moment
     remaining_ms: int
     renew_after_ms: int
 
@@ -124,32 +125,37 @@ class SessionState(msgspec.Struct, kw_only=True):
 
     session_id: str
     user_id: str
+    principal: str
     agent: str
     status: str
     active: bool
-    opened_at: datetime
-    heartbeat_at: datetime
-    expires_at: datetime
+    opened_at: Moment
+    heartbeat_at: Moment
+    expires_at: Moment
     lock_count: int
     jobs: list[str]
     context: Any
     context_seq: int | None
 
 
-class NewToken(msgspec.Struct, kw_only=True):
+class NewToken(SecretFree, msgspec.Struct, kw_only=True):
     """`token` is shown this once; it is null where you made it yourself."""
+
+    @classmethod
+    def of(cls, view: TokenView, token: str | None) -> Self:
+        return cls(token=token, **{name: getattr(view, name) for name in view.__struct_fields__})
 
     token: str | None
     token_id: str
     name: str
     scopes: list[Scope]
     prefix: str
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
+    created_at: Moment
+    expires_at: Moment | None
+    revoked_at: Moment | None
 
 
-class RotatedToken(msgspec.Struct, kw_only=True):
+class RotatedToken(SecretFree, msgspec.Struct, kw_only=True):
     token: str | None
     user_id: str
     github_username: str
@@ -159,30 +165,30 @@ class RotatedToken(msgspec.Struct, kw_only=True):
 # Locks
 
 
-class LockAcquired(msgspec.Struct, tag_field="status", tag="acquired", kw_only=True):
+class LockAcquired(SecretFree, msgspec.Struct, tag_field="status", tag="acquired", kw_only=True):
     lease_id: str
     fencing_token: int
-    expires_at: datetime
+    expires_at: Moment
     renew_after_ms: int
     metadata: str | None
 
 
 class LockHeld(msgspec.Struct, tag_field="status", tag="held", kw_only=True):
     holder_id: str
-    expires_at: datetime
+    expires_at: Moment
     retry_after_ms: int
     metadata: str | None
 
 
 class LockDelayed(msgspec.Struct, tag_field="status", tag="delayed", kw_only=True):
-    available_at: datetime
+    available_at: Moment
     lock_delay_seconds: int
     retry_after_ms: int
 
 
-class LockRenewed(msgspec.Struct, kw_only=True):
+class LockRenewed(SecretFree, msgspec.Struct, kw_only=True):
     lease_id: str
-    expires_at: datetime
+    expires_at: Moment
     renew_after_ms: int
 
 
@@ -191,7 +197,7 @@ class LockState(msgspec.Struct, kw_only=True):
     status: str
     holder_id: str | None
     fencing_token: int
-    expires_at: datetime | None
+    expires_at: Moment | None
     metadata: str | None
 
 

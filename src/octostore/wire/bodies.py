@@ -1,10 +1,7 @@
-"""What callers send, and the command that each body stands for.
+"""What callers send, and the command that each body stands for."""
 
-Types only say what has the wrong shape. Limits are the core's: the schema tells them, and the commands check them.
-"""
-
-from datetime import datetime
-from typing import Annotated, Any, TypeAlias
+import re
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -13,74 +10,33 @@ from octostore.core import commands as c
 from octostore.core import limits
 from octostore.core.encoding import encode_any, encode_json
 from octostore.core.errors import InvalidInput
-from octostore.core.model import Outcome, Scope
+from octostore.core.model import Outcome
 from octostore.core.moments import to_moment
+from octostore.wire import fields as f
+
+_HEXADECIMAL = re.compile("[0-9a-fA-F]{64}")
 
 
-def _text(description: str, limit: int, example: str, minimum: int = 0) -> Meta:
-    bounds = {"minLength": minimum, "maxLength": limit}
-    return Meta(description=description, examples=[example], extra_json_schema=bounds)
-
-
-def _number(description: str, low: float, high: float, example: float) -> Meta:
-    bounds = {"minimum": low, "maximum": high}
-    return Meta(description=description, examples=[example], extra_json_schema=bounds)
-
-
-Owner: TypeAlias = Annotated[
-    str, _text("Who this is, for people to read; by default the token's name.", limits.TEXT_BYTES, "agent-3", 1)
-]
-Ttl: TypeAlias = Annotated[
-    float,
-    _number("The claim ends so long after its last heartbeat.", 1, limits.TTL_MAX_MS // 1_000, 120),
-]
-WAIT_MAX_SECONDS = 60
-Wait: TypeAlias = Annotated[
-    float, _number("How long to wait for the job if it cannot be had at once.", 0, WAIT_MAX_SECONDS, 0)
-]
-LockDelay: TypeAlias = Annotated[
-    float,
-    _number("How long nobody can claim it after this claim ends.", 0, limits.LOCK_DELAY_MAX_MS // 1_000, 0),
-]
-RequestId: TypeAlias = Annotated[
-    str,
-    _text("A retry with the same one gets the same claim again.", limits.REQUEST_ID_BYTES, "4f1c2a6e", 1),
-]
-LeaseId: TypeAlias = Annotated[
-    str,
-    _text("The secret from the answer to the claim.", limits.LEASE_ID_BYTES, "0b9e1c9e-6a5c-4f6e-9d0c-2f6f3f0f8f11", 1),
-]
-SessionId: TypeAlias = Annotated[
-    str,
-    _text("The session to which to bind it.", limits.SESSION_ID_BYTES, "9b2f6c1e-51b1-4b43-8f0c-0a3f1f0c7d55", 1),
-]
-Metadata: TypeAlias = Annotated[
-    Any,
-    Meta(description="Any JSON of up to 1,024 bytes, shown to all who may read.", examples=[{"branch": "fix-1842"}]),
-]
-Reason: TypeAlias = Annotated[str, _text("Why, for the log.", limits.TEXT_BYTES, "the worker is stuck")]
-Note: TypeAlias = Annotated[str, _text("What a successor should know.", limits.NOTE_BYTES, "half of it is uploaded")]
-Digest: TypeAlias = Annotated[
-    str,
-    Meta(
-        description="The SHA-256, in hexadecimal, of a token that you have made yourself. Without it, one is made.",
-        extra_json_schema={"pattern": "^[0-9a-f]{64}$"},
-    ),
-]
+def _is(field: str, *values: Any) -> dict[str, Any]:
+    """A condition of JSON Schema."""
+    return {"properties": {field: {"enum": list(values)}}, "required": [field]}
 
 
 class Body(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A field that we do not know is refused, because ignoring it would do something else than was asked for."""
 
+    RULES: ClassVar[list[dict[str, Any]]] = []
+    """What holds between fields, as JSON Schema. It is the commands that check it."""
+
 
 class _Terms(Body):
-    owner: Owner | None = None
-    metadata: Metadata = None
-    ttl_seconds: Ttl = limits.TTL_DEFAULT_SECONDS
-    wait_seconds: Wait = 0
-    session_id: SessionId | None = None
-    request_id: RequestId | None = None
-    lock_delay_seconds: LockDelay = 0
+    owner: f.Owner | None = None
+    metadata: f.Metadata = None
+    ttl_seconds: f.Ttl = limits.TTL_DEFAULT_SECONDS
+    wait_seconds: f.Wait = 0
+    session_id: f.SessionId | None = None
+    request_id: f.RequestId | None = None
+    lock_delay_seconds: f.LockDelay = 0
 
     def terms(self, principal: str) -> dict[str, Any]:
         check_wait(self.wait_seconds)
@@ -103,7 +59,7 @@ class ClaimBody(_Terms):
 
 
 class ClaimNextBody(_Terms):
-    kinds: Annotated[list[str], Meta(description="Only jobs of these kinds.", examples=[["build"]])] | None = None
+    kinds: f.Kinds | None = None
 
     def command(self, queue: str, principal: str, prefix: str, max_claims: int | None = None) -> c.ClaimNext:
         kinds = None if self.kinds is None else tuple(self.kinds)
@@ -111,15 +67,16 @@ class ClaimNextBody(_Terms):
 
 
 class ProgressBody(Body):
-    note: Annotated[str, _text("What is being done.", limits.NOTE_BYTES, "running tests")] | None = None
-    percent: Annotated[float, _number("How much of it is done.", 0, 100, 40)] | None = None
+    note: f.ProgressNote | None = None
+    percent: f.Percent | None = None
 
 
 class HeartbeatBody(Body):
-    lease_id: LeaseId
-    ttl_seconds: Ttl | None = None
+    lease_id: f.LeaseId
+    ttl_seconds: f.Ttl | None = None
     progress: (
-        Annotated[str | ProgressBody, Meta(description="What is being done: a text, or note and percent.")] | None
+        Annotated[f.ProgressNote | ProgressBody, Meta(description="What is being done: a text, or note and percent.")]
+        | None
     ) = None
 
     def command(self, job_id: str, principal: str) -> c.HeartbeatJob:
@@ -135,10 +92,8 @@ class HeartbeatBody(Body):
 
 
 class CheckpointBody(Body):
-    lease_id: LeaseId
-    data: Annotated[
-        Any, Meta(description="What a successor needs to go on: JSON of up to 64 KiB.", examples=[{"step": 3}])
-    ]
+    lease_id: f.LeaseId
+    data: f.Checkpoint
 
     def command(self, job_id: str, principal: str) -> c.CheckpointJob:
         data = encode_any("checkpoint", self.data)
@@ -146,18 +101,20 @@ class CheckpointBody(Body):
 
 
 class ReleaseBody(Body):
-    lease_id: LeaseId
+    lease_id: f.LeaseId
     outcome: Annotated[Outcome, Meta(description="How it went.")] = "released"
-    result: Annotated[Any, Meta(description="With `done`: JSON of up to 64 KiB.", examples=[{"pr": 77}])] = None
-    error: Annotated[str, _text("What went wrong.", limits.ERROR_BYTES, "tests failed")] | None = None
-    note: Note | None = None
-    retry_after_seconds: (
-        Annotated[
-            float,
-            _number("With `failed` or `deferred`: when to try again.", 0, limits.RETRY_AFTER_MAX_MS // 1_000, 900),
-        ]
-        | None
-    ) = None
+    result: f.Result = None
+    error: f.ErrorText | None = None
+    note: f.Note | None = None
+    retry_after_seconds: f.RetryAfter | None = None
+
+    RULES: ClassVar = [
+        {"if": _is("outcome", "done"), "else": {"properties": {"result": {"type": "null"}}}},
+        {
+            "if": _is("outcome", "failed", "deferred"),
+            "else": {"properties": {"retry_after_seconds": {"type": "null"}}},
+        },
+    ]
 
     def command(self, job_id: str, principal: str) -> c.ReleaseJob:
         return c.ReleaseJob(
@@ -173,20 +130,13 @@ class ReleaseBody(Body):
 
 
 class EnqueueBody(Body):
-    kind: Annotated[str, _text("What kind of work it is.", limits.NAME_COMPONENT_BYTES, "build", 1)]
-    payload: Annotated[Any, Meta(description="JSON of up to 256 KiB.", examples=[{"commit": "3f1c2aa"}])] = None
-    job_id: Annotated[str, _text("Its name; by default a new one.", limits.JOB_ID_BYTES, "build-3f1c2aa", 1)] | None = (
-        None
-    )
-    queue: Annotated[str, _text("Where to put it.", limits.NAME_COMPONENT_BYTES, "default", 1)] = "default"
-    priority: Annotated[
-        int, _number("Lower runs first.", limits.PRIORITY_MIN, limits.PRIORITY_MAX, limits.PRIORITY_DEFAULT)
-    ] = limits.PRIORITY_DEFAULT
-    run_at: Annotated[datetime, Meta(description="Not before this.", tz=None)] | None = None
-    max_attempts: Annotated[
-        int,
-        _number("It is dead after so many.", 1, limits.MAX_ATTEMPTS_MAX, limits.MAX_ATTEMPTS_DEFAULT),
-    ] = limits.MAX_ATTEMPTS_DEFAULT
+    kind: f.Kind
+    payload: f.Payload = None
+    job_id: f.NewJobId | None = None
+    queue: f.Queue = "default"
+    priority: f.Priority = limits.PRIORITY_DEFAULT
+    run_at: f.RunAt | None = None
+    max_attempts: f.MaxAttempts = limits.MAX_ATTEMPTS_DEFAULT
 
     def command(self, job_id: str, principal: str) -> c.Enqueue:
         return c.Enqueue(
@@ -202,26 +152,27 @@ class EnqueueBody(Body):
 
 
 class ReasonBody(Body):
-    reason: Reason | None = None
+    reason: f.Reason | None = None
 
 
 class LimitQueueBody(Body):
-    max_claimed: (
-        Annotated[int, _number("How many of its jobs may be claimed at once.", 1, limits.QUEUE_LIMIT_MAX, 1)] | None
-    )
+    max_claimed: f.MaxClaimed | None
 
 
 class OpenSessionBody(Body):
     """Without an `agent` it is a lock client's session: 60 seconds by default, and never under 10 or over 300."""
 
-    agent: Owner | None = None
-    ttl_seconds: (
-        Annotated[float, _number("It ends so long after its last keepalive.", 1, limits.TTL_MAX_MS // 1_000, 60)] | None
-    ) = None
-    session_id: (
-        Annotated[str, _text("The one to resume; by default a new one.", limits.SESSION_ID_BYTES, "agent-3", 1)] | None
-    ) = None
-    request_id: RequestId | None = None
+    agent: f.Owner | None = None
+    ttl_seconds: f.SessionTtl | None = None
+    session_id: f.NewSessionId | None = None
+    request_id: f.RequestId | None = None
+
+    RULES: ClassVar = [
+        {
+            "if": {"properties": {"agent": {"type": "string"}}, "required": ["agent"]},
+            "then": {"properties": {"ttl_seconds": {"minimum": 1, "maximum": limits.TTL_MAX_MS // 1_000}}},
+        }
+    ]
 
     def command(self, session_id: str, principal: str) -> c.OpenSession:
         return c.OpenSession(
@@ -245,12 +196,12 @@ LOCK_SESSION_TTL_MIN, LOCK_SESSION_TTL_MAX = 10, 300
 class SessionLeaseBody(Body):
     """The lease may be left out by the principal that opened the session."""
 
-    lease_id: LeaseId | None = None
+    lease_id: f.LeaseId | None = None
 
 
 class SaveSessionBody(Body):
-    context: Annotated[Any, Meta(description="JSON of up to 256 KiB.", examples=[{"phase": "planning", "turn": 4}])]
-    lease_id: LeaseId | None = None
+    context: f.Context
+    lease_id: f.LeaseId | None = None
 
     def command(self, session_id: str, principal: str) -> c.SaveSession:
         context = encode_any("context", self.context)
@@ -258,23 +209,16 @@ class SaveSessionBody(Body):
 
 
 class TokenBody(Body):
-    name: Annotated[
-        str, _text("Whom it is for: the principal in the log, and an owner's default.", limits.TEXT_BYTES, "ci", 1)
-    ]
-    scopes: Annotated[tuple[Scope, ...], Meta(description="What it may do.", examples=[["read", "claim"]])] = (
-        "read",
-        "claim",
-    )
-    prefix: Annotated[str, _text("Only names that begin with it.", limits.JOB_ID_BYTES, "team-a/")] = ""
-    expires_in_seconds: (
-        Annotated[float, _number("When it ends by itself.", 1, limits.TOKEN_LIFE_MAX_MS // 1_000, 86_400)] | None
-    ) = None
-    token_id: Annotated[str, _text("By default a new one.", limits.NAME_COMPONENT_BYTES, "tok-1", 1)] | None = None
-    digest: Digest | None = None
+    name: f.TokenName
+    scopes: f.Scopes = ("read", "claim")
+    prefix: f.Prefix = ""
+    expires_in_seconds: f.ExpiresIn | None = None
+    token_id: f.TokenId | None = None
+    digest: f.Digest | None = None
 
 
 class RotateBody(Body):
-    digest: Digest | None = None
+    digest: f.Digest | None = None
 
 
 # The lock routes, as existing clients know them. What else these send is ignored, as it always was.
@@ -283,20 +227,22 @@ class RotateBody(Body):
 class LockBody(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A body of a lock route."""
 
-
-LockTtl: TypeAlias = Annotated[
-    float, _number("The lock ends so long after it was acquired or renewed.", 1, limits.LOCK_TTL_MAX_MS // 1_000, 60)
-]
+    RULES: ClassVar[list[dict[str, Any]]] = []
 
 
 class AcquireBody(LockBody):
-    ttl_seconds: LockTtl = limits.LOCK_TTL_DEFAULT_SECONDS
-    metadata: (
-        Annotated[str, _text("Shown to all who may read.", limits.METADATA_BYTES, "host=runner-7 build=1842")] | None
-    ) = None
-    session_id: SessionId | None = None
+    ttl_seconds: f.LockTtl = limits.LOCK_TTL_DEFAULT_SECONDS
+    metadata: f.LockMetadata | None = None
+    session_id: f.SessionId | None = None
     ephemeral: Annotated[bool, Meta(description="It is the session's, and ends with it.")] = False
-    lock_delay_seconds: LockDelay = 0
+    lock_delay_seconds: f.LockDelay = 0
+
+    RULES: ClassVar = [
+        {
+            "if": _is("ephemeral", True),
+            "then": {"properties": {"session_id": {"type": "string"}}, "required": ["session_id"]},
+        }
+    ]
 
     def command(self, job_id: str, principal: str, max_claims: int | None) -> c.AcquireLock:
         return c.AcquireLock(
@@ -313,22 +259,21 @@ class AcquireBody(LockBody):
 
 
 class RenewBody(LockBody):
-    lease_id: LeaseId
-    ttl_seconds: LockTtl = limits.LOCK_TTL_DEFAULT_SECONDS
+    lease_id: f.LockLease
+    ttl_seconds: f.LockTtl = limits.LOCK_TTL_DEFAULT_SECONDS
 
 
 class ReleaseLockBody(LockBody):
-    lease_id: LeaseId
+    lease_id: f.LockLease
 
 
 def check_wait(seconds: float) -> None:
-    limits.check_range("wait_seconds", seconds, 0, WAIT_MAX_SECONDS, " seconds")
+    limits.check_range("wait_seconds", seconds, 0, f.WAIT_MAX_SECONDS, " seconds")
 
 
 def digest_from(text: str | None) -> bytes | None:
     if text is None:
         return None
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        raise InvalidInput("digest", "must be 64 hexadecimal digits") from None
+    if not _HEXADECIMAL.fullmatch(text):  # `bytes.fromhex` alone would let blanks through
+        raise InvalidInput("digest", "must be 64 hexadecimal digits")
+    return bytes.fromhex(text)

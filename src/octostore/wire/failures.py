@@ -1,6 +1,5 @@
 """Errors over HTTP, in both directions: one envelope, and enough in it to raise the same error on the other side."""
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from octostore.core.errors import (
     OctoStoreError,
     Unreachable,
 )
+from octostore.core.moments import Moment
 from octostore.core.replies import AttemptView, JobOwner, ProgressView
 
 
@@ -35,9 +35,9 @@ class Failure(msgspec.Struct, kw_only=True, omit_defaults=True):
     status: str | None = None
     reason: str | None = None
     owner: str | None = None
-    claimed_at: datetime | None = None
-    heartbeat_at: datetime | None = None
-    expires_at: datetime | None = None
+    claimed_at: Moment | None = None
+    heartbeat_at: Moment | None = None
+    expires_at: Moment | None = None
     metadata: Any = None
     progress: ProgressView | None = None
     ended: AttemptView | None = None

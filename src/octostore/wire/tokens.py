@@ -1,6 +1,7 @@
 """What a token looks like: `octo_`, 256 random bits, and a checksum that tells a mistyped one from a wrong one."""
 
 import hashlib
+import secrets
 import string
 import zlib
 
@@ -11,6 +12,10 @@ SECRET_BYTES = 32
 SECRET_CHARACTERS = 43  # 62^43 > 2^256
 CHECKSUM_CHARACTERS = 6  # 62^6 > 2^32
 _DIGITS = string.digits + string.ascii_letters
+
+
+def new_token() -> str:
+    return format_token(secrets.token_bytes(SECRET_BYTES))
 
 
 def format_token(secret: bytes) -> str:

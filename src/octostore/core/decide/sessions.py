@@ -74,7 +74,7 @@ def save_session(ws: WorkingSet, command: SaveSession, given: Given) -> SavedRep
 def close_session(ws: WorkingSet, command: CloseSession, given: Given) -> ClosedReply:
     session = ws.session(command.session_id)
     if session is not None and session.status == "closed" and _may_write(session, command):
-        return ClosedReply(session_id=session.session_id, closed_at=to_datetime(session.expires_at))
+        return ClosedReply(session_id=session.session_id)
     session = _held(ws, command, given)
     for job in ws.claims_of(session.session_id):
         if job.claim is not None:
@@ -82,7 +82,7 @@ def close_session(ws: WorkingSet, command: CloseSession, given: Given) -> Closed
             end_claim(ws, job, job.claim, end, actor=command.principal, given=given)
     details = SessionEnded(agent=session.agent, ended_at=ws.now)
     ws.record("session_closed", details, actor=command.principal, session_id=session.session_id)
-    return ClosedReply(session_id=session.session_id, closed_at=to_datetime(ws.now))
+    return ClosedReply(session_id=session.session_id)
 
 
 def open_session_of(ws: WorkingSet, session_id: str, principal: str) -> Session:

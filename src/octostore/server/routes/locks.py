@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from octostore.client.loop_flag import LoopFlag
 from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core.errors import Conflict, InvalidInput, LeaseLost, LimitExceeded, OctoStoreError
 from octostore.core.events import Event
 from octostore.core.limits import PAGE_MAX
+from octostore.core.names import check_job_id
 from octostore.core.replies import ClaimReply, JobView
 from octostore.server.calls import Call, PrefixQuery
 from octostore.server.http import Answer, Streaming
@@ -23,6 +23,7 @@ from octostore.server.routes.events import is_one_set_within, may_go_on
 from octostore.server.routes.jobs import beat
 from octostore.server.routes.sessions import tell_gone
 from octostore.server.streams import ALIVE, KEEPALIVE_SECONDS, EventStream
+from octostore.stores.loop_flag import LoopFlag
 from octostore.wire import bodies
 from octostore.wire.answers import LockAcquired, LockDelayed, LockHeld, LockList, LockRenewed, LockState
 from octostore.wire.failures import failure_of
@@ -191,6 +192,7 @@ WATCHED = {
 
 
 async def watch(call: Call) -> Streaming:
+    check_job_id(call.job_id)  # while there is still somebody to tell
     watching = _Watching(call, call.job_id)
     return EventStream(call.request, watching.frames(), call.services.settings.stream_seconds)
 

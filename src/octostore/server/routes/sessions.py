@@ -54,6 +54,7 @@ async def get_session(call: Call) -> Answer:
         SessionState(
             session_id=view.session_id,
             user_id=call.services.pseudonym("user", view.principal),
+            principal=view.principal,
             agent=view.agent,
             status=view.status,
             active=view.status == "open",

@@ -1,7 +1,5 @@
 """Tokens: who may do what."""
 
-from typing import Any
-
 from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core.replies import TokenList, TokenView
@@ -12,7 +10,7 @@ from octostore.server.router import Route
 from octostore.stores.ids import new_token_id
 from octostore.wire import bodies
 from octostore.wire.answers import NewToken, RotatedToken
-from octostore.wire.tokens import digest_of
+from octostore.wire.tokens import digest_of, new_token
 
 TAG = "tokens"
 
@@ -21,7 +19,7 @@ async def create_token(call: Call) -> Answer:
     call.principal.require_everything()
     body: bodies.TokenBody = call.body
     digest = bodies.digest_from(body.digest)
-    token = auth.new_token() if digest is None else None
+    token = new_token() if digest is None else None
     command = c.CreateToken(
         token_id=body.token_id or new_token_id(),
         name=body.name,
@@ -32,8 +30,7 @@ async def create_token(call: Call) -> Answer:
         principal=call.principal.name,
     )
     view = await call.services.store.execute(command)
-    fields: dict[str, Any] = {name: getattr(view, name) for name in view.__struct_fields__}
-    return Answer(NewToken(token=token, **fields), 201)
+    return Answer(NewToken.of(view, token), 201)
 
 
 async def list_tokens(call: Call) -> Answer:

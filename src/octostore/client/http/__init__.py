@@ -1,0 +1,1 @@
+"""A server as a port: the same calls, over HTTP."""

@@ -1,0 +1,45 @@
+"""How often and how long to try: bounded, and spread out so that clients of a restarted server do not come at once."""
+
+import random
+import time
+from collections.abc import Iterator
+
+from octostore.client.http.answers import TryAgain
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 15.0
+"""How long an answer may take, beyond what the call itself waits for; a busy store may take 10 seconds."""
+BEAT_SECONDS = 5.0
+"""The same for a heartbeat, which is better tried again."""
+GIVE_UP_SECONDS = 8.0
+"""For how long a call is repeated."""
+FOLLOW_GIVE_UP_SECONDS = 60.0
+"""For how long somebody who follows the log tries to come back."""
+STREAM_SECONDS = 45.0
+"""How long a stream may be silent: the server sends a sign of life every 15 seconds."""
+POLL_SECONDS = 50.0
+"""How long one call waits at most; longer waits are several calls. Servers allow 60, and proxies often the same."""
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 1.0
+
+
+class Patience:
+    """Pauses between attempts; `after` raises what went wrong when it is time to give up."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._pauses = _pauses()
+
+    def after(self, failed: TryAgain) -> float:
+        """How long to pause before the next attempt."""
+        pause = max(next(self._pauses), failed.pause_ms / 1_000)
+        if time.monotonic() + pause > self._until:
+            raise failed.fault from None
+        return pause
+
+
+def _pauses() -> Iterator[float]:
+    longest = FIRST_PAUSE_SECONDS
+    while True:
+        yield random.uniform(longest / 2, longest)  # noqa: S311  # spreads load, guards nothing
+        longest = min(longest * 2, LONGEST_PAUSE_SECONDS)

@@ -1,0 +1,86 @@
+"""Where a server is, and how a client shows that it may use it."""
+
+import os
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from octostore.core.errors import InvalidInput
+from octostore.stores.opening import data_folder
+from octostore.wire.token_files import ADMIN_TOKEN_FILE, read_token_file
+from octostore.wire.tokens import check_token
+
+TOKEN_VARIABLE = "OCTOSTORE_TOKEN"  # noqa: S105  # a variable's name
+TOKEN_FILE_VARIABLE = "OCTOSTORE_TOKEN_FILE"  # noqa: S105
+CLEAR_TEXT_VARIABLE = "OCTOSTORE_ALLOW_CLEAR_TEXT"
+
+
+class ServerUrl(NamedTuple):
+    is_secure: bool
+    host: str
+    port: int
+    base_path: str
+
+    @property
+    def origin(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.is_secure else 'http'}://{host}:{self.port}"
+
+    @property
+    def is_local(self) -> bool:
+        """On this machine, where nobody can listen in."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def parse_server_url(url: str, *, allow_clear_text: bool = False) -> ServerUrl:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise InvalidInput("url", "is no valid URL; it must look like https://host:port") from None
+    if not parts.hostname or parts.query or parts.fragment:
+        raise InvalidInput("url", "must look like https://host:port, without a query")
+    if parts.username or parts.password:
+        raise InvalidInput("url", "must not have a user or password in it; give the token by itself")
+    is_secure = parts.scheme == "https"
+    place = ServerUrl(is_secure, parts.hostname, port or (443 if is_secure else 80), parts.path.rstrip("/"))
+    if not is_secure and not place.is_local and not (allow_clear_text or os.environ.get(CLEAR_TEXT_VARIABLE) == "1"):
+        raise InvalidInput(
+            "url",
+            f"would send the token in clear text to {parts.hostname}; use https://, or allow_clear_text=True (or "
+            f"{CLEAR_TEXT_VARIABLE}=1) in a network in which nobody else can listen",
+        )
+    return place
+
+
+def find_token(place: ServerUrl, token: str | None) -> str:
+    """As given, else from the environment, else from a file; for a local server from the one that it has left."""
+    if token is not None:
+        check_token("token", token)
+        return token
+    value = os.environ.get(TOKEN_VARIABLE)
+    if value:
+        check_token(TOKEN_VARIABLE, value)
+        return value
+    named = os.environ.get(TOKEN_FILE_VARIABLE)
+    if named:
+        return _from_file(Path(named), TOKEN_FILE_VARIABLE)
+    left = data_folder() / ADMIN_TOKEN_FILE
+    if place.is_local and left.exists():
+        return _from_file(left, "the local server's token")
+    raise InvalidInput("token", f"is needed: give token=, or set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}")
+
+
+def _from_file(path: Path, what: str) -> str:
+    try:
+        token = read_token_file(path, what)
+    except OSError as error:
+        raise InvalidInput(what, f"({path}) cannot be read: {error.strerror}") from None
+    check_token(what, token)
+    return token

@@ -1,0 +1,18 @@
+"""Server-sent events, as far as our server sends them: `id`, `event` and `data` lines, and comments."""
+
+from collections.abc import Iterator
+
+
+class FrameReader:
+    """Feed it lines; it gives the data of each event that is complete."""
+
+    def __init__(self) -> None:
+        self._data: list[bytes] = []
+
+    def feed(self, line: bytes) -> Iterator[bytes]:
+        line = line.rstrip(b"\r\n")
+        if line.startswith(b"data:"):
+            self._data.append(line[5:].removeprefix(b" "))
+        elif not line and self._data:
+            yield b"\n".join(self._data)
+            self._data.clear()

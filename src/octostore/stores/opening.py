@@ -1,0 +1,76 @@
+"""One URL says where the rows are. Those of a server are the client's business."""
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from octostore.core.errors import InvalidInput, Unreachable
+from octostore.core.retry import RetryPolicy
+from octostore.stores.engine import OnBatch
+from octostore.stores.memory import MemoryBackend, MemoryRows
+from octostore.stores.sqlite import SqliteBackend
+from octostore.stores.store import LocalStore, usual_given
+
+URL_VARIABLE = "OCTOSTORE_URL"
+HOME_VARIABLE = "OCTOSTORE_HOME"
+
+
+def chosen_url(url: str | None) -> str | None:
+    """The one given, else that of the environment; None for the file of this user."""
+    if url is None:
+        return os.environ.get(URL_VARIABLE) or None
+    if not isinstance(url, str):
+        raise InvalidInput("url", f"must be text such as sqlite:///jobs.db, not {type(url).__name__}")
+    return url
+
+
+def open_store(url: str | None = None, retry: RetryPolicy | None = None, on_batch: OnBatch | None = None) -> LocalStore:
+    if retry is not None and not isinstance(retry, RetryPolicy):
+        raise InvalidInput("retry", f"must be a RetryPolicy, not {type(retry).__name__}")
+    given = usual_given(retry)
+    url = chosen_url(url)
+    scheme = "" if url is None else urlsplit(url).scheme
+    if scheme == "memory":
+        rows = MemoryRows()
+        return LocalStore(lambda: MemoryBackend(rows), given=given, on_batch=on_batch)
+    if url is None or scheme == "sqlite":
+        path = default_path() if url is None else _sqlite_path(url)
+        return LocalStore(lambda: SqliteBackend(path), given=given, on_batch=on_batch, place=str(path))
+    # Never the whole URL: it may carry a password.
+    what = f"begins with {scheme!r}" if scheme else "has no scheme"
+    raise InvalidInput(
+        "url",
+        f"{what}; use sqlite:///relative.db, sqlite:////absolute.db (four slashes), memory:, or https:// for a server",
+    )
+
+
+def default_path() -> Path:
+    """Where the store of this user is."""
+    return data_folder() / "octostore.db"
+
+
+def data_folder() -> Path:
+    """The folder of this user's data. It is made if need be, for nobody else to read."""
+    home = os.environ.get(HOME_VARIABLE)
+    if home:
+        folder = Path(home)
+    else:
+        folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "octostore"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unreachable(
+            f"the folder {folder} cannot be made: {error}; set {HOME_VARIABLE} or {URL_VARIABLE}", reason="io"
+        ) from error
+    return folder
+
+
+def _sqlite_path(url: str) -> Path:
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if not url.startswith("sqlite:///") or path == "/" or parts.query or parts.fragment:
+        raise InvalidInput("url", "must look like sqlite:///relative.db or sqlite:////absolute.db")
+    if path == "/:memory:":
+        raise InvalidInput("url", "names no file; use memory: for a store without one")
+    # Absolute from now on, because a process may change its folder, or fork and reopen.
+    return Path(path[1:]).absolute()

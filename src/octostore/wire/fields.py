@@ -1,0 +1,235 @@
+"""The fields of requests: what each one means, and its bounds for those who read the schema.
+
+Types only say what has the wrong shape. Limits are the core's: the schema tells them, and the commands check them. A
+schema counts characters where we count bytes, and cannot tell letters from other signs beyond ASCII; so it is exact
+for ASCII, and lets through some other texts that are then refused.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, TypeAlias, get_args
+
+from msgspec import Meta
+
+from octostore.core import limits
+from octostore.core.model import Scope, Status
+
+# Patterns of names: no lookahead and no classes of Unicode, so that every implementation of JSON Schema can read them.
+_NOT_IN_NAMES = r"\x00-,/:-@\[-\^`{-\x7f"
+_SIGN = f"[^{_NOT_IN_NAMES}]"
+_SIGN_BUT_DOT = f"[^.{_NOT_IN_NAMES}]"
+
+
+def _component(limit: int) -> str:
+    """One component of a name, which is neither `.` nor `..`."""
+    first = f"{_SIGN_BUT_DOT}{_SIGN}{{0,{limit - 1}}}"
+    after_a_dot = rf"\.{_SIGN_BUT_DOT}{_SIGN}{{0,{limit - 2}}}"
+    after_two = rf"\.\.{_SIGN}{{1,{limit - 2}}}"
+    return f"(?:{first}|{after_a_dot}|{after_two})"
+
+
+_JOB_COMPONENT = _component(limits.NAME_COMPONENT_BYTES)
+JOB_ID_PATTERN = f"^{_JOB_COMPONENT}(?:/{_JOB_COMPONENT})*$"
+NAME_PATTERN = f"^{_JOB_COMPONENT}$"
+SESSION_ID_PATTERN = f"^{_component(limits.SESSION_ID_BYTES)}$"
+PREFIX_PATTERN = f"^(?:{_SIGN}|/)*$"
+LINE_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$"
+TEXT_PATTERN = r"^[^\x00]*$"
+
+
+def _text(description: str, limit: int, example: str, *, minimum: int = 0, pattern: str = LINE_PATTERN) -> Meta:
+    bounds = {"minLength": minimum, "maxLength": limit, "pattern": pattern}
+    return Meta(description=description, examples=[example], extra_json_schema=bounds)
+
+
+def _number(description: str, low: float, high: float, example: float) -> Meta:
+    bounds = {"minimum": low, "maximum": high}
+    return Meta(description=description, examples=[example], extra_json_schema=bounds)
+
+
+def _json(description: str, limit: int, example: Any) -> Meta:
+    size = f"{limit:,} bytes" if limit % 1_024 or limit == limits.METADATA_BYTES else f"{limit // 1_024} KiB"
+    return Meta(description=f"{description}: any JSON of up to {size}.", examples=[example])
+
+
+# Names
+
+JobId: TypeAlias = Annotated[
+    str,
+    _text(
+        "The name of the job: components of letters, digits, `-`, `_` and `.`, with `/` between them. In an address "
+        "that `/` is written as `%2F`.",
+        limits.JOB_ID_BYTES,
+        "github-issue-1842",
+        minimum=1,
+        pattern=JOB_ID_PATTERN,
+    ),
+]
+NewJobId: TypeAlias = Annotated[
+    str,
+    _text("Its name; by default a new one.", limits.JOB_ID_BYTES, "build-3f1c2aa", minimum=1, pattern=JOB_ID_PATTERN),
+]
+Cursor: TypeAlias = Annotated[
+    str,
+    _text("The `cursor` of the page before.", limits.JOB_ID_BYTES, "build-3f1c2aa", minimum=1, pattern=JOB_ID_PATTERN),
+]
+Prefix: TypeAlias = Annotated[
+    str, _text("Only names that begin with it.", limits.JOB_ID_BYTES, "team-a/", pattern=PREFIX_PATTERN)
+]
+Queue: TypeAlias = Annotated[
+    str, _text("The queue.", limits.NAME_COMPONENT_BYTES, "default", minimum=1, pattern=NAME_PATTERN)
+]
+Kind: TypeAlias = Annotated[
+    str, _text("What kind of work it is.", limits.NAME_COMPONENT_BYTES, "build", minimum=1, pattern=NAME_PATTERN)
+]
+Kinds: TypeAlias = Annotated[
+    list[Kind],
+    Meta(
+        description="Only jobs of these kinds.",
+        examples=[["build"]],
+        extra_json_schema={"minItems": 1, "maxItems": limits.KINDS_MAX},
+    ),
+]
+SessionId: TypeAlias = Annotated[
+    str, _text("The session.", limits.SESSION_ID_BYTES, "agent-3", minimum=1, pattern=SESSION_ID_PATTERN)
+]
+NewSessionId: TypeAlias = Annotated[
+    str,
+    _text(
+        "The one to resume; by default a new one.",
+        limits.SESSION_ID_BYTES,
+        "agent-3",
+        minimum=1,
+        pattern=SESSION_ID_PATTERN,
+    ),
+]
+TokenId: TypeAlias = Annotated[
+    str,
+    _text(
+        "The token's id, which is not its secret.",
+        limits.NAME_COMPONENT_BYTES,
+        "tok-1",
+        minimum=1,
+        pattern=NAME_PATTERN,
+    ),
+]
+
+# Secrets and what makes a call repeatable
+
+LeaseId: TypeAlias = Annotated[
+    str,
+    _text(
+        "The secret from the answer to the claim.",
+        limits.LEASE_ID_BYTES,
+        "0b9e1c9e-6a5c-4f6e-9d0c-2f6f3f0f8f11",
+        minimum=1,
+    ),
+]
+LockLease: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="The secret from the answer to `acquire`.",
+        examples=["0b9e1c9e-6a5c-4f6e-9d0c-2f6f3f0f8f11"],
+        extra_json_schema={"format": "uuid"},
+    ),
+]
+RequestId: TypeAlias = Annotated[
+    str, _text("A retry with the same one gets the same again.", limits.REQUEST_ID_BYTES, "4f1c2a6e", minimum=1)
+]
+Digest: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="The SHA-256, in hexadecimal, of a token that you have made yourself. Without it, one is made.",
+        extra_json_schema={"pattern": "^[0-9a-fA-F]{64}$"},
+    ),
+]
+
+# Texts for people
+
+Owner: TypeAlias = Annotated[
+    str, _text("Who this is, for people to read; by default the token's name.", limits.TEXT_BYTES, "agent-3", minimum=1)
+]
+Reason: TypeAlias = Annotated[str, _text("Why, for the log.", limits.TEXT_BYTES, "the worker is stuck")]
+Note: TypeAlias = Annotated[
+    str, _text("What a successor should know.", limits.NOTE_BYTES, "half of it is uploaded", pattern=TEXT_PATTERN)
+]
+ProgressNote: TypeAlias = Annotated[
+    str, _text("What is being done.", limits.NOTE_BYTES, "running tests", pattern=TEXT_PATTERN)
+]
+ErrorText: TypeAlias = Annotated[
+    str, _text("What went wrong.", limits.ERROR_BYTES, "tests failed", pattern=TEXT_PATTERN)
+]
+LockMetadata: TypeAlias = Annotated[
+    str,
+    _text("Shown to all who may read.", limits.METADATA_BYTES, "host=runner-7 build=1842", pattern=TEXT_PATTERN),
+]
+TokenName: TypeAlias = Annotated[
+    str,
+    _text("Whom it is for: the principal in the log, and an owner's default.", limits.TEXT_BYTES, "ci", minimum=1),
+]
+
+# Documents
+
+Metadata: TypeAlias = Annotated[Any, _json("Shown to all who may read", limits.METADATA_BYTES, {"branch": "fix-1842"})]
+Checkpoint: TypeAlias = Annotated[Any, _json("What a successor needs to go on", limits.CHECKPOINT_BYTES, {"step": 3})]
+Result: TypeAlias = Annotated[Any, _json("Only with `done`", limits.RESULT_BYTES, {"pr": 77})]
+Payload: TypeAlias = Annotated[Any, _json("What the worker needs", limits.PAYLOAD_BYTES, {"commit": "3f1c2aa"})]
+Context: TypeAlias = Annotated[
+    Any, _json("For whoever resumes the session", limits.CONTEXT_BYTES, {"phase": "planning", "turn": 4})
+]
+
+# Times, in seconds
+
+WAIT_MAX_SECONDS = 60
+Ttl: TypeAlias = Annotated[
+    float, _number("The claim ends so long after its last heartbeat.", 1, limits.TTL_MAX_MS // 1_000, 120)
+]
+LockTtl: TypeAlias = Annotated[
+    float, _number("The lock ends so long after it was acquired or renewed.", 1, limits.LOCK_TTL_MAX_MS // 1_000, 60)
+]
+SessionTtl: TypeAlias = Annotated[float, Meta(description="It ends so long after its last keepalive.", examples=[60])]
+Wait: TypeAlias = Annotated[
+    float, _number("How long to wait for the job if it cannot be had at once.", 0, WAIT_MAX_SECONDS, 0)
+]
+LockDelay: TypeAlias = Annotated[
+    float, _number("How long nobody can claim it after this claim ends.", 0, limits.LOCK_DELAY_MAX_MS // 1_000, 0)
+]
+RetryAfter: TypeAlias = Annotated[
+    float, _number("Only with `failed` or `deferred`: when to try again.", 0, limits.RETRY_AFTER_MAX_MS // 1_000, 900)
+]
+ExpiresIn: TypeAlias = Annotated[
+    float, _number("When it ends by itself.", 1, limits.TOKEN_LIFE_MAX_MS // 1_000, 86_400)
+]
+RunAt: TypeAlias = Annotated[
+    datetime,
+    Meta(
+        description="Not before this; with its time zone.",
+        examples=["2026-08-01T06:00:00Z"],
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+
+# Other numbers and words
+
+Priority: TypeAlias = Annotated[
+    int, _number("Lower runs first.", limits.PRIORITY_MIN, limits.PRIORITY_MAX, limits.PRIORITY_DEFAULT)
+]
+MaxAttempts: TypeAlias = Annotated[
+    int, _number("It is dead after so many.", 1, limits.MAX_ATTEMPTS_MAX, limits.MAX_ATTEMPTS_DEFAULT)
+]
+MaxClaimed: TypeAlias = Annotated[
+    int, _number("How many of its jobs may be claimed at once.", 1, limits.QUEUE_LIMIT_MAX, 1)
+]
+Percent: TypeAlias = Annotated[float, _number("How much of it is done.", 0, 100, 40)]
+PageLimit: TypeAlias = Annotated[int, _number("How many at most.", 1, limits.PAGE_MAX, limits.PAGE_DEFAULT)]
+EventSeq: TypeAlias = Annotated[int, _number("Only what comes after the event of this `seq`.", 0, limits.SEQ_MAX, 0)]
+Scopes: TypeAlias = Annotated[
+    tuple[Scope, ...],
+    Meta(
+        description="What it may do; `admin` includes the others.",
+        examples=[["read", "claim"]],
+        extra_json_schema={"minItems": 1, "uniqueItems": True},
+    ),
+]
+StatusWord: TypeAlias = Annotated[
+    str, Meta(description="Only jobs that are so.", extra_json_schema={"enum": list(get_args(Status))})
+]

@@ -1,0 +1,120 @@
+"""Connections to a server as few clients open them: raw ones, and those on which events keep coming."""
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from tests.support.processes import PATIENCE_SECONDS
+
+
+class Response(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @classmethod
+    def read_from(cls, answer: http.client.HTTPResponse) -> "Response":
+        return cls(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+
+
+class Connection:
+    """A socket on which tests say what they like."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
+
+    def send(self, content: bytes) -> None:
+        self.socket.sendall(content)
+
+    def request(self, method: str, path: str, body: Any = None, *, token: str, headers: str = "") -> None:
+        """Send one, and do not wait for its answer."""
+        content = b"" if body is None else json.dumps(body).encode()
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{headers}"
+        self.send(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+
+    def response(self) -> Response:
+        answer = http.client.HTTPResponse(self.socket)
+        try:
+            answer.begin()
+            return Response.read_from(answer)
+        finally:
+            answer.close()
+
+    def is_ended(self) -> bool:
+        """Whether the other side closes it now, with nothing more to say."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Frame(NamedTuple):
+    id: str | None
+    event: str | None
+    data: Any
+
+
+class Stream:
+    """Server-sent events. Iterating gives the frames with data; `comments` collects the others."""
+
+    def __init__(self, port: int, path: str, headers: dict[str, str]) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+        self.connection.request("GET", path, headers=headers)
+        self._answer = self.connection.getresponse()
+        self.status = self._answer.status
+        self.headers = {name.lower(): value for name, value in self._answer.getheaders()}
+        self.comments: list[str] = []
+
+    def __iter__(self) -> Iterator[Frame]:
+        fields: dict[str, str] = {}
+        while line := self._answer.readline():
+            text = line.decode().rstrip("\n")
+            if text.startswith(":"):
+                self.comments.append(text)
+            elif text:
+                name, _, value = text.partition(": ")
+                fields[name] = value
+            else:
+                if "data" in fields:
+                    yield Frame(fields.get("id"), fields.get("event"), json.loads(fields["data"]))
+                fields = {}
+
+    def next(self) -> Frame:
+        return next(iter(self))
+
+    def take(self, count: int) -> list[Frame]:
+        return [self.next() for _ in range(count)]
+
+    def rest(self) -> list[Frame]:
+        """Everything until the server ends it."""
+        return list(self)
+
+    def close(self) -> None:
+        self._answer.close()
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.close()
