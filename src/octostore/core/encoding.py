@@ -1,6 +1,7 @@
 """Values that callers choose, as JSON: what is written is what will be read, here and by anybody else."""
 
 import json
+from collections import Counter
 from typing import Any, NoReturn
 
 from octostore.core.errors import InvalidInput
@@ -63,8 +64,7 @@ def _too_deep(field: str) -> InvalidInput:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"it has the name {twice!r} twice in one object")
     return value
 

@@ -9,7 +9,6 @@ from itertools import count, islice
 from typing import TypeAlias
 
 from octostore.core.commands import ClaimJob, ClaimNext, ReleaseJob
-from octostore.core.errors import OctoStoreError
 from octostore.core.replies import ClaimReply
 from octostore.server.http import ClientGone, Request
 from octostore.server.store import ServedStore
@@ -32,6 +31,8 @@ class _Waiter:
         self.arrival = 0
         self.has_been_tried = False
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.request: _Key = (command.principal, command.request_id) if command.request_id else (self,)
+        """What it has in common with a repetition of the same call, and with nothing else."""
 
 
 class WaitingRoom:
@@ -41,33 +42,21 @@ class WaitingRoom:
         self._lines: dict[_Key, _Line] = {}
         self._arrivals = count(1)
         self._places: dict[_Key, tuple[int, float]] = {}
+        self._newest: dict[_Key, _Waiter] = {}
         self._is_stopping = False
 
     async def claim(self, command: ClaimCommand, wait: float, request: Request) -> ClaimReply:
         """Claim, now or within `wait` seconds. Raises `ClientGone`, and then the job is nobody's on this account."""
         if not wait:
             return await self._store.execute(command)
-        gone = request.gone()
-        key = _key(command)
         waiter = _Waiter(command, self._loop.time() + wait)
-        topics = _topics(command)
-        if key not in self._lines:
-            reply = await self._at_once(command, gone)
-            if not _is_worth_waiting(reply):
-                return reply
-            waiter.has_been_tried = True
-            topics += _more_topics(command, reply)
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = _Line(self._store, topics, on_end=partial(self._lines.pop, key))
-        waiter.arrival = self._place_of(command)
-        line.join(waiter)
-        if self._is_stopping:
-            line.hurry()
+        self._newest[waiter.request] = waiter
         try:
-            return await self._answer(waiter, line, gone)
+            return await self._wait(waiter, request.gone())
         finally:
             self._keep_place(waiter)
+            if self._newest[waiter.request] is waiter:
+                del self._newest[waiter.request]
 
     def stop(self) -> None:
         """Whoever waits gets an answer now."""
@@ -79,25 +68,32 @@ class WaitingRoom:
     def waiting(self) -> int:
         return sum(len(line.waiters) for line in self._lines.values())
 
-    async def _at_once(self, command: ClaimCommand, gone: "asyncio.Task[None]") -> ClaimReply:
-        answers = self._store.submit([command])
-        reply: Answer = (await asyncio.shield(answers))[0]
-        if isinstance(reply, OctoStoreError):
-            raise reply
-        if gone.done():
-            give_back(self._store, command, reply)
-            raise ClientGone
-        claim: ClaimReply = reply
-        return claim
-
-    async def _answer(self, waiter: _Waiter, line: "_Line", gone: "asyncio.Task[None]") -> ClaimReply:
+    async def _wait(self, waiter: _Waiter, gone: "asyncio.Task[None]") -> ClaimReply:
+        command, key = waiter.command, _key(waiter.command)
+        topics = _topics(command)
+        if key not in self._lines:
+            (reply,) = await asyncio.shield(self._store.submit([command]))
+            if not _is_worth_waiting(reply):
+                waiter.answer.set_result(reply)
+                return self._answer(waiter, gone)
+            waiter.has_been_tried = True
+            topics += _more_topics(command, reply)
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line(self._store, topics, on_end=partial(self._lines.pop, key))
+        waiter.arrival = self._place_of(waiter)
+        line.join(waiter)
+        if self._is_stopping:
+            line.hurry()
         try:
             await asyncio.wait((waiter.answer, gone), return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
+        finally:
             line.leave(waiter)
-            raise
+        return self._answer(waiter, gone)
+
+    def _answer(self, waiter: _Waiter, gone: "asyncio.Task[None]") -> ClaimReply:
         if gone.done():
-            line.leave(waiter)
+            waiter.answer.add_done_callback(partial(self._give_back, waiter))
             raise ClientGone
         reply = waiter.answer.result()
         if isinstance(reply, Exception):
@@ -105,19 +101,31 @@ class WaitingRoom:
         claim: ClaimReply = reply
         return claim
 
+    def _give_back(self, waiter: _Waiter, answer: "asyncio.Future[Answer]") -> None:
+        """A claim that nobody will hear of would keep everybody else waiting until it expires.
+
+        Unless the same request has come again in the meantime: then it is that one's, which was told so.
+        """
+        reply = answer.result()
+        if not isinstance(reply, ClaimReply) or reply.lease_id is None or reply.job_id is None or reply.replayed:
+            return
+        if self._newest.get(waiter.request, waiter) is waiter:
+            note, principal = "whoever claimed it had gone before the answer", waiter.command.principal
+            self._store.submit(
+                [ReleaseJob(job_id=reply.job_id, lease_id=reply.lease_id, note=note, principal=principal)]
+            )
+
     # The place of somebody who comes back
 
-    def _place_of(self, command: ClaimCommand) -> int:
+    def _place_of(self, waiter: _Waiter) -> int:
         now = self._loop.time()
-        self._places = {key: place for key, place in self._places.items() if place[1] > now}
-        known = self._places.pop((command.principal, command.request_id), None) if command.request_id else None
+        self._places = {request: place for request, place in self._places.items() if place[1] > now}
+        known = self._places.pop(waiter.request, None)
         return known[0] if known else next(self._arrivals)
 
     def _keep_place(self, waiter: _Waiter) -> None:
-        request_id = waiter.command.request_id
-        if request_id is not None and self._loop.time() >= waiter.deadline:
-            until = self._loop.time() + PLACE_SECONDS
-            self._places[waiter.command.principal, request_id] = (waiter.arrival, until)
+        if waiter.arrival and self._loop.time() >= waiter.deadline:
+            self._places[waiter.request] = (waiter.arrival, self._loop.time() + PLACE_SECONDS)
 
 
 class _Line:
@@ -135,11 +143,10 @@ class _Line:
         self._bell.event.set()
 
     def leave(self, waiter: _Waiter) -> None:
-        """For one whose client has gone. If it has been given the job already, or will be, that is undone."""
+        """It may be in the middle of being tried, and still get an answer."""
         if waiter in self.waiters:
             self.waiters.remove(waiter)
-        waiter.answer.add_done_callback(lambda answer: self._undo(waiter, answer))
-        self._bell.event.set()
+            self._bell.event.set()
 
     def hurry(self) -> None:
         for waiter in self.waiters:
@@ -183,18 +190,6 @@ class _Line:
         until_deadline = min(waiter.deadline for waiter in self.waiters) - self._loop.time()
         # A millisecond more, to be past the moment and not at it.
         return max(0.001, min(until_deadline, ((replies[0].retry_after_ms or 0) + 1) / 1_000))
-
-    def _undo(self, waiter: _Waiter, answer: "asyncio.Future[Answer]") -> None:
-        if not answer.cancelled() and answer.exception() is None:
-            give_back(self._store, waiter.command, answer.result())
-
-
-def give_back(store: ServedStore, command: ClaimCommand, reply: Answer) -> None:
-    """A claim that nobody will hear of would keep everybody else waiting until it expires."""
-    if isinstance(reply, ClaimReply) and reply.lease_id and reply.job_id and not reply.replayed:
-        note = "whoever claimed it had gone before the answer"
-        release = ReleaseJob(job_id=reply.job_id, lease_id=reply.lease_id, note=note, principal=command.principal)
-        store.submit([release])
 
 
 def _settle(waiter: _Waiter, reply: Answer) -> None:

@@ -3,7 +3,7 @@
 import json
 import uuid
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -173,11 +173,11 @@ class WatchFrame(msgspec.Struct, kw_only=True, omit_defaults=True):
     expires_at: datetime | None = None
 
 
-class Held(NamedTuple):
-    """What a watcher knows of the claim."""
+class Known(NamedTuple):
+    """The last claim that a watcher knows of. `expires_at` is None once it has ended."""
 
     fencing_token: int
-    expires_at: datetime
+    expires_at: datetime | None
 
 
 WATCHED = {
@@ -203,7 +203,7 @@ class _Watching:
     def __init__(self, call: Call, name: str) -> None:
         self._call = call
         self._name = name
-        self._held: Held | None = None
+        self._known = Known(0, None)
         self._seq = 0
 
     async def frames(self) -> AsyncIterator[bytes]:
@@ -211,15 +211,17 @@ class _Watching:
         bell = LoopFlag()
         with self._call.services.store.local.listening([("renewal", self._name)], bell.set):
             yield await self._current()
-            while await may_go_on(self._call):
+            while True:
                 changed = feed.changed
+                if not await may_go_on(self._call):
+                    return
                 recent = feed.after(self._seq)
                 if recent is None:  # too much has happened since
                     yield await self._current()
                 for line in recent or ():
                     self._seq = line.event.seq
-                    if line.event.job_id == self._name and line.event.type in WATCHED:
-                        yield self._transition(line.event)
+                    if self._is_news(line.event):
+                        yield await self._transition(line.event)
                 is_due = await is_one_set_within((changed, bell.event), KEEPALIVE_SECONDS) if recent == [] else True
                 if bell.event.is_set() or not is_due:
                     bell.event.clear()
@@ -227,31 +229,48 @@ class _Watching:
 
     async def _current(self) -> bytes:
         self._seq = self._call.services.feed.last_seq
-        self._held = await self._look()
-        return self._frame("acquired" if self._held else "released")
+        self._known = await self._look()
+        return self._frame("acquired" if self._known.expires_at else "released")
 
-    def _transition(self, event: Event) -> bytes:
-        self._held = Held(event.seq, event.data["expires_at"]) if event.type == "claimed" else None
+    def _is_news(self, event: Event) -> bool:
+        """The store is ahead of the feed, so what was seen there may come by once more."""
+        if event.job_id != self._name or event.type not in WATCHED:
+            return False
+        if event.type == "claimed":
+            return event.seq > self._known.fencing_token
+        token: int = event.data["fencing_token"]
+        return token >= self._known.fencing_token and self._known.expires_at is not None
+
+    async def _transition(self, event: Event) -> bytes:
+        if event.type == "claimed":
+            found = await self._look()
+            usual = event.at + timedelta(milliseconds=event.data["ttl_ms"])
+            is_it = found.fencing_token == event.seq and found.expires_at is not None
+            self._known = found if is_it else Known(event.seq, usual)
+        else:
+            self._known = self._known._replace(expires_at=None)
         return self._frame(WATCHED[event.type])
 
     async def _renewal(self) -> bytes | None:
         """A frame, if the same claim now lasts longer. Renewals by other processes are found here, too, if later."""
         found = await self._look()
-        if self._held is None or found is None or found.fencing_token != self._held.fencing_token:
+        if found.expires_at is None or self._known.expires_at is None or found == self._known:
             return None
-        if found == self._held:
+        if found.fencing_token != self._known.fencing_token:
             return None
-        self._held = found
+        self._known = found
         return self._frame("renewed")
 
-    async def _look(self) -> Held | None:
-        claim = (await self._call.services.store.ask(q.GetJob(job_id=self._name))).claim
-        return Held(claim.fencing_token, claim.expires_at) if claim else None
+    async def _look(self) -> Known:
+        job = await self._call.services.store.ask(q.GetJob(job_id=self._name))
+        if job.claim is not None:
+            return Known(job.claim.fencing_token, job.claim.expires_at)
+        return Known(job.previous[0].fencing_token if job.previous else 0, None)
 
     def _frame(self, event: str) -> bytes:
         frame = WatchFrame(event=event, lock_name=self._name, observed_at=datetime.now(UTC))
-        if self._held is not None:
-            frame.fencing_token, frame.expires_at = self._held
+        if self._known.expires_at is not None:
+            frame.fencing_token, frame.expires_at = self._known
         return b"data: %s\n\n" % msgspec.json.encode(frame)
 
 
