@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.server import ServerProcess
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     path for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")] if "```python" in path.read_text(encoding="utf-8")
 )
+SERVER_URL = "http://127.0.0.1:3000"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!http)([^)#]+)")
 _PROMISE = re.compile(r"^\| .+ \| `(tests/[\w/]+\.py)::(\w+)` \|$", re.MULTILINE)
@@ -21,6 +24,14 @@ def test_the_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.delenv("OCTOSTORE_URL", raising=False)
     monkeypatch.chdir(tmp_path)
     text = path.read_text(encoding="utf-8")
+    if SERVER_URL in "".join(_BLOCK.findall(text)):
+        with ServerProcess(tmp_path) as server:
+            run(path, text.replace(SERVER_URL, server.url))
+    else:
+        run(path, text)
+
+
+def run(path: Path, text: str) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in _BLOCK.finditer(text):
         line = text.count("\n", 0, block.start(1))

@@ -8,6 +8,7 @@ from octostore.core.limits import PAGE_DEFAULT
 from octostore.server.http import Request
 from octostore.server.principals import Principal
 from octostore.server.services import Services
+from octostore.wire import fields as f
 
 
 class Call(msgspec.Struct):
@@ -26,8 +27,8 @@ class Call(msgspec.Struct):
 
 
 class PrefixQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    prefix: str | None = None
+    prefix: f.Prefix | None = None
 
 
 class PageQuery(PrefixQuery, kw_only=True, forbid_unknown_fields=True):
-    limit: int = PAGE_DEFAULT
+    limit: f.PageLimit = PAGE_DEFAULT

@@ -154,7 +154,7 @@ def _responses(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
 
 
 def _failure_statuses(route: Route) -> set[int]:
-    statuses = set(PUBLIC) | {CODES[code] for code in route.codes}
+    statuses = set(PUBLIC) | set(route.codes)
     if not route.is_public:
         statuses |= {401, 403}
     if route.body is not None:
@@ -171,7 +171,7 @@ def curl_line(route: Route, *, host: str = "http://127.0.0.1:3000") -> str:
     parts = ["curl", "-sS"]
     if route.method != "GET":
         parts += ["-X", route.method]
-    if route.content_type == "text/event-stream":
+    if route.stream is not None and not route.answers:
         parts.append("-N")
     if not route.is_public:
         parts.append(f'-H "Authorization: Bearer {route.example.get("token", "$OCTOSTORE_TOKEN")}"')

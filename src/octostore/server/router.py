@@ -26,15 +26,22 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Needs no token."""
     body: type | None = None
     query: type | None = None
+    headers: dict[str, Any] = {}
+    """Headers that it takes, as types."""
     answers: dict[int, Any] = {}
     """What is answered with which status, as types."""
     content_type: str = "application/json"
-    codes: tuple[str, ...] = ()
-    """The codes of errors that are particular to this route."""
+    stream: type | None = None
+    """What each event tells, where the answer is a stream of them, or can be."""
+    codes: dict[int, tuple[str, ...]] = {}
+    """The errors that are particular to this route, by status."""
     translate: Callable[[OctoStoreError], Exception] | None = None
     """Says an error of the store in other words, where clients expect these."""
     example: dict[str, Any] = {}
-    """A request that works on an empty store: `params`, `query`, `body`; `first` names calls that must come before."""
+    """A request that works on an empty store: `params`, `query`, `body`; `first` names handlers to be called before.
+
+    `answer` has what the answer to it says other than usual.
+    """
 
     @property
     def name(self) -> str:

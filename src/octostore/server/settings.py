@@ -1,6 +1,7 @@
 """How a server is set up: from the command line, each option also from the environment where contract or custom say."""
 
 import argparse
+import math
 import os
 from pathlib import Path
 
@@ -35,6 +36,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a connection may be open without a request."""
     stream_seconds: float = 20
     """How long a reader of a stream may take until there is room for more."""
+    keepalive_seconds: float = 15
+    """How long a stream may be silent: then a comment is sent, for those in between who close what is idle."""
     sweep_seconds: float = 1
     """How soon expiries are written down by a server that has nothing else to do."""
     stop_seconds: float = 20
@@ -70,6 +73,34 @@ def from_command_line(arguments: list[str] | None = None) -> Settings:
         help="per principal (%(default)s)",
     )
     add("--max-connections", type=_positive, default=usual.max_connections, help="at once (%(default)s)")
+    add(
+        "--request-timeout",
+        type=_seconds,
+        default=usual.request_seconds,
+        metavar="SECONDS",
+        help="how long a client may take to send a request (%(default)s)",
+    )
+    add(
+        "--idle-timeout",
+        type=_seconds,
+        default=usual.idle_seconds,
+        metavar="SECONDS",
+        help="how long a connection may be open without a request (%(default)s)",
+    )
+    add(
+        "--stream-timeout",
+        type=_seconds,
+        default=usual.stream_seconds,
+        metavar="SECONDS",
+        help="how long a reader of a stream may be behind before it has to resume (%(default)s)",
+    )
+    add(
+        "--stream-keepalive",
+        type=_seconds,
+        default=usual.keepalive_seconds,
+        metavar="SECONDS",
+        help="how long a stream may be silent (%(default)s)",
+    )
     given = parser.parse_args(arguments)
     return Settings(
         host=given.host,
@@ -83,6 +114,10 @@ def from_command_line(arguments: list[str] | None = None) -> Settings:
         max_claims=given.max_claims,
         requests_per_second=given.requests_per_second,
         max_connections=given.max_connections,
+        request_seconds=given.request_timeout,
+        idle_seconds=given.idle_timeout,
+        stream_seconds=given.stream_timeout,
+        keepalive_seconds=given.stream_keepalive,
     )
 
 
@@ -95,6 +130,13 @@ def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a number from 1")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
     return number
 
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
+from octostore.core.errors import Unreachable
 from octostore.server.http import Headers, Request, Send
 
-KEEPALIVE_SECONDS = 15
 ALIVE = b": alive\n\n"
 RETRY_MS = 1_000
 """How soon a reader should come back after the stream has ended."""
@@ -23,24 +23,29 @@ class EventStream:
     async def run(self, send: Send, headers: Headers) -> None:
         fields = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no"), *headers]
         await send({"type": "http.response.start", "status": 200, "headers": fields})
+        if self._request.method == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
         gone = self._request.gone()
         sending = asyncio.create_task(self._send_all(send))
         try:
             await asyncio.wait((gone, sending), return_when=asyncio.FIRST_COMPLETED)
-            if sending.done():
-                sending.result()
-        except TimeoutError:
-            # What it has read last is where it can resume; nothing is skipped on its behalf.
-            self._request.abort()
         finally:
             sending.cancel()
-            with suppress(asyncio.CancelledError):
+            try:
                 await sending
+            except asyncio.CancelledError:
+                pass
+            except TimeoutError:
+                # What it has read last is where it can resume; nothing is skipped on its behalf.
+                self._request.abort()
+                await gone
 
     async def _send_all(self, send: Send) -> None:
         await self._send(send, b"retry: %d\n\n" % RETRY_MS)
-        async for frame in self._frames:
-            await self._send(send, frame)
+        with suppress(Unreachable):  # the reader will come back, and be told then
+            async for frame in self._frames:
+                await self._send(send, frame)
         await send({"type": "http.response.body", "body": b""})
 
     async def _send(self, send: Send, frame: bytes) -> None:

@@ -4,7 +4,7 @@ The answer to a claim has only the fields that its `status` speaks with; `ClaimR
 other side.
 """
 
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -127,7 +127,7 @@ class SessionState(msgspec.Struct, kw_only=True):
     user_id: str
     principal: str
     agent: str
-    status: str
+    status: Literal["open", "closed", "expired"]
     active: bool
     opened_at: Moment
     heartbeat_at: Moment
@@ -194,7 +194,7 @@ class LockRenewed(SecretFree, msgspec.Struct, kw_only=True):
 
 class LockState(msgspec.Struct, kw_only=True):
     name: str
-    status: str
+    status: Literal["free", "held"]
     holder_id: str | None
     fencing_token: int
     expires_at: Moment | None
@@ -211,19 +211,19 @@ class LockList(msgspec.Struct, kw_only=True):
 
 
 class Health(msgspec.Struct, kw_only=True):
-    status: str
+    status: Literal["ok"]
     version: str
 
 
 class Readiness(msgspec.Struct, kw_only=True):
     """`ready` after a write that went through to the store's disk."""
 
-    status: str
+    status: Literal["ready"]
     seq: int
 
 
 class ServerStatus(msgspec.Struct, kw_only=True):
-    status: str
+    status: Literal["ok"]
     version: str
     uptime_seconds: int
     active_locks: int

@@ -6,6 +6,7 @@ import select
 import ssl
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,6 +27,7 @@ class Connections:
         self._lock = threading.Lock()
         self._idle: list[tuple[float, http.client.HTTPConnection]] = []
         self._pid = os.getpid()
+        weakref.finalize(self, _close_all, self._idle)
 
     def call(self, method: str, path: str, body: bytes | None, seconds: float) -> tuple[int, bytes]:
         """Status and body; raises `TryAgain` where there is no answer within `seconds`."""
@@ -55,9 +57,7 @@ class Connections:
 
     def close(self) -> None:
         with self._lock:
-            idle, self._idle = self._idle, []
-        for _, connection in idle:
-            connection.close()
+            _close_all(self._idle)
 
     def _send(
         self,
@@ -87,8 +87,9 @@ class Connections:
     def _take(self) -> http.client.HTTPConnection:
         with self._lock:
             if self._pid != os.getpid():
-                # A fork has copied them; they are the parent's.
-                self._idle, self._pid = [], os.getpid()
+                # A fork has copied them. They are the parent's, which does not notice that this copy is closed.
+                _close_all(self._idle)
+                self._pid = os.getpid()
             while self._idle:
                 idle_since, connection = self._idle.pop()
                 if time.monotonic() - idle_since < IDLE_SECONDS and not _is_closed(connection):
@@ -106,6 +107,11 @@ class Connections:
                 self._idle.append((time.monotonic(), connection))
                 return
         connection.close()
+
+
+def _close_all(idle: list[tuple[float, http.client.HTTPConnection]]) -> None:
+    while idle:
+        idle.pop()[1].close()
 
 
 def _is_closed(connection: http.client.HTTPConnection) -> bool:

@@ -1,6 +1,7 @@
 """A server as a port, for threads."""
 
 import http.client
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -40,15 +41,18 @@ class HttpPort:
         self._where = place.origin
         self._beating: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
+        self._pid = os.getpid()
         self._is_closed = threading.Event()
 
     def submit(self, command: Command[R_co]) -> "Future[R_co]":
         """One attempt, in another thread; whoever asks repeats it if need be."""
+        call = call_of(command)
         with self._lock:
             self._check_open()
-            if self._beating is None:
+            if self._beating is None or self._pid != os.getpid():  # after a fork its threads are not there
                 self._beating = ThreadPoolExecutor(BEATING_THREADS, thread_name_prefix="octostore-http")
-            return self._beating.submit(self._attempt, call_of(command))
+                self._pid = os.getpid()
+            return self._beating.submit(self._attempt, call)
 
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         check_range("wait", wait, 0, WAIT_MAX_SECONDS)

@@ -7,48 +7,55 @@ import msgspec
 
 from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
-from octostore.core.limits import PAGE_MAX
+from octostore.core.limits import PAGE_MAX, SEQ_MAX
 from octostore.core.questions import ListEvents
 from octostore.core.replies import EventPage
 from octostore.server.calls import Call, PageQuery
 from octostore.server.feed import line_of
 from octostore.server.http import Answer, Streaming
 from octostore.server.router import Route
-from octostore.server.streams import ALIVE, KEEPALIVE_SECONDS, EventStream
+from octostore.server.streams import ALIVE, EventStream
+from octostore.wire import fields as f
 
 TAG = "events"
 
 
 class EventsQuery(PageQuery, kw_only=True, forbid_unknown_fields=True):
-    after: int = 0
-    job: str | None = None
+    after: f.EventSeq = 0
+    job: f.JobId | None = None
 
 
 async def events(call: Call) -> Answer | Streaming:
     query: EventsQuery = call.query
     if query.job is not None:
         call.principal.require_name(query.job)
-    prefix = call.principal.narrowed(query.prefix) if query.job is None else query.prefix
-    question = ListEvents(after=query.after, job_id=query.job, prefix=prefix or None, limit=query.limit)
+    # One job is as narrow as it gets.
+    prefix = call.principal.narrowed(query.prefix) if query.job is None else None
+    after = _resume_from(call, query.after)
+    question = ListEvents(after=after, job_id=query.job, prefix=prefix or None, limit=query.limit)
     if b"text/event-stream" not in call.request.headers.get(b"accept", b""):
         return Answer(await call.services.store.ask(question))
-    question = msgspec.structs.replace(question, after=_resume_from(call, question.after), limit=PAGE_MAX)
+    question = msgspec.structs.replace(question, limit=PAGE_MAX)
     return EventStream(call.request, _frames(call, question), call.services.settings.stream_seconds)
 
 
 def _resume_from(call: Call, after: int) -> int:
     last = call.request.header(b"last-event-id")
-    if not last:
+    if last is None:
         return after
-    if not last.isascii() or not last.isdecimal() or int(last) >= 2**63:
+    digits = len(str(SEQ_MAX))
+    if not last.isascii() or not last.isdecimal() or len(last) > digits or int(last) > SEQ_MAX:
         raise InvalidInput("Last-Event-ID", "must be the id of an event: a whole number")
     return int(last)
 
 
 async def _frames(call: Call, question: ListEvents) -> AsyncIterator[bytes]:
     feed, seq = call.services.feed, question.after
-    while await may_go_on(call):
+    silence = call.services.settings.keepalive_seconds
+    while True:
         changed = feed.changed
+        if not await may_go_on(call):
+            return
         recent = feed.after(seq)
         if recent is None:
             page = await call.services.store.ask(msgspec.structs.replace(question, after=seq))
@@ -59,7 +66,7 @@ async def _frames(call: Call, question: ListEvents) -> AsyncIterator[bytes]:
             seq = recent[-1].event.seq if recent else seq
         if found:
             yield b"".join(found)
-        elif not recent and recent is not None and not await is_one_set_within([changed], KEEPALIVE_SECONDS):
+        elif not recent and recent is not None and not await is_one_set_within([changed], silence):
             yield ALIVE
 
 
@@ -95,7 +102,9 @@ ROUTES = [
             "`Last-Event-ID` resumes after it. A reader that is too slow is disconnected, and nothing is skipped."
         ),
         query=EventsQuery,
+        headers={"Last-Event-ID": f.EventSeq},
         answers={200: EventPage},
+        stream=Event,
         example={"query": {"after": "0", "job": "github-issue-1842"}},
     ),
 ]

@@ -1,6 +1,6 @@
 """Jobs: claim, keep, release, look, enqueue, operate."""
 
-from typing import Any
+from typing import Any, cast
 
 from octostore.core import commands as c
 from octostore.core import questions as q
@@ -21,13 +21,14 @@ from octostore.server.http import Answer
 from octostore.server.router import Route
 from octostore.stores.ids import new_job_id
 from octostore.wire import bodies
+from octostore.wire import fields as f
 from octostore.wire.answers import ClaimAnswer, claim_answer
 
 TAG = "jobs"
 JOB = {"job_id": "github-issue-1842"}
 
 
-async def claim(call: Call) -> Answer:
+async def claim_job(call: Call) -> Answer:
     body: bodies.ClaimBody = call.body
     command = body.command(call.job_id, call.principal.name, call.services.settings.max_claims)
     return await answer_claim(call, command, body.wait_seconds)
@@ -39,7 +40,7 @@ async def answer_claim(call: Call, command: c.ClaimJob | c.ClaimNext, wait: floa
     return Answer(claim_answer(reply))
 
 
-async def heartbeat(call: Call) -> Answer:
+async def heartbeat_job(call: Call) -> Answer:
     body: bodies.HeartbeatBody = call.body
     return Answer(await beat(call, body.command(call.job_id, call.principal.name)))
 
@@ -55,33 +56,33 @@ async def beat(call: Call, command: c.HeartbeatJob) -> HeartbeatReply:
     return reply
 
 
-async def checkpoint(call: Call) -> Answer:
+async def checkpoint_job(call: Call) -> Answer:
     body: bodies.CheckpointBody = call.body
     return Answer(await call.services.store.execute(body.command(call.job_id, call.principal.name)))
 
 
-async def release(call: Call) -> Answer:
+async def release_job(call: Call) -> Answer:
     body: bodies.ReleaseBody = call.body
     reply = await call.services.store.execute(body.command(call.job_id, call.principal.name))
     call.services.metrics.releases.labels(reply.outcome).inc()
     return Answer(reply)
 
 
-async def get(call: Call) -> Answer:
+async def get_job(call: Call) -> Answer:
     return Answer(await call.services.store.ask(q.GetJob(job_id=call.job_id)))
 
 
 class ListQuery(PageQuery, kw_only=True, forbid_unknown_fields=True):
-    status: Status | None = None
-    queue: str | None = None
-    cursor: str | None = None
+    status: f.StatusWord | None = None
+    queue: f.Queue | None = None
+    cursor: f.Cursor | None = None
 
 
 async def list_jobs(call: Call) -> Answer:
     query: ListQuery = call.query
     question = q.ListJobs(
         prefix=call.principal.narrowed(query.prefix),
-        status=query.status,
+        status=cast("Status | None", query.status),  # which the question checks
         queue=query.queue,
         limit=query.limit,
         cursor=query.cursor,
@@ -91,21 +92,21 @@ async def list_jobs(call: Call) -> Answer:
 
 async def enqueue(call: Call) -> Answer:
     body: bodies.EnqueueBody = call.body
-    job_id = body.job_id or call.principal.prefix + new_job_id()
+    job_id = call.principal.prefix + new_job_id() if body.job_id is None else body.job_id
     call.principal.require_name(job_id)
     reply = await call.services.store.execute(body.command(job_id, call.principal.name))
     return Answer(reply, 201 if reply.created else 200)
 
 
-async def requeue(call: Call) -> Answer:
+async def requeue_job(call: Call) -> Answer:
     return await _operate(call, c.RequeueJob)
 
 
-async def cancel(call: Call) -> Answer:
+async def cancel_job(call: Call) -> Answer:
     return await _operate(call, c.CancelJob)
 
 
-async def force_release(call: Call) -> Answer:
+async def force_release_job(call: Call) -> Answer:
     return await _operate(call, c.ForceReleaseJob)
 
 
@@ -120,13 +121,13 @@ async def recover(call: Call) -> Answer:
     return Answer(await call.services.store.execute(c.Recover(principal=call.principal.name)))
 
 
-CLAIMED = {"first": ["claim"]}
+CLAIMED = {"first": ["claim_job"]}
 
 ROUTES = [
     Route(
         method="POST",
         path="/jobs/{job_id}/claim",
-        handler=claim,
+        handler=claim_job,
         tag=TAG,
         scope="claim",
         summary="Become the one owner of a job",
@@ -136,7 +137,7 @@ ROUTES = [
         ),
         body=bodies.ClaimBody,
         answers={200: ClaimAnswer},
-        codes=("limit_exceeded", "lease_lost", "not_found"),
+        codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
         example={
             "params": JOB,
             "body": {"owner": "agent-3", "metadata": {"branch": "fix-1842"}, "ttl_seconds": 120},
@@ -145,13 +146,13 @@ ROUTES = [
     Route(
         method="POST",
         path="/jobs/{job_id}/heartbeat",
-        handler=heartbeat,
+        handler=heartbeat_job,
         tag=TAG,
         scope="claim",
         summary="Prove to be alive, and say what is being done",
         body=bodies.HeartbeatBody,
         answers={200: HeartbeatReply},
-        codes=("lease_lost",),
+        codes={409: ("lease_lost",)},
         example={
             "params": JOB,
             "body": {"lease_id": "$LEASE", "progress": {"note": "running tests", "percent": 40}},
@@ -161,19 +162,19 @@ ROUTES = [
     Route(
         method="POST",
         path="/jobs/{job_id}/checkpoint",
-        handler=checkpoint,
+        handler=checkpoint_job,
         tag=TAG,
         scope="claim",
         summary="Leave what a successor needs to go on from here",
         body=bodies.CheckpointBody,
         answers={200: CheckpointReply},
-        codes=("lease_lost",),
+        codes={409: ("lease_lost",)},
         example={"params": JOB, "body": {"lease_id": "$LEASE", "data": {"step": 3}}, **CLAIMED},
     ),
     Route(
         method="POST",
         path="/jobs/{job_id}/release",
-        handler=release,
+        handler=release_job,
         tag=TAG,
         scope="claim",
         summary="End one's claim, and say how it went",
@@ -183,7 +184,7 @@ ROUTES = [
         ),
         body=bodies.ReleaseBody,
         answers={200: ReleaseReply},
-        codes=("lease_lost",),
+        codes={409: ("lease_lost",)},
         example={
             "params": JOB,
             "body": {"lease_id": "$LEASE", "outcome": "done", "result": {"pr": 77}},
@@ -193,7 +194,7 @@ ROUTES = [
     Route(
         method="GET",
         path="/jobs/{job_id}",
-        handler=get,
+        handler=get_job,
         tag=TAG,
         summary="How a job stands, and who has it",
         description="A name that was never seen is a free job.",
@@ -225,37 +226,37 @@ ROUTES = [
     Route(
         method="POST",
         path="/jobs/{job_id}/requeue",
-        handler=requeue,
+        handler=requeue_job,
         tag=TAG,
         scope="admin",
         summary="Let a dead or done job run again",
         body=bodies.ReasonBody,
         answers={200: JobView},
-        codes=("conflict", "not_found"),
+        codes={404: ("not_found",), 409: ("conflict",)},
         example={"params": {"job_id": "build-3f1c2aa"}, "body": {"reason": "fixed"}, "first": ["enqueue"]},
     ),
     Route(
         method="POST",
         path="/jobs/{job_id}/cancel",
-        handler=cancel,
+        handler=cancel_job,
         tag=TAG,
         scope="admin",
         summary="Take a job that waits out of its queue",
         body=bodies.ReasonBody,
         answers={200: JobView},
-        codes=("conflict", "not_found"),
+        codes={404: ("not_found",), 409: ("conflict",)},
         example={"params": {"job_id": "build-3f1c2aa"}, "body": {"reason": "not needed"}, "first": ["enqueue"]},
     ),
     Route(
         method="POST",
         path="/jobs/{job_id}/force-release",
-        handler=force_release,
+        handler=force_release_job,
         tag=TAG,
         scope="admin",
         summary="Take a job away from its owner",
         body=bodies.ReasonBody,
         answers={200: JobView},
-        codes=("not_found",),
+        codes={404: ("not_found",)},
         example={"params": JOB, "body": {"reason": "the worker is stuck"}, **CLAIMED},
     ),
     Route(

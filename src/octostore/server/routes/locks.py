@@ -4,7 +4,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,7 @@ from octostore.core import questions as q
 from octostore.core.errors import Conflict, InvalidInput, LeaseLost, LimitExceeded, OctoStoreError
 from octostore.core.events import Event
 from octostore.core.limits import PAGE_MAX
+from octostore.core.moments import Moment
 from octostore.core.names import check_job_id
 from octostore.core.replies import ClaimReply, JobView
 from octostore.server.calls import Call, PrefixQuery
@@ -22,7 +23,7 @@ from octostore.server.router import Route
 from octostore.server.routes.events import is_one_set_within, may_go_on
 from octostore.server.routes.jobs import beat
 from octostore.server.routes.sessions import tell_gone
-from octostore.server.streams import ALIVE, KEEPALIVE_SECONDS, EventStream
+from octostore.server.streams import ALIVE, EventStream
 from octostore.stores.loop_flag import LoopFlag
 from octostore.wire import bodies
 from octostore.wire.answers import LockAcquired, LockDelayed, LockHeld, LockList, LockRenewed, LockState
@@ -30,7 +31,7 @@ from octostore.wire.failures import failure_of
 
 TAG = "locks"
 LOCK = {"params": {"job_id": "deploy-main"}}
-ACQUIRED = {**LOCK, "first": ["acquire"]}
+ACQUIRED = {**LOCK, "first": ["acquire_lock"]}
 CODES = {"job_id": "invalid_lock_name", "ttl": "invalid_ttl"}
 
 
@@ -62,7 +63,7 @@ def _not_current(status: int) -> Refusal:
     )
 
 
-async def acquire(call: Call) -> Answer:
+async def acquire_lock(call: Call) -> Answer:
     body: bodies.AcquireBody = call.body
     command = body.command(call.job_id, call.principal.name, call.services.settings.max_locks)
     reply = await call.services.store.execute(command)
@@ -106,7 +107,7 @@ def _acquired(call: Call, reply: ClaimReply) -> Answer:
             raise Conflict(f"the job {reply.job_id!r} is {reply.status}, so it cannot be locked", status=reply.status)
 
 
-async def renew(call: Call) -> Answer:
+async def renew_lock(call: Call) -> Answer:
     body: bodies.RenewBody = call.body
     _check_lease(body.lease_id)
     # The limits are a lock's, which are narrower than a job's.
@@ -118,7 +119,7 @@ async def renew(call: Call) -> Answer:
     return Answer(LockRenewed(lease_id=body.lease_id, expires_at=reply.expires_at, renew_after_ms=reply.renew_after_ms))
 
 
-async def release(call: Call) -> Answer:
+async def release_lock(call: Call) -> Answer:
     body: bodies.ReleaseLockBody = call.body
     _check_lease(body.lease_id)
     command = c.ReleaseLock(job_id=call.job_id, lease_id=body.lease_id, principal=call.principal.name)
@@ -127,7 +128,7 @@ async def release(call: Call) -> Answer:
     return Answer(None)
 
 
-async def get(call: Call) -> Answer:
+async def get_lock(call: Call) -> Answer:
     return Answer(_state(call, await call.services.store.ask(q.GetJob(job_id=call.job_id))))
 
 
@@ -163,14 +164,17 @@ def _state(call: Call, job: JobView) -> LockState:
 # Watching
 
 
+Watched: TypeAlias = Literal["acquired", "renewed", "released", "expired"]
+
+
 class WatchFrame(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Never a lease, a holder or metadata."""
 
-    event: str
+    event: Watched
     lock_name: str
-    observed_at: datetime
+    observed_at: Moment
     fencing_token: int | None = None
-    expires_at: datetime | None = None
+    expires_at: Moment | None = None
 
 
 class Known(NamedTuple):
@@ -180,7 +184,7 @@ class Known(NamedTuple):
     expires_at: datetime | None
 
 
-WATCHED = {
+WATCHED: dict[str, Watched] = {
     "claimed": "acquired",
     "released": "released",
     "done": "released",
@@ -191,7 +195,7 @@ WATCHED = {
 }
 
 
-async def watch(call: Call) -> Streaming:
+async def watch_lock(call: Call) -> Streaming:
     check_job_id(call.job_id)  # while there is still somebody to tell
     watching = _Watching(call, call.job_id)
     return EventStream(call.request, watching.frames(), call.services.settings.stream_seconds)
@@ -208,6 +212,7 @@ class _Watching:
 
     async def frames(self) -> AsyncIterator[bytes]:
         feed = self._call.services.feed
+        silence = self._call.services.settings.keepalive_seconds
         bell = LoopFlag()
         with self._call.services.store.local.listening([("renewal", self._name)], bell.set):
             yield await self._current()
@@ -222,7 +227,7 @@ class _Watching:
                     self._seq = line.event.seq
                     if self._is_news(line.event):
                         yield await self._transition(line.event)
-                is_due = await is_one_set_within((changed, bell.event), KEEPALIVE_SECONDS) if recent == [] else True
+                is_due = await is_one_set_within((changed, bell.event), silence) if recent == [] else True
                 if bell.event.is_set() or not is_due:
                     bell.event.clear()
                     yield await self._renewal() or ALIVE
@@ -267,7 +272,7 @@ class _Watching:
             return Known(job.claim.fencing_token, job.claim.expires_at)
         return Known(job.previous[0].fencing_token if job.previous else 0, None)
 
-    def _frame(self, event: str) -> bytes:
+    def _frame(self, event: Watched) -> bytes:
         frame = WatchFrame(event=event, lock_name=self._name, observed_at=datetime.now(UTC))
         if self._known.expires_at is not None:
             frame.fencing_token, frame.expires_at = self._known
@@ -297,7 +302,7 @@ ROUTES = [
     Route(
         method="POST",
         path="/locks/{job_id}/acquire",
-        handler=acquire,
+        handler=acquire_lock,
         tag=TAG,
         scope="claim",
         summary="Acquire a lock",
@@ -307,45 +312,50 @@ ROUTES = [
         ),
         body=bodies.AcquireBody,
         answers={200: LockAcquired | LockHeld, 409: LockDelayed},
-        codes=("invalid_lock_name", "invalid_ttl", "lock_limit_exceeded", "not_found", "lease_lost"),
+        codes={
+            400: ("invalid_lock_name", "invalid_ttl"),
+            404: ("not_found",),
+            409: ("conflict", "lock_limit_exceeded"),
+            410: ("lease_lost",),
+        },
         translate=in_acquire_words,
         example={**LOCK, "body": {"ttl_seconds": 60, "metadata": "host=runner-7 build=1842"}},
     ),
     Route(
         method="POST",
         path="/locks/{job_id}/renew",
-        handler=renew,
+        handler=renew_lock,
         tag=TAG,
         scope="claim",
         summary="Keep a lock for longer",
         body=bodies.RenewBody,
         answers={200: LockRenewed},
-        codes=("invalid_lock_name", "invalid_ttl", "lease_not_current"),
+        codes={400: ("invalid_lock_name", "invalid_ttl", "lease_not_current"), 404: ("lease_not_current",)},
         translate=in_lock_words,
         example={**ACQUIRED, "body": {"lease_id": "$LEASE", "ttl_seconds": 60}},
     ),
     Route(
         method="POST",
         path="/locks/{job_id}/release",
-        handler=release,
+        handler=release_lock,
         tag=TAG,
         scope="claim",
         summary="Let go of a lock",
         body=bodies.ReleaseLockBody,
         answers={200: None},
-        codes=("invalid_lock_name", "lease_not_current"),
+        codes={400: ("invalid_lock_name", "lease_not_current"), 404: ("lease_not_current",)},
         translate=in_lock_words,
         example={**ACQUIRED, "body": {"lease_id": "$LEASE"}},
     ),
     Route(
         method="GET",
         path="/locks/{job_id}",
-        handler=get,
+        handler=get_lock,
         tag=TAG,
         summary="How a lock stands",
         description="A name that was never seen is free. `fencing_token` is then the last one that it had.",
         answers={200: LockState},
-        codes=("invalid_lock_name",),
+        codes={400: ("invalid_lock_name",)},
         translate=in_lock_words,
         example=LOCK,
     ),
@@ -362,13 +372,12 @@ ROUTES = [
     Route(
         method="GET",
         path="/locks/{job_id}/watch",
-        handler=watch,
+        handler=watch_lock,
         tag=TAG,
         summary="A stream of what happens to a lock",
         description="Begins with the current state: `acquired` or `released`; then also `renewed` and `expired`.",
-        content_type="text/event-stream",
-        answers={200: WatchFrame},
-        codes=("invalid_lock_name",),
+        stream=WatchFrame,
+        codes={400: ("invalid_lock_name",)},
         translate=in_lock_words,
         example=LOCK,
     ),

@@ -19,6 +19,10 @@ async def livez(_call: Call) -> Answer:
     return Answer(Health(status="ok", version=__version__))
 
 
+async def health(call: Call) -> Answer:
+    return await livez(call)
+
+
 async def readyz(call: Call) -> Answer:
     if call.services.is_stopping:
         raise shutting_down()
@@ -44,7 +48,7 @@ async def status(call: Call) -> Answer:
     )
 
 
-async def prometheus(call: Call) -> Answer:
+async def metrics_page(call: Call) -> Answer:
     figures = await call.services.figures()
     call.services.metrics.waiting.set(call.services.waiting.waiting)
     page = call.services.metrics.render(figures, with_queues=await _may_read_all(call))
@@ -64,7 +68,7 @@ async def openapi(call: Call) -> Answer:
     return Answer(call.services.openapi)
 
 
-async def docs(call: Call) -> Answer:
+async def api_page(call: Call) -> Answer:
     return Answer(call.services.api_page, content_type=HTML)
 
 
@@ -88,13 +92,13 @@ ROUTES = [
         summary="Whether the store can be written to",
         description="Writes to the store, at most once a second.",
         answers={200: Readiness},
-        codes=("unreachable", "shutting_down"),
+        codes={503: ("shutting_down",)},
         example={},
     ),
     Route(
         method="GET",
         path="/health",
-        handler=livez,
+        handler=health,
         tag=TAG,
         is_public=True,
         summary="The same as /livez, under the name that lock clients know",
@@ -114,7 +118,7 @@ ROUTES = [
     Route(
         method="GET",
         path="/metrics",
-        handler=prometheus,
+        handler=metrics_page,
         tag=TAG,
         is_public=True,
         summary="Figures for Prometheus",
@@ -136,7 +140,7 @@ ROUTES = [
     Route(
         method="GET",
         path="/docs",
-        handler=docs,
+        handler=api_page,
         tag=TAG,
         is_public=True,
         summary="This description, for people",

@@ -39,7 +39,7 @@ ROUTES = [
         description="Lowest `priority` first, then earliest due, then oldest. `empty` if there is none.",
         body=bodies.ClaimNextBody,
         answers={200: NextAnswer},
-        codes=("limit_exceeded", "lease_lost", "not_found"),
+        codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
         example={
             "params": {"queue": "default"},
             "body": {"owner": "agent-3", "kinds": ["build"]},

@@ -25,7 +25,7 @@ def tell_gone(error: OctoStoreError) -> Exception:
 
 async def open_session(call: Call) -> Answer:
     body: bodies.OpenSessionBody = call.body
-    command = body.command(body.session_id or new_session_id(), call.principal.name)
+    command = body.command(new_session_id() if body.session_id is None else body.session_id, call.principal.name)
     reply = await call.services.store.execute(command)
     fields = {name: getattr(reply, name) for name in reply.__struct_fields__}
     return Answer(OpenedSession(**fields, keepalive_interval_secs=max(1, int(reply.ttl // 3))), 201)
@@ -101,7 +101,7 @@ ROUTES = [
         ),
         body=bodies.OpenSessionBody,
         answers={201: OpenedSession},
-        codes=("held", "not_allowed"),
+        codes={403: ("not_allowed",), 409: ("held",)},
         example={"body": {"agent": "agent-3", "ttl_seconds": 60, "session_id": "agent-3"}},
     ),
     Route(
@@ -113,7 +113,7 @@ ROUTES = [
         summary="Keep a session and everything bound to it alive",
         body=bodies.SessionLeaseBody,
         answers={200: KeptSession},
-        codes=("not_found", "lease_lost"),
+        codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
         example=SESSION,
     ),
@@ -125,7 +125,7 @@ ROUTES = [
         summary="How a session stands",
         description="Those of others are not told from those that never were, except to operators.",
         answers={200: SessionState},
-        codes=("not_found",),
+        codes={404: ("not_found",)},
         example=SESSION,
     ),
     Route(
@@ -137,7 +137,7 @@ ROUTES = [
         summary="Keep a session's context, for whoever resumes it",
         body=bodies.SaveSessionBody,
         answers={200: SavedReply},
-        codes=("not_found", "lease_lost"),
+        codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
         example={**SESSION, "body": {"context": {"phase": "planning", "turn": 4}}},
     ),
@@ -150,7 +150,7 @@ ROUTES = [
         summary="End a session, and release what is bound to it",
         body=bodies.SessionLeaseBody,
         answers={204: None},
-        codes=("not_found", "lease_lost"),
+        codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
         example=SESSION,
     ),

@@ -21,7 +21,7 @@ async def create_token(call: Call) -> Answer:
     digest = bodies.digest_from(body.digest)
     token = new_token() if digest is None else None
     command = c.CreateToken(
-        token_id=body.token_id or new_token_id(),
+        token_id=new_token_id() if body.token_id is None else body.token_id,
         name=body.name,
         digest=digest_of(token) if token else digest or b"",
         scopes=tuple(body.scopes),
@@ -75,7 +75,7 @@ ROUTES = [
         description="It is shown this once; only its SHA-256 is kept.",
         body=bodies.TokenBody,
         answers={201: NewToken},
-        codes=("conflict",),
+        codes={409: ("conflict",)},
         example={"body": {"name": "ci", "scopes": ["read", "claim"], "prefix": "deploy-"}},
     ),
     Route(
@@ -96,7 +96,7 @@ ROUTES = [
         scope="admin",
         summary="End a token for good, and the streams that it has open",
         answers={200: TokenView},
-        codes=("not_found",),
+        codes={404: ("not_found",)},
         example={"params": {"token_id": "$TOKEN_ID"}, "first": ["create_token"]},
     ),
     Route(
@@ -108,7 +108,7 @@ ROUTES = [
         summary="Replace one's own token; the old one stops working",
         body=bodies.RotateBody,
         answers={200: RotatedToken},
-        codes=("conflict",),
+        codes={409: ("conflict",)},
         example={"token": "$OTHER_TOKEN", "first": ["create_token"]},
     ),
 ]
