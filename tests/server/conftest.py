@@ -11,6 +11,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One for the tests of a module, which use names of their own."""
     with ServerProcess(tmp_path_factory.mktemp("home")) as process:
         yield process
+        process.check_has_not_failed()
 
 
 @pytest.fixture

@@ -21,14 +21,21 @@ class Response(NamedTuple):
 
     @classmethod
     def read_from(cls, answer: http.client.HTTPResponse) -> "Response":
-        return cls(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        """A stream's has no body here: that would not end."""
+        headers = {name.lower(): value for name, value in answer.getheaders()}
+        is_stream = headers.get("content-type", "").startswith("text/event-stream")
+        return cls(answer.status, headers, b"" if is_stream else answer.read())
 
 
 class Connection:
     """A socket on which tests say what they like."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
+    def __init__(self, port: int, *, receive_buffer: int | None = None) -> None:
+        self.socket = socket.socket()
+        self.socket.settimeout(PATIENCE_SECONDS)
+        if receive_buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.connect(("127.0.0.1", port))
 
     def send(self, content: bytes) -> None:
         self.socket.sendall(content)
@@ -39,20 +46,27 @@ class Connection:
         head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{headers}"
         self.send(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
 
-    def response(self) -> Response:
-        answer = http.client.HTTPResponse(self.socket)
+    def response(self, method: str = "GET") -> Response:
+        answer = http.client.HTTPResponse(self.socket, method=method)
         try:
             answer.begin()
             return Response.read_from(answer)
         finally:
             answer.close()
 
+    def everything(self) -> bytes:
+        """All that comes until the other side ends it, however it does."""
+        content = b""
+        try:
+            while part := self.socket.recv(1 << 20):
+                content += part
+        except ConnectionResetError:
+            pass
+        return content
+
     def is_ended(self) -> bool:
         """Whether the other side closes it now, with nothing more to say."""
-        try:
-            return self.socket.recv(1) == b""
-        except ConnectionResetError:
-            return True
+        return self.everything() == b""
 
     def close(self) -> None:
         self.socket.close()

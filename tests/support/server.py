@@ -55,6 +55,10 @@ class ServerProcess:
         descriptor = self._log.fileno()
         return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode()
 
+    def check_has_not_failed(self) -> None:
+        """A stream that fails looks to its reader like one that has ended, and a 500 may have been expected."""
+        assert "Traceback" not in self.log, self.log
+
     @property
     def token(self) -> str:
         return (self.home / "admin.token").read_text().strip()

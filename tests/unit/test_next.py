@@ -123,6 +123,13 @@ def test_within_a_prefix_a_job_of_the_same_batch_is_found(world: World) -> None:
     assert [reply.job_id for reply in replies] == [None, "team/1", "team/1", None]
 
 
+def test_within_a_prefix_jobs_of_the_same_batch_are_in_order(world: World) -> None:
+    priorities = {"other": 0, "team/9": 9, "team/1": 1, "team/8": 8, "team/2": 2}
+    news = [Enqueue(job_id=job_id, kind="build", priority=priority) for job_id, priority in priorities.items()]
+    replies = world.batch([*news, *(ClaimNext(owner="a", prefix="team/") for _ in range(5))])
+    assert [reply.job_id for reply in replies[5:]] == ["team/1", "team/2", "team/8", "team/9", None]
+
+
 def test_within_a_prefix_jobs_taken_by_name_do_not_hide_those_behind_them(world: World) -> None:
     for number in range(4):
         enqueue(world, f"team/{number}")

@@ -4,7 +4,7 @@ from html import escape
 from typing import Any
 
 from octostore._version import __version__
-from octostore.server.openapi import curl_line
+from octostore.server.examples import curl_line
 from octostore.server.router import Route
 
 STYLE = """
@@ -96,9 +96,9 @@ def _description(schema: dict[str, Any]) -> str:
 
 def _answers(operation: dict[str, Any]) -> str:
     statuses = "; ".join(
-        f"<b>{status}</b> {escape(answer['description'])}"
+        f"<b>{status}</b> {escape(answer.get('description', ''))}"
         for status, answer in operation["responses"].items()
-        if not answer["description"].startswith(operation["summary"])
+        if "description" in answer and not answer["description"].startswith(operation["summary"])
     )
     return f"<p><small>Otherwise: {statuses}</small></p>"
 

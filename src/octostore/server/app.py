@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from octostore.core.encoding import decode_strictly
+from octostore.core.encoding import decode_strictly, shorten
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.server.api_page import render_page
 from octostore.server.calls import Call
@@ -19,12 +19,14 @@ from octostore.server.refusals import Refusal, refuse, retry_after, too_fast, wr
 from octostore.server.router import Route, Router, params_of
 from octostore.server.routes import ROUTES
 from octostore.server.services import Services
-from octostore.wire.failures import STATUSES, Failure, failure_of
+from octostore.wire.bodies import with_whole_numbers
+from octostore.wire.failures import STATUSES, Failure, Problem, failure_of
 
 log = logging.getLogger("octostore.server")
 
 PROBLEM_JSON = b"application/problem+json"
 SERVER_ERROR = 500
+SHOWN_BYTES = 200
 
 
 ANYBODY = Principal(name="anybody", scopes=frozenset())
@@ -126,17 +128,19 @@ def _refusal_of(error: Exception) -> Refusal:
 
 
 def _problem(status: int, failure: Failure) -> dict[str, Any]:
-    """The same as RFC 9457 has it."""
     told: dict[str, Any] = msgspec.to_builtins(failure)
-    standard = {
-        "type": f"urn:octostore:error:{failure.code}",
-        "title": failure.error,
-        "status": status,
-        "detail": failure.details,
-        "instance": f"urn:octostore:request:{failure.request_id}",
-    }
-    # A job's status would be taken for the HTTP status here.
-    return told | {"job_status": told.pop("status", None)} | standard
+    if "status" in told:  # a job's would be taken for the HTTP status here
+        told["job_status"] = told.pop("status")
+    problem = Problem(
+        type=f"urn:octostore:error:{failure.code}",
+        title=failure.error,
+        status=status,
+        detail=failure.details,
+        instance=f"urn:octostore:request:{failure.request_id}",
+        code=failure.code,
+        request_id=failure.request_id,
+    )
+    return told | msgspec.structs.asdict(problem)
 
 
 def _read_body(body: bytes, kind: type) -> Any:
@@ -144,9 +148,11 @@ def _read_body(body: bytes, kind: type) -> Any:
     if body.strip():
         value = decode_strictly("body", body)
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(with_whole_numbers(value, kind), kind)
     except msgspec.ValidationError as error:
         raise wrong_shape(_shape_error("body", error)) from None
+    except UnicodeEncodeError:
+        raise InvalidInput("body", "is not valid Unicode text (it has a lone surrogate)") from None
 
 
 def _read_query(request: Request, kind: type) -> Any:
@@ -157,7 +163,7 @@ def _read_query(request: Request, kind: type) -> Any:
 
 
 def _shape_error(where: str, error: msgspec.ValidationError) -> InvalidInput:
-    """Msgspec's words, with the name of the field first."""
+    """Msgspec's words, with the name of the field first. They quote what was sent, which may be long."""
     problem, _, path = str(error).partition(" - at `$")
     field = path.rstrip("`").lstrip(".") or where
-    return InvalidInput(field, f"is wrong: {problem[:1].lower()}{problem[1:]}")
+    return InvalidInput(field, f"is wrong: {shorten(problem[:1].lower() + problem[1:], SHOWN_BYTES)}")

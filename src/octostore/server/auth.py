@@ -32,6 +32,7 @@ class Auth:
         self._store = store
         self._static = static
         self._known: dict[bytes, Principal] = {}
+        self._changes = 0
         self._failures = Rates(FAILURES_PER_SECOND)
 
     async def principal(self, request: Request) -> Principal:
@@ -59,11 +60,13 @@ class Auth:
     def forget(self) -> None:
         """Something about tokens has changed, here or in another process."""
         self._known.clear()
+        self._changes += 1
 
     async def _find(self, request: Request, digest: bytes) -> Principal:
         pause_ms = self._failures.pause_ms(request.client_address)
         if pause_ms:
             raise too_fast(pause_ms)
+        changes = self._changes
         try:
             view = await self._store.ask(FindToken(digest=digest))
         except NotFound:
@@ -71,9 +74,11 @@ class Auth:
             raise bad_token() from None
         if view.revoked_at is not None:
             raise bad_token()
-        if len(self._known) >= CACHED_TOKENS:
-            self._known.clear()
-        principal = self._known[digest] = principal_of(view)
+        principal = principal_of(view)
+        if changes == self._changes:  # what was found is still so
+            if len(self._known) >= CACHED_TOKENS:
+                self._known.clear()
+            self._known[digest] = principal
         return principal
 
 
@@ -123,19 +128,26 @@ async def _is_in_file(store: ServedStore, path: Path, principal: Principal) -> b
 def read_static_tokens(path: Path) -> dict[bytes, Principal]:
     """`NAME SCOPES TOKEN [PREFIX]` on each line, scopes with commas; `#` begins a comment."""
     principals = {}
-    for number, line in enumerate(read_token_file(path, "the tokens file").splitlines(), 1):
+    try:
+        text = read_token_file(path, "the tokens file")
+    except FileNotFoundError:
+        raise InvalidInput("the tokens file", f"({path}) is not there") from None
+    for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         if not words:
             continue
         where = f"line {number} of {path}"
         if len(words) not in {3, 4}:
             raise InvalidInput(where, "must be NAME SCOPES TOKEN [PREFIX], such as: ci read,claim octo_...")
-        name, scopes, token, *prefix = words
+        name, scopes, token, prefix = *words, *[""] * (4 - len(words))
         check_text(where, name, TEXT_BYTES, required=True)
         check_token(where, token)
         if not set(scopes.split(",")) <= set(ALL_SCOPES):
             raise InvalidInput(where, f"must have scopes out of {', '.join(ALL_SCOPES)}")
-        check_prefix("".join(prefix))
+        try:
+            check_prefix(prefix)
+        except InvalidInput as error:
+            raise InvalidInput(where, f"has a wrong prefix: {error}") from None
         granted = frozenset(scope for scope in ALL_SCOPES if scope in scopes.split(","))
-        principals[digest_of(token)] = Principal(name=name, scopes=granted, prefix="".join(prefix))
+        principals[digest_of(token)] = Principal(name=name, scopes=granted, prefix=prefix)
     return principals

@@ -5,7 +5,7 @@ import time
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from octostore.core.events import Event
+from octostore.core.events import Claimed, LogEntry, decode_details
 from octostore.core.replies import Figures
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
@@ -53,11 +53,12 @@ class Metrics:
         self.batches.observe(size)
         self.commits.observe(seconds)
 
-    def on_event(self, event: Event) -> None:
-        self.events.labels(event.type).inc()
-        if event.type == "expired":
+    def on_entry(self, entry: LogEntry) -> None:
+        self.events.labels(entry.type).inc()
+        if entry.type == "expired":
             self.expiries.inc()
-        elif event.type == "claimed" and event.data.get("took_over_from") is not None:
+        # Details leave out what is not so, which spares us from reading those of every claim.
+        elif entry.type == "claimed" and b'"took_over_from":' in entry.details and _is_takeover(entry):
             self.takeovers.inc()
 
     def on_request(self, route: str, status: int, seconds: float) -> None:
@@ -83,3 +84,8 @@ class Metrics:
             sample for metric in counter.collect() for sample in metric.samples if sample.name.endswith("_total")
         ]
         return int(sum(s.value for s in samples if not outcomes or s.labels.get("outcome") in outcomes))
+
+
+def _is_takeover(entry: LogEntry) -> bool:
+    details = decode_details(entry)
+    return isinstance(details, Claimed) and details.took_over_from is not None

@@ -1,182 +1,309 @@
 """The OpenAPI 3.1 document, derived from the table of routes and the types in it."""
 
+import sys
+from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
 from octostore._version import __version__
-from octostore.core import limits
+from octostore.server import refusals
+from octostore.server.examples import request_body, sample
 from octostore.server.router import Route
-from octostore.wire.failures import STATUSES, Failure
+from octostore.server.settings import Settings
+from octostore.wire import fields as f
+from octostore.wire.failures import Failure, Problem
 
-ERRORS = {
+SUMMARY = "One owner per job, ownership that anyone can see, and recovery when a worker disappears."
+JSON = "application/json"
+PROBLEM = "application/problem+json"
+EVENTS = "text/event-stream"
+NO_CONTENT = 204
+
+PARAMS: dict[str, Any] = {
+    "job_id": f.JobId,
+    "queue": f.Queue,
+    "session_id": f.SessionId,
+    "token_id": f.TokenId,
+}
+STATUSES = {
     400: "What was sent is wrong; nothing was changed.",
     401: "No token, or one that is not valid here.",
-    403: "The token may not do this.",
+    403: "This token may not do this, or that web page may not call this server.",
     404: "There is no such thing.",
-    405: "Not with this method.",
     408: "The request took too long to arrive.",
     409: "The state of things does not allow this.",
     410: "The session has ended.",
     413: "The body is too large.",
-    422: "The body has the wrong shape.",
+    421: "This server does not answer for that host.",
+    422: "The body has the wrong shape; nothing was changed.",
     429: "Too many requests.",
+    431: "The address and headers are too large.",
     503: "The store or the server cannot answer now.",
 }
-CODES = STATUSES | {
-    "invalid_lock_name": 400,
-    "invalid_ttl": 400,
-    "lock_limit_exceeded": 409,
-    "lease_not_current": 404,
-    "session_ended": 410,
-    "shutting_down": 503,
-}
-PUBLIC = (400, 429, 503)
-"""What can go wrong with any call; with a token there is more."""
+RETRIED = {429, 503}
 
-NAME = r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$"
-PARAMS = {
-    "job_id": {
-        "description": "The job's name. A `/` in it is written as %2F.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": limits.JOB_ID_BYTES, "pattern": NAME},
-    },
-    "queue": {"description": "The queue's name.", "schema": {"type": "string", "pattern": NAME}},
-    "session_id": {"description": "The session's id.", "schema": {"type": "string", "pattern": NAME}},
-    "token_id": {
-        "description": "The token's id, which is not its secret.",
-        "schema": {"type": "string", "pattern": NAME},
-    },
-}
+_usual = Settings()
+ANY_REQUEST = [
+    refusals.malformed(),
+    refusals.stranger_origin(),
+    refusals.too_slow(_usual.request_seconds),
+    refusals.body_too_large(_usual.max_body_bytes),
+    refusals.stranger_host("example.org"),
+    refusals.head_too_large(_usual.max_head_bytes, _usual.max_headers),
+    refusals.too_many_connections(),
+]
+WITH_TOKEN = [refusals.no_token(), refusals.bad_token(), refusals.too_fast(1_000)]
 
 
 def document_of(routes: list[Route]) -> dict[str, Any]:
-    kinds: list[Any] = [Failure]
-    for route in routes:
-        kinds += [kind for kind in (route.body, route.query, *route.answers.values()) if kind is not None]
-    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    schema_of = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
-    paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schema_of, components)
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "OctoStore",
-            "version": __version__,
-            "summary": "One owner per job, ownership that anyone can see, and recovery when a worker disappears.",
-            "license": {"name": "MIT", "identifier": "MIT"},
-        },
-        "servers": [{"url": "/"}],
-        "security": [{"token": []}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in routes)],
-        "paths": paths,
-        "components": {
-            "schemas": {name: schema for name, schema in components.items() if not name.endswith("Query")},
-            "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "A token, which begins with octo_."}
+    return _Writer(routes).document()
+
+
+class _Writer:
+    def __init__(self, routes: list[Route]) -> None:
+        self._routes = routes
+        self._refused: dict[str, dict[str, Any]] = {}
+        kinds = [Failure, Problem, *PARAMS.values()]
+        for route in routes:
+            kinds += [*_taken(route), *_given(route)]
+        schemas, self._components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+        self._schemas = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
+        self._refine()
+
+    def _refine(self) -> None:
+        """What msgspec cannot know about its types."""
+        for route in self._routes:
+            if route.body is not None and route.body.RULES:
+                self._components[route.body.__name__]["allOf"] = route.body.RULES
+            for struct in _structs(msgspec.inspect.multi_type_info(_given(route))):
+                component = self._components[struct.__name__]
+                if not struct.__struct_config__.omit_defaults:  # then they are always there
+                    component["required"] = list(component["properties"])
+        # These are optional for those who read what others have sent; we always send them.
+        self._components["Failure"]["required"] += ["details", "request_id"]
+
+    def document(self) -> dict[str, Any]:
+        paths: dict[str, dict[str, Any]] = {}
+        for route in self._routes:
+            paths.setdefault(route.path, {})[route.method.lower()] = self._operation(route)
+        queries = {route.query.__name__ for route in self._routes if route.query is not None}
+        return {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "OctoStore",
+                "version": __version__,
+                "summary": SUMMARY,
+                "license": {"name": "MIT", "identifier": "MIT"},
             },
-        },
-    }
+            "servers": [{"url": "/"}],
+            "security": [{"token": []}],
+            "tags": [{"name": tag, "description": text} for tag, text in tags_of(self._routes).items()],
+            "paths": paths,
+            "components": {
+                "schemas": {name: schema for name, schema in self._components.items() if name not in queries},
+                "responses": self._refused,
+                "headers": HEADERS,
+                "securitySchemes": {
+                    "token": {"type": "http", "scheme": "bearer", "description": "A token, which begins with `octo_`."}
+                },
+            },
+        }
+
+    def _schema(self, kind: Any) -> dict[str, Any]:
+        return self._schemas[id(kind)]
+
+    def _operation(self, route: Route) -> dict[str, Any]:
+        operation: dict[str, Any] = {
+            "operationId": route.handler.__name__,
+            "tags": [route.tag],
+            "summary": route.summary,
+            "description": _description(route),
+            "parameters": list(self._parameters(route)),
+            "responses": self._responses(route),
+        }
+        if route.is_public:
+            operation["security"] = []
+        if route.body is not None:
+            content = {"schema": self._schema(route.body), "example": request_body(route)}
+            is_required = any(field.required for field in msgspec.structs.fields(route.body))
+            operation["requestBody"] = {"content": {JSON: content}, "required": is_required}
+        return operation
+
+    def _parameters(self, route: Route) -> Iterator[dict[str, Any]]:
+        examples = route.example.get("params", {}) | route.example.get("query", {})
+        for name in route.params:
+            yield _parameter(name, "path", self._schema(PARAMS[name]), examples)
+        if route.query is not None:
+            query = self._components[route.query.__name__]
+            for name, schema in query["properties"].items():
+                yield _parameter(name, "query", schema, examples)
+        for name, kind in route.headers.items():
+            yield _parameter(name, "header", self._schema(kind), examples)
+
+    def _responses(self, route: Route) -> dict[str, Any]:
+        responses = {str(status): self._answer(route, status) for status in route.answers or {200: None}}
+        for status, codes in codes_of(route).items():
+            response = self._failure(status, codes)
+            if status in route.answers:  # the same status also says something else
+                own = responses[str(status)]["content"][JSON]
+                schema = {"anyOf": [own["schema"], response["content"][JSON]["schema"]]}
+                response["content"][JSON] = {**own, "schema": schema}
+                responses[str(status)] = response
+            else:
+                responses[str(status)] = self._shared(status, codes, response)
+        return dict(sorted(responses.items()))
+
+    def _shared(self, status: int, codes: list[str], response: dict[str, Any]) -> dict[str, Any]:
+        """Most routes refuse most things in the same way."""
+        words = "Or".join(code.title().replace("_", "") for code in codes)
+        name = f"{words}{status}"
+        self._refused[name] = response
+        return {"$ref": f"#/components/responses/{name}"}
+
+    def _answer(self, route: Route, status: int) -> dict[str, Any]:
+        content: dict[str, Any] = {}
+        if status in route.answers and status != NO_CONTENT:
+            kind = route.answers[status]
+            schema = {"type": "null"} if kind is None else self._schema(kind)
+            content[route.content_type] = {"schema": schema, **self._examples(route, schema, str(status))}
+        if route.stream is not None:
+            content[EVENTS] = self._stream(route)
+        return {
+            "description": route.summary,
+            "headers": _headers("X-Request-Id"),
+            **({"content": content} if content else {}),
+        }
+
+    def _examples(self, route: Route, schema: dict[str, Any], status: str) -> dict[str, Any]:
+        if schema == {"type": "null"}:
+            return {"example": None}
+        if "$ref" in schema:
+            return {"example": self._sample(route, schema, status)}
+        options = schema.get("discriminator", {}).get("mapping", {})
+        examples = {word: {"value": self._sample(route, {"$ref": ref}, word)} for word, ref in options.items()}
+        return {"examples": examples} if examples else {}
+
+    def _sample(self, route: Route, schema: dict[str, Any], status: str) -> Any:
+        told = route.example.get("answer", {}) | route.example.get("others", {}).get(status, {})
+        return sample(schema, self._components, told)
+
+    def _stream(self, route: Route) -> dict[str, Any]:
+        event = self._schema(route.stream)
+        data = msgspec.json.encode(sample(event, self._components, route.example["event"])).decode()
+        head = f"id: {route.example['event']['seq']}\n" if "seq" in route.example["event"] else ""
+        return {
+            "schema": {"type": "string", "description": "Server-sent events, each with JSON as its `data`."},
+            "x-event-data": event,
+            "example": f"{head}data: {data}\n\n",
+        }
+
+    def _failure(self, status: int, codes: list[str]) -> dict[str, Any]:
+        words = ", ".join(f"`{code}`" for code in codes)
+        names = ["X-Request-Id", *(["Retry-After"] if status in RETRIED else [])]
+        if status == 401:  # noqa: PLR2004  # Unauthorized
+            names.append("WWW-Authenticate")
+        told = {"properties": {"code": {"enum": codes}}}
+        return {
+            "description": f"{STATUSES[status]} With the code {words}.",
+            "headers": _headers(*names),
+            "content": {
+                JSON: {"schema": {**self._schema(Failure), **told}},
+                PROBLEM: {"schema": {**self._schema(Problem), **told}},
+            },
+        }
 
 
-def _operation(route: Route, schema_of: dict[int, Any], components: dict[str, Any]) -> dict[str, Any]:
-    operation: dict[str, Any] = {
-        "operationId": f"{route.tag}_{route.handler.__name__}_{route.path.strip('/').split('/')[0]}",
-        "tags": [route.tag],
-        "summary": route.summary,
-        "description": _description(route),
-        "parameters": _parameters(route, schema_of, components),
-        "responses": _responses(route, schema_of),
-    }
-    if route.is_public:
-        operation["security"] = []
+HEADERS: dict[str, Any] = {
+    "X-Request-Id": {
+        "description": "Names this request, for those who look for it in the server's log.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^req_[0-9a-f]{32}$"},
+    },
+    "Retry-After": {
+        "description": "When to try again, in seconds.",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 0},
+    },
+    "WWW-Authenticate": {
+        "description": "That a token is needed.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^Bearer"},
+    },
+}
+
+
+def tags_of(routes: list[Route]) -> dict[str, str]:
+    """What each group of routes is about, as their modules say."""
+    return {route.tag: (sys.modules[route.handler.__module__].__doc__ or "").strip() for route in routes}
+
+
+def codes_of(route: Route) -> dict[int, list[str]]:
+    """Everything that can be refused, by status."""
+    found: dict[int, dict[str, None]] = {}
+    for status, codes in route.codes.items():
+        found.setdefault(status, {}).update(dict.fromkeys(codes))
+    if route.params or route.query or route.body or route.headers:
+        found.setdefault(400, {})["invalid_input"] = None
     if route.body is not None:
-        content = {"schema": schema_of[id(route.body)], "example": route.example.get("body", {})}
-        operation["requestBody"] = {"content": {"application/json": content}, "required": _has_required(route.body)}
-    return operation
+        found.setdefault(422, {})["invalid_input"] = None
+    if route.scope is not None and not route.is_public:
+        found.setdefault(403, {})["not_allowed"] = None
+    if not route.is_public:
+        found.setdefault(503, {})["unreachable"] = None
+    for refusal in [*ANY_REQUEST, *([] if route.is_public else WITH_TOKEN)]:
+        found.setdefault(refusal.status, {})[refusal.failure.code] = None
+    return {status: list(codes) for status, codes in found.items()}
 
 
-def _description(route: Route) -> str:
-    scope = "Needs no token." if route.is_public else f"Needs a token with the scope `{route.scope or 'any'}`."
-    return f"{route.description} {scope}".strip()
+def _taken(route: Route) -> list[Any]:
+    return [kind for kind in (route.body, route.query, *route.headers.values()) if kind is not None]
 
 
-def _has_required(body: type) -> bool:
-    return any(field.required for field in msgspec.structs.fields(body))
+def _given(route: Route) -> list[Any]:
+    return [kind for kind in (*route.answers.values(), route.stream) if kind is not None]
 
 
-def _parameters(route: Route, schema_of: dict[int, Any], components: dict[str, Any]) -> list[dict[str, Any]]:
-    names = [segment[1:-1] for segment in route.segments if segment.startswith("{")]
-    examples = route.example.get("params", {})
-    parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "path", "required": True, **PARAMS[name]}
-        | ({"example": examples[name]} if not examples.get(name, "$").startswith("$") else {})
-        for name in names
-    ]
-    if route.query is not None:
-        schema = components[schema_of[id(route.query)]["$ref"].rpartition("/")[2]]
-        for name, field in schema["properties"].items():
-            parameters.append({"name": name, "in": "query", "schema": _without_null(field)})
-    return parameters
+def _structs(infos: Any) -> Iterator[Any]:
+    """The structs in types as msgspec tells of them, at any depth."""
+    for info in infos:
+        if isinstance(info, msgspec.inspect.Metadata | msgspec.inspect.ListType):
+            inner = info.type if isinstance(info, msgspec.inspect.Metadata) else info.item_type
+            yield from _structs([inner])
+        elif isinstance(info, msgspec.inspect.UnionType):
+            yield from _structs(info.types)
+        elif isinstance(info, msgspec.inspect.StructType):
+            yield info.cls
+            yield from _structs(field.type for field in info.fields)
+
+
+def _parameter(name: str, where: str, schema: dict[str, Any], examples: dict[str, str]) -> dict[str, Any]:
+    schema = _without_null(schema)
+    parameter = {
+        "name": name,
+        "in": where,
+        "description": schema.pop("description"),
+        "schema": schema,
+        "required": where == "path",
+    }
+    example = examples.get(name, "$")
+    if not example.startswith("$"):
+        parameter["example"] = int(example) if schema.get("type") == "integer" else example
+    return parameter
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """A parameter that is not given is left out; it cannot be null."""
     schema = {name: value for name, value in schema.items() if not (name == "default" and value is None)}
-    options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
-    if len(options) == 1:
-        return {**{name: value for name, value in schema.items() if name != "anyOf"}, **options[0]}
-    if "enum" in schema:
-        return {**schema, "enum": [value for value in schema["enum"] if value is not None]}
-    return schema
+    options = schema.pop("anyOf", [])
+    return schema | next((option for option in options if option != {"type": "null"}), {})
 
 
-def _responses(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
-    responses: dict[str, Any] = {}
-    for status, kind in route.answers.items():
-        responses[str(status)] = {"description": route.summary}
-        if kind is not None:
-            responses[str(status)]["content"] = {route.content_type: {"schema": schema_of[id(kind)]}}
-        elif status != 204:  # noqa: PLR2004  # No Content
-            responses[str(status)]["content"] = {route.content_type: {"schema": {"type": "null"}}}
-    for status in sorted(_failure_statuses(route)):
-        content = {
-            "application/json": {"schema": schema_of[id(Failure)]},
-            "application/problem+json": {"schema": {"type": "object"}},
-        }
-        failure = {"description": ERRORS[status], "content": content}
-        if str(status) in responses:  # the same status also says something else
-            own = responses[str(status)]["content"][route.content_type]["schema"]
-            content["application/json"] = {"schema": {"anyOf": [own, schema_of[id(Failure)]]}}
-        responses[str(status)] = failure
-    return responses
+def _description(route: Route) -> str:
+    scope = f"a token with the scope `{route.scope}`" if route.scope else "any token"
+    needs = "Needs no token." if route.is_public else f"Needs {scope}."
+    return f"{route.description} {needs}".strip()
 
 
-def _failure_statuses(route: Route) -> set[int]:
-    statuses = set(PUBLIC) | set(route.codes)
-    if not route.is_public:
-        statuses |= {401, 403}
-    if route.body is not None:
-        statuses |= {408, 413, 422}
-    return statuses
-
-
-def curl_line(route: Route, *, host: str = "http://127.0.0.1:3000") -> str:
-    """How to try it, with what the example says; `$NAMES` are the shell's."""
-    path = route.path
-    for name, value in route.example.get("params", {}).items():
-        path = path.replace(f"{{{name}}}", value if value.startswith("$") else quote(value, safe=""))
-    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in route.example.get("query", {}).items())
-    parts = ["curl", "-sS"]
-    if route.method != "GET":
-        parts += ["-X", route.method]
-    if route.stream is not None and not route.answers:
-        parts.append("-N")
-    if not route.is_public:
-        parts.append(f'-H "Authorization: Bearer {route.example.get("token", "$OCTOSTORE_TOKEN")}"')
-    if "body" in route.example:
-        text = msgspec.json.encode(route.example["body"]).decode()
-        parts.append("-d '" + text.replace("$LEASE", "'\"$LEASE\"'") + "'")
-    parts.append(f'"{host}{path}{"?" + query if query else ""}"')
-    return " ".join(parts)
+def _headers(*names: str) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}

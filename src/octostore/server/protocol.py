@@ -8,7 +8,14 @@ import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from octostore.server.refusals import Refusal, refuse, retry_after
+from octostore.server.refusals import (
+    Refusal,
+    head_too_large,
+    malformed,
+    retry_after,
+    too_many_connections,
+    too_slow,
+)
 from octostore.server.settings import Settings
 
 
@@ -27,7 +34,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self.settings.max_connections:
-            self._cut(_too_many_connections())
+            self._cut(too_many_connections())
             return
         self._timer = self.loop.call_later(self.settings.idle_seconds, self.transport.close)
 
@@ -43,7 +50,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if was_in_head and self._is_in_head:
             self._head_bytes += len(data)
             if self._head_bytes > self.settings.max_head_bytes and not self.transport.is_closing():
-                self._cut(_head_too_large(self.settings))
+                self._cut(head_too_large(self.settings.max_head_bytes, self.settings.max_headers))
 
     # Parser callbacks
 
@@ -59,7 +66,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_in_head = False
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if len(self.headers) > self.settings.max_headers or size > self.settings.max_head_bytes:
-            self._refusal = _head_too_large(self.settings)
+            self._refusal = head_too_large(self.settings.max_head_bytes, self.settings.max_headers)
             raise httptools.HttpParserError("the head is too large")
         super().on_headers_complete()
 
@@ -69,7 +76,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         del msg
-        self._cut(self._refusal or _malformed())
+        self._cut(self._refusal or malformed())
 
     # Ending it
 
@@ -80,7 +87,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _on_too_slow(self) -> None:
         if not self.transport.is_closing():
-            self._cut(_too_slow(self.settings))
+            self._cut(too_slow(self.settings.request_seconds))
 
     def _cut(self, refusal: Refusal) -> None:
         """Answer by ourselves, since there is no request that the application could answer, and close."""
@@ -99,36 +106,3 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
             self.transport.write(STATUS_LINE[refusal.status] + head + b"\r\n" + body)
         self.transport.close()
-
-
-def _too_many_connections() -> Refusal:
-    return refuse(
-        503,
-        "too_many_connections",
-        "the server has as many connections as it may have",
-        "Use fewer: keep connections open and reuse them, or wait.",
-        retry_after_ms=1_000,
-    )
-
-
-def _head_too_large(settings: Settings) -> Refusal:
-    return refuse(
-        431,
-        "headers_too_large",
-        f"the address and headers have more than {settings.max_head_bytes:,} bytes, or are more than "
-        f"{settings.max_headers}",
-        "Send fewer or shorter ones.",
-    )
-
-
-def _too_slow(settings: Settings) -> Refusal:
-    return refuse(
-        408,
-        "request_timeout",
-        f"the request did not arrive within {settings.request_seconds:g} seconds",
-        "Send it faster; nothing was changed.",
-    )
-
-
-def _malformed() -> Refusal:
-    return refuse(400, "malformed_request", "this is not a valid HTTP request", "Use an HTTP client.")

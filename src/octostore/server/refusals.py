@@ -122,3 +122,38 @@ def stranger_origin() -> Refusal:
 
 def shutting_down() -> Refusal:
     return refuse(503, "shutting_down", "the server is stopping", "Try again.", retry_after_ms=1_000)
+
+
+# Before there is a request
+
+
+def malformed() -> Refusal:
+    return refuse(400, "malformed_request", "this is not a valid HTTP request", "Use an HTTP client.")
+
+
+def too_slow(seconds: float) -> Refusal:
+    return refuse(
+        408,
+        "request_timeout",
+        f"the request did not arrive within {seconds:g} seconds",
+        "Send it faster; nothing was changed.",
+    )
+
+
+def head_too_large(max_bytes: int, max_headers: int) -> Refusal:
+    return refuse(
+        431,
+        "headers_too_large",
+        f"the address and headers have more than {max_bytes:,} bytes, or are more than {max_headers}",
+        "Send fewer or shorter ones.",
+    )
+
+
+def too_many_connections() -> Refusal:
+    return refuse(
+        503,
+        "too_many_connections",
+        "the server has as many connections as it may have",
+        "Use fewer: keep connections open and reuse them, or wait.",
+        retry_after_ms=1_000,
+    )

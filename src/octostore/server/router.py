@@ -24,7 +24,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """What the token must be good for; None where any will do."""
     is_public: bool = False
     """Needs no token."""
-    body: type | None = None
+    body: Any = None
     query: type | None = None
     headers: dict[str, Any] = {}
     """Headers that it takes, as types."""
@@ -40,7 +40,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     example: dict[str, Any] = {}
     """A request that works on an empty store: `params`, `query`, `body`; `first` names handlers to be called before.
 
-    `answer` has what the answer to it says other than usual.
+    `answer` has what the answer to it says other than usual, `others` the same of other answers by their status, and
+    `event` of the first event of a stream.
     """
 
     @property
@@ -51,6 +52,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def segments(self) -> list[str]:
         return self.path.split("/")[1:]
+
+    @property
+    def params(self) -> list[str]:
+        """The names of the segments that can be anything."""
+        return [segment[1:-1] for segment in self.segments if segment.startswith("{")]
 
 
 class _Node:
@@ -98,8 +104,7 @@ class Router:
 
 def params_of(route: Route, values: list[str]) -> dict[str, str]:
     """The parameters by name, decoded."""
-    names = [segment[1:-1] for segment in route.segments if segment.startswith("{")]
-    return {name: _decoded(name, value) for name, value in zip(names, values, strict=True)}
+    return {name: _decoded(name, value) for name, value in zip(route.params, values, strict=True)}
 
 
 def _decoded(name: str, value: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from octostore.core.commands import Probe, Recover
 from octostore.core.errors import OctoStoreError
-from octostore.core.events import Event
+from octostore.core.events import LogEntry
 from octostore.core.questions import GetFigures, GetStoreKey
 from octostore.core.replies import Figures, ProbeReply
 from octostore.server import auth
@@ -38,7 +38,7 @@ class Services:
         static = auth.read_static_tokens(settings.tokens_file) if settings.tokens_file else {}
         self.auth = auth.Auth(self.store, static)
         self.waiting = WaitingRoom(self.store)
-        self.feed = Feed(self.store, self._on_event)
+        self.feed = Feed(self.store, self._on_entry)
         self.is_stopping = False
         self.openapi = b""
         self.api_page = b""
@@ -51,7 +51,7 @@ class Services:
         self._key = (await self.store.ask(GetStoreKey())).key
         if self.settings.tokens_file is None:
             await auth.ensure_admin_token(self.store, self.admin_file)
-        await self.feed.start()
+        self.feed.start()
         self._sweeper = asyncio.create_task(self._sweep())
 
     def stop(self) -> None:
@@ -84,9 +84,9 @@ class Services:
             self._probe = (now, asyncio.create_task(self.store.execute(Probe())))
         return await asyncio.shield(self._probe[1])
 
-    def _on_event(self, event: Event) -> None:
-        self.metrics.on_event(event)
-        if event.type in auth.EVENTS:
+    def _on_entry(self, entry: LogEntry) -> None:
+        self.metrics.on_entry(entry)
+        if entry.type in auth.EVENTS:
             self.auth.forget()
 
     async def _sweep(self) -> None:

@@ -15,7 +15,7 @@ from octostore.stores.base import Backend, EventFilter
 from octostore.stores.batch import Answer, Committed, run_batch
 from octostore.stores.clock import Clock
 from octostore.stores.reading import ask
-from octostore.stores.wakeups import Topic, Wakeups, topics_of, topics_of_all
+from octostore.stores.wakeups import Follower, Topic, Wakeups, topics_of
 from octostore.stores.writer import Writer
 
 OnBatch: TypeAlias = Callable[[int, float], None]
@@ -40,6 +40,9 @@ class Engine:
     def listening(self, topics: Iterable[Topic], ring: Callable[[], None]) -> AbstractContextManager[None]:
         return self._wakeups.listening(topics, ring)
 
+    def following(self, take: Follower) -> AbstractContextManager[int]:
+        return self._wakeups.following(take)
+
     def close(self) -> None:
         self._writer.close()
         self._wakeups.close()
@@ -53,7 +56,7 @@ class Engine:
         return committed
 
     def _on_commit(self, committed: Committed) -> None:
-        self._wakeups.publish(topics_of_all(committed.entries))
+        self._wakeups.publish_commit(committed.entries)
         self._wakeups.publish(topic for job in committed.hastened for topic in topics_of(job))
         self._wakeups.publish(("renewal", job_id) for job_id in committed.renewed)
 

@@ -18,7 +18,7 @@ from octostore.stores.batch import Answer
 from octostore.stores.clock import Clock, SystemClock
 from octostore.stores.engine import Engine, OnBatch
 from octostore.stores.ids import new_lease_id
-from octostore.stores.wakeups import Topic
+from octostore.stores.wakeups import Follower, Topic
 
 
 def usual_given(retry: RetryPolicy | None = None) -> Given:
@@ -62,6 +62,10 @@ class LocalStore:
     def listening(self, topics: Iterable[Topic], ring: Callable[[], None]) -> AbstractContextManager[None]:
         """While the block runs, `ring` is called after every commit that touches one of `topics`."""
         return self.engine.listening(topics, ring)
+
+    def following(self, take: Follower) -> AbstractContextManager[int]:
+        """While the block runs, `take` is called with all new entries of the log; gives the seq before the first."""
+        return self.engine.following(take)
 
     def close(self) -> None:
         """Finish what was submitted and let go of everything; calls after this raise `Unreachable`."""

@@ -12,6 +12,7 @@ from octostore.core.model import Job
 
 Topic: TypeAlias = tuple[Literal["job", "renewal", "queue", "all"], str]
 EVERYTHING: Topic = ("all", "")
+Follower: TypeAlias = Callable[[list[LogEntry]], None]
 
 LOOK_INTERVAL_SECONDS = 0.1
 """How often the log is looked at while somebody waits: a third of the 300 ms that are promised across processes."""
@@ -37,9 +38,13 @@ class Wakeups:
         self._read_after = read_after
         self._lock = threading.Lock()
         self._bells: dict[Topic, list[Callable[[], None]]] = defaultdict(list)
+        self._followers: list[Follower] = []
+        self._seen_lock = threading.Lock()
+        """Held while followers are told, so that they hear of everything in order."""
         self._seen_seq = 0
         self._somebody_listens = threading.Event()
-        self._closed = threading.Event()
+        self._look_now = threading.Event()
+        self._is_closed = False
         self._thread: threading.Thread | None = None
 
     @contextmanager
@@ -47,15 +52,9 @@ class Wakeups:
         """`ring` is called, from any thread, after each commit that touches one of `topics` from now on."""
         topics = tuple(topics)
         with self._lock:
-            if not self._bells:
-                # Read before the listener looks at anything: what happens after its look must not go unnoticed.
-                _, self._seen_seq = self._read_after(None)
+            self._begin()
             for topic in topics:
                 self._bells[topic].append(ring)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._look, name="octostore-wakeups", daemon=True)
-                self._thread.start()
-            self._somebody_listens.set()
         try:
             yield
         finally:
@@ -64,8 +63,24 @@ class Wakeups:
                     self._bells[topic].remove(ring)
                     if not self._bells[topic]:
                         del self._bells[topic]
-                if not self._bells and not self._closed.is_set():
-                    self._somebody_listens.clear()
+                self._end()
+
+    @contextmanager
+    def following(self, take: Follower) -> Iterator[int]:
+        """`take` is called with all new entries of the log, in order and without a gap, from one thread at a time.
+
+        Gives the seq after which they begin.
+        """
+        with self._lock, self._seen_lock:
+            self._begin()
+            self._followers.append(take)
+            seq = self._seen_seq
+        try:
+            yield seq
+        finally:
+            with self._lock:
+                self._followers.remove(take)
+                self._end()
 
     def publish(self, topics: Iterable[Topic]) -> None:
         with self._lock:
@@ -75,20 +90,53 @@ class Wakeups:
         for ring in rings:
             ring()
 
+    def publish_commit(self, entries: list[LogEntry]) -> None:
+        """A commit of this process. What follows on what was seen last need not be read from the log again."""
+        if not entries:
+            return
+        with self._seen_lock:
+            if entries[0].seq == self._seen_seq + 1:
+                self._see(entries, entries[-1].seq)
+            elif self._followers:
+                self._look_now.set()  # somebody else's commit is in between
+        self.publish(topics_of_all(entries))
+
     def close(self) -> None:
         """Wake everybody, to find the store closed."""
         with self._lock:
-            self._closed.set()
+            self._is_closed = True
             self._somebody_listens.set()
+            self._look_now.set()
             rings = {ring for rings in self._bells.values() for ring in rings}
         for ring in rings:
             ring()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
+    def _begin(self) -> None:
+        if not self._somebody_listens.is_set():
+            # Read before the listener looks at anything: what happens after its look must not go unnoticed.
+            _, self._seen_seq = self._read_after(None)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._look, name="octostore-wakeups", daemon=True)
+            self._thread.start()
+        self._somebody_listens.set()
+
+    def _end(self) -> None:
+        if not self._bells and not self._followers and not self._is_closed:
+            self._somebody_listens.clear()
+
+    def _see(self, entries: list[LogEntry], last_seq: int) -> None:
+        self._seen_seq = last_seq
+        if entries:
+            for take in self._followers:
+                take(entries)
+
     def _look(self) -> None:
         """Only other processes' commits are found here first; being woken twice by one's own does no harm."""
-        while not self._closed.wait(LOOK_INTERVAL_SECONDS):
+        while not self._is_closed:
+            self._look_now.wait(LOOK_INTERVAL_SECONDS)
+            self._look_now.clear()
             self._somebody_listens.wait()
             # A store that cannot be read now is tried again: whoever waits has a deadline, and asks for itself then.
             with suppress(Unreachable):
@@ -97,10 +145,12 @@ class Wakeups:
 
     def _look_at_a_page(self) -> bool:
         """Whether there was anything new: under load, there may be more than one page of it."""
-        with self._lock:
+        with self._seen_lock:
             seen_seq = self._seen_seq
         entries, last_seq = self._read_after(seen_seq)
-        with self._lock:
-            self._seen_seq = max(self._seen_seq, last_seq)
+        with self._seen_lock:
+            if self._seen_seq != seen_seq:
+                return not self._is_closed  # a commit of our own came first; look again after it
+            self._see(entries, last_seq)
         self.publish(topics_of_all(entries))
-        return bool(entries) and not self._closed.is_set()
+        return bool(entries) and not self._is_closed

@@ -1,6 +1,7 @@
 """What callers send, and the command that each body stands for."""
 
 import re
+from functools import cache
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -265,6 +266,28 @@ class RenewBody(LockBody):
 
 class ReleaseLockBody(LockBody):
     lease_id: f.LockLease
+
+
+def with_whole_numbers(value: Any, kind: type) -> Any:
+    """What JSON calls a whole number is one, also where it is written as 5.0: some languages know no other numbers."""
+    if isinstance(value, dict):
+        for name in _whole_fields(kind):
+            if isinstance(value.get(name), float) and value[name].is_integer():
+                value[name] = int(value[name])
+    return value
+
+
+@cache
+def _whole_fields(kind: type) -> list[str]:
+    return [field.name for field in msgspec.structs.fields(kind) if _is_whole(msgspec.inspect.type_info(field.type))]
+
+
+def _is_whole(info: msgspec.inspect.Type) -> bool:
+    if isinstance(info, msgspec.inspect.UnionType):
+        return any(_is_whole(option) for option in info.types)
+    if isinstance(info, msgspec.inspect.Metadata):
+        return _is_whole(info.type)
+    return isinstance(info, msgspec.inspect.IntType)
 
 
 def check_wait(seconds: float) -> None:

@@ -44,6 +44,18 @@ class Failure(msgspec.Struct, kw_only=True, omit_defaults=True):
     holder: JobOwner | None = None
 
 
+class Problem(msgspec.Struct, kw_only=True):
+    """The same as RFC 9457 has it, for those who accept `application/problem+json`; all else is as in `Failure`."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    request_id: str
+
+
 DETAILS = {
     "invalid_input": "Correct the request; nothing was changed.",
     "held": "Wait until it ends, or ask its owner.",

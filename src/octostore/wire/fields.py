@@ -64,6 +64,9 @@ JobId: TypeAlias = Annotated[
         pattern=JOB_ID_PATTERN,
     ),
 ]
+OnlyJob: TypeAlias = Annotated[
+    str, _text("Only this job.", limits.JOB_ID_BYTES, "github-issue-1842", minimum=1, pattern=JOB_ID_PATTERN)
+]
 NewJobId: TypeAlias = Annotated[
     str,
     _text("Its name; by default a new one.", limits.JOB_ID_BYTES, "build-3f1c2aa", minimum=1, pattern=JOB_ID_PATTERN),
@@ -204,7 +207,7 @@ RunAt: TypeAlias = Annotated[
     Meta(
         description="Not before this; with its time zone.",
         examples=["2026-08-01T06:00:00Z"],
-        extra_json_schema={"format": "date-time"},
+        extra_json_schema={"format": "date-time", "pattern": "^(?:19[7-9][0-9]|[2-9][0-9]{3})-"},
     ),
 ]
 

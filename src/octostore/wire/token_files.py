@@ -11,7 +11,7 @@ ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105  # a file's name
 
 
 def read_token_file(path: Path, what: str = "the token file") -> str:
-    """Raises `InvalidInput` where others could have read it, too: then it is no secret any more."""
+    """Raises `FileNotFoundError`; and `InvalidInput` where others could have read it, too: it is no secret then."""
     try:
         with path.open(encoding="ascii") as file:
             status = os.fstat(file.fileno())
@@ -22,6 +22,10 @@ def read_token_file(path: Path, what: str = "the token file") -> str:
             return file.read().strip()
     except UnicodeDecodeError:
         raise InvalidInput(what, f"({path}) holds no token") from None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InvalidInput(what, f"({path}) cannot be read: {error.strerror}") from None
 
 
 def write_token_file(path: Path, token: str) -> None:

@@ -4,30 +4,37 @@ from typing import Any
 
 import msgspec
 
-from octostore.client.http.calls import HttpCall
+from octostore.client.http.calls import HttpCall, event_from
 from octostore.core.errors import InvalidInput, NotAllowed, OctoStoreError, Unreachable
+from octostore.core.events import Event
 from octostore.wire.failures import Failure, error_of
 
 OK = range(200, 300)
 TOO_FAST = 429
-AGAIN = {408, 425, TOO_FAST, 500, 502, 503, 504}
-"""The statuses after which the same call may succeed. All our calls can be repeated, whatever became of them."""
+NOT_TAKEN = {408, 425, TOO_FAST}
+AGAIN = NOT_TAKEN | {500, 502, 503, 504}
+"""The statuses after which the same call may succeed; with one of `NOT_TAKEN` nothing has been done so far."""
 TELLS = {"invalid_input", "held", "lease_lost", "conflict", "limit_exceeded", "not_found", "not_allowed"}
 LASTING_REASONS = {"corrupt", "newer_schema", "not_a_database", "read_only"}
+MAX_DIGITS = 9
 
 _read_failure = msgspec.json.Decoder(Failure).decode
 
 
 class TryAgain(Exception):  # never leaves the client
-    """There was no answer, but there may be one soon: after `pause_ms`, where the server says so."""
+    """There was no answer, but there may be one soon: after `pause_ms`, where the server says so.
 
-    def __init__(self, fault: Unreachable, pause_ms: int = 0) -> None:
+    `was_taken` is False where the server has surely not done anything.
+    """
+
+    def __init__(self, fault: Unreachable, pause_ms: int = 0, *, was_taken: bool = True) -> None:
         super().__init__(str(fault))
         self.fault = fault
         self.pause_ms = pause_ms
+        self.was_taken = was_taken
 
 
-def read_answer(call: HttpCall, where: str, status: int, body: bytes) -> Any:
+def read_answer(call: HttpCall, where: str, status: int, body: bytes, retry_after: str | None = None) -> Any:
     """The reply; raises what the store said, or `TryAgain`, or `Unreachable` if this is no OctoStore at all."""
     if status in OK:
         try:
@@ -38,25 +45,46 @@ def read_answer(call: HttpCall, where: str, status: int, body: bytes) -> Any:
         failure = _read_failure(body)
     except (msgspec.DecodeError, ValueError):
         failure = None
-    raise _error_for(call, where, status, failure)
+    raise _error_for(call, where, status, failure, retry_after)
 
 
-def _error_for(call: HttpCall, where: str, status: int, failure: Failure | None) -> Exception:
+def check_is_stream(where: str, status: int, content_type: str | None) -> None:
+    if not (content_type or "").startswith("text/event-stream"):
+        raise _no_octostore(where, status)
+
+
+def read_event(where: str, data: bytes) -> Event:
+    try:
+        return event_from(data)
+    except (msgspec.DecodeError, ValueError):
+        raise _no_octostore(where, OK.start) from None
+
+
+def _error_for(
+    call: HttpCall, where: str, status: int, failure: Failure | None, retry_after: str | None
+) -> Exception:
     if status in AGAIN:
-        return _again(where, status, failure)
+        return _again(where, status, failure, retry_after)
     if failure is None or failure.code == "no_such_route":
         return _no_octostore(where, status)
     return _told(call, failure)
 
 
-def _again(where: str, status: int, failure: Failure | None) -> Exception:
-    if failure is None:
-        problem, reason, pause_ms = f"it answered with status {status}", "server", 0
-    else:
-        reason = "busy" if status == TOO_FAST else failure.reason or "server"
-        problem, pause_ms = failure.error, failure.retry_after_ms or 0
+def _again(where: str, status: int, failure: Failure | None, retry_after: str | None) -> Exception:
+    problem = f"it answered with status {status}" if failure is None else failure.error
+    reason = "busy" if status == TOO_FAST else (failure and failure.reason) or "server"
     fault = Unreachable(f"the server at {where} cannot answer: {problem}", reason=reason)
-    return fault if reason in LASTING_REASONS else TryAgain(fault, pause_ms)
+    if reason in LASTING_REASONS:
+        return fault
+    # Those in between, such as proxies, say it only in the header.
+    pause_ms = (failure and failure.retry_after_ms) or _milliseconds(retry_after)
+    return TryAgain(fault, pause_ms, was_taken=status not in NOT_TAKEN)
+
+
+def _milliseconds(retry_after: str | None) -> int:
+    """0 where it is no number of seconds; it may be a date."""
+    text = retry_after or ""
+    return int(text) * 1_000 if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else 0
 
 
 def _told(call: HttpCall, failure: Failure) -> OctoStoreError:
@@ -72,9 +100,10 @@ def _no_octostore(where: str, status: int) -> Unreachable:
     return Unreachable(f"{problem}; check the URL", reason="server")
 
 
-def not_reached(where: str, error: BaseException) -> TryAgain:
+def not_reached(where: str, error: BaseException, *, was_taken: bool = True) -> TryAgain:
     problem = str(error) or type(error).__name__
-    return TryAgain(Unreachable(f"the server at {where} cannot be reached: {problem}", reason="network"))
+    fault = Unreachable(f"the server at {where} cannot be reached: {problem}", reason="network")
+    return TryAgain(fault, was_taken=was_taken)
 
 
 def no_answer_in_time(where: str, seconds: float) -> TryAgain:

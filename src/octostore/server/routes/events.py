@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from octostore.core.errors import InvalidInput
-from octostore.core.events import Event
+from octostore.core.events import Event, LogEntry
 from octostore.core.limits import PAGE_MAX, SEQ_MAX
 from octostore.core.questions import ListEvents
 from octostore.core.replies import EventPage
 from octostore.server.calls import Call, PageQuery
-from octostore.server.feed import line_of
+from octostore.server.feed import frame_of
 from octostore.server.http import Answer, Streaming
 from octostore.server.router import Route
 from octostore.server.streams import ALIVE, EventStream
@@ -22,7 +22,7 @@ TAG = "events"
 
 class EventsQuery(PageQuery, kw_only=True, forbid_unknown_fields=True):
     after: f.EventSeq = 0
-    job: f.JobId | None = None
+    job: f.OnlyJob | None = None
 
 
 async def events(call: Call) -> Answer | Streaming:
@@ -31,8 +31,8 @@ async def events(call: Call) -> Answer | Streaming:
         call.principal.require_name(query.job)
     # One job is as narrow as it gets.
     prefix = call.principal.narrowed(query.prefix) if query.job is None else None
-    after = _resume_from(call, query.after)
-    question = ListEvents(after=after, job_id=query.job, prefix=prefix or None, limit=query.limit)
+    question = ListEvents(after=query.after, job_id=query.job, prefix=prefix or None, limit=query.limit)
+    question = msgspec.structs.replace(question, after=_resume_from(call, query.after))
     if b"text/event-stream" not in call.request.headers.get(b"accept", b""):
         return Answer(await call.services.store.ask(question))
     question = msgspec.structs.replace(question, limit=PAGE_MAX)
@@ -59,18 +59,18 @@ async def _frames(call: Call, question: ListEvents) -> AsyncIterator[bytes]:
         recent = feed.after(seq)
         if recent is None:
             page = await call.services.store.ask(msgspec.structs.replace(question, after=seq))
-            found = [line_of(event).frame for event in page.events]
+            found = [frame_of(event) for event in page.events]
             seq = page.after
         else:
-            found = [line.frame for line in recent if _matches(question, line.event)]
-            seq = recent[-1].event.seq if recent else seq
+            found = [line.frame for line in recent if _matches(question, line.entry)]
+            seq = recent[-1].entry.seq if recent else seq
         if found:
             yield b"".join(found)
         elif not recent and recent is not None and not await is_one_set_within([changed], silence):
             yield ALIVE
 
 
-def _matches(question: ListEvents, event: Event) -> bool:
+def _matches(question: ListEvents, event: LogEntry) -> bool:
     if question.job_id is not None and event.job_id != question.job_id:
         return False
     return not question.prefix or (event.job_id or "").startswith(question.prefix)
@@ -90,6 +90,18 @@ async def is_one_set_within(events: Sequence[asyncio.Event], seconds: float) -> 
             wait.cancel()
 
 
+CLAIMED = {
+    "seq": 4711,
+    "type": "claimed",
+    "actor": "admin",
+    "data": {
+        "owner": "agent-3",
+        "attempt": 1,
+        "ttl_ms": 120_000,
+        "expires_at": "2026-07-01T10:02:00Z",
+        "metadata": {"branch": "fix-1842"},
+    },
+}
 ROUTES = [
     Route(
         method="GET",
@@ -105,6 +117,11 @@ ROUTES = [
         headers={"Last-Event-ID": f.EventSeq},
         answers={200: EventPage},
         stream=Event,
-        example={"query": {"after": "0", "job": "github-issue-1842"}},
+        example={
+            "query": {"after": "0", "job": "github-issue-1842"},
+            "first": ["claim_job"],
+            "event": CLAIMED,
+            "answer": {"events": [CLAIMED], "after": 4711},
+        },
     ),
 ]

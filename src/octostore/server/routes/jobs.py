@@ -17,6 +17,7 @@ from octostore.core.replies import (
     ReleaseReply,
 )
 from octostore.server.calls import Call, PageQuery
+from octostore.server.examples import NOW
 from octostore.server.http import Answer
 from octostore.server.router import Route
 from octostore.stores.ids import new_job_id
@@ -122,6 +123,21 @@ async def recover(call: Call) -> Answer:
 
 
 CLAIMED = {"first": ["claim_job"]}
+CLAIMED_JOB: dict[str, Any] = {
+    "status": "claimed",
+    "claim": {},
+    "priority": None,
+    "max_attempts": None,
+    "available_at": None,
+}
+FREE = {"status": "free", "owner": None, "priority": None, "max_attempts": None, "available_at": NOW}
+BUILD = {
+    "job_id": "build-3f1c2aa",
+    "queue": "default",
+    "kind": "build",
+    "owner": None,
+    "payload": {"commit": "3f1c2aa"},
+}
 
 ROUTES = [
     Route(
@@ -141,6 +157,12 @@ ROUTES = [
         example={
             "params": JOB,
             "body": {"owner": "agent-3", "metadata": {"branch": "fix-1842"}, "ttl_seconds": 120},
+            "others": {
+                "held": {"progress": {"note": "running tests", "percent": 40}},
+                "done": {"result": {"pr": 77}, "previous": [{"how": "done"}]},
+                "delayed": {"error": "tests failed", "previous": [{"how": "failed", "error": "tests failed"}]},
+                "dead": {"error": "tests failed", "previous": [{"how": "failed", "error": "tests failed"}]},
+            },
         },
     ),
     Route(
@@ -188,6 +210,7 @@ ROUTES = [
         example={
             "params": JOB,
             "body": {"lease_id": "$LEASE", "outcome": "done", "result": {"pr": 77}},
+            "answer": {"outcome": "done", "status": "done", "available_at": NOW},
             **CLAIMED,
         },
     ),
@@ -199,7 +222,7 @@ ROUTES = [
         summary="How a job stands, and who has it",
         description="A name that was never seen is a free job.",
         answers={200: JobView},
-        example={"params": JOB},
+        example={"params": JOB, "answer": CLAIMED_JOB, **CLAIMED},
     ),
     Route(
         method="GET",
@@ -209,7 +232,11 @@ ROUTES = [
         summary="Jobs by name, a page at a time",
         query=ListQuery,
         answers={200: JobPage},
-        example={"query": {"prefix": "github-issue-", "status": "claimed"}},
+        example={
+            "query": {"prefix": "github-issue-", "status": "claimed"},
+            "answer": {"jobs": [CLAIMED_JOB]},
+            **CLAIMED,
+        },
     ),
     Route(
         method="POST",
@@ -221,7 +248,17 @@ ROUTES = [
         description="Where a job of that name is in a queue already, nothing changes, and the answer is 200.",
         body=bodies.EnqueueBody,
         answers={201: EnqueueReply, 200: EnqueueReply},
-        example={"body": {"kind": "build", "payload": {"commit": "3f1c2aa"}, "job_id": "build-3f1c2aa"}},
+        example={
+            "body": {"kind": "build", "payload": {"commit": "3f1c2aa"}, "job_id": "build-3f1c2aa"},
+            "answer": {
+                "job_id": "build-3f1c2aa",
+                "status": "queued",
+                "queue": "default",
+                "kind": "build",
+                "available_at": NOW,
+            },
+            "others": {"200": {"created": False}},
+        },
     ),
     Route(
         method="POST",
@@ -233,7 +270,12 @@ ROUTES = [
         body=bodies.ReasonBody,
         answers={200: JobView},
         codes={404: ("not_found",), 409: ("conflict",)},
-        example={"params": {"job_id": "build-3f1c2aa"}, "body": {"reason": "fixed"}, "first": ["enqueue"]},
+        example={
+            "params": {"job_id": "build-3f1c2aa"},
+            "body": {"reason": "fixed"},
+            "first": ["enqueue", "cancel_job"],
+            "answer": {**BUILD, "status": "queued", "available_at": NOW, "last_outcome": "cancelled"},
+        },
     ),
     Route(
         method="POST",
@@ -245,7 +287,12 @@ ROUTES = [
         body=bodies.ReasonBody,
         answers={200: JobView},
         codes={404: ("not_found",), 409: ("conflict",)},
-        example={"params": {"job_id": "build-3f1c2aa"}, "body": {"reason": "not needed"}, "first": ["enqueue"]},
+        example={
+            "params": {"job_id": "build-3f1c2aa"},
+            "body": {"reason": "not needed"},
+            "first": ["enqueue"],
+            "answer": {**BUILD, "status": "dead", "available_at": None, "last_outcome": "cancelled"},
+        },
     ),
     Route(
         method="POST",
@@ -257,7 +304,16 @@ ROUTES = [
         body=bodies.ReasonBody,
         answers={200: JobView},
         codes={404: ("not_found",)},
-        example={"params": JOB, "body": {"reason": "the worker is stuck"}, **CLAIMED},
+        example={
+            "params": JOB,
+            "body": {"reason": "the worker is stuck"},
+            "answer": {
+                **FREE,
+                "last_outcome": "force_released",
+                "previous": [{"how": "force_released", "ended_at": NOW, "reason": "the worker is stuck"}],
+            },
+            **CLAIMED,
+        },
     ),
     Route(
         method="POST",
@@ -268,6 +324,6 @@ ROUTES = [
         summary="Write down expiries now, and tell what was taken back, with the evidence",
         description="A thousand at a time; ask again unless `is_complete`.",
         answers={200: RecoverReply},
-        example={},
+        example={"answer": {"recovered": []}},
     ),
 ]

@@ -17,6 +17,7 @@ from octostore.core.moments import Moment
 from octostore.core.names import check_job_id
 from octostore.core.replies import ClaimReply, JobView
 from octostore.server.calls import Call, PrefixQuery
+from octostore.server.examples import IN_A_MINUTE
 from octostore.server.http import Answer, Streaming
 from octostore.server.refusals import Refusal, refuse
 from octostore.server.router import Route
@@ -32,6 +33,9 @@ from octostore.wire.failures import failure_of
 TAG = "locks"
 LOCK = {"params": {"job_id": "deploy-main"}}
 ACQUIRED = {**LOCK, "first": ["acquire_lock"]}
+METADATA = "host=runner-7 build=1842"
+SOON = {"expires_at": IN_A_MINUTE, "renew_after_ms": 30_000}
+HELD = {"name": "deploy-main", "status": "held", "expires_at": IN_A_MINUTE, "metadata": METADATA}
 CODES = {"job_id": "invalid_lock_name", "ttl": "invalid_ttl"}
 
 
@@ -224,8 +228,8 @@ class _Watching:
                 if recent is None:  # too much has happened since
                     yield await self._current()
                 for line in recent or ():
-                    self._seq = line.event.seq
-                    if self._is_news(line.event):
+                    self._seq = line.entry.seq
+                    if line.entry.job_id == self._name and self._is_news(line.event):
                         yield await self._transition(line.event)
                 is_due = await is_one_set_within((changed, bell.event), silence) if recent == [] else True
                 if bell.event.is_set() or not is_due:
@@ -239,7 +243,7 @@ class _Watching:
 
     def _is_news(self, event: Event) -> bool:
         """The store is ahead of the feed, so what was seen there may come by once more."""
-        if event.job_id != self._name or event.type not in WATCHED:
+        if event.type not in WATCHED:
             return False
         if event.type == "claimed":
             return event.seq > self._known.fencing_token
@@ -319,7 +323,7 @@ ROUTES = [
             410: ("lease_lost",),
         },
         translate=in_acquire_words,
-        example={**LOCK, "body": {"ttl_seconds": 60, "metadata": "host=runner-7 build=1842"}},
+        example={**LOCK, "body": {"ttl_seconds": 60, "metadata": METADATA}, "answer": {**SOON, "metadata": METADATA}},
     ),
     Route(
         method="POST",
@@ -332,7 +336,7 @@ ROUTES = [
         answers={200: LockRenewed},
         codes={400: ("invalid_lock_name", "invalid_ttl", "lease_not_current"), 404: ("lease_not_current",)},
         translate=in_lock_words,
-        example={**ACQUIRED, "body": {"lease_id": "$LEASE", "ttl_seconds": 60}},
+        example={**ACQUIRED, "body": {"lease_id": "$LEASE", "ttl_seconds": 60}, "answer": SOON},
     ),
     Route(
         method="POST",
@@ -357,7 +361,7 @@ ROUTES = [
         answers={200: LockState},
         codes={400: ("invalid_lock_name",)},
         translate=in_lock_words,
-        example=LOCK,
+        example={**ACQUIRED, "answer": HELD},
     ),
     Route(
         method="GET",
@@ -367,7 +371,11 @@ ROUTES = [
         summary="The locks that are held",
         query=PrefixQuery,
         answers={200: LockList},
-        example={"query": {"prefix": "deploy-"}},
+        example={
+            "query": {"prefix": "deploy-"},
+            "first": ["acquire_lock"],
+            "answer": {"locks": [HELD], "prefix": "deploy-"},
+        },
     ),
     Route(
         method="GET",
@@ -379,6 +387,6 @@ ROUTES = [
         stream=WatchFrame,
         codes={400: ("invalid_lock_name",)},
         translate=in_lock_words,
-        example=LOCK,
+        example={**ACQUIRED, "event": {"event": "acquired", "fencing_token": 4711, "expires_at": IN_A_MINUTE}},
     ),
 ]

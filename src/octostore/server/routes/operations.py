@@ -92,7 +92,7 @@ ROUTES = [
         summary="Whether the store can be written to",
         description="Writes to the store, at most once a second.",
         answers={200: Readiness},
-        codes={503: ("shutting_down",)},
+        codes={503: ("unreachable", "shutting_down")},
         example={},
     ),
     Route(
@@ -113,7 +113,16 @@ ROUTES = [
         is_public=True,
         summary="What the server has done since it started",
         answers={200: ServerStatus},
-        example={},
+        codes={503: ("unreachable",)},
+        example={
+            "answer": {
+                "active_locks": 1,
+                "total_acquires": 318,
+                "total_releases": 317,
+                "open_sessions": 2,
+                "dead_jobs": 0,
+            }
+        },
     ),
     Route(
         method="GET",
@@ -125,6 +134,7 @@ ROUTES = [
         description="With a token that may read everything, also by queue.",
         content_type="text/plain",
         answers={200: str},
+        codes={503: ("unreachable",)},
         example={},
     ),
     Route(

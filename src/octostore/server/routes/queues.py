@@ -44,6 +44,14 @@ ROUTES = [
             "params": {"queue": "default"},
             "body": {"owner": "agent-3", "kinds": ["build"]},
             "first": ["enqueue"],
+            "answer": {
+                "job_id": "build-3f1c2aa",
+                "queue": "default",
+                "kind": "build",
+                "metadata": None,
+                "payload": {"commit": "3f1c2aa"},
+            },
+            "others": {"empty": {"job_id": None, "kind": None}},
         },
     ),
     Route(
@@ -56,6 +64,10 @@ ROUTES = [
         description="1 makes it serial; null lifts the limit.",
         body=bodies.LimitQueueBody,
         answers={200: QueueView},
-        example={"params": {"queue": "default"}, "body": {"max_claimed": 1}},
+        example={
+            "params": {"queue": "default"},
+            "body": {"max_claimed": 1},
+            "answer": {"queue": "default", "max_claimed": 1},
+        },
     ),
 ]

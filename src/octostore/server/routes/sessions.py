@@ -5,6 +5,7 @@ from octostore.core import questions as q
 from octostore.core.errors import LeaseLost, OctoStoreError
 from octostore.core.replies import SavedReply
 from octostore.server.calls import Call
+from octostore.server.examples import IN_A_MINUTE
 from octostore.server.http import Answer
 from octostore.server.refusals import Refusal
 from octostore.server.router import Route
@@ -15,7 +16,8 @@ from octostore.wire.failures import failure_of
 
 TAG = "sessions"
 GONE = 410
-SESSION = {"params": {"session_id": "agent-3"}, "first": ["open_session"]}
+OPEN = {"session_id": "agent-3", "expires_at": IN_A_MINUTE, "remaining_ms": 60_000, "renew_after_ms": 30_000}
+SESSION = {"params": {"session_id": "agent-3"}, "first": ["open_session"], "answer": OPEN}
 
 
 def tell_gone(error: OctoStoreError) -> Exception:
@@ -102,7 +104,10 @@ ROUTES = [
         body=bodies.OpenSessionBody,
         answers={201: OpenedSession},
         codes={403: ("not_allowed",), 409: ("held",)},
-        example={"body": {"agent": "agent-3", "ttl_seconds": 60, "session_id": "agent-3"}},
+        example={
+            "body": {"agent": "agent-3", "ttl_seconds": 60, "session_id": "agent-3"},
+            "answer": {**OPEN, "ttl": 60},
+        },
     ),
     Route(
         method="POST",
@@ -126,7 +131,7 @@ ROUTES = [
         description="Those of others are not told from those that never were, except to operators.",
         answers={200: SessionState},
         codes={404: ("not_found",)},
-        example=SESSION,
+        example={**SESSION, "answer": {**OPEN, "status": "open", "jobs": []}},
     ),
     Route(
         method="PUT",
@@ -139,7 +144,11 @@ ROUTES = [
         answers={200: SavedReply},
         codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
-        example={**SESSION, "body": {"context": {"phase": "planning", "turn": 4}}},
+        example={
+            **SESSION,
+            "body": {"context": {"phase": "planning", "turn": 4}},
+            "answer": {"session_id": "agent-3", "context_seq": 4712},
+        },
     ),
     Route(
         method="DELETE",

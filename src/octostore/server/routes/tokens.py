@@ -5,6 +5,7 @@ from octostore.core import questions as q
 from octostore.core.replies import TokenList, TokenView
 from octostore.server import auth
 from octostore.server.calls import Call
+from octostore.server.examples import NOW
 from octostore.server.http import Answer
 from octostore.server.router import Route
 from octostore.stores.ids import new_token_id
@@ -13,6 +14,7 @@ from octostore.wire.answers import NewToken, RotatedToken
 from octostore.wire.tokens import digest_of, new_token
 
 TAG = "tokens"
+CI = {"name": "ci", "prefix": "deploy-", "expires_at": None}
 
 
 async def create_token(call: Call) -> Answer:
@@ -76,7 +78,10 @@ ROUTES = [
         body=bodies.TokenBody,
         answers={201: NewToken},
         codes={409: ("conflict",)},
-        example={"body": {"name": "ci", "scopes": ["read", "claim"], "prefix": "deploy-"}},
+        example={
+            "body": {"name": "ci", "scopes": ["read", "claim"], "prefix": "deploy-"},
+            "answer": CI,
+        },
     ),
     Route(
         method="GET",
@@ -86,7 +91,7 @@ ROUTES = [
         scope="admin",
         summary="All tokens that were made, without their secrets",
         answers={200: TokenList},
-        example={},
+        example={"first": ["create_token"], "answer": {"tokens": [CI]}},
     ),
     Route(
         method="DELETE",
@@ -97,7 +102,11 @@ ROUTES = [
         summary="End a token for good, and the streams that it has open",
         answers={200: TokenView},
         codes={404: ("not_found",)},
-        example={"params": {"token_id": "$TOKEN_ID"}, "first": ["create_token"]},
+        example={
+            "params": {"token_id": "$TOKEN_ID"},
+            "first": ["create_token"],
+            "answer": {**CI, "revoked_at": NOW},
+        },
     ),
     Route(
         method="POST",
@@ -109,6 +118,10 @@ ROUTES = [
         body=bodies.RotateBody,
         answers={200: RotatedToken},
         codes={409: ("conflict",)},
-        example={"token": "$OTHER_TOKEN", "first": ["create_token"]},
+        example={
+            "token": "$OTHER_TOKEN",
+            "first": ["create_token"],
+            "answer": {"github_username": "ci", "namespace": "deploy-"},
+        },
     ),
 ]

@@ -1,0 +1,119 @@
+"""Example requests and answers, for those who read the description. Tests send the ones, and compare the others."""
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from octostore._version import __version__
+from octostore.server.router import Route
+
+IN_A_MINUTE = "2026-07-01T10:01:00Z"
+LEASE_ID = "0b9e1c9e-6a5c-4f6e-9d0c-2f6f3f0f8f11"
+TOKEN = "octo_2UuVd7TqVbT3sXyRk0HnCwJm5LzEaFgQ8oPi6Yx1Bt4WvN9"  # noqa: S105  # of the right shape, and of no use
+USER_ID = "5c0a7a56-3c0e-4d0a-9d55-0f8c2c3b7a41"
+NOW = "2026-07-01T10:00:00Z"
+
+USUAL: dict[str, Any] = {
+    "active": True,
+    "agent": "agent-3",
+    "at": NOW,
+    "attempt": 1,
+    "attempts": 0,
+    "available_at": "2026-07-01T10:00:30Z",
+    "claimed_at": NOW,
+    "created": True,
+    "created_at": NOW,
+    "ended_at": "2026-07-01T09:41:07Z",
+    "error": None,
+    "expires_at": "2026-07-01T10:02:00Z",
+    "fencing_token": 4711,
+    "heartbeat_at": NOW,
+    "holder_id": "b3c1f0de-77a1-4c55-8e0e-2f6d6f1a9c02",
+    "how": "expired",
+    "is_complete": True,
+    "job_id": "github-issue-1842",
+    "keepalive_interval_secs": 20,
+    "kind": None,
+    "late_ms": 212,
+    "lease_id": LEASE_ID,
+    "lock_count": 0,
+    "lock_delay_seconds": 30,
+    "lock_name": "deploy-main",
+    "max_attempts": 5,
+    "metadata": {"branch": "fix-1842"},
+    "observed_at": NOW,
+    "opened_at": NOW,
+    "owner": "agent-3",
+    "prefix": "",
+    "previous": [],
+    "principal": "admin",
+    "priority": 5,
+    "released_at": NOW,
+    "remaining_ms": 120_000,
+    "renew_after_ms": 60_000,
+    "replayed": False,
+    "resumed": False,
+    "retry_after_ms": 30_000,
+    "revoked_at": None,
+    "saved_at": NOW,
+    "scopes": ["read", "claim"],
+    "seq": 4712,
+    "session_id": None,
+    "token": TOKEN,
+    "token_id": "tok-5f1c0a6e",
+    "total": 1,
+    "ttl": 120,
+    "uptime_seconds": 86_400,
+    "user_id": USER_ID,
+    "version": __version__,
+}
+"""What a field says in an example, unless the example says otherwise: a name means the same everywhere."""
+
+
+def sample(schema: dict[str, Any], components: dict[str, Any], told: Any = None, name: str = "") -> Any:
+    """A value of the schema, with what is `told`."""
+    if "$ref" in schema:
+        return sample(components[schema["$ref"].rpartition("/")[2]], components, told, name)
+    if isinstance(told, dict) and "properties" in schema:
+        wanted = {*told, *schema["required"]}
+        return {
+            field: sample(inner, components, told.get(field, USUAL.get(field)), field)
+            for field, inner in schema["properties"].items()
+            if field in wanted
+        }
+    if isinstance(told, list) and "$ref" in schema.get("items", {}):
+        return [sample(schema["items"], components, item) for item in told]
+    if told is not None and "anyOf" in schema:
+        structs = [option for option in schema["anyOf"] if "$ref" in option]
+        return sample(structs[0], components, told, name) if structs and isinstance(told, dict) else told
+    if told is None and "enum" in schema:
+        return schema["enum"][0]
+    return told
+
+
+def request_body(route: Route) -> Any:
+    body = route.example.get("body", {})
+    return {name: LEASE_ID if value == "$LEASE" else value for name, value in body.items()}
+
+
+def curl_line(route: Route, *, host: str = "http://127.0.0.1:3000", accept: str | None = None) -> str:
+    """How to try it, with what the example says; `$NAMES` are the shell's."""
+    path = route.path
+    for name, value in route.example.get("params", {}).items():
+        path = path.replace(f"{{{name}}}", value if value.startswith("$") else quote(value, safe=""))
+    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in route.example.get("query", {}).items())
+    parts = ["curl", "-sS"]
+    if route.method != "GET":
+        parts += ["-X", route.method]
+    if accept or not route.answers:
+        parts.append("-N")
+    if not route.is_public:
+        parts.append(f'-H "Authorization: Bearer {route.example.get("token", "$OCTOSTORE_TOKEN")}"')
+    if accept:
+        parts.append(f'-H "Accept: {accept}"')
+    if "body" in route.example:
+        text = msgspec.json.encode(route.example["body"]).decode()
+        parts.append("-d '" + text.replace("$LEASE", "'\"$LEASE\"'") + "'")
+    parts.append(f'"{host}{path}{"?" + query if query else ""}"')
+    return " ".join(parts)

@@ -1,0 +1,496 @@
+"""Who may do what: scopes, prefixes, the life of tokens, and what nobody else gets to see."""
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import stat
+import string
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from octostore.core.errors import InvalidInput
+from octostore.core.replies import TokenView
+from octostore.server.auth import Auth, new_token, read_static_tokens
+from octostore.server.http import Request
+from octostore.server.refusals import Refusal
+from octostore.server.router import Route
+from octostore.server.routes import ROUTES
+from octostore.server.store import ServedStore
+from tests.support.connections import Response
+from tests.support.processes import PATIENCE_SECONDS, ROOT, until
+from tests.support.server import ServerProcess
+
+SCOPES = ("read", "claim", "admin")
+NOW = datetime.now(UTC)
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+BEHIND_TOKENS = [route for route in ROUTES if not route.is_public]
+OF_A_JOB = [route for route in BEHIND_TOKENS if "{job_id}" in route.path]
+OF_NO_NAME = [route for route in BEHIND_TOKENS if route.scope == "admin" and "{job_id}" not in route.path]
+
+
+def call(server: ServerProcess, route: Route, token: str, name: str = "a-name") -> Response:
+    path = re.sub(r"{\w+}", name, route.path)
+    body = json.loads(json.dumps(route.example.get("body", {})).replace("$LEASE", UNKNOWN)) if route.body else None
+    return server.request(route.method, path, body, token=token)
+
+
+def told(answer: Response) -> Any:
+    """An error without what differs from one request to the next."""
+    return {name: value for name, value in answer.json.items() if name != "request_id"}
+
+
+def by_name(route: Route) -> str:
+    return route.name
+
+
+# Scopes
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("route", BEHIND_TOKENS, ids=by_name)
+def test_a_route_needs_its_scope(server: ServerProcess, route: Route, scope: str) -> None:
+    seq = server.seq
+    answer = call(server, route, server.new_token("scoped", scope))
+    if route.scope in {None, scope} or scope == "admin":
+        assert answer.status not in {401, 403}, answer
+    else:
+        assert (answer.status, answer.json["code"]) == (403, "not_allowed")
+        assert f"scope {route.scope}" in answer.json["error"]
+        assert server.seq == seq + 1, "the new token's event is the only one"
+    assert answer.status < 500
+
+
+@pytest.mark.parametrize("route", BEHIND_TOKENS, ids=by_name)
+def test_without_a_token_nothing_is_told(server: ServerProcess, route: Route) -> None:
+    answer = call(server, route, "")
+    assert (answer.status, answer.json["code"]) == (401, "authentication_required")
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.is_public], ids=by_name)
+def test_what_needs_no_token(server: ServerProcess, route: Route) -> None:
+    assert call(server, route, "").status == 200
+
+
+def test_scopes_are_what_the_contract_says() -> None:
+    reading = {route.name for route in BEHIND_TOKENS if route.scope == "read"}
+    operating = {route.name for route in BEHIND_TOKENS if route.scope == "admin"}
+    assert {route.method for route in BEHIND_TOKENS if route.scope == "read"} == {"GET"}
+    assert {"GET /jobs", "GET /jobs/{job_id}", "GET /events", "GET /locks", "GET /locks/{job_id}"} <= reading
+    assert {f"POST /jobs/{{job_id}}/{call}" for call in ("requeue", "cancel", "force-release")} <= operating
+    assert {"POST /recover", "POST /tokens", "GET /tokens"} <= operating
+    assert [route.name for route in BEHIND_TOKENS if route.scope is None] == ["POST /auth/token/rotate"]
+
+
+# Prefixes
+
+
+@pytest.fixture(scope="module")
+def limited(server: ServerProcess) -> str:
+    """May do anything, to its own names."""
+    return server.new_token("limited", *SCOPES, prefix="mine-")
+
+
+@pytest.mark.parametrize("route", OF_A_JOB, ids=by_name)
+def test_other_names_are_refused_whether_or_not_they_exist(server: ServerProcess, limited: str, route: Route) -> None:
+    server.post("/jobs/theirs/claim")
+    seq = server.seq
+    existing, missing = call(server, route, limited, "theirs"), call(server, route, limited, "nobodys")
+    assert (existing.status, existing.json["code"]) == (403, "not_allowed")
+    assert (existing.status, told(existing)) == (missing.status, told(missing))
+    assert call(server, route, limited, "min").status == 403
+    assert call(server, route, limited, "Mine-x").status == 403
+    assert server.seq == seq
+
+
+@pytest.mark.parametrize("route", OF_A_JOB, ids=by_name)
+def test_ones_own_names_are_not(server: ServerProcess, limited: str, route: Route) -> None:
+    assert call(server, route, limited, "mine-1").status != 403
+
+
+@pytest.mark.parametrize("route", OF_NO_NAME, ids=by_name)
+def test_what_concerns_everybody_is_refused(server: ServerProcess, limited: str, route: Route) -> None:
+    seq = server.seq
+    answer = call(server, route, limited, "mine-1")
+    assert (answer.status, answer.json["code"]) == (403, "not_allowed")
+    assert server.seq == seq
+
+
+def test_lists_have_ones_own_names_only(server: ServerProcess, limited: str) -> None:
+    server.post("/jobs/mine-listed/claim")
+    server.post("/jobs/not-mine/claim")
+    for query in ("", "?prefix=", "?prefix=m", "?prefix=mine-"):
+        for path, rows, name in (("/jobs", "jobs", "job_id"), ("/locks", "locks", "name")):
+            listed = server.get(path + query, token=limited).json[rows]
+            assert "mine-listed" in [row[name] for row in listed]
+            assert all(row[name].startswith("mine-") for row in listed)
+    assert [job["job_id"] for job in server.get("/jobs?prefix=mine-li", token=limited).json["jobs"]] == ["mine-listed"]
+    for path in ("/jobs", "/locks", "/events"):
+        assert server.get(f"{path}?prefix=not-", token=limited).status == 403
+        assert server.get(f"{path}?prefix=mine_", token=limited).status == 403
+    assert server.get("/events?job=not-mine", token=limited).status == 403
+    events = server.get("/events", token=limited).json["events"]
+    assert {event["job_id"].startswith("mine-") for event in events} == {True}
+
+
+def test_pages_do_not_lead_out_of_the_prefix(server: ServerProcess, limited: str) -> None:
+    answer = server.get("/jobs?cursor=a", token=limited)
+    assert all(job["job_id"].startswith("mine-") for job in answer.json["jobs"])
+    assert server.get("/jobs?cursor=zzz", token=limited).json["jobs"] == []
+
+
+def test_a_queue_gives_ones_own_jobs_only(server: ServerProcess, limited: str) -> None:
+    server.post("/jobs", {"kind": "k", "queue": "shared", "job_id": "theirs-first", "priority": 1})
+    server.post("/jobs", {"kind": "k", "queue": "shared", "job_id": "mine-second", "priority": 9})
+    first = server.post("/queues/shared/claim", token=limited).json
+    second = server.post("/queues/shared/claim", token=limited).json
+    assert (first["status"], first["job_id"]) == ("claimed", "mine-second")
+    assert second["status"] == "empty"
+    assert server.get("/jobs/theirs-first").json["status"] == "queued"
+
+
+def test_only_ones_own_names_are_enqueued(server: ServerProcess, limited: str) -> None:
+    assert server.post("/jobs", {"kind": "k", "job_id": "theirs-too"}, token=limited).status == 403
+    chosen = server.post("/jobs", {"kind": "k"}, token=limited)
+    assert chosen.status == 201
+    assert chosen.json["job_id"].startswith("mine-")
+
+
+def test_operators_with_a_prefix_do_not_see_sessions_of_others(server: ServerProcess, limited: str) -> None:
+    session = server.post("/sessions", {"agent": "private"}).json["session_id"]
+    assert server.get(f"/sessions/{session}", token=limited).status == 404
+    assert server.get(f"/sessions/{session}", token=server.new_token("operator", "admin")).status == 200
+
+
+def test_names_of_queues_are_for_those_who_may_read_everything(server: ServerProcess, limited: str) -> None:
+    server.post("/jobs", {"kind": "k", "queue": "secret-queue"})
+    reader, claimer = server.new_token("reader", "read"), server.new_token("claimer", "claim")
+    until(lambda: "secret-queue" in server.get("/metrics", token=reader).body.decode(), seconds=5)
+    for token in ("", limited, claimer, "wrong"):
+        answer = server.get("/metrics", token=token)
+        assert answer.status == 200
+        assert "secret-queue" not in answer.body.decode()
+
+
+# The life of a token
+
+
+def is_bad(answer: Response) -> bool:
+    assert (answer.status, answer.json["code"]) == (401, "authentication_failed"), answer
+    assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
+    return True
+
+
+def test_a_token_ends_when_it_expires(server: ServerProcess) -> None:
+    token = server.new_token("expiring", expires_in_seconds=1)
+    assert server.get("/jobs", token=token).status == 200
+    until(lambda: server.get("/jobs", token=token).status != 200, seconds=3)
+    assert is_bad(server.get("/jobs", token=token))
+    assert is_bad(server.post("/auth/token/rotate", token=token))
+
+
+def test_a_token_ends_when_it_is_rotated(server: ServerProcess) -> None:
+    old = server.new_token("rotated")
+    new = server.post("/auth/token/rotate", token=old).json["token"]
+    assert is_bad(server.get("/jobs", token=old))
+    assert server.get("/jobs", token=new).status == 200
+
+
+def test_a_token_ends_when_it_is_revoked(server: ServerProcess) -> None:
+    created = server.post("/tokens", {"name": "revoked"}).json
+    assert server.get("/jobs", token=created["token"]).status == 200
+    revoked = server.request("DELETE", f"/tokens/{created['token_id']}")
+    assert revoked.status == 200
+    assert revoked.json["revoked_at"] is not None
+    assert is_bad(server.get("/jobs", token=created["token"]))
+    assert server.request("DELETE", f"/tokens/{created['token_id']}").status == 200, "once more"
+    assert server.request("DELETE", "/tokens/tok-unknown").status == 404
+
+
+def test_a_token_that_the_caller_made(server: ServerProcess) -> None:
+    mine = new_token()
+    digest = hashlib.sha256(mine.encode()).hexdigest()
+    created = server.post("/tokens", {"name": "own-secret", "digest": digest})
+    assert (created.status, created.json["token"]) == (201, None)
+    assert server.get("/jobs", token=mine).status == 200
+    again = server.post("/tokens", {"name": "thief", "digest": digest})
+    assert (again.status, again.json["code"]) == (409, "conflict")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda token: token[:-1],
+        lambda token: token + "0",
+        lambda token: token[:20] + next(c for c in string.ascii_letters if c != token[20]) + token[21:],
+        lambda token: token[:20] + token[21] + token[20] + token[22:] if token[20] != token[21] else "swapped",
+        lambda token: token.swapcase(),
+        lambda token: token.replace("octo_", "octa_"),
+        lambda _token: "octo_",
+        lambda _token: "x",
+        lambda _token: "\xe9" * 54,
+        lambda _token: new_token(),
+    ],
+    ids=["short", "long", "mistyped", "swapped", "case", "kind", "empty", "nonsense", "not ascii", "unknown"],
+)
+def test_a_token_that_is_none(server: ServerProcess, spoil: Any) -> None:
+    assert is_bad(server.get("/jobs", token=spoil(server.token)))
+
+
+@pytest.mark.parametrize("header", ["Basic {}", "{}", "Bearer", "Bearer ", "Token {}", "Bearer{}", 'Bearer "{}"'])
+def test_a_header_that_is_no_bearer_token(server: ServerProcess, header: str) -> None:
+    assert is_bad(server.get("/jobs", token="", headers={"Authorization": header.format(server.token)}))
+
+
+def test_how_bearer_is_written_does_not_matter(server: ServerProcess) -> None:
+    for scheme in ("bearer", "BEARER", "Bearer  "):
+        assert server.get("/jobs", token="", headers={"Authorization": f"{scheme} {server.token}"}).status == 200
+
+
+def test_a_token_in_the_address_is_none(server: ServerProcess) -> None:
+    assert server.get(f"/locks?token={server.token}", token="").status == 401
+    assert server.get(f"/jobs?access_token={server.token}", token="").status == 401
+
+
+def test_another_server_on_the_same_store_knows_of_a_revocation(server: ServerProcess) -> None:
+    created = server.post("/tokens", {"name": "everywhere"}).json
+    with ServerProcess(server.home) as other:
+        assert other.token == server.token
+        assert other.get("/jobs", token=created["token"]).status == 200
+        server.request("DELETE", f"/tokens/{created['token_id']}")
+        until(lambda: other.get("/jobs", token=created["token"]).status == 401, seconds=2)
+
+
+class FakeRequest:
+    client_address = "here"
+
+    def __init__(self) -> None:
+        self.headers = {b"authorization": f"Bearer {new_token()}".encode()}
+
+
+def test_what_was_looked_up_before_a_revocation_is_not_remembered_after_it() -> None:
+    class Store:
+        def __init__(self) -> None:
+            self.looks, self.is_revoked = 0, False
+            self.answers = asyncio.Event()
+
+        async def ask(self, _question: Any) -> TokenView:
+            self.looks += 1
+            moment = NOW if self.is_revoked else None
+            await self.answers.wait()
+            return TokenView(
+                token_id="t",
+                name="ann",
+                scopes=["read"],
+                prefix="",
+                created_at=NOW,
+                expires_at=None,
+                revoked_at=moment,
+            )
+
+    async def scenario() -> None:
+        store = Store()
+        auth = Auth(cast("ServedStore", store), {})
+        request = cast("Request", FakeRequest())
+        looking = asyncio.create_task(auth.principal(request))
+        await asyncio.sleep(0)
+        store.is_revoked = True
+        auth.forget()
+        store.answers.set()
+        await looking  # it came first
+        with pytest.raises(Refusal):
+            await auth.principal(request)
+        assert store.looks == 2
+
+    asyncio.run(scenario())
+
+
+# Tokens that are set from outside
+
+
+def start_in_vain(home: Path, *arguments: str) -> str:
+    """What the server says when it does not start for something that its operator should correct."""
+    environment = {**os.environ, "OCTOSTORE_HOME": str(home)}
+    command = [sys.executable, "-m", "octostore.server", "--port", "0", *arguments]
+    ended = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (64, ""), ended
+    assert "Traceback" not in ended.stderr
+    return ended.stderr
+
+
+def write_tokens(path: Path, text: str, mode: int = 0o600) -> Path:
+    path.touch(mode)
+    path.write_text(text)
+    return path
+
+
+def test_a_tokens_file(tmp_path: Path) -> None:
+    ci, ops = new_token(), new_token()
+    file = write_tokens(tmp_path / "tokens", f"# who\n\nci read,claim {ci} deploy-\nops admin {ops}  # us\n")
+    with ServerProcess(tmp_path, "--tokens-file", str(file)) as server:
+        assert not (tmp_path / "admin.token").exists()
+        assert server.post("/jobs/deploy-1/claim", token=ci).json["principal"] == "ci"
+        assert server.post("/jobs/other/claim", token=ci).status == 403
+        assert server.post("/recover", token=ci).status == 403
+        assert server.post("/recover", token=ops).status == 200
+        assert is_bad(server.get("/jobs", token=new_token()))
+        rotated = server.post("/auth/token/rotate", token=ci)
+        assert (rotated.status, rotated.json["code"]) == (409, "conflict")
+        assert ci not in server.log + str(server.greeting)
+
+
+def test_a_tokens_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    token = new_token()
+    file = write_tokens(tmp_path / "tokens", f"ci read {token}\n")
+    file.chmod(0o644)
+    said = start_in_vain(tmp_path, "--tokens-file", str(file))
+    assert "chmod 600" in said
+    assert token not in said
+
+
+def test_a_tokens_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    assert "no-such-file" in start_in_vain(tmp_path, "--tokens-file", str(tmp_path / "no-such-file"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ci {}",
+        "ci read",
+        "ci read {} deploy- more",
+        "ci read,write {}",
+        "ci read,,claim {}",
+        "ci read {}x",
+        "ci read {} no:colons",
+        "ci read octo_",
+        "\x01 read {}",
+    ],
+)
+def test_a_malformed_line_is_told_by_its_number_and_not_by_its_token(tmp_path: Path, line: str) -> None:
+    good, bad = new_token(), new_token()
+    file = write_tokens(tmp_path / "tokens", f"ok read {good}\n{line.format(bad)}\n")
+    with pytest.raises(InvalidInput, match="line 2") as caught:
+        read_static_tokens(file)
+    assert bad not in str(caught.value)
+    assert good not in str(caught.value)
+
+
+# The first token
+
+
+def test_the_first_token_is_in_a_file_for_its_owner_alone(own_server: ServerProcess) -> None:
+    file = own_server.home / "admin.token"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    token = own_server.token
+    assert token not in str(own_server.greeting)
+    assert str(file) in str(own_server.greeting)
+    own_server.stop()
+    with ServerProcess(own_server.home) as server:
+        assert server.token == token, "it survives a restart"
+        other = server.new_token("other", *SCOPES)
+        server.post("/auth/token/rotate", token=other)
+        assert server.token == token, "another's rotation does not concern it"
+        new = server.post("/auth/token/rotate").json["token"]
+        assert server.token == new, "its own does"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert is_bad(server.get("/jobs", token=token))
+        assert server.get("/jobs", token=new).status == 200
+    with ServerProcess(own_server.home) as server:
+        assert server.token == new
+
+
+def test_a_first_token_that_is_lost_or_not_good_here_is_replaced(own_server: ServerProcess) -> None:
+    file = own_server.home / "admin.token"
+    own_server.stop()
+    file.unlink()
+    write_tokens(file, new_token())
+    with ServerProcess(own_server.home) as server:
+        assert server.get("/tokens").status == 200
+        assert [token["name"] for token in server.get("/tokens").json["tokens"]] == ["admin", "admin"]
+
+
+def test_a_first_token_that_others_can_read_is_no_secret_any_more(own_server: ServerProcess) -> None:
+    own_server.stop()
+    (own_server.home / "admin.token").chmod(0o640)
+    assert "chmod 600" in start_in_vain(own_server.home)
+
+
+# Secrets
+
+
+def test_secrets_are_told_to_nobody_else(own_server: ServerProcess) -> None:
+    server = own_server
+    ann, bob = server.new_token("ann"), server.new_token("bob")
+    secrets = {"token": server.token, "ann": ann, "bob": bob}
+    claim = server.post("/jobs/job/claim", {"request_id": "request-of-ann"}, token=ann).json
+    lock = server.post("/locks/lock/acquire", token=ann).json
+    session = server.post("/sessions", {"agent": "ann", "request_id": "request-of-session"}, token=ann).json
+    bound = server.post("/jobs/bound/claim", {"session_id": session["session_id"]}, token=ann).json
+    server.post("/jobs", {"kind": "k", "job_id": "queued"}, token=ann)
+    following = server.post("/queues/default/claim", {"request_id": "request-of-next"}, token=ann).json
+    secrets |= {
+        "claim": claim["lease_id"],
+        "lock": lock["lease_id"],
+        "session": session["lease_id"],
+        "bound": bound["lease_id"],
+        "next": following["lease_id"],
+        "request": "request-of-",
+    }
+    answers: list[Response] = []
+    with server.stream("/events?after=0", token=bob) as stream, server.stream("/locks/lock/watch", token=bob) as watch:
+        frames = [watch.next()]
+        for name in ("job", "lock", "bound", "queued"):
+            answers += [
+                server.post(f"/jobs/{name}/claim", token=bob),
+                server.post(f"/locks/{name}/acquire", token=bob),
+                server.get(f"/jobs/{name}", token=bob),
+                server.get(f"/locks/{name}", token=bob),
+                server.post(f"/jobs/{name}/heartbeat", {"lease_id": "not-mine"}, token=bob),
+                server.post(f"/jobs/{name}/release", {"lease_id": "not-mine"}, token=bob),
+                server.post(f"/jobs/{name}/force-release", token=bob),
+                server.post(f"/jobs/{name}/force-release"),
+                server.get(f"/jobs/{name}", token=bob),
+                server.post(f"/jobs/{name}/heartbeat", {"lease_id": "not-mine"}, token=bob),
+            ]
+        answers += [
+            server.post("/sessions", {"agent": "bob", "session_id": session["session_id"]}, token=bob),
+            server.post(f"/sessions/{session['session_id']}/keepalive", token=bob),
+            server.get(f"/sessions/{session['session_id']}"),
+            server.get("/sessions/nothing", token=ann),
+            server.get("/jobs", token=bob),
+            server.get("/locks", token=bob),
+            server.get("/events", token=bob),
+            server.get("/tokens"),
+            server.get("/metrics"),
+            server.get("/status"),
+            server.get("/docs"),
+            server.get("/openapi.json"),
+            server.post("/jobs/job/claim", {"lease_id": "unknown field"}, token=ann),
+            server.get("/jobs", token=ann[:-1]),
+            server.post("/recover"),
+        ]
+        frames += stream.take(len(server.get("/events").json["events"]))
+    texts = [answer.body.decode() + str(answer.headers) for answer in answers]
+    texts += [str(frames), server.log, str(server.greeting)]
+    leaks = [(name, text) for name, secret in secrets.items() for text in texts if secret in text]
+    assert leaks == []
+    server.check_has_not_failed()
+
+
+def test_tokens_are_not_in_the_store(own_server: ServerProcess) -> None:
+    tokens = [own_server.token, own_server.new_token("ann")]
+    own_server.get("/jobs", token=tokens[1])
+    own_server.stop()
+    files = [file for file in own_server.home.iterdir() if file.name != "admin.token"]
+    assert files
+    for file in files:
+        assert not [token for token in tokens if token.encode() in file.read_bytes()]

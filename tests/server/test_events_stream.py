@@ -1,0 +1,278 @@
+"""The log over HTTP: pages, and streams that go on, can be resumed without a gap, and end with their token."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, cast
+
+import pytest
+
+from octostore.core.commands import ClaimJob
+from octostore.core.errors import Unreachable
+from octostore.server.http import Request
+from octostore.server.streams import EventStream
+from octostore.stores.opening import open_store
+from tests.support.connections import Connection, Frame
+from tests.support.processes import until
+from tests.support.server import ServerProcess
+
+SILENCE_SECONDS = 0.2
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    home = tmp_path_factory.mktemp("home")
+    arguments = ("--stream-timeout", "0.5", "--stream-keepalive", str(SILENCE_SECONDS))
+    with ServerProcess(home, *arguments) as process:
+        yield process
+        process.check_has_not_failed()
+
+
+def seqs(frames: list[Frame]) -> list[int]:
+    return [int(frame.id or 0) for frame in frames]
+
+
+def open_streams(server: ServerProcess) -> int:
+    lines = server.get("/metrics").body.decode().splitlines()
+    return int(float(next(line for line in lines if line.startswith("octostore_open_streams ")).split()[1]))
+
+
+# Pages
+
+
+def test_a_page_of_the_log(server: ServerProcess) -> None:
+    after = server.seq
+    claim = server.post("/jobs/page/claim", {"owner": "ann", "metadata": {"x": 1}}).json
+    server.post("/jobs/page/release", {"lease_id": claim["lease_id"], "outcome": "done"})
+    page = server.get(f"/events?after={after}").json
+    assert [(event["seq"], event["type"]) for event in page["events"]] == [(after + 1, "claimed"), (after + 2, "done")]
+    assert page["after"] == after + 2
+    first = page["events"][0]
+    assert (first["job_id"], first["actor"], first["data"]["owner"]) == ("page", "admin", "ann")
+    assert first["seq"] == claim["fencing_token"]
+
+
+def test_pages_follow_each_other(server: ServerProcess) -> None:
+    for number in range(5):
+        server.post(f"/jobs/pages-{number}/claim")
+    seen, after = [], 0
+    while (page := server.get(f"/events?prefix=pages-&limit=2&after={after}").json)["events"]:
+        assert len(page["events"]) <= 2
+        seen += [event["job_id"] for event in page["events"]]
+        after = page["after"]
+    assert seen == [f"pages-{number}" for number in range(5)]
+    assert [event["job_id"] for event in server.events("pages-3")] == ["pages-3"]
+
+
+# Streams
+
+
+def test_a_stream_has_the_log_and_goes_on(server: ServerProcess) -> None:
+    after = server.seq
+    server.post("/jobs/stream/claim")
+    with server.stream(f"/events?after={after}") as stream:
+        assert stream.status == 200
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        assert stream.headers["cache-control"] == "no-store"
+        frames = stream.take(1)
+        server.post("/jobs/stream/force-release")
+        frames += stream.take(1)
+    events = server.get(f"/events?after={after}").json["events"]
+    assert [frame.data for frame in frames] == events
+    assert [frame.id for frame in frames] == [str(event["seq"]) for event in events]
+    assert [frame.event for frame in frames] == ["claimed", "force_released"]
+
+
+def test_it_resumes_after_the_last_event_that_its_reader_had(server: ServerProcess) -> None:
+    after = server.seq
+    for number in range(3):
+        server.post(f"/jobs/resume-{number}/claim")
+    with server.stream("/events?after=0", headers={"Last-Event-ID": str(after + 1)}) as stream:
+        assert seqs(stream.take(2)) == [after + 2, after + 3], "and not after the query's"
+
+
+def test_beyond_the_end_it_waits(server: ServerProcess) -> None:
+    end = server.seq
+    with server.stream("/events", headers={"Last-Event-ID": str(end + 1)}) as stream:
+        server.post("/jobs/beyond-1/claim")
+        server.post("/jobs/beyond-2/claim")
+        assert seqs(stream.take(1)) == [end + 2]
+
+
+@pytest.mark.parametrize("query", ["job=filter-a", "prefix=filter-a", "job=filter-a&prefix=filter-b"])
+def test_only_what_was_asked_for(server: ServerProcess, query: str) -> None:
+    server.post("/jobs/filter-a/force-release")
+    after = server.seq
+    server.post("/jobs/filter-a/claim")
+    server.post("/jobs/filter-b/claim")
+    with server.stream(f"/events?after={after}&{query}") as stream:
+        first = stream.next()
+        server.post("/jobs/filter-b/force-release")
+        server.post("/sessions", {"agent": "somebody"})
+        server.post("/jobs/filter-a/force-release")
+        frames = [first, stream.next()]
+    assert [frame.data for frame in frames] == server.get(f"/events?after={after}&{query}").json["events"]
+    assert [(frame.event, frame.data["job_id"]) for frame in frames] == [
+        ("claimed", "filter-a"),
+        ("force_released", "filter-a"),
+    ]
+
+
+def test_what_happened_before_the_server_started_is_there_too(own_server: ServerProcess) -> None:
+    for number in range(3):
+        own_server.post(f"/jobs/before-{number}/claim")
+    end = own_server.seq
+    own_server.stop()
+    with ServerProcess(own_server.home) as server:
+        with server.stream("/events?prefix=before-2") as stream:
+            assert seqs(stream.take(1)) == [end]
+            server.post("/jobs/before-2/force-release")
+            assert seqs(stream.take(1)) == [end + 1]
+        with server.stream("/events?prefix=none-") as stream:
+            server.post("/jobs/none-1/claim")
+            assert stream.next().data["job_id"] == "none-1"
+
+
+def test_silence_is_broken_by_comments(server: ServerProcess) -> None:
+    with server.stream(f"/events?after={server.seq}") as stream, server.stream("/locks/silent/watch") as watch:
+        until(lambda: _sees_comments(stream.connection.sock, b": alive"), seconds=SILENCE_SECONDS * 10)
+        until(lambda: _sees_comments(watch.connection.sock, b": alive"), seconds=SILENCE_SECONDS * 10)
+
+
+def _sees_comments(connection: socket.socket, comment: bytes) -> bool:
+    return comment in connection.recv(65_536)
+
+
+# Who may read, and for how long
+
+
+def test_a_token_sees_the_events_of_its_names_only(server: ServerProcess) -> None:
+    token = server.new_token("team", "read", "claim", prefix="team/")
+    after = server.seq
+    with (
+        server.stream(f"/events?after={after}", token=token) as everything,
+        server.stream(f"/events?after={after}&prefix=t", token=token) as wider,
+        server.stream(f"/events?after={after}&job=team%2Fa", token=token) as one,
+    ):
+        server.post("/jobs/other/claim")
+        server.post("/jobs/team/claim")
+        server.post("/sessions", {"agent": "team/a"})
+        server.post("/tokens", {"name": "team/"})
+        server.post("/jobs", {"kind": "k", "job_id": "team/a"})
+        for stream in (everything, wider, one):
+            assert [stream.next().data["job_id"]] == ["team/a"]
+    page = server.get(f"/events?after={after}", token=token).json
+    assert [event["job_id"] for event in page["events"]] == ["team/a"]
+    for query in ("job=other", "prefix=other", "job=team", "prefix=tear"):
+        assert server.get(f"/events?{query}", token=token).status == 403
+        with server.stream(f"/events?{query}", token=token) as stream:
+            assert stream.status == 403
+
+
+def test_a_stream_ends_when_its_token_is_revoked(server: ServerProcess) -> None:
+    created = server.post("/tokens", {"name": "revoked", "scopes": ["read"]}).json
+    with server.stream(f"/events?after={server.seq}", token=created["token"]) as stream:
+        server.request("DELETE", f"/tokens/{created['token_id']}")
+        assert stream.rest() == [], "not even the event of its own end"
+
+
+def test_a_stream_ends_when_its_token_is_rotated(server: ServerProcess) -> None:
+    token = server.new_token("rotated", "read")
+    with server.stream(f"/events?after={server.seq}", token=token) as stream:
+        server.post("/auth/token/rotate", token=token)
+        assert stream.rest() == []
+
+
+def test_a_stream_ends_when_its_token_expires(server: ServerProcess) -> None:
+    token = server.new_token("expiring", "read", expires_in_seconds=1)
+    with server.stream(f"/events?after={server.seq}", token=token) as stream:
+        assert stream.rest() == []
+
+
+def test_other_streams_go_on(server: ServerProcess) -> None:
+    doomed = server.post("/tokens", {"name": "doomed", "scopes": ["read"]}).json
+    with server.stream(f"/events?after={server.seq}") as stream:
+        server.request("DELETE", f"/tokens/{doomed['token_id']}")
+        server.post("/jobs/going-on/claim")
+        assert [frame.event for frame in stream.take(2)] == ["token_revoked", "claimed"]
+
+
+def test_a_stream_that_nobody_reads_any_more_is_closed(server: ServerProcess) -> None:
+    before = open_streams(server)
+    with server.stream("/events"):
+        until(lambda: open_streams(server) == before + 1)
+    until(lambda: open_streams(server) == before)
+
+
+def test_a_head_request_does_not_stay(server: ServerProcess) -> None:
+    headers = {"Accept": "text/event-stream"}
+    before = open_streams(server)
+    for path in ("/events", "/locks/x/watch"):
+        answer = server.request("HEAD", path, headers=headers)
+        assert (answer.status, answer.body) == (200, b"")
+        assert answer.headers["content-type"].startswith("text/event-stream")
+    with server.connect() as connection:
+        for _ in range(2):  # on one connection, where a second request would wait for the end of the first
+            connection.request("HEAD", "/locks/x/watch", token=server.token)
+            assert connection.response("HEAD").status == 200
+    assert open_streams(server) == before
+
+
+# Those who do not keep up
+
+
+def test_a_reader_that_does_not_read_is_cut_off_and_resumes_without_a_gap(server: ServerProcess) -> None:
+    start, before = server.seq, open_streams(server)
+    with Connection(server.port, receive_buffer=4_096) as slow:
+        slow.request(
+            "GET", "/events", token=server.token, headers=f"Accept: text/event-stream\r\nLast-Event-ID: {start}\r\n"
+        )
+        until(lambda: open_streams(server) == before + 1)
+        _make_events(server, 8_000)
+        until(lambda: open_streams(server) == before)
+        received = slow.everything()
+    got = [int(line[4:]) for line in received.split(b"\n")[:-1] if line.startswith(b"id: ")]
+    assert got, "it had some"
+    assert got == list(range(start + 1, start + 1 + len(got)))
+    assert len(got) < 8_000
+    with server.stream("/events", headers={"Last-Event-ID": str(got[-1] - 1)}) as stream:
+        rest = seqs(stream.take(start + 8_000 - got[-1] + 1))
+    assert rest == list(range(got[-1], start + 8_001))
+
+
+def _make_events(server: ServerProcess, count: int) -> None:
+    """By another process that shares the store: there is no faster way to make many."""
+    store = open_store(f"sqlite:///{server.home / 'octostore.db'}")
+    try:
+        metadata = b'"' + b"x" * 1_000 + b'"'
+        batches = [
+            store.submit([ClaimJob(job_id=f"flood-{number}", owner="flood", metadata=metadata)])
+            for number in range(count)
+        ]
+        for batch in batches:
+            batch.result()
+    finally:
+        store.close()
+
+
+class _Request:
+    method = "GET"
+
+    def gone(self) -> "asyncio.Task[None]":
+        return asyncio.create_task(asyncio.sleep(3_600))
+
+
+def test_a_stream_whose_store_fails_ends_so_that_its_reader_comes_back() -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def frames() -> AsyncIterator[bytes]:
+        yield b"data: 1\n\n"
+        raise Unreachable("the disk is gone", reason="io")
+
+    request = cast("Request", _Request())
+    asyncio.run(EventStream(request, frames(), patience=5).run(send, []))
+    assert [message.get("body") for message in sent[2:]] == [b"data: 1\n\n", b""]
+    assert "more_body" not in sent[-1]

@@ -1,0 +1,386 @@
+"""What is wrong with a request is said clearly, with a status of its own kind, and nothing has changed then."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from octostore.server.router import Route
+from octostore.server.routes import ROUTES
+from tests.support.connections import Response
+from tests.support.server import ServerProcess
+
+BEYOND = 2**53 + 1
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+WITH_BODY = [route for route in ROUTES if route.body is not None]
+WITH_PARAM = [route for route in ROUTES if "{" in route.path]
+STRICT = [route for route in WITH_BODY if route.tag != "locks"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_changes(server: ServerProcess) -> Iterator[None]:
+    seq = server.seq
+    yield
+    assert server.seq == seq
+
+
+def path_of(route: Route, name: str = "a-name") -> str:
+    return re.sub(r"{\w+}", name, route.path)
+
+
+def body_of(route: Route) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(json.dumps(route.example.get("body", {})).replace("$LEASE", UNKNOWN))
+    return body
+
+
+def check_refused(answer: Response, status: int, code: str | None = None) -> None:
+    assert answer.status == status, answer
+    assert answer.headers["content-type"] == "application/json"
+    error = answer.json
+    assert all(isinstance(error[name], str) and error[name] for name in ("error", "code", "details")), error
+    assert answer.headers["x-request-id"] == error["request_id"]
+    assert len(answer.body) < 2_000, "an error is for people to read"
+    if code is not None:
+        assert error["code"] == code
+
+
+# Bodies
+
+NOT_JSON: dict[str, bytes] = {
+    "nonsense": b"nonsense",
+    "unfinished": b'{"owner": "ann"',
+    "no value": b'{"owner": }',
+    "no comma": b'{"owner": "ann" "ttl_seconds": 1}',
+    "trailing comma": b'{"owner": "ann",}',
+    "single quotes": b"{'owner': 'ann'}",
+    "two documents": b"{} {}",
+    "comment": b'{"owner": "ann"} // me',
+    "a form": b"owner=ann&ttl_seconds=1",
+    "control character": b'{"owner": "a\x01b"}',
+    "line break in a text": b'{"owner": "a\nb"}',
+    "bad escape": b'{"owner": "\\x41"}',
+    "NaN": b'{"ttl_seconds": NaN}',
+    "Infinity": b'{"metadata": Infinity}',
+    "minus Infinity": b'{"metadata": {"deep": [-Infinity]}}',
+    "a name twice": b'{"owner": "ann", "owner": "bob"}',
+    "a name twice, within": b'{"metadata": {"a": 1, "a": 1}}',
+    "a name twice, written differently": b'{"owner": "ann", "\\u006fwner": "bob"}',
+    "not UTF-8": b'{"owner": "\xff"}',
+    "overlong UTF-8": b'{"owner": "\xc0\xaf"}',
+    "surrogate in UTF-8": b'{"owner": "\xed\xa0\x80"}',
+    "UTF-16": '{"owner": "ann"}'.encode("utf-16"),
+    "byte order mark": b'\xef\xbb\xbf{"owner": "ann"}',
+    "number beyond 2^53": b'{"ttl_seconds": %d}' % BEYOND,
+    "number below -2^53": b'{"metadata": [%d]}' % -BEYOND,
+    "number of 5,000 digits": b'{"metadata": %s}' % (b"9" * 5_000),
+    "nested 65 deep": b'{"metadata": %s}' % (b"[" * 65 + b"]" * 65),
+    "nested 100,000 deep": b'{"metadata": %s}' % (b"[" * 100_000 + b"]" * 100_000),
+    "opened 300,000 times": b"[" * 300_000,
+    "objects opened 50,000 times": b'{"a":' * 50_000,
+}
+
+
+@pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
+def test_a_body_that_is_no_exact_json(server: ServerProcess, body: bytes) -> None:
+    for route in WITH_BODY:
+        check_refused(server.request(route.method, path_of(route), raw=body), 400, "invalid_input")
+
+
+@pytest.mark.parametrize("body", [[], None, "text", 7, 1.5, True, [{}]], ids=str)
+def test_a_body_that_is_no_object(server: ServerProcess, body: Any) -> None:
+    raw = json.dumps(body).encode()
+    for route in WITH_BODY:
+        check_refused(server.request(route.method, path_of(route), raw=raw), 422, "invalid_input")
+
+
+def test_a_field_that_we_do_not_know(server: ServerProcess) -> None:
+    for route in STRICT:
+        for name in ("no_such_field", "Owner", "", "x" * 10_000, "\0"):
+            answer = server.request(route.method, path_of(route), {**body_of(route), name: 1})
+            check_refused(answer, 422, "invalid_input")
+        check_refused(server.request(route.method, path_of(route), {"\ud800": 1}), 400, "invalid_input")
+
+
+def test_a_field_of_the_wrong_type(server: ServerProcess) -> None:
+    for route in WITH_BODY:
+        assert route.body is not None
+        fields = [field for field in msgspec.structs.fields(route.body) if "Any" not in str(field.type)]
+        for field in fields:
+            body = {**body_of(route), field.name: {"wrong": "type"}}
+            check_refused(server.request(route.method, path_of(route), body), 422, "invalid_input")
+
+
+def test_a_number_beyond_what_everybody_can_read(server: ServerProcess) -> None:
+    for route in WITH_BODY:
+        assert route.body is not None
+        for field in msgspec.structs.fields(route.body):
+            for value in (BEYOND, {"deep": [-BEYOND]}):
+                body = {**body_of(route), field.name: value}
+                check_refused(server.request(route.method, path_of(route), body), 400, "invalid_input")
+
+
+def test_a_required_field_that_is_missing(server: ServerProcess) -> None:
+    for route in WITH_BODY:
+        assert route.body is not None
+        for field in msgspec.structs.fields(route.body):
+            if field.required:
+                body = {name: value for name, value in body_of(route).items() if name != field.name}
+                check_refused(server.request(route.method, path_of(route), body), 422, "invalid_input")
+
+
+LEASE = {"lease_id": UNKNOWN}
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    *[("POST", "/jobs/x/claim", {"ttl_seconds": ttl}) for ttl in (0, 0.999, -1, 86_401, 1e308)],
+    *[("POST", "/jobs/x/claim", {"wait_seconds": wait}) for wait in (-1, 60.5, 61, 1e308)],
+    *[("POST", "/jobs/x/claim", {"lock_delay_seconds": delay}) for delay in (-1, 31)],
+    *[("POST", "/jobs/x/claim", {"owner": owner}) for owner in ("", "x" * 257, "a\nb", "a\0b", "\ud800", "\u202e")],
+    *[("POST", "/jobs/x/claim", {"request_id": value}) for value in ("", "x" * 129, "a\tb", "\ud800")],
+    *[("POST", "/jobs/x/claim", {"session_id": value}) for value in ("", "x" * 129, "a/b", "..", "\ud800")],
+    *[("POST", "/jobs/x/claim", {"metadata": value}) for value in ("x" * 1_023, ["\ud800"], {"\ud800": 1})],
+    *[("POST", "/queues/q/claim", {"kinds": kinds}) for kinds in ([], ["k"] * 101, ["a/b"], [""], ["\ud800"])],
+    *[("POST", "/jobs/x/heartbeat", {**LEASE, "progress": {"percent": percent}}) for percent in (-1, 101)],
+    *[("POST", "/jobs/x/heartbeat", {**LEASE, "progress": note}) for note in ("x" * 1_025, "a\0b", "\ud800")],
+    *[("POST", "/jobs/x/heartbeat", {"lease_id": lease}) for lease in ("", "x" * 129, "a\nb", "\ud800")],
+    ("POST", "/jobs/x/heartbeat", {**LEASE, "ttl_seconds": 0}),
+    ("POST", "/jobs/x/checkpoint", {**LEASE, "data": "x" * 65_535}),
+    ("POST", "/jobs/x/checkpoint", {**LEASE, "data": "\ud800"}),
+    ("POST", "/jobs/x/release", {**LEASE, "outcome": "\ud800"}),
+    ("POST", "/jobs/x/release", {**LEASE, "result": 1}),
+    ("POST", "/jobs/x/release", {**LEASE, "outcome": "done", "retry_after_seconds": 1}),
+    ("POST", "/jobs/x/release", {**LEASE, "outcome": "done", "result": "x" * 65_535}),
+    *[("POST", "/jobs/x/release", {**LEASE, "outcome": "failed", "retry_after_seconds": s}) for s in (-1, 1e9)],
+    ("POST", "/jobs/x/release", {**LEASE, "outcome": "failed", "error": "x" * 2_049}),
+    ("POST", "/jobs/x/release", {**LEASE, "note": "x" * 1_025}),
+    *[("POST", "/jobs", {"kind": kind}) for kind in ("", "a/b", "x" * 65, "..", "\ud800")],
+    *[("POST", "/jobs", {"kind": "k", "queue": queue}) for queue in ("", "a b", "x" * 65)],
+    *[("POST", "/jobs", {"kind": "k", "job_id": name}) for name in ("", "a b", "/", "a//b", "e\u0301", "\ud800")],
+    *[("POST", "/jobs", {"kind": "k", "priority": priority}) for priority in (-1_001, 1_001, 2**53)],
+    *[("POST", "/jobs", {"kind": "k", "max_attempts": number}) for number in (0, -1, 1_001)],
+    *[("POST", "/jobs", {"kind": "k", "run_at": at}) for at in ("1969-12-31T23:59:59Z", "2030-01-01T00:00:00")],
+    ("POST", "/jobs", {"kind": "k", "payload": "x" * 262_143}),
+    ("POST", "/jobs/x/cancel", {"reason": "x" * 257}),
+    *[("PUT", "/queues/q/limit", {"max_claimed": limit}) for limit in (0, -1, 100_001)],
+    *[("POST", "/sessions", {"agent": "a", "ttl_seconds": ttl}) for ttl in (0, 86_401)],
+    *[("POST", "/sessions", {"agent": agent}) for agent in ("", "x" * 257, "\ud800")],
+    *[("POST", "/sessions", {"session_id": name}) for name in ("", "a/b", "x" * 129)],
+    ("PUT", "/sessions/s/context", {"context": "x" * 262_143}),
+    *[("POST", "/tokens", {"name": name}) for name in ("", "x" * 257, "a\nb", "\ud800")],
+    *[("POST", "/tokens", {"name": "t", "scopes": scopes}) for scopes in ([], ["read", "read"], ["\ud800"])],
+    *[("POST", "/tokens", {"name": "t", "prefix": prefix}) for prefix in ("a b", "x" * 257, "\ud800")],
+    *[("POST", "/tokens", {"name": "t", "expires_in_seconds": life}) for life in (0, -1, 1e12)],
+    *[("POST", "/tokens", {"name": "t", "digest": digest}) for digest in ("", "00", "zz" * 32, "\ud800")],
+    *[("POST", "/tokens", {"name": "t", "token_id": name}) for name in ("", "a/b")],
+    ("POST", "/auth/token/rotate", {"digest": "00"}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), VALUES, ids=lambda value: ascii(value)[:60])
+def test_a_value_out_of_bounds(server: ServerProcess, method: str, path: str, body: dict[str, Any]) -> None:
+    check_refused(server.request(method, path, body), 400, "invalid_input")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/jobs", {"kind": "k", "priority": 5.5}),
+        ("POST", "/jobs", {"kind": "k", "priority": True}),
+        ("POST", "/jobs", {"kind": "k", "run_at": "tomorrow"}),
+        ("POST", "/jobs", {"kind": "k", "run_at": "10000-01-01T00:00:00Z"}),
+        ("POST", "/jobs", {"kind": "k", "run_at": 1_800_000_000}),
+        ("POST", "/jobs/x/claim", {"ttl_seconds": True}),
+        ("POST", "/jobs/x/claim", {"ttl_seconds": "120"}),
+        ("POST", "/jobs/x/claim", {"again": 1}),
+        ("POST", "/jobs/x/release", {**LEASE, "outcome": "finished"}),
+        ("POST", "/jobs/x/release", {**LEASE, "outcome": "x" * 10_000}),
+        ("POST", "/tokens", {"name": "t", "scopes": ["write"]}),
+        ("POST", "/tokens", {"name": "t", "scopes": "read"}),
+    ],
+    ids=lambda value: ascii(value)[:60],
+)
+def test_a_value_of_no_meaning(server: ServerProcess, method: str, path: str, body: dict[str, Any]) -> None:
+    check_refused(server.request(method, path, body), 422, "invalid_input")
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400"])
+def test_a_number_that_is_infinite_once_it_is_read(server: ServerProcess, number: str) -> None:
+    for field in ("ttl_seconds", "wait_seconds", "lock_delay_seconds", "metadata"):
+        check_refused(server.post("/jobs/x/claim", raw=f'{{"{field}": {number}}}'.encode()), 400, "invalid_input")
+    check_refused(server.post("/jobs", raw=f'{{"kind": "k", "payload": [{number}]}}'.encode()), 400, "invalid_input")
+
+
+# Addresses
+
+NAMES = {
+    "empty": "",
+    "dot": ".",
+    "two dots": "..",
+    "dots in code": "%2e%2E",
+    "a slash": "%2F",
+    "slash at the end": "a%2F",
+    "slash at the beginning": "%2Fa",
+    "up and down": "a%2F..%2Fb",
+    "two slashes": "a%2F%2Fb",
+    "NUL": "%00",
+    "NUL at the end": "a%00",
+    "line break": "a%0Ab",
+    "carriage return": "a%0D%0Ab",
+    "space": "a%20b",
+    "plus": "a+b",
+    "percent": "a%25b",
+    "no code": "%zz",
+    "half a code": "%4",
+    "not UTF-8": "%FF",
+    "half of UTF-8": "%C3",
+    "overlong UTF-8": "%C0%AF",
+    "surrogate": "%ED%A0%80",
+    "not NFC": "e%CC%81",
+    "mark alone": "%CC%81",
+    "invisible": "a%E2%80%8Bb",
+    "written backwards": "%E2%80%AEa",
+    "looks like a slash": "a%E2%88%95b",
+    "semicolon": "a;b",
+    "tilde": "~",
+    "quote": "a'b",
+    "257 bytes": "%2F".join(["x" * 64] * 3 + ["x" * 62]),
+    "10,000 bytes": "x" * 10_000,
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+def test_a_name_that_is_none(server: ServerProcess, name: str) -> None:
+    for route in WITH_PARAM:
+        body = body_of(route) if route.body else None
+        check_refused(server.request(route.method, path_of(route, name), body), 400)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/nope", "//jobs", "/JOBS", "/jobs/x/y/z", "/jobs/x/claim/", "/jobs/x/nope", "/metrics/", "/auth", "/.."]
+    + ["/jobs/../metrics", "/%6aobs", "/jobs%2Fx", "/" + "x" * 5_000, "/jobs/a/b/claim", "/docs/../openapi.json"],
+)
+def test_a_path_that_is_nowhere(server: ServerProcess, path: str) -> None:
+    for token in (None, ""):
+        check_refused(server.get(path, token=token), 404, "no_such_route")
+
+
+@pytest.mark.parametrize("path", sorted({route.path for route in ROUTES}))
+def test_a_method_that_is_not_possible(server: ServerProcess, path: str) -> None:
+    possible = {route.method for route in ROUTES if route.path == path}
+    for method in {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"} - possible:
+        answer = server.request(method, re.sub(r"{\w+}", "x", path))
+        check_refused(answer, 405, "method_not_allowed")
+        assert set(answer.headers["allow"].split(", ")) >= possible
+    if "GET" in possible:
+        assert server.request("HEAD", re.sub(r"{\w+}", "x", path)).body == b""
+
+
+# Queries
+
+QUERIES = [
+    *[f"/jobs?limit={limit}" for limit in ("0", "-1", "1001", "x", "1.5", "", "+1", "0x10", "%D9%A1")],
+    *[f"/jobs?limit={limit}" for limit in (BEYOND, 2**64, "9" * 400, "9" * 5_000, "true", "null", "NaN")],
+    *[f"/events?limit={limit}" for limit in ("0", "1001", BEYOND, 2**63)],
+    *[f"/events?after={after}" for after in ("-1", "x", "1.5", "", 2**63, 2**64, "9" * 5_000, "null", "1%00")],
+    "/jobs?unknown=1",
+    "/locks?limit=1",
+    "/jobs?PREFIX=a",
+    "/jobs?prefix",
+    "/jobs?=a",
+    "/jobs?&",
+    "/jobs?prefix=a&",
+    "/jobs?prefix=a&prefix=b",
+    "/jobs?" + "&".join(f"x{number}=1" for number in range(21)),
+    *[f"{path}?prefix={prefix}" for path in ("/jobs", "/locks", "/events") for prefix in ("%FF", "a%20b", "%00", "a*")],
+    f"/jobs?prefix={'x' * 257}",
+    "/jobs?prefix=e%CC%81",
+    *[f"/jobs?status={status}" for status in ("nope", "", "CLAIMED", "null", "%FF")],
+    *[f"/jobs?queue={queue}" for queue in ("", "..", "a/b", "a%20b", "x" * 65)],
+    *[f"/jobs?cursor={cursor}" for cursor in ("", "..", "a%20b", "%00", "x" * 65)],
+    *[f"/events?job={job}" for job in ("", "..", "a%20b", "%00", "x" * 65)],
+]
+
+
+@pytest.mark.parametrize("address", QUERIES, ids=lambda address: address[:60])
+def test_a_query_that_is_wrong(server: ServerProcess, address: str) -> None:
+    check_refused(server.get(address), 400, "invalid_input")
+
+
+@pytest.mark.parametrize("last", ["x", "-1", "1.5", " ", "1,2", "0x1", "\xb2", str(2**63), "9" * 400, "9" * 5_000])
+def test_a_last_event_id_that_is_none(server: ServerProcess, last: str) -> None:
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": last}
+    check_refused(server.get("/events", headers=headers), 400, "invalid_input")
+
+
+# HTTP itself
+
+HEAD = b"Host: localhost\r\n"
+NOT_HTTP: dict[str, bytes] = {
+    "nonsense": b"nonsense\r\n\r\n",
+    "a TLS hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(32),
+    "another version": b"GET /livez HTTP/9.9\r\n" + HEAD + b"\r\n",
+    "an unknown method": b"FETCH /livez HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a method in small letters": b"get /livez HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a path that is none": b"GET livez HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a path with bytes": b"GET /jobs/\xff HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a query with bytes": b"GET /jobs?prefix=\xff HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "an authority": b"CONNECT localhost:80 HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a host alone": b"GET http://localhost HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a header without a colon": b"GET /livez HTTP/1.1\r\n" + HEAD + b"nonsense\r\n\r\n",
+    "a header with a space": b"GET /livez HTTP/1.1\r\n" + HEAD + b"X Y: 1\r\n\r\n",
+    "a header with NUL": b"GET /livez HTTP/1.1\r\n" + HEAD + b"X: a\0b\r\n\r\n",
+    "a length that is none": b"POST /jobs HTTP/1.1\r\n" + HEAD + b"Content-Length: x\r\n\r\n",
+    "a negative length": b"POST /jobs HTTP/1.1\r\n" + HEAD + b"Content-Length: -1\r\n\r\n",
+    "a length of 30 digits": b"POST /jobs HTTP/1.1\r\n" + HEAD + b"Content-Length: " + b"9" * 30 + b"\r\n\r\n",
+    "two lengths": b"POST /jobs HTTP/1.1\r\n" + HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    "a length and chunks": b"POST /jobs HTTP/1.1\r\n"
+    + HEAD
+    + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "an unknown coding": b"POST /jobs HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: gzip\r\n\r\n{}",
+    "a chunk that is none": b"POST /livez HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", NOT_HTTP.values(), ids=NOT_HTTP.keys())
+def test_what_is_no_http(server: ServerProcess, sent: bytes) -> None:
+    with server.connect() as connection:
+        connection.send(sent)
+        answer = connection.response()
+        check_refused(answer, 400, "malformed_request")
+        assert answer.headers["connection"] == "close"
+        assert connection.is_ended()
+
+
+def test_without_a_host_we_are_nobody(server: ServerProcess) -> None:
+    with server.connect() as connection:
+        connection.send(b"GET /livez HTTP/1.1\r\n\r\n")
+        check_refused(connection.response(), 421, "host_not_allowed")
+
+
+def test_asking_for_another_protocol_changes_nothing(server: ServerProcess) -> None:
+    for upgrade in ("websocket", "h2c"):
+        headers = {"Connection": "Upgrade", "Upgrade": upgrade}
+        assert server.get("/livez", headers=headers).status == 200
+        assert server.request("GET", "/jobs/x", headers=headers).json["status"] == "free"
+
+
+def test_a_second_request_may_follow_before_the_first_is_answered(server: ServerProcess) -> None:
+    with server.connect() as connection:
+        for name in ("one", "two", "three"):
+            connection.request("GET", f"/jobs/{name}", token=server.token)
+        answers = connection.socket.makefile("rb")
+        with answers:
+            names = [_next_json(answers.readline, answers.read)["job_id"] for _ in range(3)]
+    assert names == ["one", "two", "three"]
+
+
+def _next_json(readline: Callable[[], bytes], read: Callable[[int], bytes]) -> Any:
+    length = 0
+    assert readline().startswith(b"HTTP/1.1 200 ")
+    while (line := readline()) != b"\r\n":
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            length = int(value)
+    return json.loads(read(length))
