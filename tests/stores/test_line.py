@@ -28,7 +28,7 @@ def test_each_selection_of_a_line_is_in_order_however_many_are_claimed_at_once(w
             if offset <= 0 and (kinds is None or kind in kinds) and job_id.startswith(prefix):
                 due.append((priority, offset, job, job_id))
         expected = [job_id for *_, job_id in sorted(due)]
-        claimed = []
+        claimed: list[str] = []
         while len(claimed) < len(expected):
             # The last in line goes to somebody who asks for it by name.
             by_name: list[AnyCommand] = [ClaimJob(job_id=expected.pop(), owner="other")]

@@ -121,4 +121,5 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
         st.builds(c.CloseSession, **session),
         tokens(),
         st.builds(c.Recover),
+        st.builds(c.Probe),
     )

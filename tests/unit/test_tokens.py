@@ -120,6 +120,20 @@ def test_rotating_makes_the_old_secret_worthless(world: World) -> None:
     assert (entry.type, entry.actor) == ("token_rotated", "root")
 
 
+@pytest.mark.parametrize("other", [{"name": "bob"}, {"scopes": ("admin",)}, {"prefix": "other/"}])
+def test_the_same_id_for_another_right_is_refused(world: World, other: dict[str, Any]) -> None:
+    made = create(world, scopes=("read",), prefix="team/")
+    with pytest.raises(Conflict):
+        create(world, **{"scopes": ("read",), "prefix": "team/", **other})
+    assert find(world, "t1") == made
+
+
+@pytest.mark.parametrize("name", ["local", "octostore", "server"])
+def test_nobody_can_be_named_like_the_system(name: str) -> None:
+    with pytest.raises(InvalidInput, match="name must not be"):
+        CreateToken(token_id="t1", name=name, digest=digest("t1"))
+
+
 def test_rotating_to_the_same_secret_again_is_no_event(world: World) -> None:
     create(world)
     for _ in range(2):

@@ -10,7 +10,7 @@ import msgspec
 
 from octostore.core import limits
 from octostore.core.errors import InvalidInput
-from octostore.core.model import LOCAL, Outcome, Scope
+from octostore.core.model import LOCAL, RESERVED, Outcome, Scope
 from octostore.core.names import check_job_id, check_name, check_prefix, check_session_id
 from octostore.core.replies import (
     CheckpointReply,
@@ -312,6 +312,8 @@ class CreateToken(_TokenCommand, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_name("token_id", self.token_id)
         limits.check_text("name", self.name, limits.TEXT_BYTES, required=True)
+        if self.name in RESERVED:
+            raise InvalidInput("name", f"must not be one of {', '.join(sorted(RESERVED))}, which stand for the system")
         check_digest(self.digest)
         check_scopes(self.scopes)
         check_prefix(self.prefix)

@@ -19,6 +19,12 @@ Scope: TypeAlias = Literal["read", "claim", "admin"]
 
 LOCAL = "local"
 """The principal of everything that opens the store itself: whoever can write the file may do anything in it."""
+SYSTEM = "octostore"
+"""The actor of what nobody asked for: an expiry follows from time alone."""
+SERVER = "server"
+"""The principal of what a server does by itself."""
+RESERVED = {LOCAL, SYSTEM, SERVER}
+"""Nobody's token may be named like these, or the log would not tell them apart."""
 
 
 class Progress(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import get_args
 from octostore.core.commands import CreateToken, RotateToken
 from octostore.core.errors import Conflict, InvalidInput, NotFound, OctoStoreError
 from octostore.core.limits import TEXT_BYTES, check_text
-from octostore.core.model import Scope
+from octostore.core.model import RESERVED, SERVER, Scope
 from octostore.core.names import check_prefix
 from octostore.core.questions import FindToken
 from octostore.server.http import Request
@@ -92,9 +92,7 @@ async def ensure_admin_token(store: ServedStore, path: Path) -> None:
         pass  # there is none, or it belongs to another store
     token = new_token()
     await store.execute(
-        CreateToken(
-            token_id=new_token_id(), name="admin", digest=digest_of(token), scopes=ALL_SCOPES, principal="server"
-        )
+        CreateToken(token_id=new_token_id(), name="admin", digest=digest_of(token), scopes=ALL_SCOPES, principal=SERVER)
     )
     write_token_file(path, token)
 
@@ -141,6 +139,8 @@ def read_static_tokens(path: Path) -> dict[bytes, Principal]:
             raise InvalidInput(where, "must be NAME SCOPES TOKEN [PREFIX], such as: ci read,claim octo_...")
         name, scopes, token, prefix = *words, *[""] * (4 - len(words))
         check_text(where, name, TEXT_BYTES, required=True)
+        if name in RESERVED:
+            raise InvalidInput(where, f"must not name a token {name}, which stands for the system")
         check_token(where, token)
         if not set(scopes.split(",")) <= set(ALL_SCOPES):
             raise InvalidInput(where, f"must have scopes out of {', '.join(ALL_SCOPES)}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from octostore.core.commands import Probe, Recover
 from octostore.core.errors import OctoStoreError
 from octostore.core.events import LogEntry
+from octostore.core.model import SERVER
 from octostore.core.questions import GetFigures, GetStoreKey
 from octostore.core.replies import Figures, ProbeReply
 from octostore.server import auth
@@ -94,5 +95,5 @@ class Services:
         while True:
             await asyncio.sleep(self.settings.sweep_seconds)
             with suppress(OctoStoreError):
-                while not (await self.store.execute(Recover(principal="server"))).is_complete:
+                while not (await self.store.execute(Recover(principal=SERVER))).is_complete:
                     pass

@@ -4,14 +4,11 @@ from octostore.core.commands import Probe, Recover
 from octostore.core.decide.ending import How, end_claim
 from octostore.core.events import SessionEnded
 from octostore.core.given import Given
-from octostore.core.model import Claim, Job, Session
+from octostore.core.model import SYSTEM, Claim, Job, Session
 from octostore.core.moments import to_datetime
 from octostore.core.replies import ProbeReply, RecoverReply, Recovery
 from octostore.core.views import expiry_of, heartbeat_of
 from octostore.core.working_set import WorkingSet
-
-SYSTEM = "octostore"
-"""The actor of what nobody asked for: an expiry follows from time alone."""
 
 
 def settled(ws: WorkingSet, job_id: str, given: Given) -> Job:

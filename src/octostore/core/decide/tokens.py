@@ -15,7 +15,7 @@ from octostore.core.working_set import WorkingSet
 def create_token(ws: WorkingSet, command: CreateToken, _given: Given) -> TokenView:
     known = ws.token(command.token_id)
     if known is not None:
-        if compare_digest(known.digest, command.digest):
+        if compare_digest(known.digest, command.digest) and _is_as_asked(known, command):
             return views.token_view(known)
         raise Conflict(f"there is another token with the id {command.token_id!r}")
     _check_is_new(ws, command)
@@ -48,6 +48,10 @@ def revoke_token(ws: WorkingSet, command: RevokeToken, _given: Given) -> TokenVi
     if token.revoked_at is None:
         ws.record("token_revoked", TokenChanged(token.token_id, token.principal), actor=command.principal)
     return views.token_view(token)
+
+
+def _is_as_asked(token: Token, command: CreateToken) -> bool:
+    return (token.principal, token.scopes, token.prefix) == (command.name, command.scopes, command.prefix)
 
 
 def _check_is_new(ws: WorkingSet, command: CreateToken | RotateToken) -> None:
