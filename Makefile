@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+BENCH_READY := .venv/.bench-ready
 
 .DEFAULT_GOAL := help
 
@@ -17,6 +18,14 @@ $(READY): pyproject.toml
 		$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
 	fi
 	@touch $(READY)
+
+$(BENCH_READY): $(READY)
+	@if command -v uv >/dev/null 2>&1; then \
+		uv pip install --quiet --python $(BIN)/python -e '.[bench]'; \
+	else \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'; \
+	fi
+	@touch $(BENCH_READY)
 
 .PHONY: install
 install: $(READY) ## the library and its tools, in .venv
@@ -41,7 +50,7 @@ lint: $(READY) ## formatting, lint, types and layers
 	$(BIN)/lint-imports
 
 .PHONY: bench
-bench: $(READY) ## speed, side by side, in one run
+bench: $(BENCH_READY) ## speed, side by side, in one run
 	$(BIN)/python bench/run.py
 
 .PHONY: clean

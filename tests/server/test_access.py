@@ -17,12 +17,13 @@ import pytest
 
 from octostore.core.errors import InvalidInput
 from octostore.core.replies import TokenView
-from octostore.server.auth import Auth, new_token, read_static_tokens
+from octostore.server.auth import Auth, read_static_tokens
 from octostore.server.http import Request
 from octostore.server.refusals import Refusal
 from octostore.server.router import Route
 from octostore.server.routes import ROUTES
 from octostore.server.store import ServedStore
+from octostore.wire.tokens import new_token
 from tests.support.connections import Response
 from tests.support.processes import PATIENCE_SECONDS, ROOT, until
 from tests.support.server import ServerProcess

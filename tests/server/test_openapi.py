@@ -1,31 +1,28 @@
 """The OpenAPI document is valid, complete, and says what is so: schemathesis asks a real server."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
-import requests
 import schemathesis
-from hypothesis import HealthCheck, settings
-from schemathesis.checks import positive_data_acceptance
-from schemathesis.specs.openapi.schemas import OpenApiSchema
 
-from octostore.core.limits import JSON_INTEGER_MAX
-from octostore.server.examples import curl_line
 from octostore.server.openapi import document_of
 from octostore.server.routes import ROUTES
 from octostore.wire.tokens import new_token
+from tests.support.processes import ROOT
 from tests.support.server import ServerProcess
 
 DOCUMENT = document_of(ROUTES)
-OPERATIONS = [
-    pytest.param(operation, id=operation["operationId"])
-    for operations in DOCUMENT["paths"].values()
-    for operation in operations.values()
+OPERATIONS: list[dict[str, Any]] = [
+    operation for operations in DOCUMENT["paths"].values() for operation in operations.values()
 ]
+each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation["operationId"])
 
 
 def schema_in(where: Any) -> dict[str, Any]:
@@ -62,7 +59,7 @@ class TestDocument:
         assert answer.json == json.loads(json.dumps(DOCUMENT))
 
     def test_names_of_operations_are_unique(self) -> None:
-        names = [operation.values[0]["operationId"] for operation in OPERATIONS]
+        names = [operation["operationId"] for operation in OPERATIONS]
         assert sorted(names) == sorted(set(names))
 
     def test_failures_always_say_what_and_which(self) -> None:
@@ -70,20 +67,20 @@ class TestDocument:
 
 
 class TestExamples:
-    @pytest.mark.parametrize("operation", OPERATIONS)
+    @each_operation
     def test_bodies_match_their_schema(self, operation: dict[str, Any]) -> None:
         if "requestBody" in operation:
             content = operation["requestBody"]["content"]["application/json"]
             assert is_valid(content["schema"], content["example"])
 
-    @pytest.mark.parametrize("operation", OPERATIONS)
+    @each_operation
     def test_parameters_match_their_schema(self, operation: dict[str, Any]) -> None:
         for parameter in operation["parameters"]:
             examples = [*parameter["schema"]["examples"]] if "examples" in parameter["schema"] else []
             for example in [*examples, *([parameter["example"]] if "example" in parameter else [])]:
                 assert is_valid(parameter["schema"], example), parameter
 
-    @pytest.mark.parametrize("operation", OPERATIONS)
+    @each_operation
     def test_every_good_answer_in_json_has_one_that_matches(self, operation: dict[str, Any]) -> None:
         for status, response in responses_of(operation):
             content = response.get("content", {}).get("application/json", {})
@@ -108,12 +105,13 @@ class TestWhatSchemathesisLeavesOut:
     def test_watching(self, server: ServerProcess) -> None:
         schema = DOCUMENT["paths"]["/locks/{job_id}/watch"]["get"]["responses"]["200"]["content"]["text/event-stream"]
         server.post("/locks/described/acquire")
-        first = first_event(server, "/locks/described/watch")
-        assert is_valid(schema["x-event-data"], first)
+        with server.stream("/locks/described/watch") as events:
+            assert is_valid(schema["x-event-data"], events.next().data)
 
     def test_following_the_log(self, server: ServerProcess) -> None:
         schema = DOCUMENT["paths"]["/events"]["get"]["responses"]["200"]["content"]["text/event-stream"]
-        assert is_valid(schema["x-event-data"], first_event(server, "/events"))
+        with server.stream("/events") as events:
+            assert is_valid(schema["x-event-data"], events.next().data)
 
     def test_an_error_as_a_problem(self, server: ServerProcess) -> None:
         answer = server.get("/jobs?limit=0", headers={"Accept": "application/problem+json"})
@@ -122,28 +120,7 @@ class TestWhatSchemathesisLeavesOut:
         assert is_valid(responses["400"]["content"]["application/problem+json"]["schema"], answer.json)
 
 
-def first_event(server: ServerProcess, path: str) -> Any:
-    headers = {"Authorization": f"Bearer {server.token}", "Accept": "text/event-stream"}
-    with requests.get(server.url + path, headers=headers, stream=True, timeout=10) as answer:
-        assert answer.headers["content-type"].partition(";")[0] == "text/event-stream"
-        lines = answer.iter_lines(chunk_size=1)
-        return json.loads(next(line for line in lines if line.startswith(b"data: ")).removeprefix(b"data: "))
-
-
 # Schemathesis
-
-
-def described(**generation: Any) -> OpenApiSchema:
-    config = schemathesis.Config.from_dict(
-        {
-            "seed": 1,  # the same every time, so that a failure is about what was changed; others are for `make faults`
-            "generation": generation,
-            # A session that has ended is gone; that is no fault of the request.
-            "checks": {"positive_data_acceptance": {"expected-statuses": [200, 201, 204, 401, 403, 404, 409, 410]}},
-        }
-    )
-    schema = schemathesis.openapi.from_dict(document_of(ROUTES), config=config)
-    return schema.exclude(operation_id="watch_lock")  # a stream, which does not end
 
 
 @pytest.fixture(scope="module")
@@ -156,55 +133,49 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         path.write_text(text)
     with ServerProcess(home, "--tokens-file", str(tokens_file)) as process:
         yield process
+        process.check_has_not_failed()
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[requests.Session]:
-    with requests.Session() as session:
-        yield session
+CONFIG = """
+[checks.positive_data_acceptance]
+# A session that has ended is gone (410), which is no fault of the request.
+expected-statuses = [200, 201, 204, 401, 403, 404, 409, 410]
+"""
 
 
-def check(case: schemathesis.Case, target: ServerProcess, session: requests.Session) -> None:
-    do_not_wait(case)
-    # A schema counts characters and not bytes, knows no letters beyond ASCII, and cannot tell 1e300 from a whole number
-    # with 300 digits: so some of what it allows is refused. Everything else is checked for these, too.
-    excluded = [] if can_be_told(parts_of(case)) else [positive_data_acceptance]
-    # Whoever rotates a token cannot use it again.
-    is_rotating = case.operation.path == "/auth/token/rotate"
-    token = target.new_token("rotating") if is_rotating else target.token
-    case.call_and_validate(
-        base_url=target.url,
-        session=session,
-        headers={"Authorization": f"Bearer {token}"},
-        excluded_checks=excluded,
-        timeout=10,
+def run_schemathesis(target: ServerProcess, folder: Path, *arguments: str) -> None:
+    """All its checks, on everything but the stream, which does not end."""
+    config = folder / "schemathesis.toml"
+    config.write_text(CONFIG)
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)]
+    command += ["run", f"{target.url}/openapi.json", "--exclude-operation-id", "watch_lock"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "SCHEMATHESIS_HOOKS": "tests.support.schemathesis_hooks",
+        "TARGET": target.url,
+        "TOKEN": target.token,
+    }
+    done = subprocess.run(
+        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "No operations" not in done.stdout, done.stdout
 
 
-def do_not_wait(case: schemathesis.Case) -> None:
-    """Waiting for a minute is allowed, and has tests of its own."""
-    wait = case.body.get("wait_seconds") if isinstance(case.body, dict) else None
-    if isinstance(wait, int | float) and not isinstance(wait, bool) and 0 < wait <= 60:
-        case.body["wait_seconds"] = 0.001
+class TestSchemathesis:
+    """The same requests every time, so that a failure is about what was changed; others in the long form."""
 
+    @pytest.mark.timeout(300)
+    def test_it_finds_nothing(self, target: ServerProcess, tmp_path: Path) -> None:
+        run_schemathesis(target, tmp_path, "--seed", "1", "--max-examples", "10", "--generation-codec", "ascii")
 
-def parts_of(case: schemathesis.Case) -> list[Any]:
-    return [case.path_parameters, case.query, case.headers, case.body]
+    @pytest.mark.timeout(300)
+    def test_it_finds_nothing_with_letters_of_all_kinds(self, target: ServerProcess, tmp_path: Path) -> None:
+        run_schemathesis(target, tmp_path, "--seed", "1", "--max-examples", "10", "--phases", "fuzzing,stateful")
 
-
-def can_be_told(value: Any) -> bool:
-    if isinstance(value, str):
-        return value.isascii()
-    if isinstance(value, dict):
-        return all(can_be_told(item) for pair in value.items() for item in pair)
-    if isinstance(value, list):
-        return all(can_be_told(item) for item in value)
-    return not isinstance(value, int | float) or abs(value) <= JSON_INTEGER_MAX
-
-
-@described(codec="ascii", **{"max-examples": 10}).parametrize()
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
-def test_the_server_is_as_described(
-    case: schemathesis.Case, target: ServerProcess, session: requests.Session
-) -> None:
-    check(case, target, session)
+    @pytest.mark.slow
+    @pytest.mark.timeout(3_600)
+    @pytest.mark.parametrize("codec", ["ascii", "utf-8"])
+    def test_it_finds_nothing_in_a_long_time(self, codec: str, target: ServerProcess, tmp_path: Path) -> None:
+        run_schemathesis(target, tmp_path, "--max-examples", "500", "--generation-codec", codec)

@@ -35,7 +35,11 @@ class Connection:
         self.socket.settimeout(PATIENCE_SECONDS)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.connect(("127.0.0.1", port))
+        try:
+            self.socket.connect(("127.0.0.1", port))
+        except OSError:
+            self.socket.close()
+            raise
 
     def send(self, content: bytes) -> None:
         self.socket.sendall(content)
@@ -87,7 +91,7 @@ class Frame(NamedTuple):
 
 
 class Stream:
-    """Server-sent events. Iterating gives the frames with data; `comments` collects the others."""
+    """Server-sent events: the frames that have data. Comments have none."""
 
     def __init__(self, port: int, path: str, headers: dict[str, str]) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
@@ -95,15 +99,12 @@ class Stream:
         self._answer = self.connection.getresponse()
         self.status = self._answer.status
         self.headers = {name.lower(): value for name, value in self._answer.getheaders()}
-        self.comments: list[str] = []
 
     def __iter__(self) -> Iterator[Frame]:
         fields: dict[str, str] = {}
         while line := self._answer.readline():
             text = line.decode().rstrip("\n")
-            if text.startswith(":"):
-                self.comments.append(text)
-            elif text:
+            if text:
                 name, _, value = text.partition(": ")
                 fields[name] = value
             else:

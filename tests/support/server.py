@@ -20,6 +20,7 @@ class ServerProcess:
 
     def __init__(self, home: Path, *arguments: str, port: int = 0, env: dict[str, str] | None = None) -> None:
         self.home = home
+        self._seq = 0
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this object; a pipe that nobody reads fills up
         command = [sys.executable, "-m", "octostore.server", "--port", str(port), *arguments]
         # Not where others could read along, and not in the way of what the test itself has in its environment.
@@ -105,10 +106,9 @@ class ServerProcess:
     @property
     def seq(self) -> int:
         """The last event of the log."""
-        after = 0
-        while (page := self.get(f"/events?limit=1000&after={after}").json)["after"] != after:
-            after = page["after"]
-        return after
+        while (after := self.get(f"/events?limit=1000&after={self._seq}").json["after"]) != self._seq:
+            self._seq = after
+        return self._seq
 
     def events(self, job_id: str) -> list[Any]:
         found: list[Any] = self.get(f"/events?limit=1000&job={job_id}").json["events"]

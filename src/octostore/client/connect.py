@@ -1,7 +1,5 @@
 """One URL decides where ownership lives."""
 
-from urllib.parse import urlsplit
-
 from octostore.client.async_store import AsyncOctoStore
 from octostore.client.embedded import AsyncEmbeddedPort, EmbeddedPort
 from octostore.client.http.port import HttpPort
@@ -59,7 +57,7 @@ async def connect_async(
 
 
 def _is_server(url: str | None) -> bool:
-    return url is not None and urlsplit(url).scheme in {"http", "https"}
+    return url is not None and url.partition(":")[0].lower() in {"http", "https"}
 
 
 def _refuse_token(token: str | None) -> None:

@@ -6,18 +6,19 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 
 from octostore.client.port import is_worth_waiting
 from octostore.client.threads import in_thread
-from octostore.core.commands import AnyCommand, ClaimJob, CloseSession, Command, R_co, ReleaseJob
-from octostore.core.errors import OctoStoreError
+from octostore.client.undo import undo_of
+from octostore.core.commands import AnyCommand, ClaimJob, Command, R_co
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
-from octostore.core.replies import ClaimReply, SessionReply
+from octostore.core.replies import ClaimReply
 from octostore.stores.loop_flag import LoopFlag
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic
@@ -31,8 +32,7 @@ class EmbeddedPort:
         answer: Future[R_co] = Future()
         # It is carried out whatever happens, so it must not be cancelled as if it were not.
         answer.set_running_or_notify_cancel()
-        batch = self.store.submit([cast("AnyCommand", command)])
-        batch.add_done_callback(lambda done: _pass_on(done, answer))
+        self.store.submit_to([cast("AnyCommand", command)], partial(_settle, answer))
         return answer
 
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
@@ -82,13 +82,9 @@ class EmbeddedPort:
             raise
 
     def _undo(self, answer: "Future[Any]") -> None:
-        reply = None if answer.exception() else answer.result()
-        # What is replayed belongs to an earlier call, which knows of it.
-        if isinstance(reply, SessionReply) and not reply.replayed:
-            self.submit(CloseSession(session_id=reply.session_id, lease_id=reply.lease_id))
-        if isinstance(reply, ClaimReply) and reply.lease_id and reply.job_id and not reply.replayed:
-            note = "whoever claimed it stopped waiting for the answer"
-            self.submit(ReleaseJob(job_id=reply.job_id, lease_id=reply.lease_id, note=note))
+        undo = None if answer.exception() else undo_of(answer.result())
+        if undo is not None:
+            self.submit(undo)
 
 
 class AsyncEmbeddedPort:
@@ -144,13 +140,9 @@ class AsyncEmbeddedPort:
             raise
 
 
-def _pass_on(done: "Future[list[Any]]", answer: "Future[Any]") -> None:
-    fault = done.exception()
-    if fault is not None:
-        answer.set_exception(fault)
-        return
-    (reply,) = done.result()
-    if isinstance(reply, OctoStoreError):
+def _settle(answer: "Future[Any]", outcome: list[Any] | Exception) -> None:
+    reply = outcome if isinstance(outcome, Exception) else outcome[0]
+    if isinstance(reply, Exception):
         answer.set_exception(reply)
     else:
         answer.set_result(reply)

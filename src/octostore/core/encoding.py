@@ -1,6 +1,7 @@
 """Values that callers choose, as JSON: what is written is what will be read, here and by anybody else."""
 
 import json
+import re
 from collections import Counter
 from typing import Any, NoReturn
 
@@ -17,11 +18,12 @@ def encode_any(field: str, value: Any) -> bytes:
     """The same where null is a value, too."""
     try:
         # The standard encoder, because it refuses NaN; faster ones turn it into null and nobody notices.
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = _to_text(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(field, f"cannot be written as JSON: {error}") from None
-    check_exact(field, value)
-    return encode_utf8(field, text)
+    encoded = encode_utf8(field, text)
+    check_exact(field, encoded, value)
+    return encoded
 
 
 def decode_strictly(field: str, document: bytes) -> Any:
@@ -29,7 +31,7 @@ def decode_strictly(field: str, document: bytes) -> Any:
     if document.startswith(b"\xef\xbb\xbf"):
         raise InvalidInput(field, "begins with a byte order mark, which JSON does not have")
     try:
-        value = json.loads(document.decode(), object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
+        value = _from_text(document.decode())
     except UnicodeDecodeError as error:
         raise InvalidInput(field, f"is not UTF-8 (at byte {error.start})") from None
     except RecursionError:
@@ -37,19 +39,19 @@ def decode_strictly(field: str, document: bytes) -> Any:
     except ValueError as error:
         raise InvalidInput(field, f"is not valid JSON: {error}") from None
     # The values that callers choose are one level below, and may be as deep as anywhere else.
-    check_exact(field, value, JSON_DEPTH + 1)
+    check_exact(field, document, value, JSON_DEPTH + 1)
     return value
 
 
-def check_exact(field: str, value: Any, depth: int = JSON_DEPTH) -> None:
-    """Refuse what would be lost for its depth, or rounded. There are no circles here: those have no JSON at all."""
+def check_exact(field: str, document: bytes, value: Any, depth: int = JSON_DEPTH) -> None:
+    """Refuse what would be lost for its depth, or rounded. `value` is what `document` says, so there are no circles."""
+    # Most documents show at a glance that they cannot be either.
+    if document.count(b"[") + document.count(b"{") <= depth and not _LONG_NUMBER.search(document):
+        return
     level = [value]
     for _ in range(depth + 1):
-        for item in level:
-            if type(item) is int and abs(item) > JSON_INTEGER_MAX:
-                raise InvalidInput(
-                    field, "has a whole number beyond 2^53, which many JSON readers round; give it as text"
-                )
+        if any(type(item) is int and abs(item) > JSON_INTEGER_MAX for item in level):
+            raise InvalidInput(field, "has a whole number beyond 2^53, which many JSON readers round; give it as text")
         containers = [item for item in level if isinstance(item, dict | list | tuple)]
         if not containers:
             return
@@ -76,3 +78,9 @@ def _refuse_constant(constant: str) -> NoReturn:
 def shorten(text: str, limit: int) -> str:
     """`text` within `limit` UTF-8 bytes, for what we write ourselves and do not want refused."""
     return text.replace("\0", "").encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
+
+
+_LONG_NUMBER = re.compile(rb"\d{16}")  # as long as 2^53
+# Made once: the standard functions make a new one for every call with options.
+_to_text = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
+_from_text = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant).decode

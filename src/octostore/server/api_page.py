@@ -1,109 +1,269 @@
 """The API page: the table of routes for people. One plain page that needs no script and no internet."""
 
+import json
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from octostore._version import __version__
-from octostore.server.examples import curl_line
+from octostore.server.api_style import STYLE
+from octostore.server.examples import SHELL_NAMES, curl_line
+from octostore.server.openapi import ANY_REQUEST, EVENTS, JSON, STATUSES, SUMMARY, WITH_TOKEN, codes_of, tags_of
+from octostore.server.refusals import shutting_down
 from octostore.server.router import Route
+from octostore.server.routes.locks import LOCK_REFUSALS
+from octostore.wire.failures import DETAILS
 
-STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-nav a { margin-right: 1rem; }
-section { border-top: 1px solid var(--line); padding: .5rem 0; }
-h3 { font-size: 1rem; margin: .5rem 0; } h3 code { font-size: 1rem; }
-.method { display: inline-block; min-width: 4rem; font-weight: 600; }
-pre { background: var(--soft); padding: .6rem .8rem; overflow-x: auto; border-radius: 4px; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-td, th { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); }
-small { opacity: .75; }
-"""
+GENERAL = {refusal.failure.code for refusal in [*ANY_REQUEST, *WITH_TOKEN]} | {"unreachable", "not_allowed"}
+OK = {"200", "201", "204"}
 
 
 def render_page(routes: list[Route], document: dict[str, Any]) -> str:
-    tags = list(dict.fromkeys(route.tag for route in routes))
-    links = "".join(f'<a href="#{tag}">{tag}</a>' for tag in tags)
-    parts = "".join(_part(tag, [route for route in routes if route.tag == tag], document) for tag in tags)
+    page = _Page(document)
+    tags = tags_of(routes)
+    by_tag = {tag: [route for route in routes if route.tag == tag] for tag in tags}
+    menu = "".join(f"<h2>{escape(tag)}</h2><ul>{''.join(map(_link, by_tag[tag]))}</ul>" for tag in tags)
+    parts = "".join(
+        f'<h2 id="about-{escape(tag)}">{_text(title)}</h2><p>{_text(text[1:2].upper() + text[2:])}</p>'
+        f"{''.join(map(page.section, by_tag[tag]))}"
+        for tag, (title, _, text) in ((tag, told.partition(":")) for tag, told in tags.items())
+    )
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>OctoStore API</title><style>{STYLE}</style></head><body>
-<h1>OctoStore API <small>{escape(__version__)}</small></h1>
-<p>One owner per job, ownership that anyone can see, and recovery when a worker disappears.
-Every call takes <code>Authorization: Bearer $OCTOSTORE_TOKEN</code> and JSON; errors are JSON with <code>error</code>,
-<code>code</code>, <code>details</code> and <code>request_id</code>. The same for machines:
-<a href="/openapi.json">openapi.json</a>.</p>
-<nav>{links}</nav>{parts}</body></html>
+<nav aria-label="Calls"><a href="#top"><b>OctoStore API</b></a>{menu}
+<h2>more</h2><ul><li><a href="#errors">Errors</a></li><li><a href="#types">Types</a></li>
+<li><a href="/openapi.json">openapi.json</a></li></ul></nav>
+<main id="top"><h1>OctoStore API <small>{escape(__version__)}</small></h1>
+<p>{escape(SUMMARY)}</p>
+<p>Calls take and give JSON. All but a few need <code>Authorization: Bearer TOKEN</code>; the first token is in the file
+that the server named when it started. Times are RFC 3339 in UTC. The examples work in a shell that knows where the
+server is and a token:</p>
+<pre>export OCTOSTORE_URL=http://127.0.0.1:3000 OCTOSTORE_TOKEN=octo_...</pre>
+{parts}{_errors(routes)}{page.types()}</main></body></html>
 """
 
 
-def _part(tag: str, routes: list[Route], document: dict[str, Any]) -> str:
-    sections = "".join(_section(route, document) for route in routes)
-    return f'<h2 id="{tag}">{tag.capitalize()}</h2>{sections}'
+def _link(route: Route) -> str:
+    return f'<li><a href="#{route.handler.__name__}">{_method(route)} {escape(route.path)}</a></li>'
 
 
-def _section(route: Route, document: dict[str, Any]) -> str:
-    operation = document["paths"][route.path][route.method.lower()]
-    return (
-        f'<section id="{operation["operationId"]}">'
-        f'<h3><span class="method">{route.method}</span> <code>{escape(route.path)}</code></h3>'
-        f"<p>{escape(route.summary)}. {_code(operation['description'])}</p>"
-        f"{_fields(operation, document)}"
-        f"<pre>{escape(curl_line(route))}</pre>{_answers(operation)}</section>"
-    )
+def _method(route: Route) -> str:
+    return f'<span class="method {route.method.lower()}">{escape(route.method)}</span>'
 
 
-def _fields(operation: dict[str, Any], document: dict[str, Any]) -> str:
-    rows = [
-        (parameter["name"], parameter["schema"], parameter.get("description", ""))
-        for parameter in operation["parameters"]
-        if parameter["in"] == "query"
-    ]
-    if "requestBody" in operation:
-        schema = operation["requestBody"]["content"]["application/json"]["schema"]
-        fields = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-        required = set(fields.get("required", []))
-        rows += [
-            (name + (" *" if name in required else ""), field, _description(field))
-            for name, field in fields.get("properties", {}).items()
+class _Page:
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._document = document
+        self._types = document["components"]["schemas"]
+
+    def section(self, route: Route) -> str:
+        operation = self._document["paths"][route.path][route.method.lower()]
+        return (
+            f'<section id="{operation["operationId"]}"><h3>{_method(route)} <code>{escape(route.path)}</code></h3>'
+            f"<p><b>{_text(route.summary)}.</b> {_text(operation['description'])}</p>"
+            f"{self._parameters(operation)}{self._body(operation)}"
+            f"{_example(route)}{self._answers(operation)}{_refused(route)}</section>"
+        )
+
+    def _parameters(self, operation: dict[str, Any]) -> str:
+        rows = [
+            (
+                f"<code>{escape(parameter['name'])}</code> {_quiet(escape(parameter['in']))}",
+                self._type(parameter["schema"]),
+                _default(parameter["schema"], is_required=parameter["required"]),
+                _text(parameter["description"]),
+            )
+            for parameter in operation["parameters"]
         ]
-    if not rows:
-        return ""
-    lines = "".join(
-        f"<tr><td><code>{escape(name)}</code></td><td>{escape(_type(field))}</td><td>{_code(text)}</td></tr>"
-        for name, field, text in rows
-    )
-    return f"<table><tr><th>field</th><th>type</th><th></th></tr>{lines}</table>"
+        return _table("Parameters", rows)
+
+    def _body(self, operation: dict[str, Any]) -> str:
+        if "requestBody" not in operation:
+            return ""
+        schema = self._types[_name(operation["requestBody"]["content"][JSON]["schema"])]
+        rows = [
+            (
+                f"<code>{escape(name)}</code>",
+                self._type(_without_null(field)),
+                _default(field, is_required=name in schema["required"]),
+                _text(_described(field)),
+            )
+            for name, field in schema["properties"].items()
+        ]
+        return _table("Body", rows)
+
+    def _answers(self, operation: dict[str, Any]) -> str:
+        found = []
+        for status, response in operation["responses"].items():
+            if status not in OK and JSON not in response.get("content", {}):
+                continue
+            for kind, content in response.get("content", {"": {}}).items():
+                found.append(self._answer(status, kind, content))
+        return f"<h4>Answer</h4>{''.join(found)}"
+
+    def _answer(self, status: str, kind: str, content: dict[str, Any]) -> str:
+        said = f" {self._type(content['schema'])}" if kind == JSON else f" <code>{escape(kind)}</code>" if kind else ""
+        if kind == EVENTS:
+            said += f", each with a {self._type(content['x-event-data'])}"
+        head = f"<p><b>{status}</b>{said}</p>"
+        if "example" in content:
+            return head + _shown(content["example"])
+        examples = list(content.get("examples", {}).items())
+        return head + "".join(
+            f"<details{' open' if not number else ''}><summary>{escape(word)}</summary>"
+            f"{_shown(example['value'])}</details>"
+            for number, (word, example) in enumerate(examples)
+        )
+
+    def types(self) -> str:
+        bodies = {
+            _name(operation["requestBody"]["content"][JSON]["schema"])
+            for operations in self._document["paths"].values()
+            for operation in operations.values()
+            if "requestBody" in operation
+        }
+        shown = "".join(self._type_section(name) for name in sorted(self._types) if name not in bodies)
+        return f'<h2 id="types">Types</h2><p>What answers are made of.</p>{shown}'
+
+    def _type_section(self, name: str) -> str:
+        schema = self._types[name]
+        rows = [
+            (
+                f"<code>{escape(field)}</code>",
+                self._type(told),
+                ("" if field in schema["required"] else _quiet("Not always. ")) + _text(_described(told)),
+            )
+            for field, told in schema["properties"].items()
+        ]
+        text = _text(schema.get("description", ""))
+        table = _table("", rows, ("field", "type", ""))
+        return f'<section id="type-{name}"><h3>{name}</h3><p>{text}</p>{table}</section>'
+
+    def _type(self, schema: dict[str, Any]) -> str:
+        if "$ref" in schema:
+            return f'<a href="#type-{_name(schema)}">{_name(schema)}</a>'
+        if "anyOf" in schema:
+            return " or ".join(self._type(option) for option in schema["anyOf"])
+        if "enum" in schema:
+            return " | ".join(f"<code>{escape(json.dumps(value))}</code>" for value in schema["enum"])
+        if schema.get("type") == "array":
+            number = f"{schema['minItems']} to {schema['maxItems']}: " if "maxItems" in schema else ""
+            return f"list of {number}{self._type(schema['items'])}"
+        if schema.get("format") == "date-time":
+            return "time"
+        names = {"string": "text", "integer": "whole number", "boolean": "true or false", None: "any JSON"}
+        kind = schema.get("type")
+        return f"{names.get(kind, kind)}{_bounds(schema)}"
 
 
-def _type(schema: dict[str, Any]) -> str:
-    options = [schema, *schema.get("anyOf", [])]
-    names = [option.get("type") or option.get("$ref", "").rpartition("/")[2] for option in options]
-    told = " or ".join(name for name in dict.fromkeys(names) if name and name != "null") or "any JSON"
-    if "enum" in schema:
-        told = " | ".join(str(value) for value in schema["enum"])
-    bounds = next((option for option in options if "minimum" in option), None)
-    if bounds:
-        told += f" {bounds['minimum']:,} to {bounds['maximum']:,}"
+def _bounds(schema: dict[str, Any]) -> str:
+    if "minimum" in schema:
+        return f", {schema['minimum']:,} to {schema['maximum']:,}"
+    if "maxLength" in schema:  # which the schema has in characters, because it cannot say bytes
+        return f", up to {schema['maxLength']:,} bytes"
+    return f", {escape(schema['format'].upper())}" if "format" in schema else ""
+
+
+def _default(schema: dict[str, Any], *, is_required: bool) -> str:
+    if is_required:
+        return "<b>required</b>"
     default = schema.get("default")
-    return told if default is None else f"{told} ({default})"
+    return "" if default is None else f"<code>{escape(json.dumps(default))}</code>"
 
 
-def _description(schema: dict[str, Any]) -> str:
+def _described(schema: dict[str, Any]) -> str:
     options = [schema, *schema.get("anyOf", [])]
     return next((option["description"] for option in options if "description" in option), "")
 
 
-def _answers(operation: dict[str, Any]) -> str:
-    statuses = "; ".join(
-        f"<b>{status}</b> {escape(answer.get('description', ''))}"
-        for status, answer in operation["responses"].items()
-        if "description" in answer and not answer["description"].startswith(operation["summary"])
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A field that has a default is left out more often than it is null."""
+    options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
+    return {"anyOf": options} if options and "default" in schema else schema
+
+
+def _example(route: Route) -> str:
+    lines = [curl_line(route)]
+    if route.stream is not None and route.answers:
+        lines.append(curl_line(route, accept=EVENTS))
+    before = ", then ".join(f'<a href="#{name}"><code>{name}</code></a>' for name in route.example.get("first", []))
+    used = [
+        f"<code>{name}</code> is its <code>{field}</code>"
+        for name, field in SHELL_NAMES.items()
+        if f"${name}" in lines[0]
+    ]
+    hint = _quiet("; ".join([f"after {before}", *used])) if before else ""
+    shown = "".join(f"<pre>{escape(line)}</pre>" for line in lines)
+    return f"<h4>Try it</h4>{hint}{shown}"
+
+
+def _refused(route: Route) -> str:
+    found = [
+        f"<b>{status}</b> {', '.join(_code_link(code) for code in own)}"
+        for status, codes in sorted(codes_of(route).items())
+        if (own := [code for code in codes if code not in GENERAL])
+    ]
+    particular = f"{'; '.join(found)}; and what" if found else "What"
+    return f'<h4>Errors</h4><p>{particular} <a href="#errors">any call</a> can get.</p>'
+
+
+def _quiet(text: str) -> str:
+    return f'<span class="quiet">{text}</span>'
+
+
+def _code_link(code: str) -> str:
+    return f'<a href="#error-{code}"><code>{code}</code></a>'
+
+
+def _errors(routes: list[Route]) -> str:
+    statuses: dict[str, set[int]] = {}
+    for route in routes:
+        for status, codes in codes_of(route).items():
+            for code in codes:
+                statuses.setdefault(code, set()).add(status)
+    samples = [*ANY_REQUEST, *WITH_TOKEN, *LOCK_REFUSALS, shutting_down()]
+    details = DETAILS | {refusal.failure.code: refusal.failure.details for refusal in samples}
+    rows = [
+        (
+            f'<span id="error-{code}"><code>{code}</code></span>',
+            ", ".join(str(status) for status in sorted(found)),
+            _text(" ".join(STATUSES[status] for status in sorted(found)[:1])),
+            _text(details[code]),
+        )
+        for code, found in sorted(statuses.items(), key=lambda item: (min(item[1]), item[0]))
+    ]
+    return (
+        '<h2 id="errors">Errors</h2><p>Every error is a <a href="#type-Failure">Failure</a>: <code>code</code> is a '
+        "stable word, <code>error</code> says what happened, <code>details</code> what can be done about it. With "
+        '<code>Accept: application/problem+json</code> it is a <a href="#type-Problem">Problem</a>. Its '
+        "<code>request_id</code> is also in the header <code>X-Request-Id</code> of every answer.</p>"
+        f"{_table('', rows, ('code', 'status', 'meaning', 'what to do'))}"
     )
-    return f"<p><small>Otherwise: {statuses}</small></p>"
 
 
-def _code(text: str) -> str:
+def _table(
+    title: str, rows: Sequence[tuple[str, ...]], heads: tuple[str, ...] = ("field", "type", "default", "")
+) -> str:
+    if not rows:
+        return ""
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    above = f"<h4>{title}</h4>" if title else ""
+    return f'{above}<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
+
+
+def _shown(example: Any) -> str:
+    text = example if isinstance(example, str) else json.dumps(example, indent=2, ensure_ascii=False)
+    return f"<pre>{escape(text.rstrip())}</pre>"
+
+
+def _name(schema: dict[str, Any]) -> str:
+    name: str = schema["$ref"].rpartition("/")[2]
+    return name
+
+
+def _text(text: str) -> str:
     """Backquotes as code."""
     parts = escape(text).split("`")
     return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))

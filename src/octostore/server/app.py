@@ -1,7 +1,6 @@
 """The ASGI application: one way in for every request, from the first check to the last header."""
 
 import logging
-import secrets
 import time
 from typing import Any
 
@@ -19,6 +18,7 @@ from octostore.server.refusals import Refusal, refuse, retry_after, too_fast, wr
 from octostore.server.router import Route, Router, params_of
 from octostore.server.routes import ROUTES
 from octostore.server.services import Services
+from octostore.stores.ids import new_request_id
 from octostore.wire.bodies import with_whole_numbers
 from octostore.wire.failures import STATUSES, Failure, Problem, failure_of
 
@@ -46,11 +46,11 @@ class App:
             return
         started = time.perf_counter()
         request = Request(scope, receive)
-        request_id = f"req_{secrets.token_hex(16)}"
+        request_id = f"req_{new_request_id()}"
         headers = [*SECURITY_HEADERS, (b"x-request-id", request_id.encode())]
-        route_name, status = "none", 499  # what others call a client that has gone
+        status = 499  # what others call a client that has gone
         try:
-            route_name, answer = await self._answer(request, headers)
+            answer = await self._answer(request, headers)
             if isinstance(answer, Answer):
                 status = answer.status
                 await send_answer(send, answer, headers)
@@ -66,15 +66,16 @@ class App:
         finally:
             request.close()
             seconds = time.perf_counter() - started
-            self.services.metrics.on_request(route_name, status, seconds)
-            log.debug("%s %s %d %.1f ms", request_id, route_name, status, seconds * 1_000)
+            self.services.metrics.on_request(request.route_name, status, seconds)
+            log.debug("%s %s %d %.1f ms", request_id, request.route_name, status, seconds * 1_000)
 
-    async def _answer(self, request: Request, headers: Headers) -> tuple[str, Any]:
+    async def _answer(self, request: Request, headers: Headers) -> Any:
         headers += self._guard.check(request)
         preflight = self._guard.preflight(request)
         if preflight is not None:
-            return "preflight", Answer(b"", 204, headers=tuple(preflight))
+            return Answer(b"", 204, headers=tuple(preflight))
         route, values = self._router.find(request.method, request.raw_path)
+        request.route_name = route.name
         try:
             request.params = params_of(route, values)
             principal = ANYBODY if route.is_public else await self._let_in(request, route)
@@ -84,7 +85,7 @@ class App:
             body = await request.body(self.services.settings.max_body_bytes)
             if route.body is not None:
                 call.body = _read_body(body, route.body)
-            return route.name, await route.handler(call)
+            return await route.handler(call)
         except OctoStoreError as error:
             # Existing lock clients know other words for some errors.
             raise (route.translate(error) if route.translate else error) from None

@@ -42,10 +42,15 @@ class Auth:
             raise no_token()
         kind, _, credentials = header.partition(b" ")
         token = credentials.strip().decode("latin-1")
-        if kind.lower() != b"bearer" or not is_well_formed(token):
+        if kind.lower() != b"bearer":
             raise bad_token()
         digest = digest_of(token)
-        principal = self._static.get(digest) or self._known.get(digest) or await self._find(request, digest)
+        principal = self._static.get(digest) or self._known.get(digest)
+        if principal is None:
+            # Only now, because what is known is well formed.
+            if not is_well_formed(token):
+                raise bad_token()
+            principal = await self._find(request, digest)
         if principal.expires_at_ms is not None and principal.expires_at_ms <= time.time() * 1_000:
             raise bad_token()
         return principal

@@ -10,7 +10,7 @@ from octostore.server.router import Route
 
 IN_A_MINUTE = "2026-07-01T10:01:00Z"
 LEASE_ID = "0b9e1c9e-6a5c-4f6e-9d0c-2f6f3f0f8f11"
-TOKEN = "octo_2UuVd7TqVbT3sXyRk0HnCwJm5LzEaFgQ8oPi6Yx1Bt4WvN9"  # noqa: S105  # of the right shape, and of no use
+TOKEN = "octo_2UuVd7TqVbT3sXyRk0HnCwJm5LzEaFgQ8oPi6Yx1Bt4WvN9Zq"  # noqa: S105  # of the right shape, and of no use
 USER_ID = "5c0a7a56-3c0e-4d0a-9d55-0f8c2c3b7a41"
 NOW = "2026-07-01T10:00:00Z"
 
@@ -97,23 +97,27 @@ def request_body(route: Route) -> Any:
     return {name: LEASE_ID if value == "$LEASE" else value for name, value in body.items()}
 
 
-def curl_line(route: Route, *, host: str = "http://127.0.0.1:3000", accept: str | None = None) -> str:
-    """How to try it, with what the example says; `$NAMES` are the shell's."""
+SHELL_NAMES = {"LEASE": "lease_id", "TOKEN_ID": "token_id", "OTHER_TOKEN": "token"}
+"""Variables of the shell in examples, and which field of the answer to an earlier call they are."""
+
+
+def curl_line(route: Route, *, accept: str | None = None) -> str:
+    """How to try it, with what the example says, in a shell that knows OCTOSTORE_URL and OCTOSTORE_TOKEN."""
     path = route.path
     for name, value in route.example.get("params", {}).items():
         path = path.replace(f"{{{name}}}", value if value.startswith("$") else quote(value, safe=""))
     query = "&".join(f"{name}={quote(value, safe='')}" for name, value in route.example.get("query", {}).items())
-    parts = ["curl", "-sS"]
+    options = ["-sS"]
     if route.method != "GET":
-        parts += ["-X", route.method]
+        options += ["-X", route.method]
     if accept or not route.answers:
-        parts.append("-N")
+        options.append("-N")
+    lines = [f'curl {" ".join(options)} "$OCTOSTORE_URL{path}{"?" + query if query else ""}"']
     if not route.is_public:
-        parts.append(f'-H "Authorization: Bearer {route.example.get("token", "$OCTOSTORE_TOKEN")}"')
+        lines.append(f'-H "Authorization: Bearer {route.example.get("token", "$OCTOSTORE_TOKEN")}"')
     if accept:
-        parts.append(f'-H "Accept: {accept}"')
+        lines.append(f'-H "Accept: {accept}"')
     if "body" in route.example:
         text = msgspec.json.encode(route.example["body"]).decode()
-        parts.append("-d '" + text.replace("$LEASE", "'\"$LEASE\"'") + "'")
-    parts.append(f'"{host}{path}{"?" + query if query else ""}"')
-    return " ".join(parts)
+        lines.append("-d '" + text.replace("$LEASE", "'\"$LEASE\"'") + "'")
+    return " \\\n  ".join(lines)

@@ -1,5 +1,6 @@
 """Web pages must not reach a server on this machine: not across origins, and not by a name that turns out to be us."""
 
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -34,8 +35,7 @@ class Guard:
         """The headers that go with the answer, for browsers; raises a refusal."""
         if self._checks_hosts:
             host = request.header(b"host") or ""
-            name = _host_name(host)
-            if name not in self._hosts and name not in LOCAL_NAMES and not is_loopback(name):
+            if not self._is_ours(_host_name(host)):
                 raise stranger_host(host)
         origin = request.header(b"origin")
         if origin is None or self._is_own(request, origin):
@@ -43,6 +43,9 @@ class Guard:
         if origin not in self._origins:
             raise stranger_origin()
         return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
+
+    def _is_ours(self, name: str) -> bool:
+        return name in self._hosts or is_loopback(name)
 
     def preflight(self, request: Request) -> Headers | None:
         """What a browser is told that asks before it calls; None if this is no such question."""
@@ -56,9 +59,11 @@ class Guard:
 
     def _is_own(self, request: Request, origin: str) -> bool:
         """A page of this very server."""
-        return urlsplit(origin).netloc.lower() == (request.header(b"host") or "").lower() != ""
+        host = request.header(b"host")
+        return bool(host) and origin.lower() in {f"http://{host}".lower(), f"https://{host}".lower()}
 
 
+@lru_cache(maxsize=256)
 def is_loopback(name: str) -> bool:
     if name in LOCAL_NAMES:
         return True
@@ -68,6 +73,7 @@ def is_loopback(name: str) -> bool:
         return False
 
 
+@lru_cache(maxsize=256)
 def _host_name(host: str) -> str:
     """Without the port."""
     try:

@@ -40,12 +40,13 @@ class ClientGone(Exception):  # nobody is there to be told of an error
 
 
 class Request:
-    """One request. `params` and `principal` are set once the route is known and the token checked."""
+    """One request. `route_name` and `params` are set once the route is known."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
         self.method: str = scope["method"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.route_name = "none"
         self.params: dict[str, str] = {}
         self._receive = receive
         self._gone: asyncio.Task[None] | None = None

@@ -63,7 +63,6 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        timeout_keep_alive=int(settings.idle_seconds),
         timeout_graceful_shutdown=int(settings.stop_seconds),
     )
     server = Server(config, services)

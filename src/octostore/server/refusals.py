@@ -91,7 +91,7 @@ def body_too_large(limit: int) -> Refusal:
         "Send less: keep large things elsewhere and put a reference to them here.",
     )
     refusal.failure.limit = limit
-    refusal.headers.append((b"connection", b"close"))
+    # The connection is not closed: what is still being sent is read and dropped, or the client would never see this.
     return refusal
 
 

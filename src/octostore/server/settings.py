@@ -74,28 +74,28 @@ def from_command_line(arguments: list[str] | None = None) -> Settings:
     )
     add("--max-connections", type=_positive, default=usual.max_connections, help="at once (%(default)s)")
     add(
-        "--request-timeout",
+        "--request-seconds",
         type=_seconds,
         default=usual.request_seconds,
         metavar="SECONDS",
         help="how long a client may take to send a request (%(default)s)",
     )
     add(
-        "--idle-timeout",
+        "--idle-seconds",
         type=_seconds,
         default=usual.idle_seconds,
         metavar="SECONDS",
         help="how long a connection may be open without a request (%(default)s)",
     )
     add(
-        "--stream-timeout",
+        "--stream-seconds",
         type=_seconds,
         default=usual.stream_seconds,
         metavar="SECONDS",
         help="how long a reader of a stream may be behind before it has to resume (%(default)s)",
     )
     add(
-        "--stream-keepalive",
+        "--keepalive-seconds",
         type=_seconds,
         default=usual.keepalive_seconds,
         metavar="SECONDS",
@@ -114,10 +114,10 @@ def from_command_line(arguments: list[str] | None = None) -> Settings:
         max_claims=given.max_claims,
         requests_per_second=given.requests_per_second,
         max_connections=given.max_connections,
-        request_seconds=given.request_timeout,
-        idle_seconds=given.idle_timeout,
-        stream_seconds=given.stream_timeout,
-        keepalive_seconds=given.stream_keepalive,
+        request_seconds=given.request_seconds,
+        idle_seconds=given.idle_seconds,
+        stream_seconds=given.stream_seconds,
+        keepalive_seconds=given.keepalive_seconds,
     )
 
 

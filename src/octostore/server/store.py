@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, cast
 
@@ -21,18 +21,16 @@ class ServedStore:
         self.local = store
         self._loop = asyncio.get_running_loop()
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="octostore-reader")
-        self._ready: deque[tuple[asyncio.Future[list[Answer]], Future[list[Answer]]]] = deque()
+        self._ready: deque[tuple[asyncio.Future[list[Answer]], list[Answer] | Exception]] = deque()
         self._is_delivering = False
 
     def submit(self, commands: Sequence[AnyCommand]) -> "asyncio.Future[list[Answer]]":
         """Run in one transaction, and do so whether or not anybody waits for it."""
         answers: asyncio.Future[list[Answer]] = self._loop.create_future()
         try:
-            batch = self.local.submit(commands)
+            self.local.submit_to(commands, partial(self._on_done, answers))
         except Unreachable as fault:
             answers.set_exception(fault)
-            return answers
-        batch.add_done_callback(partial(self._on_done, answers))
         return answers
 
     async def execute(self, command: Command[R_co]) -> R_co:
@@ -54,9 +52,9 @@ class ServedStore:
         await self.in_thread(self.local.close)
         self._readers.shutdown(wait=False)
 
-    def _on_done(self, answers: "asyncio.Future[list[Answer]]", batch: "Future[list[Answer]]") -> None:
+    def _on_done(self, answers: "asyncio.Future[list[Answer]]", outcome: list[Answer] | Exception) -> None:
         """In the writer's thread. Waking the loop costs more than all the rest, so it is done once for many."""
-        self._ready.append((answers, batch))
+        self._ready.append((answers, outcome))
         if not self._is_delivering:
             self._is_delivering = True
             self._loop.call_soon_threadsafe(self._deliver)
@@ -64,11 +62,10 @@ class ServedStore:
     def _deliver(self) -> None:
         self._is_delivering = False
         while self._ready:
-            answers, batch = self._ready.popleft()
+            answers, outcome = self._ready.popleft()
             if answers.done():  # nobody waits for it any more
                 continue
-            fault = batch.exception()
-            if fault is None:
-                answers.set_result(batch.result())
+            if isinstance(outcome, Exception):
+                answers.set_exception(outcome)
             else:
-                answers.set_exception(fault)
+                answers.set_result(outcome)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
@@ -12,11 +11,11 @@ from octostore.core.given import Given
 from octostore.core.limits import PAGE_MAX
 from octostore.core.questions import Question
 from octostore.stores.base import Backend, EventFilter
-from octostore.stores.batch import Answer, Committed, run_batch
+from octostore.stores.batch import Committed, run_batch
 from octostore.stores.clock import Clock
 from octostore.stores.reading import ask
 from octostore.stores.wakeups import Follower, Topic, Wakeups, topics_of
-from octostore.stores.writer import Writer
+from octostore.stores.writer import Done, Writer
 
 OnBatch: TypeAlias = Callable[[int, float], None]
 """Told of each transaction: how many commands were in it, and how many seconds it took."""
@@ -31,8 +30,8 @@ class Engine:
         self._on_batch = on_batch
         self._writer = Writer(self._run, self._on_commit)
 
-    def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[Answer]]":
-        return self._writer.submit(commands)
+    def submit(self, commands: Sequence[AnyCommand], done: Done) -> None:
+        self._writer.submit(commands, done)
 
     def ask(self, question: Question[R_co]) -> R_co:
         return ask(self.backend, question, self._clock, self._given.retry)

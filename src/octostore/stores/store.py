@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from functools import partial
 
 from octostore.core.commands import AnyCommand, R_co
 from octostore.core.errors import Unreachable
@@ -19,6 +20,7 @@ from octostore.stores.clock import Clock, SystemClock
 from octostore.stores.engine import Engine, OnBatch
 from octostore.stores.ids import new_lease_id
 from octostore.stores.wakeups import Follower, Topic
+from octostore.stores.writer import Done
 
 
 def usual_given(retry: RetryPolicy | None = None) -> Given:
@@ -54,7 +56,15 @@ class LocalStore:
 
     def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[Answer]]":
         """Run `commands` in one transaction, with whatever else is waiting; the answers come when it is durable."""
-        return self.engine.submit(commands)
+        answers: Future[list[Answer]] = Future()
+        # It is carried out whatever happens, so it must not be cancelled as if it were not.
+        answers.set_running_or_notify_cancel()
+        self.submit_to(commands, partial(_settle, answers))
+        return answers
+
+    def submit_to(self, commands: Sequence[AnyCommand], done: Done) -> None:
+        """The same for those who want to be told, in the writer's thread, and do without a `Future` and its cost."""
+        self.engine.submit(commands, done)
 
     def ask(self, question: Question[R_co]) -> R_co:
         return self.engine.ask(question)
@@ -111,6 +121,13 @@ class LocalStore:
             self._engine.backend.close()
         self._engine = self._finalizer = None
         self._lock = threading.Lock()
+
+
+def _settle(answers: "Future[list[Answer]]", outcome: list[Answer] | Exception) -> None:
+    if isinstance(outcome, Exception):
+        answers.set_exception(outcome)
+    else:
+        answers.set_result(outcome)
 
 
 _stores: "weakref.WeakSet[LocalStore]" = weakref.WeakSet()

@@ -5,9 +5,8 @@ Nothing is answered before that transaction is durable.
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from octostore.core.commands import AnyCommand
 from octostore.core.errors import Unreachable
@@ -17,9 +16,13 @@ MAX_BATCH = 256
 """Beyond this a larger batch is hardly cheaper per command, and makes everybody in it wait longer."""
 
 
+Done: TypeAlias = Callable[[list[Answer] | Exception], None]
+"""Told the answers once they are durable, or the fault because of which there are none; in the writer's thread."""
+
+
 class _Submission(NamedTuple):
     commands: Sequence[AnyCommand]
-    answers: "Future[list[Answer]]"
+    done: Done
 
 
 class Writer:
@@ -35,19 +38,15 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
-    def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[Answer]]":
-        """The answers to `commands`, in order, once they are durable; all of them in one transaction."""
-        submission = _Submission(commands, Future())
-        # It is carried out whatever happens, so it must not be cancelled as if it were not.
-        submission.answers.set_running_or_notify_cancel()
+    def submit(self, commands: Sequence[AnyCommand], done: Done) -> None:
+        """Run `commands`, in order and all of them in one transaction, and tell `done`."""
         with self._lock:
             if self._is_closed:
                 raise Unreachable("this store has been closed", reason="closed")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="octostore-writer", daemon=True)
                 self._thread.start()
-            self._waiting.put(submission)
-        return submission.answers
+            self._waiting.put(_Submission(commands, done))
 
     def close(self) -> None:
         """Finish what was submitted, then stop."""
@@ -81,10 +80,10 @@ class Writer:
         except Unreachable as fault:
             for submission in batch:
                 # Each caller raises, and so changes, an error of its own.
-                submission.answers.set_exception(Unreachable(str(fault), reason=fault.reason))
+                submission.done(Unreachable(str(fault), reason=fault.reason))
         except Exception as bug:  # noqa: BLE001  # one caller's bug must not take down the writer, nor its neighbours
             if len(batch) == 1:
-                batch[0].answers.set_exception(bug)
+                batch[0].done(bug)
             else:
                 for submission in batch:
                     self._commit([submission])
@@ -92,4 +91,4 @@ class Writer:
             self._on_commit(committed)
             answers = iter(committed.answers)
             for submission in batch:
-                submission.answers.set_result([next(answers) for _ in submission.commands])
+                submission.done([next(answers) for _ in submission.commands])

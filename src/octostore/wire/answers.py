@@ -105,8 +105,7 @@ _ANSWERS: dict[str, type[_Claim]] = {
 
 
 def claim_answer(reply: ClaimReply) -> _Claim:
-    kind = _ANSWERS[reply.status]
-    return kind(**{name: getattr(reply, name) for name in kind.__struct_fields__})
+    return msgspec.convert(reply, _ANSWERS[reply.status], from_attributes=True)
 
 
 class OpenedSession(SessionReply, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ class _Terms(Body):
     metadata: f.Metadata = None
     ttl_seconds: f.Ttl = limits.TTL_DEFAULT_SECONDS
     wait_seconds: f.Wait = 0
-    session_id: f.SessionId | None = None
+    session_id: f.BoundTo | None = None
     request_id: f.RequestId | None = None
     lock_delay_seconds: f.LockDelay = 0
 
@@ -188,10 +188,7 @@ class OpenSessionBody(Body):
         if self.agent is not None:
             return limits.TTL_DEFAULT_SECONDS if self.ttl_seconds is None else self.ttl_seconds
         wanted = limits.LOCK_TTL_DEFAULT_SECONDS if self.ttl_seconds is None else self.ttl_seconds
-        return min(max(wanted, LOCK_SESSION_TTL_MIN), LOCK_SESSION_TTL_MAX)
-
-
-LOCK_SESSION_TTL_MIN, LOCK_SESSION_TTL_MAX = 10, 300
+        return min(max(wanted, f.LOCK_SESSION_TTL_MIN), f.LOCK_SESSION_TTL_MAX)
 
 
 class SessionLeaseBody(Body):
@@ -214,7 +211,7 @@ class TokenBody(Body):
     scopes: f.Scopes = ("read", "claim")
     prefix: f.Prefix = ""
     expires_in_seconds: f.ExpiresIn | None = None
-    token_id: f.TokenId | None = None
+    token_id: f.NewTokenId | None = None
     digest: f.Digest | None = None
 
 
@@ -234,7 +231,7 @@ class LockBody(msgspec.Struct, kw_only=True, omit_defaults=True):
 class AcquireBody(LockBody):
     ttl_seconds: f.LockTtl = limits.LOCK_TTL_DEFAULT_SECONDS
     metadata: f.LockMetadata | None = None
-    session_id: f.SessionId | None = None
+    session_id: f.BoundTo | None = None
     ephemeral: Annotated[bool, Meta(description="It is the session's, and ends with it.")] = False
     lock_delay_seconds: f.LockDelay = 0
 

@@ -95,6 +95,16 @@ Kinds: TypeAlias = Annotated[
 SessionId: TypeAlias = Annotated[
     str, _text("The session.", limits.SESSION_ID_BYTES, "agent-3", minimum=1, pattern=SESSION_ID_PATTERN)
 ]
+BoundTo: TypeAlias = Annotated[
+    str,
+    _text(
+        "The session to which to bind it.",
+        limits.SESSION_ID_BYTES,
+        "agent-3",
+        minimum=1,
+        pattern=SESSION_ID_PATTERN,
+    ),
+]
 NewSessionId: TypeAlias = Annotated[
     str,
     _text(
@@ -114,6 +124,11 @@ TokenId: TypeAlias = Annotated[
         minimum=1,
         pattern=NAME_PATTERN,
     ),
+]
+
+NewTokenId: TypeAlias = Annotated[
+    str,
+    _text("Its id; by default a new one.", limits.NAME_COMPONENT_BYTES, "tok-1", minimum=1, pattern=NAME_PATTERN),
 ]
 
 # Secrets and what makes a call repeatable
@@ -183,13 +198,24 @@ Context: TypeAlias = Annotated[
 # Times, in seconds
 
 WAIT_MAX_SECONDS = 60
+LOCK_SESSION_TTL_MIN, LOCK_SESSION_TTL_MAX = 10, 300
 Ttl: TypeAlias = Annotated[
     float, _number("The claim ends so long after its last heartbeat.", 1, limits.TTL_MAX_MS // 1_000, 120)
 ]
 LockTtl: TypeAlias = Annotated[
     float, _number("The lock ends so long after it was acquired or renewed.", 1, limits.LOCK_TTL_MAX_MS // 1_000, 60)
 ]
-SessionTtl: TypeAlias = Annotated[float, Meta(description="It ends so long after its last keepalive.", examples=[60])]
+SessionTtl: TypeAlias = Annotated[
+    float,
+    Meta(
+        description=(
+            f"It ends so long after its last keepalive. With an `agent` from 1 to {limits.TTL_MAX_MS // 1_000:,}, by "
+            f"default {limits.TTL_DEFAULT_SECONDS}; without one {limits.LOCK_TTL_DEFAULT_SECONDS}, and never under "
+            f"{LOCK_SESSION_TTL_MIN} or over {LOCK_SESSION_TTL_MAX}."
+        ),
+        examples=[60],
+    ),
+]
 Wait: TypeAlias = Annotated[
     float, _number("How long to wait for the job if it cannot be had at once.", 0, WAIT_MAX_SECONDS, 0)
 ]

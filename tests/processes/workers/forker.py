@@ -4,14 +4,17 @@ import multiprocessing
 import os
 import select
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import octostore
 from tests.processes.workers.talk import say
+from tests.support.processes import until
 
 FORKS = 8
 PATIENCE_SECONDS = 8.0
@@ -251,6 +254,35 @@ def child_leaves_a_session(store: octostore.OctoStore) -> None:
         os._exit(0)
 
 
+def child_has_no_connection_of_its_parent(store: octostore.OctoStore) -> None:
+    """For a server that somebody waits at: it must notice when the parent has gone, whatever its children do."""
+    claim(store, "held")
+    waiting = threading.Thread(target=store.claim_job, args=("held",), kwargs={"wait": 1.5}, daemon=True)
+    waiting.start()
+    until(lambda: store.get_job("held").status == "claimed" and connections() == 2)  # while the other one waits
+
+    def in_child() -> None:
+        assert connections() == 0
+        assert store.get_job("held").status == "claimed"
+        assert connections() == 1
+
+    say({"child": Child(in_child).wait()})
+    waiting.join()
+
+
+def connections() -> int:
+    """How many sockets this process has that are connected to something."""
+    found = 0
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            one = socket.socket(fileno=int(path.name))
+            try:
+                found += one.family == socket.AF_INET and bool(one.getpeername())
+            finally:
+                one.detach()
+    return found
+
+
 SCENES: dict[str, Callable[[octostore.OctoStore], None]] = {
     scene.__name__: scene
     for scene in (
@@ -265,6 +297,7 @@ SCENES: dict[str, Callable[[octostore.OctoStore], None]] = {
         grandchild,
         pool_of_processes,
         child_leaves_a_session,
+        child_has_no_connection_of_its_parent,
     )
 } | {
     "child_leaves_a_hold": lambda store: child_leaves_a_hold(store, by_raising=False),
@@ -273,4 +306,5 @@ SCENES: dict[str, Callable[[octostore.OctoStore], None]] = {
 
 
 if __name__ == "__main__":
-    SCENES[sys.argv[2]](octostore.connect(f"sqlite:///{sys.argv[1]}"))
+    place = sys.argv[1]
+    SCENES[sys.argv[2]](octostore.connect(place if "://" in place else f"sqlite:///{place}"))

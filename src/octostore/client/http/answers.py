@@ -60,9 +60,7 @@ def read_event(where: str, data: bytes) -> Event:
         raise _no_octostore(where, OK.start) from None
 
 
-def _error_for(
-    call: HttpCall, where: str, status: int, failure: Failure | None, retry_after: str | None
-) -> Exception:
+def _error_for(call: HttpCall, where: str, status: int, failure: Failure | None, retry_after: str | None) -> Exception:
     if status in AGAIN:
         return _again(where, status, failure, retry_after)
     if failure is None or failure.code == "no_such_route":

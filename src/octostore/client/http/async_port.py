@@ -2,15 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from contextlib import aclosing, suppress
 from typing import Any
 
 import aiohttp
 import msgspec
 from yarl import URL
 
-from octostore.client.http.answers import OK, TryAgain, no_answer_in_time, not_reached, read_answer
-from octostore.client.http.calls import HttpCall, call_of, event_from, events_path
+from octostore.client.http.answers import (
+    OK,
+    TryAgain,
+    check_is_stream,
+    no_answer_in_time,
+    not_reached,
+    read_answer,
+    read_event,
+)
+from octostore.client.http.calls import HttpCall, call_of, events_path
 from octostore.client.http.patience import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
@@ -19,14 +28,16 @@ from octostore.client.http.patience import (
     POLL_SECONDS,
     STREAM_SECONDS,
     Patience,
+    time_left,
 )
 from octostore.client.http.port import STREAM_HEADERS, HttpPort
 from octostore.client.http.server_url import ServerUrl
 from octostore.client.http.sse import FrameReader
 from octostore.client.port import is_worth_waiting
 from octostore.client.threads import in_thread
-from octostore.core.commands import Command, R_co
-from octostore.core.errors import Unreachable
+from octostore.client.undo import undo_of
+from octostore.core.commands import ClaimJob, ClaimNext, Command, OpenSession, R_co
+from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
@@ -44,70 +55,122 @@ class AsyncHttpPort:
         self._session = aiohttp.ClientSession(
             # As many connections as there are calls: a claim that waits must not keep a heartbeat from being sent.
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
-            headers={"Authorization": f"Bearer {token}", "User-Agent": "octostore-python"},
+            headers={
+                "Authorization": f"Bearer {token}",
+                "User-Agent": "octostore-python",
+                "Accept-Encoding": "identity",  # or a proxy might compress what is not decompressed here
+            },
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
         )
+        self._under_way: set[asyncio.Task[Any]] = set()
+        self._streams: set[aiohttp.ClientResponse] = set()
 
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         check_range("wait", wait, 0, WAIT_MAX_SECONDS)
+        reply: R_co
+        if not wait and isinstance(command, ClaimJob | ClaimNext | OpenSession):
+            reply = await self._see_through(command)
+            return reply
         deadline = time.monotonic() + wait
         while True:
-            left = max(0.0, deadline - time.monotonic())
-            poll = min(left, POLL_SECONDS)
-            reply: R_co = await self._persist(call_of(command, poll), poll)
-            if left <= POLL_SECONDS or not is_worth_waiting(reply):
+            poll_until = min(deadline, time.monotonic() + POLL_SECONDS)
+            reply = await self._persist(command, poll_until)
+            if poll_until >= deadline or not is_worth_waiting(reply):
                 return reply
 
     async def ask(self, question: Question[R_co]) -> R_co:
-        reply: R_co = await self._persist(call_of(question))
+        reply: R_co = await self._persist(question)
         return reply
 
     async def follow(self, question: ListEvents) -> AsyncIterator[Event]:
-        patience = Patience(FOLLOW_GIVE_UP_SECONDS)
+        patience: Patience | None = None
         while True:
             try:
-                async for event in self._stream(question):
-                    yield event
-                    question = msgspec.structs.replace(question, after=event.seq)
-                    patience = Patience(FOLLOW_GIVE_UP_SECONDS)
+                async with aclosing(self._stream(question)) as stream:
+                    async for event in stream:
+                        patience = None
+                        if event is not None:
+                            yield event
+                            question = msgspec.structs.replace(question, after=event.seq)
             except TryAgain as failed:
-                await asyncio.sleep(patience.after(failed))
-                self._check_open()
+                patience = patience or Patience(FOLLOW_GIVE_UP_SECONDS)
+                await self._pause(patience, failed)
 
     async def close(self) -> None:
+        for stream in self._streams:
+            stream.close()  # the session would let go of them, and leave their readers waiting for ever
         await self._session.close()
         await in_thread(self.blocking.close)
 
-    async def _persist(self, call: HttpCall, wait: float = 0) -> Any:
-        patience = Patience(GIVE_UP_SECONDS + wait)
+    async def _see_through(self, command: Command[Any]) -> Any:
+        """Also for a caller that is cancelled: a claim that was sent is made, and has to be given back.
+
+        A claim that waits needs none of this: the server sees that its connection is closed.
+        """
+        task = self._start(self._persist(command))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(self._undo)
+            raise
+
+    def _undo(self, done: "asyncio.Task[Any]") -> None:
+        undo = None if done.cancelled() or done.exception() else undo_of(done.result())
+        if undo is not None and not self._session.closed:
+            self._start(self._try(undo))
+
+    async def _try(self, command: Command[Any]) -> None:
+        with suppress(OctoStoreError):
+            await self._persist(command)
+
+    def _start(self, coroutine: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        task = asyncio.create_task(coroutine)
+        self._under_way.add(task)  # loops do not keep their tasks alive
+        task.add_done_callback(self._under_way.discard)
+        return task
+
+    async def _persist(self, asked: Command[Any] | Question[Any], wait_until: float = 0) -> Any:
+        """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
+        patience = Patience(GIVE_UP_SECONDS + time_left(wait_until))
+        self._check_open()
         while True:
-            self._check_open()
+            wait = time_left(wait_until)
+            call = call_of(asked, wait)
             try:
                 return await self._once(call, ANSWER_SECONDS + wait)
             except TryAgain as failed:
-                await asyncio.sleep(patience.after(failed))
+                await self._pause(patience, failed, call)
 
     async def _once(self, call: HttpCall, seconds: float) -> Any:
         try:
             async with self._request(call.method, call.path, call.body, seconds) as response:
-                status, body = response.status, await response.read()
+                status, body, retry_after = response.status, await response.read(), response.headers.get("Retry-After")
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise not_reached(self._where, error, was_taken=False) from None
         except TimeoutError:
             raise no_answer_in_time(self._where, seconds) from None
         except (OSError, aiohttp.ClientError) as error:
             raise not_reached(self._where, error) from None
-        return read_answer(call, self._where, status, body)
+        return read_answer(call, self._where, status, body, retry_after)
 
-    async def _stream(self, question: ListEvents) -> AsyncIterator[Event]:
-        """Until the server ends it, or the connection breaks: raises `TryAgain` in any case."""
+    async def _stream(self, question: ListEvents) -> AsyncGenerator[Event | None, None]:
+        """None is a sign of life. Goes on until the server ends it or the connection breaks: `TryAgain` in any case."""
         frames = FrameReader()
         try:
             async with self._request("GET", events_path(question), None, STREAM_SECONDS, STREAM_HEADERS) as response:
                 if response.status not in OK:
-                    read_answer(call_of(question), self._where, response.status, await response.read())
-                async for line in response.content:
-                    for data in frames.feed(line):
-                        yield event_from(data)
+                    retry_after = response.headers.get("Retry-After")
+                    body = await response.read()
+                    read_answer(call_of(question), self._where, response.status, body, retry_after)
+                check_is_stream(self._where, response.status, response.headers.get("Content-Type"))
+                self._streams.add(response)
+                try:
+                    async for line in response.content:
+                        for data in frames.feed(line):
+                            yield read_event(self._where, data) if data else None
+                finally:
+                    self._streams.discard(response)
         except (OSError, TimeoutError, aiohttp.ClientError) as error:
             raise not_reached(self._where, error) from None
         raise not_reached(self._where, EOFError("the stream has ended"))
@@ -123,6 +186,11 @@ class AsyncHttpPort:
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=seconds),
         )
+
+    async def _pause(self, patience: Patience, failed: TryAgain, call: HttpCall | None = None) -> None:
+        self._check_open()
+        await asyncio.sleep(patience.after(failed, call))
+        self._check_open()
 
     def _check_open(self) -> None:
         if self._session.closed:

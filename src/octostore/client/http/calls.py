@@ -22,6 +22,8 @@ class HttpCall(NamedTuple):
     read: Callable[[bytes], Any]
     subject: str = ""
     """What it is about, for error texts."""
+    is_repeatable: bool = True
+    """Whether doing it twice is the same as once, also when others have done something in between."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -140,10 +142,12 @@ def _enqueue(asked: c.Enqueue) -> HttpCall:
     return _post("/jobs", body, r.EnqueueReply, asked.job_id)
 
 
-def _operate(verb: str) -> Callable[[Any], HttpCall]:
-    return lambda asked: _post(
-        _path("jobs", asked.job_id, verb), bodies.ReasonBody(reason=asked.reason), r.JobView, asked.job_id
-    )
+def _operate(verb: str, *, is_repeatable: bool = True) -> Callable[[Any], HttpCall]:
+    def make(asked: c.CancelJob | c.RequeueJob | c.ForceReleaseJob) -> HttpCall:
+        path, body = _path("jobs", asked.job_id, verb), bodies.ReasonBody(reason=asked.reason)
+        return _post(path, body, r.JobView, asked.job_id)._replace(is_repeatable=is_repeatable)
+
+    return make
 
 
 def _limit_queue(asked: c.LimitQueue) -> HttpCall:
@@ -169,9 +173,13 @@ def _save_session(asked: c.SaveSession) -> HttpCall:
 
 
 def _close_session(asked: c.CloseSession) -> HttpCall:
+    def read(nothing: bytes) -> r.ClosedReply:
+        if nothing:
+            raise ValueError("this is no answer of ours")
+        return r.ClosedReply(session_id=asked.session_id)
+
     body = _encode(bodies.SessionLeaseBody(lease_id=asked.lease_id))
-    reply = r.ClosedReply(session_id=asked.session_id)
-    return HttpCall("DELETE", _path("sessions", asked.session_id), body, lambda _nothing: reply, asked.session_id)
+    return HttpCall("DELETE", _path("sessions", asked.session_id), body, read, asked.session_id)
 
 
 def _create_token(asked: c.CreateToken) -> HttpCall:
@@ -252,8 +260,9 @@ _CALLS: dict[type[Any], Callable[..., HttpCall]] = {
     c.ReleaseJob: _release,
     c.Enqueue: _enqueue,
     c.CancelJob: _operate("cancel"),
-    c.RequeueJob: _operate("requeue"),
-    c.ForceReleaseJob: _operate("force-release"),
+    # These are about whatever claim or attempt there is: the second time it could be the next one.
+    c.RequeueJob: _operate("requeue", is_repeatable=False),
+    c.ForceReleaseJob: _operate("force-release", is_repeatable=False),
     c.LimitQueue: _limit_queue,
     c.OpenSession: _open_session,
     c.KeepSessionAlive: _keepalive,

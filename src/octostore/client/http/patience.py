@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 
 from octostore.client.http.answers import TryAgain
+from octostore.client.http.calls import HttpCall
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 15.0
@@ -30,10 +31,11 @@ class Patience:
         self._until = time.monotonic() + seconds
         self._pauses = _pauses()
 
-    def after(self, failed: TryAgain) -> float:
+    def after(self, failed: TryAgain, call: HttpCall | None = None) -> float:
         """How long to pause before the next attempt."""
         pause = max(next(self._pauses), failed.pause_ms / 1_000)
-        if time.monotonic() + pause > self._until:
+        may_repeat = call is None or call.is_repeatable or not failed.was_taken
+        if not may_repeat or time.monotonic() + pause > self._until:
             raise failed.fault from None
         return pause
 
@@ -43,3 +45,8 @@ def _pauses() -> Iterator[float]:
     while True:
         yield random.uniform(longest / 2, longest)  # noqa: S311  # spreads load, guards nothing
         longest = min(longest * 2, LONGEST_PAUSE_SECONDS)
+
+
+def time_left(until: float) -> float:
+    """Seconds, on the clock that only counts."""
+    return max(0.0, until - time.monotonic())

@@ -1,17 +1,17 @@
 """A server as a port, for threads."""
 
-import http.client
 import os
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 
-from octostore.client.http.answers import OK, TryAgain, not_reached, read_answer
-from octostore.client.http.calls import HttpCall, call_of, event_from, events_path
+from octostore.client.http.answers import OK, TryAgain, check_is_stream, not_reached, read_answer, read_event
+from octostore.client.http.calls import HttpCall, call_of, events_path
 from octostore.client.http.connections import Connections
 from octostore.client.http.patience import (
     ANSWER_SECONDS,
@@ -21,6 +21,7 @@ from octostore.client.http.patience import (
     POLL_SECONDS,
     STREAM_SECONDS,
     Patience,
+    time_left,
 )
 from octostore.client.http.server_url import ServerUrl
 from octostore.client.http.sse import FrameReader
@@ -41,50 +42,60 @@ class HttpPort:
         self._where = place.origin
         self._beating: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
-        self._pid = os.getpid()
         self._is_closed = threading.Event()
+        _ports.add(self)
 
     def submit(self, command: Command[R_co]) -> "Future[R_co]":
         """One attempt, in another thread; whoever asks repeats it if need be."""
         call = call_of(command)
         with self._lock:
             self._check_open()
-            if self._beating is None or self._pid != os.getpid():  # after a fork its threads are not there
+            if self._beating is None:
                 self._beating = ThreadPoolExecutor(BEATING_THREADS, thread_name_prefix="octostore-http")
-                self._pid = os.getpid()
             return self._beating.submit(self._attempt, call)
 
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         check_range("wait", wait, 0, WAIT_MAX_SECONDS)
         deadline = time.monotonic() + wait
         while True:
-            left = max(0.0, deadline - time.monotonic())
-            poll = min(left, POLL_SECONDS)
-            reply: R_co = self._persist(call_of(command, poll), poll)
-            if left <= POLL_SECONDS or not is_worth_waiting(reply):
+            poll_until = min(deadline, time.monotonic() + POLL_SECONDS)
+            reply: R_co = self._persist(command, poll_until)
+            if poll_until >= deadline or not is_worth_waiting(reply):
                 return reply
 
     def ask(self, question: Question[R_co]) -> R_co:
-        reply: R_co = self._persist(call_of(question))
+        reply: R_co = self._persist(question)
         return reply
 
     def follow(self, question: ListEvents) -> Iterator[Event]:
-        patience = Patience(FOLLOW_GIVE_UP_SECONDS)
+        patience: Patience | None = None
         while True:
             try:
                 for event in self._stream(question):
-                    yield event
-                    question = msgspec.structs.replace(question, after=event.seq)
-                    patience = Patience(FOLLOW_GIVE_UP_SECONDS)
+                    patience = None
+                    if event is not None:
+                        yield event
+                        question = msgspec.structs.replace(question, after=event.seq)
             except TryAgain as failed:
-                self._is_closed.wait(patience.after(failed))
-                self._check_open()
+                patience = patience or Patience(FOLLOW_GIVE_UP_SECONDS)
+                self._pause(patience, failed)
 
     def close(self) -> None:
         self._is_closed.set()
         self._connections.close()
-        if self._beating is not None:
-            self._beating.shutdown(wait=False)
+        with self._lock:
+            if self._beating is not None:
+                self._beating.shutdown(wait=False)
+
+    def start_afresh(self) -> None:
+        """In the child of a fork: the parent's threads are not here, and what they were about to do is theirs."""
+        is_closed = self._is_closed.is_set()
+        self._beating = None
+        self._lock = threading.Lock()
+        self._is_closed = threading.Event()
+        if is_closed:
+            self._is_closed.set()
+        self._connections.start_afresh()
 
     def _attempt(self, call: HttpCall) -> Any:
         try:
@@ -92,33 +103,51 @@ class HttpPort:
         except TryAgain as failed:
             raise failed.fault from None
 
-    def _persist(self, call: HttpCall, wait: float = 0) -> Any:
-        patience = Patience(GIVE_UP_SECONDS + wait)
+    def _persist(self, asked: Command[Any] | Question[Any], wait_until: float = 0) -> Any:
+        """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
+        patience = Patience(GIVE_UP_SECONDS + time_left(wait_until))
+        self._check_open()
         while True:
-            self._check_open()
+            wait = time_left(wait_until)
+            call = call_of(asked, wait)
             try:
-                return self._once(call, ANSWER_SECONDS + wait)
+                return self._once(call, ANSWER_SECONDS + wait, is_waiting=wait > 0)
             except TryAgain as failed:
-                self._is_closed.wait(patience.after(failed))
+                self._pause(patience, failed, call)
 
-    def _once(self, call: HttpCall, seconds: float) -> Any:
-        status, body = self._connections.call(call.method, call.path, call.body, seconds)
-        return read_answer(call, self._where, status, body)
+    def _once(self, call: HttpCall, seconds: float, *, is_waiting: bool = False) -> Any:
+        answer = self._connections.call(call.method, call.path, call.body, seconds, is_waiting=is_waiting)
+        return read_answer(call, self._where, *answer)
 
-    def _stream(self, question: ListEvents) -> Iterator[Event]:
-        """Until the server ends it, or the connection breaks: raises `TryAgain` in any case."""
+    def _stream(self, question: ListEvents) -> Iterator[Event | None]:
+        """None is a sign of life. Goes on until the server ends it or the connection breaks: `TryAgain` in any case."""
         frames = FrameReader()
         with self._connections.stream(events_path(question), STREAM_HEADERS, STREAM_SECONDS) as response:
             if response.status not in OK:
-                read_answer(call_of(question), self._where, response.status, response.read())
-            try:
-                while line := response.readline():
-                    for data in frames.feed(line):
-                        yield event_from(data)
-            except (OSError, http.client.HTTPException) as error:
-                raise not_reached(self._where, error) from None
+                retry_after = response.headers.get("Retry-After")
+                read_answer(call_of(question), self._where, response.status, response.read(), retry_after)
+            check_is_stream(self._where, response.status, response.headers.get("Content-Type"))
+            while line := response.readline():
+                for data in frames.feed(line):
+                    yield read_event(self._where, data) if data else None
         raise not_reached(self._where, EOFError("the stream has ended"))
+
+    def _pause(self, patience: Patience, failed: TryAgain, call: HttpCall | None = None) -> None:
+        self._check_open()
+        self._is_closed.wait(patience.after(failed, call))
+        self._check_open()
 
     def _check_open(self) -> None:
         if self._is_closed.is_set():
             raise Unreachable("this store has been closed", reason="closed")
+
+
+_ports: "weakref.WeakSet[HttpPort]" = weakref.WeakSet()
+
+
+def _start_all_afresh() -> None:
+    for port in list(_ports):
+        port.start_afresh()
+
+
+os.register_at_fork(after_in_child=_start_all_afresh)

@@ -48,6 +48,8 @@ def parse_server_url(url: str, *, allow_clear_text: bool = False) -> ServerUrl:
         raise InvalidInput("url", "must look like https://host:port, without a query")
     if parts.username or parts.password:
         raise InvalidInput("url", "must not have a user or password in it; give the token by itself")
+    if not _can_be_sent(parts.hostname, parts.path) or port == 0:
+        raise InvalidInput("url", "must have a host, port and path as they are sent: a path percent-encoded, say")
     is_secure = parts.scheme == "https"
     place = ServerUrl(is_secure, parts.hostname, port or (443 if is_secure else 80), parts.path.rstrip("/"))
     if not is_secure and not place.is_local and not (allow_clear_text or os.environ.get(CLEAR_TEXT_VARIABLE) == "1"):
@@ -59,9 +61,20 @@ def parse_server_url(url: str, *, allow_clear_text: bool = False) -> ServerUrl:
     return place
 
 
+def _can_be_sent(host: str, path: str) -> bool:
+    """Otherwise every call would fail, and not with an error of ours."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return path.isascii() and (host + path).isprintable() and " " not in host + path
+
+
 def find_token(place: ServerUrl, token: str | None) -> str:
     """As given, else from the environment, else from a file; for a local server from the one that it has left."""
     if token is not None:
+        if not isinstance(token, str):
+            raise InvalidInput("token", f"must be text, not {type(token).__name__}")
         check_token("token", token)
         return token
     value = os.environ.get(TOKEN_VARIABLE)
@@ -71,9 +84,10 @@ def find_token(place: ServerUrl, token: str | None) -> str:
     named = os.environ.get(TOKEN_FILE_VARIABLE)
     if named:
         return _from_file(Path(named), TOKEN_FILE_VARIABLE)
-    left = data_folder() / ADMIN_TOKEN_FILE
-    if place.is_local and left.exists():
-        return _from_file(left, "the local server's token")
+    if place.is_local:
+        left = data_folder() / ADMIN_TOKEN_FILE
+        if left.exists():
+            return _from_file(left, "the local server's token")
     raise InvalidInput("token", f"is needed: give token=, or set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}")
 
 

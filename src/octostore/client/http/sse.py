@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 
 class FrameReader:
-    """Feed it lines; it gives the data of each event that is complete."""
+    """Feed it lines; it gives the data of each event that is complete, and nothing, `b""`, for a sign of life."""
 
     def __init__(self) -> None:
         self._data: list[bytes] = []
@@ -13,6 +13,8 @@ class FrameReader:
         line = line.rstrip(b"\r\n")
         if line.startswith(b"data:"):
             self._data.append(line[5:].removeprefix(b" "))
+        elif line.startswith(b":"):
+            yield b""
         elif not line and self._data:
             yield b"\n".join(self._data)
             self._data.clear()

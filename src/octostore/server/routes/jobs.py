@@ -274,7 +274,13 @@ ROUTES = [
             "params": {"job_id": "build-3f1c2aa"},
             "body": {"reason": "fixed"},
             "first": ["enqueue", "cancel_job"],
-            "answer": {**BUILD, "status": "queued", "available_at": NOW, "last_outcome": "cancelled"},
+            "answer": {
+                **BUILD,
+                "status": "queued",
+                "available_at": NOW,
+                "last_outcome": "cancelled",
+                "error": "not needed",
+            },
         },
     ),
     Route(
@@ -291,7 +297,13 @@ ROUTES = [
             "params": {"job_id": "build-3f1c2aa"},
             "body": {"reason": "not needed"},
             "first": ["enqueue"],
-            "answer": {**BUILD, "status": "dead", "available_at": None, "last_outcome": "cancelled"},
+            "answer": {
+                **BUILD,
+                "status": "dead",
+                "available_at": None,
+                "last_outcome": "cancelled",
+                "error": "not needed",
+            },
         },
     ),
     Route(

@@ -67,6 +67,15 @@ def _not_current(status: int) -> Refusal:
     )
 
 
+LOCK_REFUSALS: list[Any] = [
+    in_lock_words(InvalidInput("job_id", "is not a name")),
+    in_lock_words(InvalidInput("ttl", "is too long")),
+    in_lock_words(LimitExceeded("too many", limit=1)),
+    in_lock_words(LeaseLost("a lock", "it is gone")),
+]
+"""One of each that only locks have, for the description."""
+
+
 async def acquire_lock(call: Call) -> Answer:
     body: bodies.AcquireBody = call.body
     command = body.command(call.job_id, call.principal.name, call.services.settings.max_locks)

@@ -97,10 +97,7 @@ ROUTES = [
         tag=TAG,
         scope="claim",
         summary="Begin a session, or resume one that has ended",
-        description=(
-            "Without an `agent` it is a lock client's: `ttl_seconds` is 60 by default and kept between 10 and 300. "
-            "The session of that id comes back with its context; if it is alive elsewhere, it is refused."
-        ),
+        description=("The session of that id comes back with its context; if it is alive elsewhere, it is refused."),
         body=bodies.OpenSessionBody,
         answers={201: OpenedSession},
         codes={403: ("not_allowed",), 409: ("held",)},

@@ -1,0 +1,775 @@
+"""The HTTP client when networks, servers and callers do what they do. Access is in `test_http_access.py`."""
+
+import asyncio
+import http.server
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import octostore
+from octostore import Unreachable
+from octostore.client.http.patience import Patience
+from octostore.wire.tokens import new_token
+from tests.client.conftest import Connect, Shorten
+from tests.support.async_as_sync import Loop, StoreAsSync
+from tests.support.processes import PATIENCE_SECONDS, Worker, until
+from tests.support.proxy import (
+    Act,
+    Proxy,
+    Seen,
+    answer,
+    cut_the_answer,
+    lose_the_answer,
+    pass_on_after,
+    pass_on_and_close,
+    pass_on_for,
+    reset,
+    say_nothing,
+    say_nothing_for,
+    talk_nonsense,
+)
+from tests.support.server import ServerProcess
+from tests.support.soundness import assert_sound
+
+pytestmark = pytest.mark.usefixtures("nothing_set")
+
+BUSY = {"error": "the store is busy", "code": "unreachable", "reason": "busy"}
+TOO_FAST = {"error": "too many requests", "code": "rate_limited", "retry_after_ms": 100}
+HTML = b"<html><body>Bad gateway</body></html>"
+
+
+def request_ids(seen: list[Seen]) -> set[str]:
+    return {request.json["request_id"] for request in seen}
+
+
+def gauge(server: ServerProcess, name: str) -> float:
+    lines = server.get("/metrics").body.decode().splitlines()
+    return next(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
+
+
+def wait_for_waiters(server: ServerProcess, number: int) -> None:
+    until(lambda: gauge(server, "octostore_waiting_claims") == number)
+
+
+@pytest.fixture
+def store(server: ServerProcess) -> Iterator[octostore.OctoStore]:
+    """Straight to the server."""
+    with octostore.connect(server.url, token=server.token) as store:
+        yield store
+
+
+def holder_of(store: octostore.OctoStore, job_id: str) -> str | None:
+    owner = store.get_job_owner(job_id)
+    return None if owner is None else owner.owner
+
+
+# Who cannot be reached
+
+
+def refusing_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+CALLS: list[Callable[[Any], object]] = [
+    lambda store: store.claim_job("job"),
+    lambda store: store.claim_job("job", wait=0.1),
+    lambda store: store.claim_next(),
+    lambda store: store.get_job_owner("job"),
+    lambda store: store.list_claimed_jobs(),
+    lambda store: store.heartbeat_job("job", "lease"),
+    lambda store: store.open_session(),
+    lambda store: list(store.events()),
+    lambda store: next(store.events(follow=True)),
+]
+
+
+def assert_unreachable(store: Any, reason: str) -> str:
+    """Whatever is asked: not `held`, not `empty`, not an empty list. Returns what it says."""
+    said = ""
+    for call in CALLS:
+        with pytest.raises(Unreachable) as caught:
+            call(store)
+        assert caught.value.reason == reason
+        said = str(caught.value)
+    return said
+
+
+def test_a_port_where_nobody_listens(connect: Connect, shorten: Shorten) -> None:
+    shorten(GIVE_UP_SECONDS=0.1, FOLLOW_GIVE_UP_SECONDS=0.1)
+    token, port = new_token(), refusing_port()
+    said = assert_unreachable(connect(f"http://127.0.0.1:{port}", token=token), "network")
+    assert f"http://127.0.0.1:{port}" in said
+    assert token not in said
+
+
+def test_a_server_that_never_answers(connect: Connect, shorten: Shorten) -> None:
+    shorten(ANSWER_SECONDS=0.1, STREAM_SECONDS=0.1, GIVE_UP_SECONDS=0.1, FOLLOW_GIVE_UP_SECONDS=0.1)
+    with Proxy().always(say_nothing) as proxy:
+        assert_unreachable(connect(proxy.url, token=new_token()), "network")
+        assert proxy.gone.wait(PATIENCE_SECONDS), "whoever has given up does not keep the connection"
+
+
+def test_a_server_that_accepts_no_connection(shorten: Shorten) -> None:
+    """A full backlog: the handshake is never completed."""
+    shorten(CONNECT_SECONDS=0.2, GIVE_UP_SECONDS=0.1)
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(0)
+    port = listener.getsockname()[1]
+    filling = [socket.socket() for _ in range(3)]
+    for one in filling:
+        one.setblocking(False)
+        one.connect_ex(("127.0.0.1", port))
+    with octostore.connect(f"http://127.0.0.1:{port}", token=new_token()) as store:
+        with pytest.raises(Unreachable, match="timed out") as caught:
+            store.claim_job("job")
+        assert caught.value.reason == "network"
+    for one in (listener, *filling):
+        one.close()
+
+
+def test_a_server_that_ends_in_the_middle_of_its_answers(
+    connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess
+) -> None:
+    shorten(GIVE_UP_SECONDS=0.1, FOLLOW_GIVE_UP_SECONDS=0.1)
+    proxy.always(cut_the_answer)
+    store = connect(proxy.url, token=server.token)
+    for call in CALLS[:-1]:
+        with pytest.raises(Unreachable) as caught:
+            call(store)
+        assert caught.value.reason == "network"
+
+
+def test_a_refusal_that_is_cut_off_is_no_refusal(connect: Connect, shorten: Shorten, proxy: Proxy) -> None:
+    """Also of a stream: the server says 401, and ends in the middle of saying why."""
+    shorten(GIVE_UP_SECONDS=0.1, FOLLOW_GIVE_UP_SECONDS=0.1)
+    proxy.always(cut_the_answer)
+    store = connect(proxy.url, token=new_token())
+    for call in (CALLS[0], CALLS[-1]):
+        with pytest.raises(Unreachable) as caught:
+            call(store)
+        assert caught.value.reason == "network"
+
+
+class Files(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_what: object) -> None: ...
+
+
+def test_a_web_server_is_no_octostore(connect: Connect, tmp_path: Path) -> None:
+    web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=tmp_path))
+    thread = threading.Thread(target=web.serve_forever)
+    thread.start()
+    try:
+        said = assert_unreachable(connect(f"http://127.0.0.1:{web.server_port}", token=new_token()), "server")
+    finally:
+        web.shutdown()
+        thread.join()
+        web.server_close()
+    assert "check the URL" in said
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(200, HTML), (200, b""), (200, {}), (200, []), (204, b""), (302, HTML), (404, {"error": "no", "code": "nope"})],
+)
+def test_other_answers_than_ours_are_none(connect: Connect, status: int, body: Any) -> None:
+    with Proxy().always(answer(status, body, Location="http://127.0.0.1:1/")) as proxy:
+        store = connect(proxy.url, token=new_token())
+        for call in CALLS:
+            with pytest.raises((Unreachable, octostore.InvalidInput)) as caught:
+                call(store)
+            if status != 404:
+                assert isinstance(caught.value, Unreachable)
+                assert caught.value.reason == "server"
+        assert len(proxy.seen) == len(CALLS), "it will not be another one the next time"
+
+
+def test_a_page_that_says_yes_to_everything_closes_no_session(connect: Connect, server: ServerProcess) -> None:
+    with Proxy(server.port) as proxy:
+        session = connect(proxy.url, token=server.token).open_session("agent")
+        proxy.always(answer(200, HTML))
+        with pytest.raises(Unreachable):
+            session.close()
+
+
+def test_a_stream_of_something_else_is_none_of_ours(connect: Connect) -> None:
+    with Proxy().always(answer(200, b'data: {"some": "thing"}\n\n', Content_Type="text/event-stream")) as proxy:
+        with pytest.raises(Unreachable) as caught:
+            next(connect(proxy.url, token=new_token()).events(follow=True))
+        assert caught.value.reason == "server"
+
+
+def test_a_wrong_token_is_told_apart(connect: Connect, server: ServerProcess) -> None:
+    token = new_token()
+    store = connect(server.url, token=token)
+    for call in CALLS:
+        with pytest.raises(octostore.NotAllowed, match="not valid here") as caught:
+            call(store)
+        assert token not in f"{caught.value!r} {caught.value}"
+
+
+def test_answers_are_asked_for_as_they_are(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
+    """A proxy that may compress them would, and nobody here decompresses."""
+    store = connect(proxy.url, token=server.token)
+    store.get_job("job")
+    follower = store.events(follow=True)
+    next(follower)
+    follower.close()
+    assert [seen.headers["accept-encoding"] for seen in proxy.seen] == ["identity"] * 2
+
+
+# Calls that are repeated
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        reset,
+        lose_the_answer,
+        cut_the_answer,
+        talk_nonsense,
+        answer(503, BUSY),
+        answer(503, HTML, Retry_After="0"),
+        answer(429, TOO_FAST),
+        answer(408, HTML),
+        answer(500, {"error": "a bug", "code": "internal_error"}),
+        answer(502, HTML),
+    ],
+    ids=["reset", "lost", "cut", "nonsense", "busy", "retry-after", "too-fast", "slow", "bug", "gateway"],
+)
+def test_a_claim_is_repeated_until_it_is_answered(
+    failure: Act, connect: Connect, proxy: Proxy, server: ServerProcess, job_id: str
+) -> None:
+    proxy.then(failure, failure)
+    claim = connect(proxy.url, token=server.token).claim_job(job_id, "one")
+    assert (claim.status, claim.owner) == ("claimed", "one")
+    assert len(proxy.seen) == 3
+    assert len(request_ids(proxy.seen)) == 1
+    assert [event["type"] for event in server.events(job_id)] == ["claimed"]
+    assert server.events(job_id)[0]["seq"] == claim.fencing_token
+
+
+def test_whatever_is_repeated_is_done_once(connect: Connect, proxy: Proxy, server: ServerProcess, job_id: str) -> None:
+    """The first answer to every single call is lost."""
+    store = connect(proxy.url, token=server.token)
+
+    def twice(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        before = len(proxy.seen)
+        proxy.then(lose_the_answer)
+        reply = call(*args, **options)
+        first, second = proxy.seen[before:]
+        assert (first.method, first.path, first.body) == (second.method, second.path, second.body)
+        return reply
+
+    queue = f"{job_id}-queue"
+    assert twice(store.enqueue, "letter", {"to": "ann"}, queue=queue, job_id=job_id).status == "queued"
+    claim = twice(store.claim_next, queue, owner="one")
+    assert (claim.job_id, claim.owner, claim.payload) == (job_id, "one", {"to": "ann"})
+    assert twice(store.heartbeat_job, job_id, claim.lease_id, progress="half").job_id == job_id
+    assert twice(store.checkpoint_job, job_id, claim.lease_id, {"page": 3}).job_id == job_id
+    released = twice(store.release_job, job_id, claim.lease_id, "failed", error="broken")
+    assert (released.status, released.fencing_token) == ("queued", claim.fencing_token)
+    assert twice(store.cancel, job_id).status == "dead"
+    assert twice(store.limit_queue, queue, 3).max_claimed == 3
+    session = twice(store.open_session, "agent")
+    twice(session.save, {"page": 4})
+    assert twice(session.keepalive).session_id == session.session_id
+    twice(session.close)
+    made = twice(store.create_token, job_id)
+    assert twice(store.revoke_token, made.token_id).revoked_at is not None
+    assert twice(store.get_job, job_id).attempts == 1
+    assert [event["type"] for event in server.events(job_id)] == ["enqueued", "claimed", "failed", "cancelled"]
+
+
+def test_force_release_ends_one_claim_and_not_the_next(
+    connect: Connect, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    """When its answer is lost, it may have worked, and a second time would end the claim of whoever came next."""
+    operator = connect(proxy.url, token=server.token)
+    store.claim_job(job_id, "stuck")
+    with ThreadPoolExecutor(1) as pool:
+        successor = pool.submit(store.claim_job, job_id, "successor", wait=PATIENCE_SECONDS)
+        wait_for_waiters(server, 1)
+        proxy.then(lose_the_answer)
+        with pytest.raises(Unreachable):
+            operator.force_release(job_id)
+        assert successor.result(PATIENCE_SECONDS).status == "claimed"
+    assert holder_of(store, job_id) == "successor"
+    assert len(proxy.seen) == 1
+    # What was surely not done is repeated all the same.
+    proxy.then(answer(429, TOO_FAST))
+    assert operator.force_release(job_id).status == "free"
+    assert len(proxy.seen) == 3
+
+
+def test_requeue_is_not_repeated_when_it_may_have_worked(
+    connect: Connect, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    store.enqueue("letter", job_id=job_id, queue=job_id)
+    store.cancel(job_id)
+    proxy.then(lose_the_answer)
+    with pytest.raises(Unreachable):
+        connect(proxy.url, token=server.token).requeue(job_id)
+    assert store.get_job(job_id).status == "queued"
+    assert len(proxy.seen) == 1
+
+
+def test_a_server_is_given_the_time_that_it_asks_for(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
+    store = connect(proxy.url, token=server.token)
+    for busy in (answer(503, HTML, Retry_After="1"), answer(429, TOO_FAST | {"retry_after_ms": 700})):
+        proxy.then(busy)
+        store.get_job("job")
+    first, second, third, fourth = (seen.at for seen in proxy.seen)
+    assert second - first >= 0.99
+    assert fourth - third >= 0.69
+
+
+@pytest.mark.parametrize("later", ["3600", "999999999999999999999", "Wed, 21 Oct 2099 07:28:00 GMT", "-1", "soon"])
+def test_a_server_that_asks_for_too_much_time_is_given_up(connect: Connect, shorten: Shorten, later: str) -> None:
+    shorten(GIVE_UP_SECONDS=0.3)
+    with Proxy().always(answer(503, HTML, Retry_After=later)) as proxy:
+        began_at = time.monotonic()
+        with pytest.raises(Unreachable) as caught:
+            connect(proxy.url, token=new_token()).get_job("job")
+        assert time.monotonic() - began_at < 5
+        assert caught.value.reason == "server"
+        assert len(proxy.seen) == 1 or later != "3600"
+
+
+def test_it_gives_up_in_the_end(connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess) -> None:
+    shorten(GIVE_UP_SECONDS=0.6)
+    proxy.always(answer(503, BUSY))
+    store = connect(proxy.url, token=server.token)
+    began_at = time.monotonic()
+    with pytest.raises(Unreachable, match="the store is busy") as caught:
+        store.claim_job("job")
+    took = time.monotonic() - began_at
+    assert caught.value.reason == "busy"
+    assert took < 5
+    assert 3 <= len(proxy.seen) <= 20, "often, and not all the time"
+    assert len(request_ids(proxy.seen)) == 1
+    pauses = [later.at - earlier.at for earlier, later in zip(proxy.seen, proxy.seen[1:], strict=False)]
+    assert min(pauses) >= 0.02
+
+
+def test_what_will_not_get_better_is_not_tried_again(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
+    proxy.always(answer(503, {"error": "it is read-only", "code": "unreachable", "reason": "read_only"}))
+    with pytest.raises(Unreachable, match="read-only") as caught:
+        connect(proxy.url, token=server.token).claim_job("job")
+    assert caught.value.reason == "read_only"
+    assert len(proxy.seen) == 1
+
+
+def test_a_connection_that_was_closed_while_idle_is_replaced(
+    connect: Connect, proxy: Proxy, server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Patience, "after", lambda *_: pytest.fail("nothing has gone wrong"))
+    store = connect(proxy.url, token=server.token)
+    for _ in range(3):
+        proxy.then(pass_on_and_close)
+        assert store.claim_next("nothing").status == "empty"
+        time.sleep(0.05)  # for the end of the connection to arrive
+    assert [seen.connection for seen in proxy.seen] == [1, 2, 3]
+    assert store.claim_next("nothing").status == "empty"
+    assert store.claim_next("nothing").status == "empty"
+    assert [seen.connection for seen in proxy.seen[3:]] == [4, 4]
+
+
+# Claims that wait
+
+
+def test_a_long_wait_is_several_calls_and_ends_in_time(
+    connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    shorten(POLL_SECONDS=0.3)
+    store.claim_job(job_id, "first")
+    began_at = time.monotonic()
+    reply = connect(proxy.url, token=server.token).claim_job(job_id, "second", wait=1)
+    took = time.monotonic() - began_at
+    assert (reply.status, reply.owner) == ("held", "first")
+    assert 1 <= took < 5
+    assert len(proxy.seen) >= 3
+    assert len(request_ids(proxy.seen)) == 1
+    waits = [seen.json["wait_seconds"] for seen in proxy.seen]
+    assert max(waits) <= 0.3
+    assert sum(waits) <= 1
+
+
+def test_whoever_waits_with_several_calls_keeps_its_place(
+    connect: Connect, shorten: Shorten, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    shorten(POLL_SECONDS=0.2)
+    first = store.claim_job(job_id, "first")
+    patient = connect(server.url, token=server.token)
+    with ThreadPoolExecutor(2) as pool:
+        second = pool.submit(patient.claim_job, job_id, "second", wait=PATIENCE_SECONDS)
+        wait_for_waiters(server, 1)
+        third = pool.submit(store.claim_job, job_id, "third", wait=PATIENCE_SECONDS)
+        time.sleep(0.5)  # some polls of both
+        store.release_job(job_id, first.lease_id or "")
+        won = second.result(PATIENCE_SECONDS)
+        assert won.status == "claimed"
+        assert not third.done()
+        store.release_job(job_id, won.lease_id)
+        assert third.result(PATIENCE_SECONDS).status == "claimed"
+
+
+def test_a_wait_that_had_to_be_repeated_is_not_longer_for_it(
+    connect: Connect, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    store.claim_job(job_id, "first")
+    proxy.then(say_nothing_for(0.7))
+    began_at = time.monotonic()
+    reply = connect(proxy.url, token=server.token).claim_job(job_id, "second", wait=1)
+    took = time.monotonic() - began_at
+    assert (reply.status, reply.owner) == ("held", "first")
+    assert len(proxy.seen) == 2
+    assert proxy.seen[1].json["wait_seconds"] <= 0.3
+    assert took >= 1
+
+
+def test_a_wait_outlives_a_server_that_is_away_for_a_moment(
+    connect: Connect, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    first = store.claim_job(job_id, "first")
+    proxy.then(say_nothing_for(0.2), reset, answer(502, HTML), reset)
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(connect(proxy.url, token=server.token).claim_job, job_id, "second", wait=PATIENCE_SECONDS)
+        wait_for_waiters(server, 1)
+        store.release_job(job_id, first.lease_id or "")
+        assert second.result(PATIENCE_SECONDS).status == "claimed"
+    assert len(request_ids(proxy.seen)) == 1
+
+
+def test_a_cancelled_wait_gives_the_job_to_nobody(
+    server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    first = store.claim_job(job_id, "first")
+
+    async def wait_and_give_up() -> None:
+        async with await octostore.connect_async(server.url, token=server.token) as impatient:
+            waits = [asyncio.create_task(impatient.claim_job(job_id, "gone", wait=60)) for _ in range(3)]
+            await asyncio.to_thread(wait_for_waiters, server, 3)
+            for task in waits:
+                task.cancel()
+            assert all(isinstance(end, BaseException) for end in await asyncio.gather(*waits, return_exceptions=True))
+            await asyncio.to_thread(wait_for_waiters, server, 0)
+
+    asyncio.run(wait_and_give_up())
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(store.claim_job, job_id, "second", wait=PATIENCE_SECONDS)
+        wait_for_waiters(server, 1)
+        store.release_job(job_id, first.lease_id or "")
+        assert second.result(PATIENCE_SECONDS).status == "claimed"
+    assert [event["data"]["owner"] for event in server.events(job_id)] == ["first", "first", "second"]
+
+
+def test_an_interrupted_wait_gives_the_job_to_nobody(
+    server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    first = store.claim_job(job_id, "first")
+
+    def interrupt() -> None:
+        wait_for_waiters(server, 1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            store.claim_job(job_id, "gone", wait=60)
+    finally:
+        interrupter.join()
+        signal.signal(signal.SIGINT, usual)
+    wait_for_waiters(server, 0)
+    store.release_job(job_id, first.lease_id or "")
+    assert store.claim_job(job_id, "second").status == "claimed"
+    assert [event["data"]["owner"] for event in server.events(job_id)] == ["first", "first", "second"]
+
+
+def test_a_cancelled_call_closes_its_connection(proxy: Proxy, server: ServerProcess) -> None:
+    proxy.always(say_nothing)
+
+    async def call_and_give_up() -> None:
+        async with await octostore.connect_async(proxy.url, token=server.token) as store:
+            calls = (store.claim_job("job", wait=60), store.get_job("job"), anext(store.events(follow=True)))
+            for number, call in enumerate(calls, 1):
+                proxy.gone.clear()
+                task = asyncio.ensure_future(call)
+                await asyncio.to_thread(until, partial(proxy.has_seen, number))
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+                assert await asyncio.to_thread(proxy.gone.wait, PATIENCE_SECONDS)
+
+    asyncio.run(call_and_give_up())
+
+
+@pytest.mark.parametrize("how", ["claim_job", "claim_next"])
+def test_a_cancelled_claim_is_given_back(
+    how: str, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    """One that does not wait: the server has made the claim before it can notice that nobody listens any more."""
+    store.enqueue("letter", job_id=job_id, queue=job_id)
+    go_on = threading.Event()
+    proxy.then(pass_on_after(go_on))
+
+    async def claim_and_give_up() -> None:
+        async with await octostore.connect_async(proxy.url, token=server.token) as impatient:
+            task = asyncio.create_task(getattr(impatient, how)(job_id, owner="gone"))
+            await asyncio.to_thread(until, lambda: holder_of(store, job_id) == "gone")
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            go_on.set()
+            await asyncio.to_thread(until, lambda: holder_of(store, job_id) is None)
+
+    asyncio.run(claim_and_give_up())
+    assert [event["type"] for event in server.events(job_id)] == ["enqueued", "claimed", "released"]
+
+
+def test_a_cancelled_session_is_closed(proxy: Proxy, server: ServerProcess, store: octostore.OctoStore) -> None:
+    go_on = threading.Event()
+    proxy.then(pass_on_after(go_on))
+
+    async def open_and_give_up() -> None:
+        async with await octostore.connect_async(proxy.url, token=server.token) as impatient:
+            task = asyncio.create_task(impatient.open_session("gone", session_id="cancelled"))
+            await asyncio.to_thread(until, lambda: server.get("/sessions/cancelled").status == 200)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            go_on.set()
+            await asyncio.to_thread(until, lambda: store.get_session("cancelled").status == "closed")
+
+    asyncio.run(open_and_give_up())
+
+
+def test_a_cancelled_repeat_does_not_end_the_claim_it_repeats(
+    proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    go_on = threading.Event()
+    proxy.then(pass_on_after(go_on))
+    claim = store.claim_job(job_id, request_id="r")
+
+    async def repeat_and_give_up() -> None:
+        async with await octostore.connect_async(proxy.url, token=server.token) as impatient:
+            task = asyncio.create_task(impatient.claim_job(job_id, request_id="r"))
+            await asyncio.to_thread(until, lambda: len(proxy.seen) == 1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            go_on.set()
+            await impatient.get_job(job_id)
+
+    asyncio.run(repeat_and_give_up())
+    assert store.heartbeat_job(job_id, claim.lease_id or "").job_id == job_id
+
+
+def test_whoever_waits_is_told_when_the_store_is_closed(
+    connect: Connect, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    store.claim_job(job_id, "first")
+    closing = connect(server.url, token=server.token)
+    streams = gauge(server, "octostore_open_streams")
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(closing.claim_job, job_id, wait=60)
+        following = pool.submit(list, closing.events(follow=True))
+        wait_for_waiters(server, 1)
+        until(lambda: gauge(server, "octostore_open_streams") == streams + 1)
+        closing.close()
+        for one in (waiting, following):
+            with pytest.raises(Unreachable) as fault:
+                one.result(PATIENCE_SECONDS)
+            assert fault.value.reason == "closed"
+    with pytest.raises(Unreachable) as fault:
+        closing.get_job(job_id)
+    assert fault.value.reason == "closed"
+
+
+def test_what_is_answered_soon_is_not_cut_off_by_a_close(
+    proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    go_on = threading.Event()
+    proxy.then(pass_on_after(go_on))
+    closing = octostore.connect(proxy.url, token=server.token)
+    with ThreadPoolExecutor(1) as pool:
+        claim = pool.submit(closing.claim_job, job_id)
+        until(lambda: holder_of(store, job_id) is not None)
+        closing.close()
+        go_on.set()
+        assert claim.result(PATIENCE_SECONDS).status == "claimed"
+
+
+# Following the log
+
+
+def test_a_follower_comes_back_where_it_was(tmp_path: Path) -> None:
+    """Sync and async at once: the server is killed and started again while events keep coming."""
+    loop = Loop()
+    with ServerProcess(tmp_path) as server:
+        port, url, token = server.port, server.url, server.token
+        store = octostore.connect(url, token=token)
+        other: Any = StoreAsSync(loop, loop.run(octostore.connect_async(url, token=token)))
+        followers = [store.events(follow=True), other.events(follow=True)]
+        seen: list[list[int]] = [[], []]
+
+        def follow(number: int, last: int) -> None:
+            while not seen[number] or seen[number][-1] < last:
+                seen[number].append(next(followers[number]).seq)
+
+        def go_on() -> None:
+            for _ in range(5):
+                store.enqueue("letter")
+            last = server.seq
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(follow, range(2), [last] * 2))
+
+        go_on()
+        server.kill()
+    for _ in range(2):
+        with ServerProcess(tmp_path, port=port) as server:
+            go_on()
+            server.kill()
+    for follower in followers:
+        follower.close()
+    store.close()
+    other.close()
+    loop.stop()
+    assert seen[0] == seen[1] == list(range(1, seen[0][-1] + 1))
+    assert len(seen[0]) == len(assert_sound(tmp_path / "octostore.db"))
+
+
+def test_a_stream_that_is_cut_anywhere_has_no_gap(
+    connect: Connect, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    after = server.seq
+    expected = [store.claim_job(f"{job_id}-{number}", "x" * number).fencing_token for number in range(1, 51)]
+    proxy.then(*[pass_on_for(5, most) for most in (10, 900, 1_300, 1_400, 1_511, 1_623, 1_777, 1_900, 1_999)])
+    follower = connect(proxy.url, token=server.token).events(after=after, follow=True)
+    assert [next(follower).seq for _ in expected] == expected
+    follower.close()
+    assert len(proxy.seen) == 10
+
+
+def test_a_follower_that_had_nothing_to_read_for_long_comes_back_all_the_same(
+    connect: Connect, shorten: Shorten, tmp_path: Path
+) -> None:
+    """The time to give up is counted from when the server went, not from the last event."""
+    shorten(FOLLOW_GIVE_UP_SECONDS=1)
+    with ServerProcess(tmp_path, "--keepalive-seconds", "0.2") as server, Proxy(server.port) as proxy:
+        proxy.then(pass_on_for(1.5), reset)
+        follower = connect(proxy.url, token=server.token).events(after=server.seq, follow=True)
+        with ThreadPoolExecutor(1) as pool:
+            event = pool.submit(next, follower)
+            until(lambda: len(proxy.seen) == 3)
+            server.post("/jobs/at-last/claim", {})
+            assert event.result(PATIENCE_SECONDS).job_id == "at-last"
+        follower.close()
+
+
+def test_a_slow_reader_of_a_stream_that_has_ended_comes_back(
+    connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    shorten(FOLLOW_GIVE_UP_SECONDS=0.3)
+    proxy.then(pass_on_for(0.2), reset)
+    follower = connect(proxy.url, token=server.token).events(job_id=job_id, follow=True)
+    store.claim_job(job_id)
+    assert next(follower).type == "claimed"
+    time.sleep(0.5)
+    store.force_release(job_id)
+    assert next(follower).type == "force_released"
+    follower.close()
+
+
+def test_a_follower_gives_up_in_the_end(
+    connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess
+) -> None:
+    shorten(FOLLOW_GIVE_UP_SECONDS=0.5)
+    proxy.then(pass_on_for(0.3)).always(reset)
+    follower = connect(proxy.url, token=server.token).events(follow=True)
+    with pytest.raises(Unreachable) as caught:
+        list(follower)
+    assert caught.value.reason == "network"
+
+
+def test_a_follower_whose_token_is_revoked_is_told(
+    connect: Connect, server: ServerProcess, store: octostore.OctoStore
+) -> None:
+    made = store.create_token("reader", scopes=["read"])
+    follower = connect(server.url, token=made.token).events(follow=True)
+    next(follower)
+    store.revoke_token(made.token_id)
+    with pytest.raises(octostore.NotAllowed):
+        list(follower)
+
+
+def test_a_follower_that_stops_closes_its_stream(connect: Connect, server: ServerProcess) -> None:
+    streams = gauge(server, "octostore_open_streams")
+    follower = connect(server.url, token=server.token).events(follow=True)
+    next(follower)
+    assert gauge(server, "octostore_open_streams") == streams + 1
+    follower.close()
+    until(lambda: gauge(server, "octostore_open_streams") == streams)
+
+
+# Threads and processes
+
+
+def test_many_threads_share_a_store(server: ServerProcess, store: octostore.OctoStore, job_id: str) -> None:
+    def claim_and_release(thread: int) -> list[int | None]:
+        tokens = []
+        for number in range(50):
+            claim = store.claim_job(f"{job_id}-{number}", f"thread {thread}", wait=PATIENCE_SECONDS)
+            assert (claim.status, claim.owner) == ("claimed", f"thread {thread}")
+            store.release_job(claim.job_id or "", claim.lease_id or "")
+            tokens.append(claim.fencing_token)
+        return tokens
+
+    with ThreadPoolExecutor(8) as pool:
+        tokens = [token for one in pool.map(claim_and_release, range(8)) for token in one]
+    assert len(set(tokens)) == 400
+    for number in range(0, 50, 10):
+        kinds = [event["type"] for event in server.events(f"{job_id}-{number}")]
+        assert kinds == ["claimed", "released"] * 8
+
+
+@pytest.mark.parametrize(
+    ("scene", "claims", "children"),
+    [
+        ("both_go_on", 5, 1),
+        ("while_threads_write", 9, 8),
+        ("child_ends_as_programs_do", 3, 1),
+        ("child_closes_it", 4, 2),
+        ("grandchild", 5, 2),
+        ("child_leaves_a_hold", 1, 1),
+        ("child_has_no_connection_of_its_parent", 1, 1),
+    ],
+)
+def test_both_sides_of_a_fork_go_on(
+    scene: str, claims: int, children: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ServerProcess(tmp_path) as server:
+        monkeypatch.setenv("OCTOSTORE_TOKEN", server.token)
+        with Worker("forker", server.url, scene) as worker:
+            said = worker.rest()
+            assert worker.exit_code() == 0
+    assert all(line["child"] == "fine" for line in said if "child" in line), said
+    assert sum("child" in line for line in said) == children
+    answered = {(line["claimed"], line["token"]) for line in said if line.get("status") == "claimed"}
+    assert len(answered) == claims
+    log = assert_sound(tmp_path / "octostore.db")
+    assert answered <= {(entry.job_id, entry.seq) for entry in log if entry.type == "claimed"}

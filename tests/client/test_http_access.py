@@ -1,0 +1,330 @@
+"""Where a server is, what a client shows to it, and to whom it shows nothing."""
+
+import json
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import octostore
+from octostore import InvalidInput, Unreachable
+from octostore.client.http.port import HttpPort
+from octostore.client.http.server_url import find_token, parse_server_url
+from octostore.wire.tokens import new_token
+from tests.client.conftest import Connect, Shorten
+from tests.support.processes import ROOT
+from tests.support.proxy import Proxy, answer
+from tests.support.server import ServerProcess
+
+pytestmark = pytest.mark.usefixtures("nothing_set")
+
+REFUSED = answer(401, {"error": "no", "code": "authentication_failed"})
+SOURCES = ["argument", "OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE", "admin.token"]
+
+
+@pytest.fixture
+def listener() -> Iterator[Proxy]:
+    """Hears what is sent, and lets nobody in."""
+    with Proxy() as proxy:
+        yield proxy.always(REFUSED)
+
+
+def give(source: str, token: str, home: Path, monkeypatch: pytest.MonkeyPatch, mode: int = 0o600) -> dict[str, str]:
+    """Put a token where clients look for it; what else has to be said to `connect`."""
+    if source == "argument":
+        return {"token": token}
+    if source == "OCTOSTORE_TOKEN":
+        monkeypatch.setenv(source, token)
+        return {}
+    home.mkdir(exist_ok=True)
+    path = home / "admin.token"
+    if source == "OCTOSTORE_TOKEN_FILE":
+        path = home / "some.token"
+        monkeypatch.setenv(source, str(path))
+    path.write_text(token + "\n")
+    path.chmod(mode)
+    return {}
+
+
+# Where the token comes from
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_where_the_token_comes_from(
+    source: str, connect: Connect, nothing_set: Path, listener: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = {name: new_token() for name in SOURCES}
+    options: dict[str, str] = {}
+    for name in SOURCES[SOURCES.index(source) :]:  # each counts more than those after it
+        options |= give(name, tokens[name], nothing_set, monkeypatch)
+    with pytest.raises(octostore.NotAllowed) as caught:
+        connect(listener.url, **options).get_job("job")
+    assert [seen.headers["authorization"] for seen in listener.seen] == [f"Bearer {tokens[source]}"]
+    assert tokens[source] not in f"{caught.value!r} {caught.value}"
+
+
+def test_a_client_finds_the_token_of_a_server_of_the_same_user(
+    connect: Connect, server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTOSTORE_HOME", str(server.home))
+    assert connect(server.url).get_job("job").status == "free"
+    assert connect(server.url.replace("127.0.0.1", "localhost")).get_job("job").status == "free"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602])
+@pytest.mark.parametrize("source", ["OCTOSTORE_TOKEN_FILE", "admin.token"])
+def test_a_token_that_others_can_read_is_refused(
+    source: str, mode: int, nothing_set: Path, listener: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = new_token()
+    give(source, token, nothing_set, monkeypatch, mode)
+    with pytest.raises(InvalidInput, match="chmod 600") as caught:
+        octostore.connect(listener.url)
+    assert token not in f"{caught.value!r} {caught.value}"
+    assert listener.connections == 0
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_mistyped_token_is_refused_before_anything_is_sent(
+    source: str, connect: Connect, nothing_set: Path, listener: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = new_token()
+    for mistyped in (token[:-1], token[:-1] + ("a" if token[-1] != "a" else "b"), token[:9] + token[10:], "hunter2!"):
+        options = give(source, mistyped, nothing_set, monkeypatch)
+        with pytest.raises(InvalidInput, match="no OctoStore token") as caught:
+            connect(listener.url, **options)
+        assert mistyped not in f"{caught.value!r} {caught.value}"
+    assert listener.connections == 0
+
+
+def test_a_token_file_without_a_token_says_so(nothing_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    give("OCTOSTORE_TOKEN_FILE", "", nothing_set, monkeypatch)
+    for content in (b"", b"\n", b"\xff\xfe", b"two words"):
+        (nothing_set / "some.token").write_bytes(content)
+        with pytest.raises(InvalidInput) as caught:
+            octostore.connect("http://127.0.0.1:3000")
+        assert caught.value.field == "OCTOSTORE_TOKEN_FILE"
+    for other in (nothing_set / "nowhere", nothing_set):
+        monkeypatch.setenv("OCTOSTORE_TOKEN_FILE", str(other))
+        with pytest.raises(InvalidInput, match="cannot be read"):
+            octostore.connect("http://127.0.0.1:3000")
+
+
+def test_without_a_token_it_says_where_to_put_one() -> None:
+    with pytest.raises(InvalidInput, match="OCTOSTORE_TOKEN") as caught:
+        octostore.connect("http://127.0.0.1:3000")
+    assert caught.value.field == "token"
+
+
+def test_the_token_of_the_local_server_is_for_no_other(nothing_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    give("admin.token", new_token(), nothing_set, monkeypatch)
+    with pytest.raises(InvalidInput, match="is needed"):
+        octostore.connect("https://octostore.example.org")
+
+
+def test_whoever_uses_another_machine_gets_no_folder_here(nothing_set: Path) -> None:
+    with pytest.raises(InvalidInput, match="is needed"):
+        octostore.connect("https://octostore.example.org")
+    assert not nothing_set.exists()
+
+
+@pytest.mark.parametrize("token", [b"octo_bytes", 5, ""])
+def test_a_token_that_is_none(token: object) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        octostore.connect("http://127.0.0.1:3000", token=token)  # type: ignore[arg-type]
+    assert caught.value.field == "token"
+
+
+def test_what_is_for_the_other_kind_of_store_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="whoever can write a file needs none"):
+        octostore.connect("memory:", token=new_token())
+    with pytest.raises(InvalidInput, match="the server's to choose"):
+        octostore.connect("http://127.0.0.1:3000", token=new_token(), retry=octostore.RetryPolicy())
+
+
+# Where it is sent
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["10.0.0.1", "octostore.example.org", "localhost.example.org", "127.0.0.1.example.org", "[fe80::1]", "0.0.0.0"],
+)
+def test_clear_text_to_another_machine_must_be_asked_for(
+    host: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, token = f"http://{host}:3000", new_token()
+    for value in (None, "", "0", "true"):
+        if value is not None:
+            monkeypatch.setenv("OCTOSTORE_ALLOW_CLEAR_TEXT", value)
+        with pytest.raises(InvalidInput, match="in clear text") as caught:
+            connect(url, token=token)
+        assert token not in str(caught.value)
+    connect(url, token=token, allow_clear_text=True)
+    connect(f"https://{host}", token=token)
+    monkeypatch.setenv("OCTOSTORE_ALLOW_CLEAR_TEXT", "1")
+    connect(url, token=token)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "localhost", "LOCALHOST", "[::1]"])
+def test_on_this_machine_clear_text_needs_no_permission(host: str) -> None:
+    octostore.connect(f"http://{host}:3000", token=new_token()).close()
+
+
+@pytest.mark.parametrize("who", ["user:hunter2", ":hunter2", "hunter2"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_password_in_a_url_is_refused_and_not_repeated(scheme: str, who: str, connect: Connect) -> None:
+    with pytest.raises(InvalidInput, match="user or password") as caught:
+        connect(f"{scheme}://{who}@127.0.0.1:3000", token=new_token())
+    assert "hunter2" not in f"{caught.value!r} {caught.value}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://",
+        "http://:3000",
+        "http:///jobs",
+        "http://127.0.0.1:port",
+        "http://127.0.0.1:70000",
+        "http://127.0.0.1:0",
+        "http://[::1",
+        "http://127.0.0.1:3000/?token=hunter2",
+        "http://127.0.0.1:3000/#hunter2",
+        "http://127.0.0.1:3000/a b",
+        "http://127.0.0.1:3000/\xe4",
+        "https://a..example.org",
+        "https://two words.example.org",
+        f"https://{'a' * 64}.example.org",
+    ],
+)
+def test_urls_that_make_no_sense(url: str, connect: Connect) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        connect(url, token=new_token())
+    assert caught.value.field == "url"
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+def test_a_server_below_a_path(end: str, connect: Connect, server: ServerProcess, job_id: str) -> None:
+    with Proxy(server.port, base_path="/teams/one%20two") as proxy:
+        store = connect(proxy.url + end, token=server.token)
+        name = f"{job_id}/m\xfcller.1"
+        assert store.claim_job(name).status == "claimed"
+        assert [event.type for event in store.events(job_id=name)] == ["claimed"]
+        follower = store.events(job_id=name, follow=True)
+        assert next(follower).type == "claimed"
+        follower.close()
+    path = f"/teams/one%20two/jobs/{job_id}%2Fm%C3%BCller.1/claim"
+    assert (proxy.seen[0].method, proxy.seen[0].path) == ("POST", path)
+    assert all(seen.path.startswith("/teams/one%20two/events?") for seen in proxy.seen[1:])
+
+
+def test_a_server_below_another_path_is_not_there(connect: Connect, server: ServerProcess) -> None:
+    with Proxy(server.port, base_path="/teams") as proxy:
+        store = connect(proxy.url.replace("/teams", "/groups"), token=server.token)
+        with pytest.raises(Unreachable, match="check the URL"):
+            store.get_job("job")
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Signed by itself, for 127.0.0.1 and no other name; with its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs the openssl command to make a certificate")
+    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(path), "-out", str(path) + ".crt"]
+    subprocess.run([openssl, *made.split(), *names], check=True, capture_output=True)
+    with path.open("a") as file:
+        file.write(Path(f"{path}.crt").read_text())
+    return path
+
+
+@pytest.fixture
+def secure(certificate: Path, server: ServerProcess) -> Iterator[Proxy]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with Proxy(server.port, tls=context) as proxy:
+        yield proxy
+
+
+def test_a_server_that_cannot_prove_who_it_is_gets_nothing(connect: Connect, secure: Proxy, shorten: Shorten) -> None:
+    shorten(GIVE_UP_SECONDS=0.2)
+    store = connect(secure.url, token=new_token())
+    with pytest.raises(Unreachable) as caught:
+        store.claim_job("job")
+    assert caught.value.reason == "network"
+    assert "certificate" in str(caught.value).lower()
+    assert secure.connections > 0
+    assert secure.seen == []
+
+
+VISIT = """
+import asyncio, json, sys
+import octostore
+from octostore.client.http import async_port, port
+
+port.GIVE_UP_SECONDS = async_port.GIVE_UP_SECONDS = 0.2
+url = sys.argv[1]
+
+async def visit():
+    async with await octostore.connect_async(url) as store:
+        return (await store.get_job("job")).status
+
+with octostore.connect(url) as store:
+    said = [store.get_job("job").status for _ in range(3)]
+said.append(asyncio.run(visit()))
+with octostore.connect(url.replace("127.0.0.1", "localhost")) as store:
+    try:
+        store.get_job("job")
+    except octostore.Unreachable as fault:
+        said.append(str(fault))
+print(json.dumps(said))
+"""
+
+
+def test_a_server_whose_certificate_is_trusted_is_used(secure: Proxy, server: ServerProcess, certificate: Path) -> None:
+    """In a process of its own: what is trusted is read once, and only for the name in the certificate."""
+    environment = {"SSL_CERT_FILE": f"{certificate}.crt", "OCTOSTORE_TOKEN": server.token, "PYTHONPATH": "src"}
+    done = subprocess.run(
+        [sys.executable, "-c", VISIT, secure.url],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    *statuses, refusal = json.loads(done.stdout)
+    assert statuses == ["free"] * 4
+    assert "certificate" in refusal.lower()
+    assert [seen.connection for seen in secure.seen] == [1, 1, 1, 2]
+
+
+# What is shown
+
+
+def test_nothing_that_is_shown_has_a_secret_in_it(server: ServerProcess) -> None:
+    place = parse_server_url(server.url)
+    with octostore.connect(server.url, token=server.token) as store:
+        made = store.create_token("shown", scopes=["read", "claim"])
+        assert made.token is not None
+        claim = store.claim_job("shown", request_id="a-secret-request")
+        session = store.open_session("shown")
+        with store.hold("shown-held") as held, octostore.connect(server.url, token=made.token) as other:
+            shown = [store, other, store._port, place, made, claim, session, session.reply, held, held.reply]
+            shown += [store.list_tokens(), store.get_job("shown"), list(store.events()), HttpPort(place, server.token)]
+            with pytest.raises(octostore.NotAllowed) as refused:
+                other.list_tokens()
+            text = f"{shown!r} {shown} {refused.value!r} {refused.value}"
+            secrets = [server.token, made.token, claim.lease_id, held.lease_id, session.reply.lease_id, "a-secret"]
+    assert [secret for secret in secrets if secret is None or secret in text] == []
+    assert find_token(place, made.token) == made.token

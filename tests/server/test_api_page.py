@@ -1,0 +1,128 @@
+"""The API page is complete, and can be read without the internet and without script."""
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import msgspec
+import pytest
+
+from octostore.server.api_page import render_page
+from octostore.server.examples import curl_line
+from octostore.server.openapi import codes_of, document_of
+from octostore.server.router import Route
+from octostore.server.routes import ROUTES
+from tests.support.server import ServerProcess
+
+PAGE = render_page(ROUTES, document_of(ROUTES))
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+NOT_IN_PARAGRAPHS = {"p", "pre", "div", "table", "ul", "section", "details", "h1", "h2", "h3", "h4"}
+
+
+class Reader(HTMLParser):
+    """Notes what is on a page, and what is wrong with how its tags are nested."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.problems: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: dict[str, str] = {}
+        """By the id of the section that it is in."""
+        self._open: list[str] = []
+        self._section = ""
+        self.feed(page)
+        self.close()
+        self.problems += [f"<{tag}> is not closed" for tag in self._open]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag in NOT_IN_PARAGRAPHS and "p" in self._open:
+            self.problems.append(f"<{tag}> in <p> at {self.getpos()}")
+        if tag not in VOID:
+            self._open.append(tag)
+        if tag == "section":
+            self._section = dict(attrs)["id"] or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self._open or self._open.pop() != tag:
+            self.problems.append(f"</{tag}> at {self.getpos()}")
+
+    def handle_data(self, data: str) -> None:
+        self.text[self._section] = self.text.get(self._section, "") + data
+
+    def values_of(self, *names: str) -> list[str]:
+        return [attrs[name] or "" for _, attrs in self.tags for name in names if name in attrs]
+
+
+READ = Reader(PAGE)
+
+
+def test_it_is_served_to_anybody(server: ServerProcess) -> None:
+    answer = server.get("/docs", token="")
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert answer.body.decode() == PAGE
+
+
+def test_browsers_may_show_its_style_and_run_nothing(server: ServerProcess) -> None:
+    policy = server.get("/docs", token="").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "style-src 'unsafe-inline'" in policy
+    assert "script-src" not in policy
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_it_tells_of_every_route(route: Route) -> None:
+    text = READ.text[route.handler.__name__]
+    assert f"{route.method} {route.path}" in text
+    assert route.summary in text
+    assert curl_line(route) in text
+    for kind in (route.body, route.query):
+        for field in msgspec.structs.fields(kind) if kind else ():
+            assert field.encode_name in text
+    assert f"#{route.handler.__name__}" in READ.values_of("href")  # from the menu
+
+
+def test_it_tells_of_every_error() -> None:
+    errors = {code for route in ROUTES for codes in codes_of(route).values() for code in codes}
+    assert {f"error-{code}" for code in errors} <= set(READ.values_of("id"))
+
+
+def test_it_needs_nothing_from_elsewhere() -> None:
+    assert all(re.fullmatch(r"#[\w-]+|/openapi\.json", link) for link in READ.values_of("href"))
+    assert READ.values_of("src", "srcset", "action", "data", "poster", "style") == []
+    assert {"script", "link", "iframe", "object", "img", "form", "base"} & {tag for tag, _ in READ.tags} == set()
+    assert not any(name.startswith("on") for _, attrs in READ.tags for name in attrs)
+    assert not re.search(r"url\(|@import|https?://(?!127\.0\.0\.1)", PAGE)
+
+
+def test_its_tags_are_nested_as_they_should_be() -> None:
+    assert READ.problems == []
+
+
+def test_its_links_lead_somewhere() -> None:
+    ids = READ.values_of("id")
+    assert len(ids) == len(set(ids))
+    assert {link.removeprefix("#") for link in READ.values_of("href") if link.startswith("#")} <= set(ids)
+
+
+def test_what_routes_say_is_escaped() -> None:
+    async def strange(_call: Any) -> None: ...
+
+    evil = "<script>alert('&')</script>"
+    example = {"body": {"owner": evil}, "params": {"job_id": '"><b>'}}
+    route = Route(
+        method="POST",
+        path="/jobs/{job_id}/strange",
+        handler=strange,
+        tag="strange",
+        summary=evil,
+        description=f"With `{evil}`.",
+        body=next(route.body for route in ROUTES if route.body),
+        answers={200: None},
+        example=example,
+    )
+    page = render_page([route], document_of([route]))
+    assert Reader(page).problems == []
+    assert "<script" not in page
+    assert "<b>&gt;" not in page
+    assert page.count("&lt;script&gt;") == 3  # in the summary, in the description, in the request

@@ -1,0 +1,254 @@
+"""Every curl line that we or others have written down works, with the real curl in a real shell."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jsonschema_rs
+import pytest
+
+from octostore.server.examples import SHELL_NAMES, curl_line
+from octostore.server.openapi import EVENTS, document_of
+from octostore.server.router import Route
+from octostore.server.routes import ROUTES
+from tests.support.processes import PATIENCE_SECONDS, ROOT
+from tests.support.server import ServerProcess
+
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+
+TIMED_OUT = 28
+"""What curl exits with when it has read a stream for as long as it may."""
+DOCUMENT = document_of(ROUTES)
+HANDLERS = {route.handler.__name__: route for route in ROUTES}
+
+
+class Ran(NamedTuple):
+    exit_code: int
+    output: str
+    errors: str
+
+
+def run(script: str, env: dict[str, str] | None = None) -> Ran:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**clean, "no_proxy": "*", **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+# On the API page
+
+
+class Shell:
+    """One that knows the server and a token, and what earlier answers have said."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        self.env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
+
+    def call(self, line: str) -> tuple[int, str, str]:
+        """The status, the type and the content of the answer."""
+        ran = run(f"curl() {{ command curl -w '\\n%{{http_code}} %{{content_type}}' \"$@\"; }}\n{line}", self.env)
+        assert (ran.exit_code, ran.errors) == (0, "")
+        content, _, told = ran.output.rpartition("\n")
+        status, _, kind = told.partition(" ")
+        return int(status), kind.partition(";")[0], content
+
+    def call_first(self, route: Route) -> None:
+        for name in route.example.get("first", []):
+            status, _, content = self.call(curl_line(HANDLERS[name]))
+            assert status in HANDLERS[name].answers
+            answer = json.loads(content)
+            self.env |= {name: str(answer[field]) for name, field in SHELL_NAMES.items() if field in answer}
+
+    def listen(self, line: str) -> list[dict[str, str]]:
+        """The events that come within a second."""
+        ran = run(f'curl() {{ command curl --max-time 1 "$@"; }}\n{line}', self.env)
+        assert ran.exit_code == TIMED_OUT, ran
+        frames = [frame.splitlines() for frame in ran.output.split("\n\n") if frame]
+        return [dict(line.partition(": ")[::2] for line in frame) for frame in frames]
+
+
+def described(route: Route, status: int) -> dict[str, Any]:
+    operation = DOCUMENT["paths"][route.path][route.method.lower()]
+    content: dict[str, Any] = operation["responses"][str(status)].get("content", {})
+    return content
+
+
+def check_schema(schema: dict[str, Any], value: Any) -> None:
+    schema = {**schema, "components": DOCUMENT["components"]}
+    jsonschema_rs.Draft202012Validator(schema, validate_formats=True).validate(value)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.answers], ids=lambda route: route.name)
+def test_an_example_of_the_api_page_works(route: Route, own_server: ServerProcess) -> None:
+    shell = Shell(own_server)
+    shell.call_first(route)
+    status, kind, content = shell.call(curl_line(route))
+    assert status == min(route.answers, key=lambda status: status != 201)  # nothing was there before
+    told = described(route, status)
+    if not told:
+        assert (kind, content) == ("", "")
+    elif kind != "application/json":
+        assert kind in told
+        assert content
+    else:
+        answer = json.loads(content)
+        check_schema(told[kind]["schema"], answer)
+        examples = told[kind].get("examples", {"": {"value": told[kind].get("example", {})}})
+        check_likeness(route.name, next(iter(examples.values()))["value"], answer)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.stream], ids=lambda route: route.name)
+def test_an_example_of_a_stream_works(route: Route, own_server: ServerProcess) -> None:
+    shell = Shell(own_server)
+    shell.call_first(route)
+    retry, first, *_ = shell.listen(curl_line(route, accept=EVENTS if route.answers else None))
+    assert int(retry["retry"]) > 0
+    told = described(route, 200)[EVENTS]
+    data = json.loads(first.pop("data"))
+    check_schema(told["x-event-data"], data)
+    example = dict(line.partition(": ")[::2] for line in told["example"].splitlines() if line)
+    check_likeness(route.name, json.loads(example.pop("data")), data)
+    assert set(first) == set(example)
+
+
+VARIES = re.compile(
+    r".*(_at|_ms|_seq|_id)|at|seq|after|fencing_token|token|active_locks|total_\w+|\w*_sessions|uptime_\w+"
+)
+"""What is another time, number or id in every answer."""
+
+
+def check_likeness(where: str, example: Any, answer: Any) -> None:
+    """`answer` says what the example says, but for what differs each time."""
+    if isinstance(example, dict):
+        assert isinstance(answer, dict), where
+        if example:
+            assert list(answer) == list(example), where
+        for name, value in example.items():
+            if value is not None and VARIES.fullmatch(name) and name not in {"job_id", "session_id"}:
+                assert isinstance(answer[name], type(value)), f"{where}: {name}"
+            else:
+                check_likeness(f"{where}: {name}", value, answer[name])
+    elif isinstance(example, list):
+        assert len(answer) >= len(example), where
+        for one, other in zip(example, answer, strict=False):
+            check_likeness(where, one, other)
+    else:
+        assert answer == example, where
+
+
+# In the documents that we stay compatible with
+
+ONE_OWNER = """
+# Try to own a unit of work for 60 seconds
+curl -X POST https://api.octostore.io/locks/deploy-main/acquire \\
+-H "Authorization: Bearer ***" \\
+-H "Content-Type: application/json" \\
+-d '{
+"ttl_seconds": 60,
+"metadata": "host=runner-7 build=1842"
+}'
+"""
+"""It says: acquired, with `lease_id` and `expires_at`: proceed; held: back off and inspect owner."""
+
+CLAIM_LOOP = """
+LOCK="github-issue-1842"
+TOKEN="YOUR_TOKEN"
+
+claim=$(curl -s -X POST "https://api.octostore.io/locks/$LOCK/acquire" \\
+  -H "Authorization: Bearer ***" \\
+  -H "Content-Type: application/json" \\
+  -d '{"ttl_seconds":120,"metadata":"runner=agent-3 task=https://github.com/acme/app/issues/1842"}')
+"""
+"""It says: every agent attempts the same request; one gets `acquired`, the rest `held`. The answer is in `claim`."""
+
+
+def with_ours(line: str, server: ServerProcess, token: str) -> str:
+    line = line.replace("https://api.octostore.io", server.url)
+    return line.replace("YOUR_TOKEN", token).replace("***", token)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "seconds", "metadata"),
+    [
+        pytest.param(ONE_OWNER, "deploy-main", 60, "host=runner-7 build=1842", id="one owner"),
+        pytest.param(
+            CLAIM_LOOP + 'echo "$claim"',
+            "github-issue-1842",
+            120,
+            "runner=agent-3 task=https://github.com/acme/app/issues/1842",
+            id="claim loop",
+        ),
+    ],
+)
+def test_a_line_of_the_seed_documents_works_as_they_say(
+    line: str, name: str, seconds: int, metadata: str, own_server: ServerProcess
+) -> None:
+    agents = [own_server.new_token(f"agent-{number}") for number in range(3)]
+    ran = [run(with_ours(line, own_server, agent)) for agent in agents]
+    assert [one.exit_code for one in ran] == [0, 0, 0]
+    acquired, *others = [json.loads(one.output) for one in ran]
+
+    assert acquired["status"] == "acquired"
+    assert acquired["lease_id"]
+    assert acquired["expires_at"].endswith("Z")
+    assert seconds * 450 < acquired["renew_after_ms"] <= seconds * 500  # half of what remains
+    for held in others:
+        assert held["status"] == "held"
+        assert held["metadata"] == metadata
+        assert held["expires_at"] == acquired["expires_at"]
+        assert "lease_id" not in held
+    inspected = own_server.get(f"/locks/{name}", token=agents[1]).json
+    assert (inspected["status"], inspected["metadata"]) == ("held", metadata)
+    assert inspected["holder_id"] == others[0]["holder_id"]
+
+
+# In our own documents
+
+BLOCK = re.compile(r"^```(?:sh|bash|console|shell)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SERVES = re.compile(r"^(?:make serve|octostore serve|python -m octostore\.server)\b.*$", re.MULTILINE)
+WRITTEN = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+
+
+def blocks_of(path: Path) -> list[str]:
+    """Those with a curl line in them, as a shell takes them."""
+    found = []
+    for block in BLOCK.findall(path.read_text(encoding="utf-8")):
+        lines = block.splitlines()
+        if any(line.startswith("$ ") for line in lines):  # then the others are what is printed
+            lines = [line.removeprefix("$ ") for line in lines if line.startswith(("$ ", "> "))]
+        script = SERVES.sub("", "\n".join(lines))
+        if re.search(r"\bcurl\b", script):
+            found.append(script)
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in WRITTEN if blocks_of(path)], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_the_curl_lines_of_a_document_work(path: Path, tmp_path: Path) -> None:
+    """From top to bottom, on an empty store, by a user whose data is where it is without any settings."""
+    home = tmp_path / ".local" / "share" / "octostore"
+    home.mkdir(parents=True)
+    with ServerProcess(home) as server:
+        # An answer that is no success ends it.
+        script = ['set -euo pipefail; curl() { command curl --fail-with-body "$@"; }', *blocks_of(path)]
+        ran = run("\n".join(script).replace("http://127.0.0.1:3000", server.url), {"HOME": str(tmp_path)})
+    assert ran.exit_code == 0, ran
+    assert ran.output
+
+
+def test_the_line_that_the_server_greets_with_works(own_server: ServerProcess) -> None:
+    line = own_server.greeting[-1].removeprefix("try: ")
+    assert line.startswith("curl ")
+    ran = run(line)
+    assert json.loads(ran.output)["status"] == "claimed"

@@ -1,0 +1,470 @@
+"""How much, how many, how fast, how slow, and from where: every bound of the server, at its edge."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octostore.server.guard import SECURITY_HEADERS
+from octostore.wire.tokens import new_token
+from tests.support.connections import Connection, Response, Stream
+from tests.support.processes import until
+from tests.support.server import ServerProcess
+
+KIB = 1_024
+QUICK_SECONDS = 0.4
+
+
+def check_refused(answer: Response, status: int, code: str) -> None:
+    assert (answer.status, answer.json["code"]) == (status, code), answer
+    assert answer.json["request_id"] == answer.headers["x-request-id"]
+    assert answer.json["details"]
+    for name, value in SECURITY_HEADERS:
+        assert answer.headers[name.decode()] == value.decode()
+
+
+# Claims and locks
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("strict"), "--max-locks", "3", "--max-claims", "2") as process:
+        yield process
+        process.check_has_not_failed()
+
+
+def test_so_many_locks_and_no_more(strict: ServerProcess) -> None:
+    ann, bob = strict.new_token("ann"), strict.new_token("bob")
+
+    def acquire(name: str, token: str = ann, **terms: Any) -> Response:
+        return strict.post(f"/locks/{name}/acquire", terms, token=token)
+
+    leases = [acquire(f"lock-{number}").json["lease_id"] for number in range(3)]
+    refused = acquire("lock-3")
+    check_refused(refused, 409, "lock_limit_exceeded")
+    assert refused.json["limit"] == 3
+    session = strict.post("/sessions", token=ann).json["session_id"]
+    check_refused(acquire("lock-3", session_id=session, ephemeral=True), 409, "lock_limit_exceeded")
+    assert strict.get("/locks/lock-3").json["status"] == "free"
+    assert acquire("lock-0").json["lease_id"] == leases[0], "one that it has may be acquired again"
+    assert acquire("lock-0", bob).json["status"] == "held"
+    assert acquire("lock-3", bob).json["status"] == "acquired", "everybody has their own"
+    strict.post("/locks/lock-0/release", {"lease_id": leases[0]}, token=ann)
+    assert acquire("lock-4").json["status"] == "acquired"
+    assert strict.post("/jobs/no-lock/claim", token=ann).json["status"] == "claimed", "other claims do not count"
+
+
+def test_so_many_claims_and_no_more(strict: ServerProcess) -> None:
+    token = strict.new_token("claimer")
+    for number in range(2):
+        assert strict.post(f"/jobs/claim-{number}/claim", token=token).json["status"] == "claimed"
+    refused = strict.post("/jobs/claim-2/claim", token=token)
+    check_refused(refused, 409, "limit_exceeded")
+    assert refused.json["limit"] == 2
+    strict.post("/jobs", {"kind": "k", "queue": "limited"})
+    check_refused(strict.post("/queues/limited/claim", token=token), 409, "limit_exceeded")
+    check_refused(strict.post("/jobs/claim-2/claim", {"wait_seconds": 5}, token=token), 409, "limit_exceeded")
+    assert strict.post("/locks/no-claim/acquire", token=token).json["status"] == "acquired"
+
+
+def test_a_hundred_locks_by_default_and_any_number_of_claims(server: ServerProcess) -> None:
+    token = server.new_token("collector")
+    with server.connect() as connection:
+        for kind, answers in (("locks/{}/acquire", []), ("jobs/j-{}/claim", [])):  # type: tuple[str, list[Response]]
+            for number in range(101):
+                connection.request("POST", "/" + kind.format(number), token=token)
+                answers.append(connection.response())
+            assert {answer.status for answer in answers[:100]} == {200}
+            if "locks" in kind:
+                check_refused(answers[100], 409, "lock_limit_exceeded")
+            else:
+                assert answers[100].json["status"] == "claimed"
+
+
+# How often
+
+
+def test_so_many_requests_a_second_and_no_more(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--requests-per-second", "5") as server:
+        ann, bob = server.new_token("ann"), server.new_token("bob")
+        answers = [server.get("/jobs", token=ann) for _ in range(40)]
+        assert [answer.status for answer in answers[:10]] == [200] * 10, "as many as one may at once"
+        refused = [answer for answer in answers if answer.status != 200]
+        check_refused(refused[0], 429, "rate_limited")
+        assert 0 < refused[0].json["retry_after_ms"] <= 200
+        assert refused[0].headers["retry-after"] == "1"
+        assert server.get("/jobs", token=bob).status == 200, "everybody has their own"
+        assert server.get("/livez", token=ann).status == 200
+        time.sleep(refused[-1].json["retry_after_ms"] / 1_000)
+        assert server.get("/jobs", token=ann).status == 200
+
+
+def test_tokens_cannot_be_guessed_quickly(own_server: ServerProcess) -> None:
+    known = own_server.new_token("known")
+    assert own_server.get("/jobs", token=known).status == 200
+    statuses = []
+    with own_server.connect() as connection:
+        for _ in range(150):
+            connection.request("GET", "/jobs", token=new_token())
+            statuses.append(connection.response().status)
+    assert statuses[:40] == [401] * 40
+    assert set(statuses) == {401, 429}
+    assert own_server.get("/jobs", token=known).status == 200, "whoever was let in stays in"
+    assert own_server.get("/jobs", token="nonsense").status == 401, "what cannot be a token costs nothing"
+
+
+# How large
+
+
+@pytest.mark.parametrize("size", [320 * KIB + 1, 1_024 * KIB, 20_000 * KIB])
+def test_a_body_that_is_too_large(server: ServerProcess, size: int) -> None:
+    answer = server.post("/jobs/large/claim", raw=b" " * size)
+    check_refused(answer, 413, "body_too_large")
+    assert answer.json["limit"] == 320 * KIB
+
+
+def test_a_body_whose_length_is_not_told(server: ServerProcess) -> None:
+    with server.connect() as connection:
+        connection.send(
+            b"POST /jobs/large/claim HTTP/1.1\r\nHost: localhost\r\n"
+            b"Authorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n\r\n" % server.token.encode()
+        )
+        chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
+        for _ in range(16):
+            connection.send(chunk)
+        connection.send(b"0\r\n\r\n")
+        check_refused(connection.response(), 413, "body_too_large")
+
+
+def test_a_body_that_is_just_small_enough(server: ServerProcess) -> None:
+    document = b'{"kind": "k", "payload": "%s"}' % (b"x" * (256 * KIB - 2))
+    answer = server.post("/jobs", raw=document + b" " * (320 * KIB - len(document)))
+    assert answer.status == 201
+
+
+def test_who_is_not_let_in_is_told_before_all_is_sent(server: ServerProcess) -> None:
+    for token, status in (("", 401), ("nonsense", 401), (server.new_token("reader", "read"), 403)):
+        assert server.post("/jobs/large/claim", raw=b" " * 300 * KIB, token=token).status == status
+
+
+def test_the_connection_is_still_good_after_a_body_that_was_too_large(server: ServerProcess) -> None:
+    with server.connect() as connection:
+        body = b" " * 400 * KIB
+        connection.send(
+            b"POST /jobs/large/claim HTTP/1.1\r\nHost: localhost\r\n"
+            b"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n" % (server.token.encode(), len(body))
+        )
+        check_refused(connection.response(), 413, "body_too_large")
+        connection.send(body)
+        connection.request("GET", "/jobs/large", token=server.token)
+        assert connection.response().json["status"] == "free"
+
+
+def test_as_many_headers_as_one_may_send(server: ServerProcess) -> None:
+    headers = "".join(f"X-{number}: 1\r\n" for number in range(61))
+    with server.connect() as connection:
+        connection.request("GET", "/jobs", token=server.token, headers=headers)  # and three more
+        assert connection.response().status == 200
+        connection.request("GET", "/jobs", token=server.token, headers=headers + "X-61: 1\r\n")
+        check_refused(connection.response(), 431, "headers_too_large")
+        assert connection.is_ended()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /jobs HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 17 * KIB,
+        b"GET /jobs HTTP/1.1\r\nHost: localhost\r\n" + b"x" * 17 * KIB + b": x",
+        b"GET /jobs/" + b"x" * 17 * KIB + b" HTTP/1.1\r\nHost: localhost",
+        b"GET /jobs HTTP/1.1\r\nHost: localhost\r\n" + b"\r\n".join(b"X-%d: 1" % number for number in range(1_000)),
+    ],
+    ids=["a long value", "a long name", "a long path", "many"],
+)
+def test_a_head_that_is_too_large(server: ServerProcess, head: bytes) -> None:
+    with server.connect() as connection:
+        connection.send(head + b"\r\n\r\n")
+        check_refused(connection.response(), 431, "headers_too_large")
+        assert connection.is_ended()
+
+
+@pytest.mark.parametrize("start", [b"GET /jobs HTTP/1.1\r\nX: ", b"GET /jobs/"], ids=["header", "path"])
+def test_a_head_that_does_not_end_is_not_waited_for(server: ServerProcess, start: bytes) -> None:
+    with server.connect() as connection:
+        connection.send(start)
+        assert _sent_until_cut(connection, b"x" * 4 * KIB) < 5_000 * KIB
+        check_refused(connection.response(), 431, "headers_too_large")
+
+
+@pytest.mark.parametrize(
+    "trailer", [b"X: " + b"x" * 4 * KIB + b"\r\n", b"x" * 4 * KIB], ids=["many trailers", "one that does not end"]
+)
+def test_what_comes_after_a_body_is_bounded_too(server: ServerProcess, trailer: bytes) -> None:
+    with server.connect() as connection:
+        connection.send(b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+        assert _sent_until_cut(connection, trailer) < 5_000 * KIB
+
+
+def _sent_until_cut(connection: Connection, part: bytes, limit: int = 20_000 * KIB) -> int:
+    """How many bytes the server took."""
+    sent = 0
+    connection.socket.settimeout(0.2)
+    try:
+        while sent < limit and not _is_readable_and_closed(connection):
+            connection.send(part)
+            sent += len(part)
+    except (TimeoutError, ConnectionError):
+        pass
+    connection.socket.settimeout(5)
+    return sent
+
+
+def _is_readable_and_closed(connection: Connection) -> bool:
+    connection.socket.setblocking(False)
+    try:
+        return b"connection: close" in connection.socket.recv(KIB, 2)  # MSG_PEEK
+    except BlockingIOError:
+        return False
+    finally:
+        connection.socket.settimeout(0.2)
+
+
+# How slow
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """It has little patience, and little room."""
+    seconds = str(QUICK_SECONDS)
+    arguments = ("--request-seconds", seconds, "--idle-seconds", seconds, "--max-connections", "4")
+    with ServerProcess(tmp_path_factory.mktemp("quick"), *arguments) as process:
+        yield process
+        process.check_has_not_failed()
+
+
+def half_a_claim(server: ServerProcess) -> bytes:
+    return (
+        b"POST /jobs/slow/claim HTTP/1.1\r\nHost: localhost\r\n"
+        b"Authorization: Bearer %s\r\nContent-Length: 20\r\n\r\n{}" % server.token.encode()
+    )
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_a_request_that_does_not_arrive_is_not_waited_for(quick: ServerProcess, part: str) -> None:
+    sent = b"GET /jobs HTTP/1.1\r\nHost: local" if part == "head" else half_a_claim(quick)
+    with quick.connect() as connection:
+        started = time.monotonic()
+        connection.send(sent)
+        check_refused(connection.response(), 408, "request_timeout")
+        assert QUICK_SECONDS * 0.9 < time.monotonic() - started < 5
+        assert connection.is_ended()
+    assert quick.get("/jobs/slow").json["status"] == "free"
+
+
+def test_sending_a_little_now_and_then_does_not_help(quick: ServerProcess) -> None:
+    with quick.connect() as connection:
+        started = time.monotonic()
+        connection.send(b"GET /jobs HTTP/1.1\r\nX: ")
+        while not _is_readable_and_closed(connection):
+            connection.send(b"x")
+            time.sleep(QUICK_SECONDS / 20)
+        assert time.monotonic() - started < 5
+        check_refused(connection.response(), 408, "request_timeout")
+
+
+def test_who_was_refused_and_goes_on_sending_gets_one_answer_only(quick: ServerProcess) -> None:
+    with quick.connect() as connection:
+        connection.send(half_a_claim(quick).replace(quick.token.encode(), b"nonsense"))
+        check_refused(connection.response(), 401, "authentication_failed")
+        assert connection.is_ended()
+
+
+@pytest.mark.parametrize("before", ["nothing", "a request", "a request and an empty line"])
+def test_a_connection_without_a_request_is_closed(quick: ServerProcess, before: str) -> None:
+    with quick.connect() as connection:
+        if "request" in before:
+            connection.request("GET", "/livez", token="")
+            assert connection.response().status == 200
+        if "line" in before:
+            connection.send(b"\r\n")
+        started = time.monotonic()
+        connection.socket.settimeout(QUICK_SECONDS * 5)
+        assert connection.is_ended()
+        assert time.monotonic() - started > QUICK_SECONDS / 2
+
+
+def test_a_connection_is_kept_between_requests(quick: ServerProcess) -> None:
+    with quick.connect() as connection:
+        for _ in range(3):
+            connection.request("GET", "/jobs/slow", token=quick.token)
+            assert connection.response().status == 200
+
+
+def test_waiting_is_not_slowness(quick: ServerProcess) -> None:
+    claim = quick.post("/jobs/waited-for/claim").json
+    with quick.connect() as connection:
+        body = {"wait_seconds": QUICK_SECONDS * 2}
+        connection.request("POST", "/jobs/waited-for/claim", body, token=quick.token)
+        assert connection.response().json["status"] == "held"
+    quick.post("/jobs/waited-for/release", {"lease_id": claim["lease_id"]})
+
+
+def test_so_many_connections_and_no_more(quick: ServerProcess) -> None:
+    streams: list[Stream] = []
+    until(lambda: _has_room(quick, streams))
+    try:
+        with quick.connect() as connection:
+            answer = connection.response()
+            check_refused(answer, 503, "too_many_connections")
+            assert answer.headers["retry-after"] == "1"
+            assert connection.is_ended()
+    finally:
+        for stream in streams:
+            stream.close()
+    until(lambda: _status_or_none(quick) == 200)
+
+
+def _has_room(server: ServerProcess, streams: list[Stream]) -> bool:
+    """Whether four streams are open now: connections of earlier tests may still be going."""
+    stream = server.stream("/events")
+    if stream.status == 200:
+        streams.append(stream)
+    else:
+        stream.close()
+    return len(streams) == 4
+
+
+def _status_or_none(server: ServerProcess) -> int | None:
+    try:
+        return server.get("/livez").status
+    except ConnectionError:
+        return None
+
+
+# From where
+
+
+@pytest.fixture(scope="module")
+def open_to_some(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    arguments = ("--allow-host", "Locks.Example", "--allow-origin", "https://app.example/")
+    with ServerProcess(tmp_path_factory.mktemp("open"), *arguments) as process:
+        yield process
+        process.check_has_not_failed()
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:80",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "localhost@evil.example",
+        "locks.example",
+        "10.0.0.1",
+        "0.0.0.0",
+        "[::1",
+        "a b",
+        "\xe9",
+    ],
+)
+def test_a_name_that_is_made_to_lead_here_is_not_answered_for(server: ServerProcess, host: str) -> None:
+    for path in ("/livez", "/jobs", "/nowhere"):
+        check_refused(server.get(path, headers={"Host": host}), 421, "host_not_allowed")
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LocalHost:3000", "127.0.0.1", "127.0.0.1:80", "[::1]:3000", "127.8.8.8"]
+)
+def test_our_own_names_are(server: ServerProcess, host: str) -> None:
+    assert server.get("/jobs", headers={"Host": host}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"), [("locks.example", 200), ("LOCKS.example:443", 200), ("localhost", 200), ("evil.example", 421)]
+)
+def test_and_those_that_the_operator_allows(open_to_some: ServerProcess, host: str, status: int) -> None:
+    assert open_to_some.get("/jobs", headers={"Host": host}).status == status
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "http://localhost", "null", "", "https://app.example", "http://[evil", "file://", "x y"],
+)
+def test_pages_of_other_sites_may_not_call(server: ServerProcess, origin: str) -> None:
+    seq = server.seq
+    for headers in ({"Origin": origin}, {"Origin": origin, "Access-Control-Request-Method": "POST"}):
+        method = "OPTIONS" if len(headers) > 1 else "POST"
+        answer = server.request(method, "/jobs/x/claim", headers=headers)
+        check_refused(answer, 403, "origin_not_allowed")
+        assert "access-control-allow-origin" not in answer.headers
+    assert server.seq == seq
+
+
+def test_pages_of_this_server_may(server: ServerProcess) -> None:
+    host = f"127.0.0.1:{server.port}"
+    answer = server.get("/jobs", headers={"Origin": f"http://{host}", "Host": host})
+    assert answer.status == 200
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_pages_that_the_operator_allows_may_call(open_to_some: ServerProcess) -> None:
+    server, origin = open_to_some, {"Origin": "https://app.example"}
+    asked = {**origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    preflight = server.request("OPTIONS", "/jobs/x/claim", headers=asked, token="")
+    assert (preflight.status, preflight.body) == (204, b"")
+    assert preflight.headers["access-control-allow-origin"] == "https://app.example"
+    assert "POST" in preflight.headers["access-control-allow-methods"]
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    for answer in (
+        server.post("/jobs/x/claim", headers=origin),
+        server.post("/jobs/x/claim", headers=origin, token=""),
+        server.get("/nowhere", headers=origin),
+    ):
+        assert answer.headers["access-control-allow-origin"] == "https://app.example"
+        assert answer.headers["vary"] == "origin"
+    for other in ("https://app.example.evil", "http://app.example", "https://APP.example"):
+        check_refused(server.get("/jobs", headers={"Origin": other}), 403, "origin_not_allowed")
+
+
+# Headers of answers
+
+
+def test_every_answer_protects_whoever_shows_it(server: ServerProcess) -> None:
+    with server.connect() as connection:
+        connection.send(b"nonsense\r\n\r\n")
+        answers = [connection.response()]
+    session = server.post("/sessions")
+    answers += [
+        session,
+        server.get("/livez", token=""),
+        server.get("/docs", token=""),
+        server.get("/metrics", token=""),
+        server.get("/nowhere"),
+        server.get("/jobs", token=""),
+        server.post("/jobs/x/claim", raw=b"nonsense"),
+        server.get("/locks/x/watch"),
+        server.request("DELETE", f"/sessions/{session.json['session_id']}"),
+        server.request("PATCH", "/jobs"),
+    ]
+    assert [answer.status for answer in answers] == [400, 201, 200, 200, 200, 404, 401, 400, 200, 204, 405]
+    for answer in answers:
+        for name, value in SECURITY_HEADERS:
+            assert answer.headers[name.decode()] == value.decode()
+        assert "server" not in answer.headers
+
+
+def test_errors_as_rfc_9457_has_them_for_those_who_ask(server: ServerProcess) -> None:
+    accept = {"Accept": "application/problem+json, application/json;q=0.5"}
+    answer = server.post("/locks/x/acquire", {"ttl_seconds": 0}, headers=accept)
+    assert (answer.status, answer.headers["content-type"]) == (400, "application/problem+json")
+    problem = answer.json
+    assert problem["status"] == 400
+    assert problem["type"].endswith(":invalid_ttl")
+    assert problem["title"]
+    assert problem["detail"]
+    assert problem["request_id"] == answer.headers["x-request-id"]
+    assert problem["code"] == "invalid_ttl"
+    assert server.post("/locks/x/acquire", headers=accept).headers["content-type"] == "application/json"
+    assert server.get("/jobs", headers=accept, token="").headers["content-type"] == "application/problem+json"

@@ -1,0 +1,75 @@
+"""What a request may look like where that is easily got wrong."""
+
+import pytest
+
+from tests.support.server import ServerProcess
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/jobs", {"kind": "build", "job_id": ""}),
+        ("/sessions", {"session_id": ""}),
+        ("/tokens", {"name": "ci", "token_id": ""}),
+    ],
+)
+def test_an_empty_name_is_no_name(server: ServerProcess, path: str, body: dict[str, str]) -> None:
+    """As opposed to none, for which a new one is made."""
+    answer = server.post(path, body)
+    assert (answer.status, answer.json["code"]) == (400, "invalid_input")
+    assert "must not be empty" in answer.json["error"]
+
+
+def test_a_whole_number_may_be_written_with_a_point(server: ServerProcess) -> None:
+    body = b'{"kind": "build", "job_id": "whole", "priority": 7.0, "max_attempts": 2e0}'
+    answer = server.post("/jobs", raw=body)
+    assert (answer.status, answer.json["priority"], answer.json["max_attempts"]) == (201, 7, 2)
+    assert server.request("PUT", "/queues/whole/limit", raw=b'{"max_claimed": 3.0}').json["max_claimed"] == 3
+
+
+@pytest.mark.parametrize("number", ["7.5", "1e400", "true", '"7"'])
+def test_other_numbers_are_not_whole(server: ServerProcess, number: str) -> None:
+    answer = server.post("/jobs", raw=f'{{"kind": "build", "priority": {number}}}'.encode())
+    assert (answer.status, answer.json["field"]) == (422, "priority")
+
+
+def test_documents_keep_their_points(server: ServerProcess) -> None:
+    server.post("/jobs", raw=b'{"kind": "build", "job_id": "points", "payload": {"x": 1.0}}')
+    assert b'"payload":{"x":1.0}' in server.get("/jobs/points").body
+
+
+def test_a_status_in_a_query_is_not_null(server: ServerProcess) -> None:
+    answer = server.get("/jobs?status=null")
+    assert (answer.status, answer.json["field"]) == (400, "status")
+
+
+def test_the_digest_of_a_token_has_digits_only(server: ServerProcess) -> None:
+    digest = "0a " * 32
+    assert server.post("/tokens", {"name": "ci", "digest": digest}).json["field"] == "digest"
+    assert server.post("/tokens", {"name": "ci", "digest": digest.replace(" ", "").upper()}).status == 201
+
+
+@pytest.mark.parametrize("value", ["", "x", "-1", "1.0", str(2**63), "9" * 5_000])
+def test_the_last_event_is_a_whole_number(server: ServerProcess, value: str) -> None:
+    answer = server.get("/events", headers={"Last-Event-ID": value})
+    assert (answer.status, answer.json["field"]) == (400, "Last-Event-ID")
+
+
+def test_a_page_resumes_after_the_last_event_as_a_stream_does(server: ServerProcess) -> None:
+    server.post("/jobs/resumed/claim")
+    last = server.get("/events").json["events"][-1]["seq"]
+    assert server.get("/events", headers={"Last-Event-ID": str(last)}).json["events"] == []
+    assert server.get("/events?after=-1", headers={"Last-Event-ID": str(last)}).status == 400
+
+
+def test_a_problem_has_a_job_status_only_where_there_is_one(server: ServerProcess) -> None:
+    accept = {"Accept": "application/problem+json"}
+    server.post("/jobs/held/claim")
+    conflict = server.post("/jobs/held/cancel", headers=accept)
+    assert (conflict.status, conflict.json["status"], conflict.json["job_status"]) == (409, 409, "claimed")
+    assert "job_status" not in server.get("/jobs?limit=0", headers=accept).json
+
+
+def test_refusals_are_counted_by_route(server: ServerProcess) -> None:
+    server.get("/jobs?limit=0")
+    assert 'octostore_request_seconds_count{route="GET /jobs",status="400"}' in server.get("/metrics").body.decode()
