@@ -21,19 +21,19 @@ SOON_SECONDS = 1.0
 class Waiter:
     """A claim that waits, on a connection of its own; it has its place in the line when the constructor returns."""
 
-    def __init__(self, server: ServerProcess, path: str, **terms: Any) -> None:
+    def __init__(self, server: ServerProcess, path: str, *, token: str | None = None, **terms: Any) -> None:
         before = waiting(server)
         self._connection = Connection(server.port)
         body = {"wait_seconds": 30, **terms}
-        self._connection.request("POST", path, body, token=server.token)
+        self._connection.request("POST", path, body, token=token or server.token)
         until(lambda: waiting(server) == before + 1)
 
-    def answer(self) -> Any:
+    def answer(self, status: int = 200) -> Any:
         try:
             answer = self._connection.response()
         finally:
             self._connection.close()
-        assert answer.status == 200, answer
+        assert answer.status == status, answer
         return answer.json
 
     def go(self) -> None:
@@ -320,3 +320,13 @@ def test_connections_without_a_request_do_not_hold_up_a_stop(stopping: ServerPro
         assert stopping.stop() == 0
         assert time.monotonic() - started < 3
         assert silent.is_ended()
+
+
+def test_a_claim_that_waits_gets_nothing_once_its_token_is_revoked(server: ServerProcess) -> None:
+    made = server.post("/tokens", {"name": "leaver"}).json
+    held = claim(server, "left")
+    waiter = Waiter(server, "/jobs/left/claim", token=made["token"], owner="leaver")
+    server.request("DELETE", f"/tokens/{made['token_id']}")
+    release(server, held)
+    assert waiter.answer(401)["code"] == "authentication_failed"
+    until(lambda: bool(server.get("/jobs/left").json["status"] == "free"))

@@ -17,10 +17,10 @@ from octostore.server.app import App
 from octostore.server.metrics import Metrics
 from octostore.server.protocol import BoundedProtocol
 from octostore.server.services import Services
-from octostore.server.settings import Settings
+from octostore.server.settings import BAD_INPUT, Settings, from_command_line
 from octostore.stores.opening import data_folder, open_store
 
-BAD_INPUT, UNREACHABLE, OUR_FAULT = 64, 69, 70
+UNREACHABLE = 69
 BACKLOG = 2_048
 
 
@@ -128,13 +128,11 @@ def _greet(services: Services, listener: socket.socket, out: TextIO) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    from octostore.server.settings import from_command_line  # noqa: PLC0415
-
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     settings = from_command_line(arguments)
     try:
-        uvicorn_loop(settings)
+        _run_on_the_fastest_loop(settings)
     except InvalidInput as error:
         return _fail(error, BAD_INPUT)
     except OctoStoreError as error:
@@ -142,7 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def uvicorn_loop(settings: Settings) -> None:
+def _run_on_the_fastest_loop(settings: Settings) -> None:
     try:
         import uvloop  # noqa: PLC0415  # not there on every system
     except ImportError:

@@ -1,6 +1,7 @@
 """What can be measured of a server, for Prometheus. No label is the name of a job, an owner or a principal."""
 
 import time
+from typing import Literal, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -16,19 +17,26 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series fo
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
 
 
+Counted: TypeAlias = Literal["claims", "heartbeats", "releases", "events"]
+
+
 class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.started_at = time.monotonic()
         r = self.registry
-        self.claims = Counter("octostore_claims", "Claims by what was answered.", ["outcome"], registry=r)
-        self.heartbeats = Counter(
-            "octostore_heartbeats", "Heartbeats, by whether the lease was live.", ["outcome"], registry=r
-        )
-        self.releases = Counter("octostore_releases", "Claims that were ended by their owner.", ["outcome"], registry=r)
+        self._outcomes = {
+            "claims": Counter("octostore_claims", "Claims by what was answered.", ["outcome"], registry=r),
+            "heartbeats": Counter(
+                "octostore_heartbeats", "Heartbeats, by whether the lease was live.", ["outcome"], registry=r
+            ),
+            "releases": Counter(
+                "octostore_releases", "Claims that were ended by their owner.", ["outcome"], registry=r
+            ),
+            "events": Counter("octostore_events", "Events of the log, by type.", ["type"], registry=r),
+        }
         self.expiries = Counter("octostore_expiries", "Claims that ran out.", registry=r)
         self.takeovers = Counter("octostore_takeovers", "Claims of a job whose last owner had lost it.", registry=r)
-        self.events = Counter("octostore_events", "Events of the log, by type.", ["type"], registry=r)
         self.requests = Histogram(
             "octostore_request_seconds",
             "Requests by route and status; the time includes waiting.",
@@ -47,14 +55,22 @@ class Metrics:
         )
         self.waiting = Gauge("octostore_waiting_claims", "Claims that wait for a job.", registry=r)
         self.streams = Gauge("octostore_open_streams", "Event streams that are open.", registry=r)
-        self._request_children: dict[tuple[str, int], Histogram] = {}
+        # Looking a label up costs more than counting.
+        self._counters: dict[tuple[str, str], Counter] = {}
+        self._histograms: dict[tuple[str, int], Histogram] = {}
+
+    def count(self, what: Counted, outcome: str) -> None:
+        counter = self._counters.get((what, outcome))
+        if counter is None:
+            counter = self._counters[what, outcome] = self._outcomes[what].labels(outcome)
+        counter.inc()
 
     def on_batch(self, size: int, seconds: float) -> None:
         self.batches.observe(size)
         self.commits.observe(seconds)
 
     def on_entry(self, entry: LogEntry) -> None:
-        self.events.labels(entry.type).inc()
+        self.count("events", entry.type)
         if entry.type == "expired":
             self.expiries.inc()
         # Details leave out what is not so, which spares us from reading those of every claim.
@@ -62,9 +78,9 @@ class Metrics:
             self.takeovers.inc()
 
     def on_request(self, route: str, status: int, seconds: float) -> None:
-        child = self._request_children.get((route, status))
+        child = self._histograms.get((route, status))
         if child is None:
-            child = self._request_children[route, status] = self.requests.labels(route, str(status))
+            child = self._histograms[route, status] = self.requests.labels(route, str(status))
         child.observe(seconds)
 
     def render(self, figures: Figures, *, with_queues: bool) -> bytes:
@@ -78,12 +94,10 @@ class Metrics:
                 self.queued.labels(queue).set(depth)
         return generate_latest(self.registry)
 
-    def total(self, counter: Counter, *outcomes: str) -> int:
+    def total(self, what: Counted, *outcomes: str) -> int:
         """How often, since the server started."""
-        samples = [
-            sample for metric in counter.collect() for sample in metric.samples if sample.name.endswith("_total")
-        ]
-        return int(sum(s.value for s in samples if not outcomes or s.labels.get("outcome") in outcomes))
+        samples = [sample for metric in self._outcomes[what].collect() for sample in metric.samples]
+        return int(sum(s.value for s in samples if not outcomes or s.labels["outcome"] in outcomes))
 
 
 def _is_takeover(entry: LogEntry) -> bool:

@@ -44,19 +44,19 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     `event` of the first event of a stream.
     """
 
-    @property
-    def name(self) -> str:
-        """Unique, and fit for a metric's label."""
-        return f"{self.method} {self.path}"
+    name: str = ""
+    """Unique, and fit for a metric's label."""
+    params: tuple[str, ...] = ()
+    """The names of the segments that can be anything."""
+
+    def __post_init__(self) -> None:
+        names = [segment[1:-1] for segment in self.segments if segment.startswith("{")]
+        msgspec.structs.force_setattr(self, "name", f"{self.method} {self.path}")
+        msgspec.structs.force_setattr(self, "params", tuple(names))
 
     @property
     def segments(self) -> list[str]:
         return self.path.split("/")[1:]
-
-    @property
-    def params(self) -> list[str]:
-        """The names of the segments that can be anything."""
-        return [segment[1:-1] for segment in self.segments if segment.startswith("{")]
 
 
 class _Node:

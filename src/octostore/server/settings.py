@@ -3,7 +3,9 @@
 import argparse
 import math
 import os
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -44,81 +46,63 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long requests may take to finish when the server stops."""
 
 
+BAD_INPUT = 64
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(BAD_INPUT, f"{self.prog}: {message}\n")
+
+
 def from_command_line(arguments: list[str] | None = None) -> Settings:
-    parser = argparse.ArgumentParser(
+    """Exits with 64 for options that cannot be understood. The names of options are those of the settings."""
+    parser = _Parser(
         prog="octostore serve",
         description="Serve a store over HTTP. The store is OCTOSTORE_URL, by default the embedded file of this user.",
         epilog="Example: octostore serve --host 0.0.0.0 --allow-host locks.example.org",
     )
-    usual = Settings()
     add = parser.add_argument
-    add("--host", default=usual.host, help="the address to listen on (%(default)s)")
-    add("--port", type=_port, default=usual.port, help="the port to listen on; 0 for any that is free (%(default)s)")
-    add("--uds", type=Path, help="listen on this Unix socket instead")
-    add("--url", help="the store to serve (OCTOSTORE_URL, else the embedded file)")
+    add("--host", help="the address to listen on (%(default)s)")
+    add("--port", type=_port, help="the port to listen on; 0 for any that is free (%(default)s)")
+    add("--uds", type=Path, metavar="FILE", help="listen on this Unix socket instead")
+    add("--url", help="the store to serve, instead of OCTOSTORE_URL")
     add(
         "--tokens-file",
         type=Path,
-        default=_path_from("OCTOSTORE_SERVER_TOKENS_FILE"),
-        help="tokens that are set from outside; only its owner may be able to read it (OCTOSTORE_SERVER_TOKENS_FILE)",
+        metavar="FILE",
+        help="tokens that are set from outside (OCTOSTORE_SERVER_TOKENS_FILE); nobody else may be able to read it",
     )
-    add("--allow-host", action="append", default=[], metavar="NAME", help="also answer for this host name")
-    add("--allow-origin", action="append", default=[], metavar="URL", help="let web pages of this site call (CORS)")
-    add("--max-locks", type=_positive, default=usual.max_locks, help="locks per principal (%(default)s)")
-    add("--max-claims", type=_positive, help="other claims per principal (no limit)")
-    add(
-        "--requests-per-second",
-        type=_positive,
-        default=usual.requests_per_second,
-        help="per principal (%(default)s)",
-    )
-    add("--max-connections", type=_positive, default=usual.max_connections, help="at once (%(default)s)")
+    add("--allow-host", action="append", dest="allow_hosts", metavar="NAME", help="also answer for this host name")
+    add("--allow-origin", action="append", dest="allow_origins", metavar="URL", help="let pages of this site call")
+    add("--max-locks", type=_positive, metavar="N", help="locks per principal (%(default)s)")
+    add("--max-claims", type=_positive, metavar="N", help="other claims per principal; no limit by default")
+    add("--requests-per-second", type=_positive, metavar="N", help="requests per second and principal (%(default)s)")
+    add("--max-connections", type=_positive, metavar="N", help="connections at once (%(default)s)")
     add(
         "--request-seconds",
         type=_seconds,
-        default=usual.request_seconds,
-        metavar="SECONDS",
+        metavar="S",
         help="how long a client may take to send a request (%(default)s)",
     )
     add(
         "--idle-seconds",
         type=_seconds,
-        default=usual.idle_seconds,
-        metavar="SECONDS",
+        metavar="S",
         help="how long a connection may be open without a request (%(default)s)",
     )
     add(
         "--stream-seconds",
         type=_seconds,
-        default=usual.stream_seconds,
-        metavar="SECONDS",
-        help="how long a reader of a stream may be behind before it has to resume (%(default)s)",
+        metavar="S",
+        help="how long a reader of a stream may keep us waiting (%(default)s)",
     )
-    add(
-        "--keepalive-seconds",
-        type=_seconds,
-        default=usual.keepalive_seconds,
-        metavar="SECONDS",
-        help="how long a stream may be silent (%(default)s)",
-    )
-    given = parser.parse_args(arguments)
-    return Settings(
-        host=given.host,
-        port=given.port,
-        uds=given.uds,
-        url=given.url,
-        tokens_file=given.tokens_file,
-        allow_hosts=tuple(given.allow_host),
-        allow_origins=tuple(origin.rstrip("/") for origin in given.allow_origin),
-        max_locks=given.max_locks,
-        max_claims=given.max_claims,
-        requests_per_second=given.requests_per_second,
-        max_connections=given.max_connections,
-        request_seconds=given.request_seconds,
-        idle_seconds=given.idle_seconds,
-        stream_seconds=given.stream_seconds,
-        keepalive_seconds=given.keepalive_seconds,
-    )
+    add("--keepalive-seconds", type=_seconds, metavar="S", help="how long a stream may be silent (%(default)s)")
+    usual = Settings(tokens_file=_path_from("OCTOSTORE_SERVER_TOKENS_FILE"))
+    parser.set_defaults(**msgspec.structs.asdict(usual) | {"allow_hosts": [], "allow_origins": []})
+    given = vars(parser.parse_args(arguments))
+    origins = tuple(origin.rstrip("/") for origin in given["allow_origins"])
+    return Settings(**given | {"allow_hosts": tuple(given["allow_hosts"]), "allow_origins": origins})
 
 
 def _path_from(variable: str) -> Path | None:
@@ -127,21 +111,22 @@ def _path_from(variable: str) -> Path | None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
     if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
     return number
 
 
 def _port(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= 65_535:  # noqa: PLR2004  # what a port is
-        raise argparse.ArgumentTypeError(f"{text} is no port; ports are from 0 to 65535")
-    return number
+    if not text.isdecimal() or int(text) > 65_535:  # noqa: PLR2004  # what a port is
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; ports are from 0 to 65535")
+    return int(text)

@@ -93,7 +93,7 @@ class WaitingRoom:
 
     def _answer(self, waiter: _Waiter, gone: "asyncio.Task[None]") -> ClaimReply:
         if gone.done():
-            waiter.answer.add_done_callback(partial(self._give_back, waiter))
+            waiter.answer.add_done_callback(partial(self._undo, waiter))
             raise ClientGone
         reply = waiter.answer.result()
         if isinstance(reply, Exception):
@@ -101,19 +101,17 @@ class WaitingRoom:
         claim: ClaimReply = reply
         return claim
 
-    def _give_back(self, waiter: _Waiter, answer: "asyncio.Future[Answer]") -> None:
-        """A claim that nobody will hear of would keep everybody else waiting until it expires.
-
-        Unless the same request has come again in the meantime: then it is that one's, which was told so.
-        """
-        reply = answer.result()
-        if not isinstance(reply, ClaimReply) or reply.lease_id is None or reply.job_id is None or reply.replayed:
-            return
+    def _undo(self, waiter: _Waiter, answer: "asyncio.Future[Answer]") -> None:
+        """Unless the same request has come again in the meantime: then it is that one's, which was told so."""
         if self._newest.get(waiter.request, waiter) is waiter:
-            note, principal = "whoever claimed it had gone before the answer", waiter.command.principal
-            self._store.submit(
-                [ReleaseJob(job_id=reply.job_id, lease_id=reply.lease_id, note=note, principal=principal)]
-            )
+            self.give_back(waiter.command, answer.result())
+
+    def give_back(self, command: ClaimCommand, reply: Answer) -> None:
+        """A claim that nobody will hear of would keep everybody else waiting until it expires."""
+        if isinstance(reply, ClaimReply) and reply.lease_id and reply.job_id and not reply.replayed:
+            note = "whoever claimed it was not there any more for the answer"
+            release = ReleaseJob(job_id=reply.job_id, lease_id=reply.lease_id, note=note, principal=command.principal)
+            self._store.submit([release])
 
     # The place of somebody who comes back
 

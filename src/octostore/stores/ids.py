@@ -5,11 +5,12 @@ import secrets
 import time
 import uuid
 
+ID_BYTES = 16
 DRAWN_AT_ONCE = 256
 
 
-class _Uuids:
-    """Random UUIDs, of which many are drawn at once.
+class _Chance:
+    """Random bytes for ids, of which many are drawn at once.
 
     Asking the system lets go of the interpreter each time, and getting it back takes longer than the rest of a claim.
     """
@@ -19,28 +20,32 @@ class _Uuids:
         # A child of a fork must not give out the same ones as its parent.
         os.register_at_fork(after_in_child=self._drawn.clear)
 
-    def draw(self) -> uuid.UUID:
+    def draw(self) -> bytes:
         while True:
             try:
-                return uuid.UUID(bytes=self._drawn.pop(), version=4)
+                return self._drawn.pop()
             except IndexError:
-                fresh = os.urandom(16 * DRAWN_AT_ONCE)
-                self._drawn.extend(fresh[start : start + 16] for start in range(0, len(fresh), 16))
+                fresh = os.urandom(ID_BYTES * DRAWN_AT_ONCE)
+                self._drawn.extend(fresh[start : start + ID_BYTES] for start in range(0, len(fresh), ID_BYTES))
 
 
-_uuids = _Uuids()
+_chance = _Chance()
 
 
 def new_lease_id() -> str:
-    return str(_uuids.draw())
+    return _new_uuid()
 
 
 def new_request_id() -> str:
-    return _uuids.draw().hex
+    return _chance.draw().hex()
 
 
 def new_session_id() -> str:
-    return str(_uuids.draw())
+    return _new_uuid()
+
+
+def _new_uuid() -> str:
+    return str(uuid.UUID(bytes=_chance.draw(), version=4))
 
 
 def new_job_id() -> str:

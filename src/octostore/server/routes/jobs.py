@@ -19,6 +19,7 @@ from octostore.core.replies import (
 from octostore.server.calls import Call, PageQuery
 from octostore.server.examples import NOW
 from octostore.server.http import Answer
+from octostore.server.refusals import bad_token
 from octostore.server.router import Route
 from octostore.stores.ids import new_job_id
 from octostore.wire import bodies
@@ -37,7 +38,10 @@ async def claim_job(call: Call) -> Answer:
 
 async def answer_claim(call: Call, command: c.ClaimJob | c.ClaimNext, wait: float) -> Answer:
     reply: ClaimReply = await call.services.waiting.claim(command, wait, call.request)
-    call.services.metrics.claims.labels(reply.status).inc()
+    if wait and not await call.services.auth.is_current(call.request, call.principal):
+        call.services.waiting.give_back(command, reply)
+        raise bad_token()
+    call.services.metrics.count("claims", reply.status)
     return Answer(claim_answer(reply))
 
 
@@ -47,13 +51,12 @@ async def heartbeat_job(call: Call) -> Answer:
 
 
 async def beat(call: Call, command: c.HeartbeatJob) -> HeartbeatReply:
-    heartbeats = call.services.metrics.heartbeats
     try:
         reply = await call.services.store.execute(command)
     except LeaseLost:
-        heartbeats.labels("lost").inc()
+        call.services.metrics.count("heartbeats", "lost")
         raise
-    heartbeats.labels("live").inc()
+    call.services.metrics.count("heartbeats", "live")
     return reply
 
 
@@ -65,7 +68,7 @@ async def checkpoint_job(call: Call) -> Answer:
 async def release_job(call: Call) -> Answer:
     body: bodies.ReleaseBody = call.body
     reply = await call.services.store.execute(body.command(call.job_id, call.principal.name))
-    call.services.metrics.releases.labels(reply.outcome).inc()
+    call.services.metrics.count("releases", reply.outcome)
     return Answer(reply)
 
 

@@ -80,7 +80,7 @@ async def acquire_lock(call: Call) -> Answer:
     body: bodies.AcquireBody = call.body
     command = body.command(call.job_id, call.principal.name, call.services.settings.max_locks)
     reply = await call.services.store.execute(command)
-    call.services.metrics.claims.labels(reply.status).inc()
+    call.services.metrics.count("claims", reply.status)
     return _acquired(call, reply)
 
 
@@ -137,7 +137,7 @@ async def release_lock(call: Call) -> Answer:
     _check_lease(body.lease_id)
     command = c.ReleaseLock(job_id=call.job_id, lease_id=body.lease_id, principal=call.principal.name)
     reply = await call.services.store.execute(command)
-    call.services.metrics.releases.labels(reply.outcome).inc()
+    call.services.metrics.count("releases", reply.outcome)
     return Answer(None)
 
 

@@ -1,0 +1,64 @@
+"""What the schema says of names and texts is what the core checks, as far as ASCII goes."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from octostore.core import limits, names
+from octostore.core.errors import InvalidInput
+from octostore.wire import fields
+
+ASCII = st.characters(max_codepoint=0x7F)
+LIKE_NAMES = st.text(st.sampled_from("aZ09._-/") | ASCII, max_size=300) | st.text(
+    st.sampled_from("ab./"), min_size=60, max_size=70
+)
+
+
+def is_accepted(check: Callable[[str], None], text: str) -> bool:
+    try:
+        check(text)
+    except InvalidInput:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("pattern", "low", "high", "check"),
+    [
+        (fields.JOB_ID_PATTERN, 1, limits.JOB_ID_BYTES, names.check_job_id),
+        (fields.NAME_PATTERN, 1, limits.NAME_COMPONENT_BYTES, lambda text: names.check_name("queue", text)),
+        (fields.SESSION_ID_PATTERN, 1, limits.SESSION_ID_BYTES, names.check_session_id),
+        (fields.PREFIX_PATTERN, 0, limits.JOB_ID_BYTES, names.check_prefix),
+        (fields.LINE_PATTERN, 0, 256, lambda text: limits.check_text("owner", text, 256)),
+        (fields.TEXT_PATTERN, 0, 256, lambda text: limits.check_size("note", text, 256)),
+    ],
+    ids=["job_id", "name", "session_id", "prefix", "line", "text"],
+)
+@given(text=LIKE_NAMES)
+@example(text="")
+@example(text=".")
+@example(text="..")
+@example(text="...")
+@example(text="a/..")
+@example(text="a/.b")
+@example(text="a//b")
+@example(text="/")
+@example(text="a" * 64)
+@example(text="a" * 65)
+@example(text="." * 64)
+@example(text=".a" * 32)
+@example(text=".a" * 33)
+@example(text="a/" * 127 + "ab")
+@example(text="a/" * 128 + "a")
+def test_the_pattern_is_exact(pattern: str, low: int, high: int, check: Callable[[str], None], text: str) -> None:
+    is_described = low <= len(text) <= high and re.search(pattern.removesuffix("$") + r"\Z", text) is not None
+    assert is_described == is_accepted(check, text)
+
+
+@pytest.mark.parametrize("name", ["é", "straße", "名前/작업", "a/Ω"])
+def test_other_letters_are_let_through(name: str) -> None:
+    assert re.search(fields.JOB_ID_PATTERN, name)
+    assert is_accepted(names.check_job_id, name)
