@@ -99,6 +99,18 @@ def test_a_caller_that_stops_waiting_does_not_stop_the_writer(batch: Batch, path
     assert [job for job in jobs if job != "cancelled"] == ["first", "before", "after", "later"]
 
 
+def test_an_answer_that_cannot_be_delivered_does_not_stop_the_writer(batch: Batch, path: Path) -> None:
+    def gone(_outcome: object) -> None:
+        raise RuntimeError("nobody is there")
+
+    with batch as store:
+        store.submit_to([ClaimJob(job_id="a", owner="gone")], gone)
+        neighbour = store.submit([ClaimJob(job_id="b", owner="test")])
+    assert [reply.status for reply in neighbour.result(30)] == ["claimed"]
+    assert [reply.status for reply in store.submit([ClaimJob(job_id="a", owner="test")]).result(30)] == ["held"]
+    assert_sound(path)
+
+
 def test_what_was_submitted_before_the_store_was_closed_is_carried_out(batch: Batch, path: Path) -> None:
     with batch as local:
         answers = [local.submit([claim(f"job-{n}")]) for n in range(5)]

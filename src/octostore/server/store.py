@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
@@ -57,7 +58,8 @@ class ServedStore:
         self._ready.append((answers, outcome))
         if not self._is_delivering:
             self._is_delivering = True
-            self._loop.call_soon_threadsafe(self._deliver)
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+                self._loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
         self._is_delivering = False

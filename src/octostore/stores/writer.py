@@ -3,6 +3,7 @@
 Nothing is answered before that transaction is durable.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
@@ -11,6 +12,8 @@ from typing import NamedTuple, TypeAlias
 from octostore.core.commands import AnyCommand
 from octostore.core.errors import Unreachable
 from octostore.stores.batch import Answer, Committed
+
+log = logging.getLogger("octostore.writer")
 
 MAX_BATCH = 256
 """Beyond this a larger batch is hardly cheaper per command, and makes everybody in it wait longer."""
@@ -80,10 +83,10 @@ class Writer:
         except Unreachable as fault:
             for submission in batch:
                 # Each caller raises, and so changes, an error of its own.
-                submission.done(Unreachable(str(fault), reason=fault.reason))
+                _tell(submission, Unreachable(str(fault), reason=fault.reason))
         except Exception as bug:  # noqa: BLE001  # one caller's bug must not take down the writer, nor its neighbours
             if len(batch) == 1:
-                batch[0].done(bug)
+                _tell(batch[0], bug)
             else:
                 for submission in batch:
                     self._commit([submission])
@@ -91,4 +94,11 @@ class Writer:
             self._on_commit(committed)
             answers = iter(committed.answers)
             for submission in batch:
-                submission.done([next(answers) for _ in submission.commands])
+                _tell(submission, [next(answers) for _ in submission.commands])
+
+
+def _tell(submission: _Submission, outcome: list[Answer] | Exception) -> None:
+    try:
+        submission.done(outcome)
+    except Exception:  # whoever asked may have gone in the meantime, and the others still wait
+        log.exception("an answer could not be delivered")

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -43,6 +43,8 @@ from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 
 IDLE_SECONDS = 60
+GIVE_BACK_SECONDS = 1.0
+"""How long closing may take for what was cancelled, and is to be given back."""
 
 
 class AsyncHttpPort:
@@ -63,7 +65,7 @@ class AsyncHttpPort:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
         )
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._giving_back: set[asyncio.Task[None]] = set()
         self._streams: set[aiohttp.ClientResponse] = set()
 
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
@@ -98,37 +100,33 @@ class AsyncHttpPort:
                 await self._pause(patience, failed)
 
     async def close(self) -> None:
+        if self._giving_back:
+            await asyncio.wait(self._giving_back, timeout=GIVE_BACK_SECONDS)
         for stream in self._streams:
             stream.close()  # the session would let go of them, and leave their readers waiting for ever
         await self._session.close()
         await in_thread(self.blocking.close)
 
     async def _see_through(self, command: Command[Any]) -> Any:
-        """Also for a caller that is cancelled: a claim that was sent is made, and has to be given back.
+        """Also when the caller is cancelled: a claim that was sent is made, and then has to be given back.
 
         A claim that waits needs none of this: the server sees that its connection is closed.
         """
-        task = self._start(self._persist(command))
+        asked = asyncio.create_task(self._persist(command))
         try:
-            return await asyncio.shield(task)
+            return await asyncio.shield(asked)
         except asyncio.CancelledError:
-            task.add_done_callback(self._undo)
+            if not asked.cancelled():
+                giving_back = asyncio.create_task(self._give_back(asked))
+                self._giving_back.add(giving_back)  # loops do not keep their tasks alive
+                giving_back.add_done_callback(self._giving_back.discard)
             raise
 
-    def _undo(self, done: "asyncio.Task[Any]") -> None:
-        undo = None if done.cancelled() or done.exception() else undo_of(done.result())
-        if undo is not None and not self._session.closed:
-            self._start(self._try(undo))
-
-    async def _try(self, command: Command[Any]) -> None:
+    async def _give_back(self, asked: "asyncio.Task[Any]") -> None:
         with suppress(OctoStoreError):
-            await self._persist(command)
-
-    def _start(self, coroutine: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        task = asyncio.create_task(coroutine)
-        self._under_way.add(task)  # loops do not keep their tasks alive
-        task.add_done_callback(self._under_way.discard)
-        return task
+            undo = undo_of(await asked)
+            if undo is not None:
+                await self._persist(undo)
 
     async def _persist(self, asked: Command[Any] | Question[Any], wait_until: float = 0) -> Any:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
