@@ -2,12 +2,14 @@
 
 import argparse
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from bench import growth, throughput
 from bench.machine import facts
 from bench.sample_file import SampleFile, build, cached_copy
+from bench.served import claims, clients, crowd
 
 CACHED_FROM_JOBS = 200_000
 """A smaller file is built faster than it is worth keeping."""
@@ -22,20 +24,40 @@ class Effort(NamedTuple):
     """How often the claim of the second section is timed; the calls of the third, a tenth as often."""
     commands: dict[int, int]
     """For each size of batch, how many jobs a round claims, heartbeats and releases."""
+    served_rounds: int
+    """How often everybody has a turn over HTTP, and for how many seconds each."""
+    served_seconds: float
+    crowd: int
+    """How many holders, as many event streams, and as many claims that wait; and how long they are watched."""
+    crowd_seconds: float
 
 
-FULL = Effort(1_000_000, 5_000_000, 10_000, 15, 2_000, {1: 512, 64: 2_560, 256: 5_120})
-QUICK = Effort(50_000, 250_000, 2_000, 3, 200, {1: 64, 64: 640, 256: 1_024})
+FULL = Effort(1_000_000, 5_000_000, 10_000, 15, 2_000, {1: 512, 64: 2_560, 256: 5_120}, 5, 2, 1_000, 12)
+QUICK = Effort(50_000, 250_000, 2_000, 3, 200, {1: 64, 64: 640, 256: 1_024}, 1, 0.5, 100, 3)
 
 
 def main() -> None:
-    effort = _parse()
+    effort, parts = _parse()
     print(facts(), end="\n\n")
     with tempfile.TemporaryDirectory(prefix="octostore-scratch-") as folder:
         scratch = Path(folder)
-        throughput.report(scratch, effort.commands, effort.rounds)
-        small = build(scratch / "small.db", effort.small_jobs, effort.small_jobs * 5)
-        growth.report(scratch / "empty.db", small, _large_file(scratch, effort), effort.samples)
+        for part in parts:
+            PARTS[part](scratch, effort)
+
+
+def _store(scratch: Path, effort: Effort) -> None:
+    throughput.report(scratch, effort.commands, effort.rounds)
+    small = build(scratch / "small.db", effort.small_jobs, effort.small_jobs * 5)
+    growth.report(scratch / "empty.db", small, _large_file(scratch, effort), effort.samples)
+
+
+def _http(scratch: Path, effort: Effort) -> None:
+    claims.report(scratch, effort.served_rounds, effort.served_seconds)
+    clients.report(scratch, effort.served_rounds, effort.served_seconds)
+    crowd.report(scratch, effort.crowd, effort.crowd_seconds)
+
+
+PARTS: dict[str, Callable[[Path, Effort], None]] = {"store": _store, "http": _http}
 
 
 def _large_file(scratch: Path, effort: Effort) -> SampleFile:
@@ -45,9 +67,12 @@ def _large_file(scratch: Path, effort: Effort) -> SampleFile:
     return cached_copy(path, effort.jobs, effort.events)
 
 
-def _parse() -> Effort:
-    parser = argparse.ArgumentParser(description="OctoStore's speed, next to bare SQLite and at two sizes.")
-    parser.add_argument("--quick", action="store_true", help="small files and few rounds: under 20 seconds, and noisy")
+def _parse() -> tuple[Effort, list[str]]:
+    parser = argparse.ArgumentParser(
+        description="OctoStore's speed: next to bare SQLite, at two sizes, and over HTTP next to etcd and Redis."
+    )
+    parser.add_argument("--quick", action="store_true", help="small files and few rounds: about a minute, and noisy")
+    parser.add_argument("--only", choices=PARTS, help="one part of it")
     parser.add_argument("--jobs", type=int, help="jobs in the large file (1,000,000)")
     parser.add_argument("--events", type=int, help="events in the large file (five for each job)")
     arguments = parser.parse_args()
@@ -56,4 +81,5 @@ def _parse() -> Effort:
     events = arguments.events or jobs * 5
     if not effort.small_jobs <= jobs <= events:
         parser.error(f"--jobs must be at least {effort.small_jobs:,}, and --events at least as many: one for each job")
-    return effort._replace(jobs=jobs, events=events)
+    parts = [arguments.only] if arguments.only else list(PARTS)
+    return effort._replace(jobs=jobs, events=events), parts

@@ -115,7 +115,7 @@ def test_a_port_where_nobody_listens(connect: Connect, shorten: Shorten) -> None
 
 
 def test_a_server_that_never_answers(connect: Connect, shorten: Shorten) -> None:
-    shorten(ANSWER_SECONDS=0.1, STREAM_SECONDS=0.1, GIVE_UP_SECONDS=0.1, FOLLOW_GIVE_UP_SECONDS=0.1)
+    shorten(ANSWER_SECONDS=0.05, STREAM_SECONDS=0.05, GIVE_UP_SECONDS=0.05, FOLLOW_GIVE_UP_SECONDS=0.05)
     with Proxy().always(say_nothing) as proxy:
         assert_unreachable(connect(proxy.url, token=new_token()), "network")
         assert proxy.gone.wait(PATIENCE_SECONDS), "whoever has given up does not keep the connection"
@@ -328,12 +328,12 @@ def test_requeue_is_not_repeated_when_it_may_have_worked(
 
 def test_a_server_is_given_the_time_that_it_asks_for(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
     store = connect(proxy.url, token=server.token)
-    for busy in (answer(503, HTML, Retry_After="1"), answer(429, TOO_FAST | {"retry_after_ms": 700})):
+    for busy in (answer(503, HTML, Retry_After="1"), answer(429, TOO_FAST | {"retry_after_ms": 300})):
         proxy.then(busy)
         store.get_job("job")
     first, second, third, fourth = (seen.at for seen in proxy.seen)
     assert second - first >= 0.99
-    assert fourth - third >= 0.69
+    assert fourth - third >= 0.29
 
 
 @pytest.mark.parametrize("later", ["3600", "999999999999999999999", "Wed, 21 Oct 2099 07:28:00 GMT", "-1", "soon"])
@@ -391,20 +391,20 @@ def test_a_connection_that_was_closed_while_idle_is_replaced(
 
 
 def test_a_long_wait_is_several_calls_and_ends_in_time(
-    connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+    *, connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
-    shorten(POLL_SECONDS=0.3)
+    shorten(POLL_SECONDS=0.2)
     store.claim_job(job_id, "first")
     began_at = time.monotonic()
-    reply = connect(proxy.url, token=server.token).claim_job(job_id, "second", wait=1)
+    reply = connect(proxy.url, token=server.token).claim_job(job_id, "second", wait=0.6)
     took = time.monotonic() - began_at
     assert (reply.status, reply.owner) == ("held", "first")
-    assert 1 <= took < 5
+    assert 0.6 <= took < 5
     assert len(proxy.seen) >= 3
     assert len(request_ids(proxy.seen)) == 1
     waits = [seen.json["wait_seconds"] for seen in proxy.seen]
-    assert max(waits) <= 0.3
-    assert sum(waits) <= 1
+    assert max(waits) <= 0.2
+    assert sum(waits) <= 0.6
 
 
 def test_whoever_waits_with_several_calls_keeps_its_place(
@@ -430,14 +430,14 @@ def test_a_wait_that_had_to_be_repeated_is_not_longer_for_it(
     connect: Connect, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
     store.claim_job(job_id, "first")
-    proxy.then(say_nothing_for(0.7))
+    proxy.then(say_nothing_for(0.4))
     began_at = time.monotonic()
-    reply = connect(proxy.url, token=server.token).claim_job(job_id, "second", wait=1)
+    reply = connect(proxy.url, token=server.token).claim_job(job_id, "second", wait=0.6)
     took = time.monotonic() - began_at
     assert (reply.status, reply.owner) == ("held", "first")
     assert len(proxy.seen) == 2
-    assert proxy.seen[1].json["wait_seconds"] <= 0.3
-    assert took >= 1
+    assert proxy.seen[1].json["wait_seconds"] <= 0.2
+    assert took >= 0.6
 
 
 def test_a_wait_outlives_a_server_that_is_away_for_a_moment(
@@ -534,10 +534,10 @@ def test_a_cancelled_claim_is_given_back(
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            go_on.set()
-            await asyncio.to_thread(until, lambda: holder_of(store, job_id) is None)
+            threading.Timer(0.1, go_on.set).start()  # when the store is about to be closed
 
     asyncio.run(claim_and_give_up())
+    assert holder_of(store, job_id) is None
     assert [event["type"] for event in server.events(job_id)] == ["enqueued", "claimed", "released"]
 
 
@@ -669,9 +669,9 @@ def test_a_follower_that_had_nothing_to_read_for_long_comes_back_all_the_same(
     connect: Connect, shorten: Shorten, tmp_path: Path
 ) -> None:
     """The time to give up is counted from when the server went, not from the last event."""
-    shorten(FOLLOW_GIVE_UP_SECONDS=1)
-    with ServerProcess(tmp_path, "--keepalive-seconds", "0.2") as server, Proxy(server.port) as proxy:
-        proxy.then(pass_on_for(1.5), reset)
+    shorten(FOLLOW_GIVE_UP_SECONDS=0.5)
+    with ServerProcess(tmp_path, "--keepalive-seconds", "0.1") as server, Proxy(server.port) as proxy:
+        proxy.then(pass_on_for(0.8), reset)
         follower = connect(proxy.url, token=server.token).events(after=server.seq, follow=True)
         with ThreadPoolExecutor(1) as pool:
             event = pool.submit(next, follower)
@@ -682,7 +682,7 @@ def test_a_follower_that_had_nothing_to_read_for_long_comes_back_all_the_same(
 
 
 def test_a_slow_reader_of_a_stream_that_has_ended_comes_back(
-    connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+    *, connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
     shorten(FOLLOW_GIVE_UP_SECONDS=0.3)
     proxy.then(pass_on_for(0.2), reset)
@@ -751,7 +751,7 @@ def test_many_threads_share_a_store(server: ServerProcess, store: octostore.Octo
     ("scene", "claims", "children"),
     [
         ("both_go_on", 5, 1),
-        ("while_threads_write", 9, 8),
+        ("while_threads_ask", 0, 32),
         ("child_ends_as_programs_do", 3, 1),
         ("child_closes_it", 4, 2),
         ("grandchild", 5, 2),

@@ -8,7 +8,9 @@ import msgspec
 
 from octostore.core.events import Claimed, Ended, LogEntry, decode_details
 from octostore.core.model import Job, Session
+from tests.support.embedded import open_with_clock
 from tests.support.soundness import only_looking, read_jobs, read_log, read_sessions
+from tests.support.world import ManualClock
 
 Ack = dict[str, Any]
 
@@ -110,6 +112,20 @@ class Ledger:
 
     def _check_closed(self, ack: Ack) -> None:
         assert self.sessions[ack["session"]].status == "closed"
+
+
+def assert_all_recovered(path: Path, now_ms: int, ledger: Ledger) -> None:
+    """At `now_ms`, when all leases have run out: every job can be claimed, with a token that nobody had before."""
+    alive = {job.job_id for job in ledger.jobs.values() if job.claim is not None}
+    with open_with_clock(path, ManualClock(now_ms)) as store:
+        assert {recovery.job_id for recovery in store.recover()} == alive
+        assert store.list_claimed_jobs() == []
+        for job_id in ledger.jobs:
+            reply = store.claim_job(job_id, "successor", again=True)
+            assert reply.status == "claimed"
+            assert reply.fencing_token is not None
+            assert reply.fencing_token > ledger.last_token
+            ledger.last_token = reply.fencing_token
 
 
 def _decoded(rows: list[Any]) -> dict[Any, Any]:

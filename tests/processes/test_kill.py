@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import octostore
-from tests.processes.ledger import Ack, Ledger
+from tests.processes.ledger import Ack, Ledger, assert_all_recovered
 from tests.support.embedded import open_with_clock
 from tests.support.processes import Worker
 from tests.support.soundness import assert_sound
@@ -66,19 +66,6 @@ def kill_again_and_again(path: Path, kills: int, seed: int) -> None:
     # The test is worth something only if all of this happened.
     done = Counter(ack["what"] for ack in acks)
     assert set(done) == {"claimed", "heartbeat", "checkpoint", "ended", "enqueued", "saved", "closed"}, done
-
-
-def assert_all_recovered(path: Path, now_ms: int, ledger: Ledger) -> None:
-    alive = {job.job_id for job in ledger.jobs.values() if job.claim is not None}
-    with open_at(path, now_ms) as store:
-        assert {recovery.job_id for recovery in store.recover()} == alive
-        assert store.list_claimed_jobs() == []
-        for job_id in ledger.jobs:
-            reply = store.claim_job(job_id, "successor", again=True)
-            assert reply.status == "claimed"
-            assert reply.fencing_token is not None
-            assert reply.fencing_token > ledger.last_token
-            ledger.last_token = reply.fencing_token
 
 
 def test_nothing_acknowledged_is_lost_when_workers_are_killed(path: Path) -> None:

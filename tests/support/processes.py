@@ -43,6 +43,16 @@ class Worker:
         self.tell(call, **values)
         return self.hear()
 
+    def said(self) -> list[Any]:
+        """Everything it has said by now, without waiting for more."""
+        try:
+            while chunk := self._read(deadline=0):
+                self._unread += chunk
+        except TimeoutError:
+            pass
+        *lines, self._unread = self._unread.split(b"\n")
+        return [json.loads(line) for line in lines]
+
     def rest(self) -> list[Any]:
         """Everything it says until it ends, which it must do soon."""
         deadline = time.monotonic() + PATIENCE_SECONDS

@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 8.0
 class Child:
     """A forked process that runs `work` and then ends at once; `say` in it is heard by the test."""
 
-    def __init__(self, work: Callable[[], None]) -> None:
+    def __init__(self, work: Callable[[], object]) -> None:
         ended, self._is_running = os.pipe()
         self._ended = ended
         self.pid = os.fork()
@@ -115,6 +115,26 @@ def while_threads_write(store: octostore.OctoStore) -> None:
         for thread in threads:
             thread.join()
     claim(store, "parent-after")
+
+
+def while_threads_ask(store: octostore.OctoStore) -> None:
+    stop = threading.Event()
+
+    def hammer(name: str) -> None:
+        while not stop.is_set():
+            store.get_job(name)
+
+    threads = [threading.Thread(target=hammer, args=(f"hammer-{n}",)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for _ in range(4 * FORKS):
+        how = Child(lambda: store.get_job("child")).wait()
+        say({"child": how})
+        if how != "fine":
+            break
+    stop.set()
+    for thread in threads:
+        thread.join()
 
 
 def fork_gets_its_turn(store: octostore.OctoStore) -> None:
@@ -257,7 +277,7 @@ def child_leaves_a_session(store: octostore.OctoStore) -> None:
 def child_has_no_connection_of_its_parent(store: octostore.OctoStore) -> None:
     """For a server that somebody waits at: it must notice when the parent has gone, whatever its children do."""
     claim(store, "held")
-    waiting = threading.Thread(target=store.claim_job, args=("held",), kwargs={"wait": 1.5}, daemon=True)
+    waiting = threading.Thread(target=store.claim_job, args=("held",), kwargs={"wait": 60}, daemon=True)
     waiting.start()
     until(lambda: store.get_job("held").status == "claimed" and connections() == 2)  # while the other one waits
 
@@ -267,7 +287,6 @@ def child_has_no_connection_of_its_parent(store: octostore.OctoStore) -> None:
         assert connections() == 1
 
     say({"child": Child(in_child).wait()})
-    waiting.join()
 
 
 def connections() -> int:
@@ -289,6 +308,7 @@ SCENES: dict[str, Callable[[octostore.OctoStore], None]] = {
         both_go_on,
         parent_closes_first,
         while_threads_write,
+        while_threads_ask,
         fork_gets_its_turn,
         threads_fork_at_once,
         child_does_not_use_it,

@@ -29,9 +29,12 @@ class Mayhem:
         self.numbers = count(1)
 
     def run(self) -> None:
-        acts = [self.lock, self.lock, self.lock, self.enqueue, self.take_next, self.remember]
         while True:
-            self.chance.choice(acts)()
+            self.step()
+
+    def step(self) -> None:
+        acts = [self.lock, self.lock, self.lock, self.enqueue, self.take_next, self.remember]
+        self.chance.choice(acts)()
 
     def lock(self) -> None:
         self.own(self.store.claim_job(f"lock-{self.chance.randrange(12)}", self.name, ttl=TTL, again=True))
@@ -61,7 +64,7 @@ class Mayhem:
         if reply.status != "claimed" or reply.lease_id is None or reply.job_id is None:
             return
         job_id, lease_id, token = reply.job_id, reply.lease_id, reply.fencing_token
-        self.ack("claimed", job=job_id, token=token, owner=self.name)
+        self.ack("claimed", job=job_id, token=token, owner=self.name, replayed=reply.replayed)
         try:
             for _ in range(self.chance.randrange(4)):
                 number = next(self.numbers)

@@ -1,0 +1,153 @@
+"""Section 6: many who hold, many who read and many who wait on one server, and what a client of it notices."""
+
+import json
+import resource
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.served import targets
+from bench.served.crowd_readers import Read, Readers
+from bench.served.crowd_workers import Worked, Workers
+from bench.served.processes import LOOPBACK, Usage
+from bench.served.talk import child
+from bench.served.targets import Target
+from bench.tables import show
+from bench.timing import percentile
+
+BEAT_SECONDS = 3.0
+LINES = 10
+PROBE_PAUSE_SECONDS = 0.1
+"""The extra client claims, releases, and pauses: it is there to feel the load, not to make it."""
+FILES_PER_MEMBER = 4
+"""Each of the three has a connection, and there must be some files left over."""
+
+
+class Phase(NamedTuple):
+    title: str
+    seconds: float
+    claims: list[float]
+    cpu: float
+    """Of one core."""
+    memory_mib: float
+
+
+def report(scratch: Path, size: int, seconds: float) -> None:
+    size = min(size, _allowed_files() // FILES_PER_MEMBER)
+    with ExitStack() as stack:
+        server = stack.enter_context(targets.octostore(scratch / "crowd"))
+        probe = Probe(server)
+        phases = [probe.during("nobody else is there", lambda: time.sleep(seconds / 3))]
+        task = Workers(server.port, server.token, size, BEAT_SECONDS, LINES, size // LINES, seconds)
+        workers = stack.enter_context(child("bench.served.crowd_workers", task))
+        first: list[int] = []
+        phases.append(probe.during("holders and waiting ones come", lambda: first.append(workers.hear(int))))
+        reading = Readers(server.port, server.token, size, first[0])
+        readers = stack.enter_context(child("bench.served.crowd_readers", reading))
+        phases.append(probe.during("readers come", lambda: readers.hear(str)))
+        phases.append(probe.during("all are there", lambda: time.sleep(seconds)))
+        workers.tell("go on")
+        said: list[Worked] = []
+        phases.append(probe.during("the waiting ones are served", lambda: said.append(workers.hear(Worked))))
+        readers.tell(said[0].last_seq)
+        read = readers.hear(Read)
+    _show_phases(size, phases)
+    _show_crowd(size, said[0], read, said[0].last_seq - first[0])
+
+
+class Probe:
+    """An extra client that claims and releases while something else happens."""
+
+    def __init__(self, server: Target) -> None:
+        self._server = server
+        self._usage = Usage(server.process.pid)
+        self._count = 0
+
+    def during(self, title: str, action: Callable[[], object]) -> Phase:
+        ended = threading.Event()
+        latencies: list[float] = []
+        thread = threading.Thread(target=self._claim_until, args=(ended, latencies))
+        cpu, started = self._usage.cpu_seconds(), time.perf_counter()
+        thread.start()
+        try:
+            action()
+        finally:
+            ended.set()
+            thread.join()
+        seconds = time.perf_counter() - started
+        cpu = (self._usage.cpu_seconds() - cpu) / seconds
+        return Phase(title, seconds, latencies, cpu, self._usage.memory_mib())
+
+    def _claim_until(self, ended: threading.Event, latencies: list[float]) -> None:
+        connection = HTTPConnection(LOOPBACK, self._server.port, timeout=60)
+        while not ended.wait(PROBE_PAUSE_SECONDS):
+            self._count += 1
+            path = f"/jobs/probe-{self._count}"
+            started = time.perf_counter()
+            claim = self._post(connection, f"{path}/claim", {"owner": "probe"})
+            latencies.append(time.perf_counter() - started)
+            self._post(connection, f"{path}/release", {"lease_id": claim["lease_id"]})
+        connection.close()
+
+    def _post(self, connection: HTTPConnection, path: str, body: object) -> dict[str, str]:
+        connection.request("POST", path, json.dumps(body), {"Authorization": f"Bearer {self._server.token}"})
+        answer = connection.getresponse()
+        content = answer.read()
+        if answer.status != 200:
+            raise RuntimeError(f"the probe was answered with {content!r}")
+        told: dict[str, str] = json.loads(content)
+        return told
+
+
+def _allowed_files() -> int:
+    """As many as may be open, for this process and those that it starts."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return most
+
+
+def _show_phases(size: int, phases: list[Phase]) -> None:
+    title = (
+        f"6. A crowd: {size:,} holders with a heartbeat every {BEAT_SECONDS:g} seconds, {size:,} claims that wait in "
+        f"{LINES} lines, {size:,} streams of all events;\n"
+        f"   and an extra client that claims and releases, {PROBE_PAUSE_SECONDS * 1_000:g} ms apart"
+    )
+    rows = [
+        [
+            phase.title,
+            f"{phase.seconds:.1f}",
+            f"{len(phase.claims)}",
+            *_millis(phase.claims),
+            f"{phase.cpu:.0%}",
+            f"{phase.memory_mib:,.0f}",
+        ]
+        for phase in phases
+    ]
+    show(title, ["while", "seconds", "its claims", "p50 ms", "p99 ms", "server CPU", "server MiB after"], rows)
+
+
+def _show_crowd(size: int, worked: Worked, read: Read, events: int) -> None:
+    timed = {
+        "heartbeat, until answered": worked.heartbeats,
+        "event, until a stream has brought it": read.delays,
+        "release, until the next in line has the job": worked.handovers,
+        f"a line of {size // LINES}, until all have had it": worked.lines,
+    }
+    rows = [[what, f"{len(samples):,}", *_millis(samples)] for what, samples in timed.items()]
+    show("   What the crowd has seen", ["what", "times", "p50 ms", "p99 ms"], rows)
+    print(
+        f"  {read.complete:,} of {size:,} streams have brought all {events:,} events; "
+        f"{worked.in_vain:,} claims waited in vain",
+        end="\n\n",
+    )
+
+
+def _millis(samples: list[float]) -> list[str]:
+    if not samples:
+        return ["none", "none"]
+    # Of a single one, too.
+    return [f"{percentile(samples * 2, percent) * 1_000:,.1f}" for percent in (50, 99)]

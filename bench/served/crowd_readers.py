@@ -1,0 +1,87 @@
+"""Readers of a server's event streams, all in one process of its own."""
+
+import asyncio
+import time
+from datetime import datetime
+
+import msgspec
+
+from bench.served.processes import LOOPBACK
+from bench.served.talk import hear, in_groups, run, say
+from bench.served.targets import http_request
+
+LOOKED_AT = 20
+"""Of every so many streams one is read event by event; the others' events are only counted."""
+PATIENCE_SECONDS = 10.0
+EVENT = b"\nevent: "
+
+
+class Readers(msgspec.Struct):
+    port: int
+    token: str
+    count: int
+    after: int
+    """The last event that they do not want to see."""
+
+
+class Read(msgspec.Struct):
+    delays: list[float]
+    """From the time of an event until one of those that are looked at had it."""
+    complete: int
+    """How many streams have brought every event."""
+
+
+class Reader(asyncio.Protocol):
+    def __init__(self, request: bytes, delays: list[float] | None) -> None:
+        self._request = request
+        self._delays = delays
+        self._rest = b""
+        self.is_open = asyncio.get_running_loop().create_future()
+        self.events = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.write(self._request)  # type: ignore[attr-defined]
+
+    def data_received(self, data: bytes) -> None:
+        if not self.is_open.done():
+            self.is_open.set_result(None)
+        data = self._rest + data
+        if self._delays is None:
+            self.events += data.count(EVENT)
+            self._rest = data[-len(EVENT) + 1 :]
+            return
+        *frames, self._rest = data.split(b"\n\n")
+        for frame in frames:
+            if EVENT in frame:
+                self.events += 1
+                self._delays.append(time.time() - _at(frame))
+
+
+async def read(task: Readers) -> None:
+    request = http_request("GET", f"/events?after={task.after}", token=task.token)
+    request = request.replace(b"\r\n\r\n", b"\r\nAccept: text/event-stream\r\n\r\n")
+    delays: list[float] = []
+
+    async def new_reader(number: int) -> Reader:
+        _, reader = await asyncio.get_running_loop().create_connection(
+            lambda: Reader(request, None if number % LOOKED_AT else delays), LOOPBACK, task.port
+        )
+        await reader.is_open
+        return reader
+
+    readers = await in_groups([new_reader(number) for number in range(task.count)])
+    delays.clear()  # what was there before they came is read as fast as can be, and tells nothing
+    say("ready")
+    events = await hear(int) - task.after
+    deadline = time.perf_counter() + PATIENCE_SECONDS
+    while min(reader.events for reader in readers) < events and time.perf_counter() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+    say(Read(delays, sum(reader.events >= events for reader in readers)))
+
+
+def _at(frame: bytes) -> float:
+    return datetime.fromisoformat(frame.partition(b'"at":"')[2].partition(b'"')[0].decode()).timestamp()
+
+
+if __name__ == "__main__":
+    run(read, Readers)

@@ -1,0 +1,104 @@
+"""Servers to measure: started here, on loopback and in a folder of their own, and stopped by their process id."""
+
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parents[2]
+LOOPBACK = "127.0.0.1"
+PATIENCE_SECONDS = 20.0
+
+
+class StartFailed(Exception):
+    """A server that did not come up; the text is what it said."""
+
+
+@contextmanager
+def running(
+    command: list[str], folder: Path, port: int, hello: bytes, welcome: bytes
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """`command`, once it answers `hello` with something that has `welcome` in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    said = folder / "said.log"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
+    with said.open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={**clean, "OCTOSTORE_HOME": str(folder)}, stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        _wait_until_up(process, said, port, hello, welcome)
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def in_own_process(module: str, task: msgspec.Struct, answer: type[T]) -> T:
+    """What `module` says about `task`."""
+    done = subprocess.run(python(module), cwd=ROOT, input=msgspec.json.encode(task), capture_output=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{module} has failed:\n{done.stderr.decode()}")
+    return msgspec.json.decode(done.stdout, type=answer)
+
+
+def free_port() -> int:
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def readable(command: list[str], scratch: Path) -> str:
+    """As somebody would type it."""
+    return shlex.join(command).replace(sys.executable, ".venv/bin/python").replace(str(scratch), "SCRATCH")
+
+
+class Usage:
+    """What a process has used of the machine, as Linux counts it."""
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path("/proc") / str(pid)
+
+    def memory_mib(self) -> float:
+        pages = int((self._folder / "statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def cpu_seconds(self) -> float:
+        # The second field is the program's name, which may have anything in it but ends with the last bracket.
+        fields = (self._folder / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _wait_until_up(process: "subprocess.Popen[bytes]", said: Path, port: int, hello: bytes, welcome: bytes) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not _is_welcome(port, hello, welcome):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise StartFailed(f"{shlex.join(process.args)}\n{said.read_text()[-2_000:]}")  # type: ignore[arg-type]
+        time.sleep(0.05)
+
+
+def _is_welcome(port: int, hello: bytes, welcome: bytes) -> bool:
+    try:
+        with socket.create_connection((LOOPBACK, port), timeout=1) as connection:
+            connection.sendall(hello)
+            return welcome in connection.recv(4_096)
+    except OSError:
+        return False

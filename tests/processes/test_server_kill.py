@@ -1,0 +1,246 @@
+"""`kill -9` on the server, again and again: nothing that was answered is lost, and its clients come back."""
+
+import random
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import octostore
+from octostore.client.http import port as http_port
+from tests.processes.ledger import Ack, Ledger, assert_all_recovered
+from tests.processes.workers.mayhem import THREADS
+from tests.support.async_as_sync import Loop, StoreAsSync
+from tests.support.processes import PATIENCE_SECONDS, Worker, until
+from tests.support.server import ServerProcess
+from tests.support.soundness import assert_sound, only_looking, read_jobs
+
+KINDS = ("sync", "async")
+NAMES = {f"{kind}-{number}" for kind in KINDS for number in range(THREADS)}
+DAY_MS = 86_400_000
+TTL_SECONDS = 6
+AWAY_SECONDS = 2.2
+"""Longer than from one heartbeat to the next."""
+
+
+def free_port() -> int:
+    """One that is free, and that the system does not give to those who connect while no server listens there."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if one.connect_ex(("127.0.0.1", port)) == 0:
+                continue
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port
+    pytest.fail("no port is free")
+
+
+class Follower:
+    """Reads the log as it grows, whatever becomes of the server."""
+
+    def __init__(self, store: octostore.OctoStore) -> None:
+        self.seqs: list[int] = []
+        self.fault: Exception | None = None
+        self._events = store.events(follow=True)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            for event in self._events:
+                self.seqs.append(event.seq)
+        except octostore.OctoStoreError as fault:
+            self.fault = fault
+
+    def end(self) -> None:
+        """After the store was closed, which is how it hears of it."""
+        self._thread.join(PATIENCE_SECONDS)
+        assert isinstance(self.fault, octostore.Unreachable)
+        assert self.fault.reason == "closed", self.fault
+
+
+@contextmanager
+def at_work(url: str) -> Iterator[list[Worker]]:
+    with Worker("served_mayhem", url, "sync") as one, Worker("served_mayhem", url, "async") as other:
+        workers = [one, other]
+        assert [worker.hear() for worker in workers] == ["ready"] * 2
+        for worker in workers:
+            worker.tell("go")
+        yield workers
+
+
+def listen(workers: list[Worker], seconds: float = 0) -> list[Ack]:
+    """What they were told in so many seconds."""
+    until_then = time.monotonic() + seconds
+    heard: list[Ack] = []
+    while True:
+        heard += [said for worker in workers for said in worker.said()]
+        left = until_then - time.monotonic()
+        if left <= 0:
+            return heard
+        time.sleep(min(left, 0.02))  # their pipes hold more than they can say in this time
+
+
+def listen_to_all(workers: list[Worker]) -> list[Ack]:
+    """Until each thread has been answered."""
+    heard: list[Ack] = []
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while {ack["thread"] for ack in answered(heard)} != NAMES:
+        assert time.monotonic() < deadline, "not all have come back"
+        heard += listen(workers, 0.05)
+    return heard
+
+
+def answered(acks: list[Ack]) -> list[Ack]:
+    return [ack for ack in acks if ack["what"] not in {"took_long", "given_up"}]
+
+
+def kill_again_and_again(home: Path, kills: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    ledger = Ledger(home / "octostore.db")
+    port = free_port()
+    with ServerProcess(home, port=port) as server:
+        url, token = server.url, server.token
+        store = octostore.connect(url, token=token)
+        follower = Follower(store)
+        held = store.hold("kept", ttl=60)
+        kept = held.__enter__()
+    monkeypatch.setenv("OCTOSTORE_TOKEN", token)
+    acks: list[Ack] = []
+    with at_work(url) as workers:
+        for _ in range(kills):
+            with ServerProcess(home, port=port):
+                # Sometimes at once, when all come back at the same time; mostly in the middle of their work.
+                news = listen(workers, chance.choice([0, 0.2, 0.6, 1.2]) * chance.random())
+            news += listen(workers)
+            ledger.check(answered(news))
+            acks += news
+        with ServerProcess(home, port=port) as server:
+            acks += listen_to_all(workers)
+            kept.check()
+            for worker in workers:
+                worker.tell("stop")
+            for worker in workers:
+                acks += worker.rest()
+                assert worker.exit_code() == 0
+            held.__exit__(None, None, None)
+            until(lambda: bool(follower.seqs) and follower.seqs[-1] == server.seq)
+            store.close()
+            follower.end()
+    check_everything(ledger, acks, kills)
+    assert not kept.lost.is_set()
+    assert follower.seqs == [entry.seq for entry in ledger.log]
+
+
+def check_everything(ledger: Ledger, acks: list[Ack], kills: int) -> None:
+    ledger.check_tokens(answered(acks))
+    ledger.check(answered(acks))
+    log = assert_sound(ledger.path)
+    assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
+    now_ms = round(time.time() * 1_000)
+    assert_all_recovered(ledger.path, now_ms + DAY_MS, ledger)
+    assert_sound(ledger.path)
+    # The test is worth something only if all of this happened, and calls were under way when the server was killed.
+    done = Counter(ack["what"] for ack in acks)
+    expected = {"claimed", "heartbeat", "checkpoint", "ended", "enqueued", "saved", "closed", "took_long"}
+    assert set(done) - {"given_up"} == expected, done
+    assert done["took_long"] >= kills
+
+
+def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_again_and_again(tmp_path, kills=6, seed=1, monkeypatch=monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nothing_acknowledged_is_lost_in_50_kills_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_again_and_again(tmp_path, kills=50, seed=2, monkeypatch=monkeypatch)
+
+
+# Whoever holds a job meanwhile
+
+
+def stored(path: Path, job_id: str) -> Any:
+    """The claim as it is in the file."""
+    with only_looking(path) as connection:
+        return read_jobs(connection)[job_id].claim
+
+
+def test_a_hold_rides_through_a_restart_that_is_shorter_than_its_lease(tmp_path: Path) -> None:
+    path, port, loop = tmp_path / "octostore.db", free_port(), Loop()
+    with ServerProcess(tmp_path, port=port) as server:
+        store = octostore.connect(server.url, token=server.token)
+        other: Any = StoreAsSync(loop, loop.run(octostore.connect_async(server.url, token=server.token)))
+        session = store.open_session("agent", ttl=TTL_SECONDS)
+        session.__enter__()
+        holds = {"one": store.hold("one", ttl=TTL_SECONDS), "two": other.hold("two", ttl=TTL_SECONDS)}
+        claims = {job_id: hold.__enter__() for job_id, hold in holds.items()}
+        bound = store.claim_job("bound", session_id=session.session_id)
+    before = {job_id: stored(path, job_id) for job_id in claims}
+    time.sleep(AWAY_SECONDS)
+    with ServerProcess(tmp_path, port=port):
+        started_ms = time.time() * 1_000
+        until(lambda: all(stored(path, job_id).heartbeat_at > started_ms for job_id in claims))
+        for job_id, claim in claims.items():
+            claim.check()
+            assert not claim.lost.is_set()
+            claim.progress("still here")
+            assert claim.fencing_token == before[job_id].fencing_token == stored(path, job_id).fencing_token
+            holds[job_id].__exit__(None, None, None)
+        until(lambda: store.get_session(session.session_id).heartbeat_at.timestamp() * 1_000 > started_ms)
+        assert not session.lost.is_set()
+        assert store.release_job("bound", bound.lease_id or "").fencing_token == bound.fencing_token
+        session.__exit__(None, None, None)
+        for job_id in ("one", "two", "bound"):
+            assert [event.type for event in store.events(job_id=job_id)] == ["claimed", "released"]
+        store.close()
+        other.close()
+        loop.stop()
+    assert_sound(path)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stuck"])
+def test_a_hold_is_lost_in_time_when_the_server_stays_away(
+    how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_port, "GIVE_UP_SECONDS", 0.2)
+    monkeypatch.setattr(http_port, "ANSWER_SECONDS", 0.2)
+    path, port = tmp_path / "octostore.db", free_port()
+    lost_at: list[float] = []
+    with ServerProcess(tmp_path, port=port) as server:
+        store = octostore.connect(server.url, token=server.token)
+        with (  # noqa: PT012  # the end of the block is what raises
+            pytest.raises(octostore.LeaseLost),
+            store.hold("job", owner="worker", ttl=2, on_lost=lambda: lost_at.append(time.time())) as claim,
+        ):
+            claim.check()
+            server.process.send_signal(how)
+            assert claim.lost.wait(PATIENCE_SECONDS)
+            assert claim.remaining() == 0
+            with pytest.raises(octostore.LeaseLost):
+                claim.check()
+    # Nobody could renew it, so this is when it could have been given to somebody else.
+    expires_at = stored(path, "job").expires_at / 1_000
+    assert len(lost_at) == 1
+    assert lost_at[0] < expires_at
+    with ServerProcess(tmp_path, port=port):
+        successor = store.claim_job("job", "successor", wait=PATIENCE_SECONDS)
+        assert successor.status == "claimed"
+        assert successor.claimed_at is not None
+        assert successor.claimed_at.timestamp() >= expires_at
+        assert (successor.fencing_token or 0) > claim.fencing_token
+        store.close()
