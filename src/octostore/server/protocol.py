@@ -1,6 +1,7 @@
 """What is bounded about a connection before there is a request: how many, how long, how large, how slow."""
 
 import asyncio
+import socket
 import uuid
 from typing import Any, ClassVar
 
@@ -38,6 +39,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        _send_at_once(transport)
         if len(self.connections) > self.settings.max_connections:
             self._cut(too_many_connections())
             return
@@ -142,3 +144,13 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_in_request and not self._is_in_head:
             return not self.cycle.response_started and not self.pipeline
         return self.cycle is None or self.cycle.response_complete  # the one before has its own
+
+
+def _send_at_once(transport: asyncio.Transport) -> None:
+    """An answer is two writes, and the second would wait 40 ms for the first to be confirmed.
+
+    asyncio sees to that by itself, except for listeners that were made without naming TCP.
+    """
+    connected = transport.get_extra_info("socket")
+    if connected is not None and connected.family in {socket.AF_INET, socket.AF_INET6}:
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
