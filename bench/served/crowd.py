@@ -4,8 +4,9 @@ import json
 import resource
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +32,7 @@ class Phase(NamedTuple):
     title: str
     seconds: float
     claims: list[float]
+    """How long each took."""
     cpu: float
     """Of one core."""
     memory_mib: float
@@ -41,22 +43,25 @@ def report(scratch: Path, size: int, seconds: float) -> None:
     with ExitStack() as stack:
         server = stack.enter_context(targets.octostore(scratch / "crowd"))
         probe = Probe(server)
-        phases = [probe.during("nobody else is there", lambda: time.sleep(seconds / 3))]
-        task = Workers(server.port, server.token, size, BEAT_SECONDS, LINES, size // LINES, seconds)
-        workers = stack.enter_context(child("bench.served.crowd_workers", task))
-        first: list[int] = []
-        phases.append(probe.during("holders and waiting ones come", lambda: first.append(workers.hear(int))))
-        reading = Readers(server.port, server.token, size, first[0])
-        readers = stack.enter_context(child("bench.served.crowd_readers", reading))
-        phases.append(probe.during("readers come", lambda: readers.hear(str)))
-        phases.append(probe.during("all are there", lambda: time.sleep(seconds)))
-        workers.tell("go on")
-        said: list[Worked] = []
-        phases.append(probe.during("the waiting ones are served", lambda: said.append(workers.hear(Worked))))
-        readers.tell(said[0].last_seq)
+        with probe.during("nobody else is there"):
+            time.sleep(seconds / 3)
+        with probe.during("holders and waiting ones come"):
+            work = Workers(server.port, server.token, size, BEAT_SECONDS, LINES, size // LINES, seconds)
+            workers = stack.enter_context(child("bench.served.crowd_workers", work))
+            seq = workers.hear(int)
+        with probe.during("readers come"):
+            reading = Readers(server.port, server.token, size, seq)
+            readers = stack.enter_context(child("bench.served.crowd_readers", reading))
+            readers.hear(str)
+        with probe.during("all are there"):
+            time.sleep(seconds)
+        with probe.during("the waiting ones are served"):
+            workers.tell("go on")
+            worked = workers.hear(Worked)
+        readers.tell(worked.last_seq)
         read = readers.hear(Read)
-    _show_phases(size, phases)
-    _show_crowd(size, said[0], read, said[0].last_seq - first[0])
+    _show_phases(size, probe.phases)
+    _show_crowd(size, worked, read, worked.last_seq - seq)
 
 
 class Probe:
@@ -66,23 +71,25 @@ class Probe:
         self._server = server
         self._usage = Usage(server.process.pid)
         self._count = 0
+        self.phases: list[Phase] = []
 
-    def during(self, title: str, action: Callable[[], object]) -> Phase:
+    @contextmanager
+    def during(self, title: str) -> Iterator[None]:
         ended = threading.Event()
-        latencies: list[float] = []
-        thread = threading.Thread(target=self._claim_until, args=(ended, latencies))
-        cpu, started = self._usage.cpu_seconds(), time.perf_counter()
-        thread.start()
-        try:
-            action()
-        finally:
-            ended.set()
-            thread.join()
+        with ThreadPoolExecutor(1) as thread:
+            cpu, started = self._usage.cpu_seconds(), time.perf_counter()
+            claims = thread.submit(self._claim_until, ended)
+            try:
+                yield
+            finally:
+                ended.set()
+            claims.result()
         seconds = time.perf_counter() - started
         cpu = (self._usage.cpu_seconds() - cpu) / seconds
-        return Phase(title, seconds, latencies, cpu, self._usage.memory_mib())
+        self.phases.append(Phase(title, seconds, claims.result(), cpu, self._usage.memory_mib()))
 
-    def _claim_until(self, ended: threading.Event, latencies: list[float]) -> None:
+    def _claim_until(self, ended: threading.Event) -> list[float]:
+        latencies = []
         connection = HTTPConnection(LOOPBACK, self._server.port, timeout=60)
         while not ended.wait(PROBE_PAUSE_SECONDS):
             self._count += 1
@@ -92,13 +99,14 @@ class Probe:
             latencies.append(time.perf_counter() - started)
             self._post(connection, f"{path}/release", {"lease_id": claim["lease_id"]})
         connection.close()
+        return latencies
 
     def _post(self, connection: HTTPConnection, path: str, body: object) -> dict[str, str]:
         connection.request("POST", path, json.dumps(body), {"Authorization": f"Bearer {self._server.token}"})
         answer = connection.getresponse()
         content = answer.read()
         if answer.status != 200:
-            raise RuntimeError(f"the probe was answered with {content!r}")
+            raise RuntimeError(f"the extra client was answered with {content!r}")
         told: dict[str, str] = json.loads(content)
         return told
 
