@@ -257,6 +257,7 @@ def _make_events(server: ServerProcess, count: int) -> None:
 
 class _Request:
     method = "GET"
+    is_clogged = False
 
     def gone(self) -> "asyncio.Task[None]":
         return asyncio.create_task(asyncio.sleep(3_600))

@@ -57,10 +57,15 @@ class Auth:
 
     async def is_current(self, request: Request, principal: Principal) -> bool:
         """Whether what was let in would still be let in: streams outlive the moment they were opened in."""
+        changes = self._changes
+        if request.admitted_at == changes and principal.expires_at_ms is None:
+            return True  # nothing has happened to any token since
         try:
-            return await self.principal(request) == principal
+            is_current = await self.principal(request) == principal
         except (Refusal, OctoStoreError):
             return False
+        request.admitted_at = changes
+        return is_current
 
     def forget(self) -> None:
         """Something about tokens has changed, here or in another process."""

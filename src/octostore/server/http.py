@@ -47,6 +47,8 @@ class Request:
         self.method: str = scope["method"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.route_name = "none"
+        self.admitted_at = -1
+        """How many changes of tokens there had been when its token was last checked."""
         self.params: dict[str, str] = {}
         self._receive = receive
         self._gone: asyncio.Task[None] | None = None
@@ -117,11 +119,17 @@ class Request:
         if self._gone is not None:
             self._gone.cancel()
 
+    @property
+    def is_clogged(self) -> bool:
+        """Whether the client takes less than we send; until it has caught up, sending waits."""
+        connection = self.scope.get("extensions", {}).get("octostore.connection")
+        return connection is None or connection["flow"].write_paused
+
     def abort(self) -> None:
         """Cut the connection without waiting for what is still to be sent."""
-        abort = self.scope.get("extensions", {}).get("octostore.abort")
-        if abort is not None:
-            abort["call"]()
+        connection = self.scope.get("extensions", {}).get("octostore.connection")
+        if connection is not None:
+            connection["transport"].abort()
 
 
 _encode = msgspec.json.Encoder().encode

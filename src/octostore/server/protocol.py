@@ -68,7 +68,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {"octostore.abort": {"call": self.transport.abort}}
+        self.scope["extensions"] = {"octostore.connection": {"transport": self.transport, "flow": self.flow}}
         self._requests += 1
         self._other_bytes = 0
         self._is_in_request = self._is_in_head = True

@@ -39,7 +39,7 @@ class Services:
         static = auth.read_static_tokens(settings.tokens_file) if settings.tokens_file else {}
         self.auth = auth.Auth(self.store, static)
         self.waiting = WaitingRoom(self.store)
-        self.feed = Feed(self.store, self._on_entry)
+        self.feed = Feed(self.store, self._on_entry, settings.keepalive_seconds / 3)
         self.is_stopping = False
         self.openapi = b""
         self.api_page = b""

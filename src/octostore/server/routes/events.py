@@ -1,6 +1,7 @@
 """The log: a page, or a stream that goes on."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
@@ -51,11 +52,9 @@ def _resume_from(call: Call, after: int) -> int:
 
 async def _frames(call: Call, question: ListEvents) -> AsyncIterator[bytes]:
     feed, seq = call.services.feed, question.after
-    silence = call.services.settings.keepalive_seconds
-    while True:
-        changed = feed.changed
-        if not await may_go_on(call):
-            return
+    silence = call.services.settings.keepalive_seconds * 2 / 3  # a tick later it would be the whole of it
+    sent_at = time.monotonic()
+    while await may_go_on(call):
         recent = feed.after(seq)
         if recent is None:
             page = await call.services.store.ask(msgspec.structs.replace(question, after=seq))
@@ -64,10 +63,12 @@ async def _frames(call: Call, question: ListEvents) -> AsyncIterator[bytes]:
         else:
             found = [line.frame for line in recent if _matches(question, line.entry)]
             seq = recent[-1].entry.seq if recent else seq
+        if not found and recent == []:
+            await feed.next_change()
+            found = [ALIVE] if time.monotonic() - sent_at >= silence else []
         if found:
+            sent_at = time.monotonic()
             yield b"".join(found)
-        elif not recent and recent is not None and not await is_one_set_within([changed], silence):
-            yield ALIVE
 
 
 def _matches(question: ListEvents, event: LogEntry) -> bool:
