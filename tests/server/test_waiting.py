@@ -330,3 +330,23 @@ def test_a_claim_that_waits_gets_nothing_once_its_token_is_revoked(server: Serve
     release(server, held)
     assert waiter.answer(401)["code"] == "authentication_failed"
     until(lambda: bool(server.get("/jobs/left").json["status"] == "free"))
+
+
+def test_a_repetition_that_ends_first_does_not_harm_the_first(server: ServerProcess) -> None:
+    held = claim(server, "repeated")
+    waiter = Waiter(server, "/jobs/repeated/claim", owner="ann", request_id="again")
+    assert claim(server, "repeated", owner="ann", request_id="again", wait_seconds=0.1)["status"] == "held"
+    release(server, held)
+    assert waiter.answer()["status"] == "claimed"
+
+
+def test_the_same_request_id_for_another_job_is_another_request(server: ServerProcess) -> None:
+    held, other = claim(server, "one-of-two"), claim(server, "two-of-two")
+    gone = Waiter(server, "/jobs/one-of-two/claim", owner="ann", request_id="both")
+    waiter = Waiter(server, "/jobs/two-of-two/claim", owner="ann", request_id="both")
+    gone.go()
+    until(lambda: waiting(server) == 1)
+    release(server, held)
+    assert server.get("/jobs/one-of-two").json["status"] == "free"
+    release(server, other)
+    assert waiter.answer()["status"] == "claimed"

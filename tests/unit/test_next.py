@@ -303,3 +303,12 @@ def test_enqueueing_never_brings_a_done_job_back(world: World) -> None:
     world.do(ReleaseJob(job_id="job", lease_id=held.lease_id, outcome="done"))
     reply = world.do(Enqueue(job_id="job", kind="build"))
     assert (reply.created, reply.status) == (False, "done")
+
+
+def test_a_repeated_request_is_not_a_way_around_the_prefix(world: World) -> None:
+    world.do(Enqueue(job_id="hidden", kind="build", payload=b'{"secret":1}'))
+    first = world.do(ClaimNext(owner="ann", request_id="r", principal="ci"))
+    limited = world.do(ClaimNext(owner="ann", request_id="r", principal="ci", prefix="deploy-"))
+    again = world.do(ClaimNext(owner="ann", request_id="r", principal="ci"))
+    assert (first.status, limited.status) == ("claimed", "empty")
+    assert (again.job_id, again.replayed) == ("hidden", True)

@@ -110,7 +110,7 @@ class App:
         failure = refusal.failure
         failure.request_id = request_id
         headers = (*refusal.headers, *retry_after(failure.retry_after_ms))
-        if PROBLEM_JSON in request.headers.get(b"accept", b""):
+        if PROBLEM_JSON in request.headers.get(b"accept", b"").lower():
             return Answer(encode(_problem(refusal.status, failure)), refusal.status, PROBLEM_JSON, headers)
         return Answer(failure, refusal.status, headers=headers)
 

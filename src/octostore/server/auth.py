@@ -32,6 +32,7 @@ class Auth:
         self._store = store
         self._static = static
         self._known: dict[bytes, Principal] = {}
+        self._once_good: set[bytes] = set()
         self._changes = 0
         self._failures = Rates(FAILURES_PER_SECOND)
 
@@ -62,8 +63,10 @@ class Auth:
             return True  # nothing has happened to any token since
         try:
             is_current = await self.principal(request) == principal
-        except (Refusal, OctoStoreError):
+        except Refusal:
             return False
+        except OctoStoreError:
+            return True  # nothing is known now; it is asked again the next time
         request.admitted_at = changes
         return is_current
 
@@ -74,7 +77,7 @@ class Auth:
 
     async def _find(self, request: Request, digest: bytes) -> Principal:
         pause_ms = self._failures.pause_ms(request.client_address)
-        if pause_ms:
+        if pause_ms and digest not in self._once_good:  # others may be behind the same address
             raise too_fast(pause_ms)
         changes = self._changes
         try:
@@ -88,7 +91,9 @@ class Auth:
         if changes == self._changes:  # what was found is still so
             if len(self._known) >= CACHED_TOKENS:
                 self._known.clear()
+                self._once_good.clear()
             self._known[digest] = principal
+        self._once_good.add(digest)
         return principal
 
 

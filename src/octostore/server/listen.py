@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shlex
 import socket
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
+from urllib.parse import urlsplit
 
 import uvicorn
 
@@ -18,7 +20,7 @@ from octostore.server.metrics import Metrics
 from octostore.server.protocol import BoundedProtocol
 from octostore.server.services import Services
 from octostore.server.settings import BAD_INPUT, Settings, from_command_line
-from octostore.stores.opening import data_folder, open_store
+from octostore.stores.opening import chosen_url, data_folder, open_store
 
 UNREACHABLE = 69
 BACKLOG = 2_048
@@ -41,6 +43,8 @@ class Server(uvicorn.Server):
 
 async def run(settings: Settings, out: TextIO = sys.stdout) -> None:
     metrics = Metrics()
+    if urlsplit(chosen_url(settings.url) or "").scheme in {"http", "https"}:
+        raise InvalidInput("the store's URL", "is that of a server; unset OCTOSTORE_URL, or name a store with --url")
     store = open_store(settings.url, on_batch=metrics.on_batch)
     services = Services(settings, store, metrics, data_folder())
     await serve(services, lambda listener: _greet(services, listener, out))
@@ -108,12 +112,12 @@ def _greet(services: Services, listener: socket.socket, out: TextIO) -> None:
     settings, curl = services.settings, "curl"
     if settings.uds is not None:
         where, address = str(settings.uds), "http://localhost"
-        curl = f"curl --unix-socket {settings.uds}"
+        curl = f"curl --unix-socket {shlex.quote(str(settings.uds))}"
     else:
         host, port = listener.getsockname()[:2]
         where = address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     if settings.tokens_file is None:
-        token, example = str(services.admin_file), f"$(cat {services.admin_file})"
+        token, example = str(services.admin_file), f"$(cat {shlex.quote(str(services.admin_file))})"
     else:
         token, example = f"{settings.tokens_file} (tokens are set there)", "$OCTOSTORE_TOKEN"
     lines = [

@@ -44,7 +44,7 @@ class Services:
         self.openapi = b""
         self.api_page = b""
         self._key = b""
-        self._figures: tuple[float, Figures] | None = None
+        self._figures: tuple[float, asyncio.Task[Figures]] | None = None
         self._probe: tuple[float, asyncio.Task[ProbeReply]] | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -75,8 +75,8 @@ class Services:
     async def figures(self) -> Figures:
         now = time.monotonic()
         if self._figures is None or now - self._figures[0] > FIGURES_SECONDS:
-            self._figures = (now, await self.store.ask(GetFigures()))
-        return self._figures[1]
+            self._figures = (now, asyncio.create_task(self.store.ask(GetFigures())))
+        return await asyncio.shield(self._figures[1])
 
     async def probe(self) -> ProbeReply:
         """A write to the store, shared by all who ask within a second."""

@@ -31,7 +31,7 @@ class _Waiter:
         self.arrival = 0
         self.has_been_tried = False
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.request: _Key = (command.principal, command.request_id) if command.request_id else (self,)
+        self.request: _Key = (command.principal, command.request_id, *_key(command)) if command.request_id else (self,)
         """What it has in common with a repetition of the same call, and with nothing else."""
 
 
@@ -55,7 +55,7 @@ class WaitingRoom:
             return await self._wait(waiter, request.gone())
         finally:
             self._keep_place(waiter)
-            if self._newest[waiter.request] is waiter:
+            if self._newest.get(waiter.request) is waiter:
                 del self._newest[waiter.request]
 
     def stop(self) -> None:

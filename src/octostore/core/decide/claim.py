@@ -61,7 +61,7 @@ def _claim_if_free(ws: WorkingSet, job: Job, command: ClaimJob | AcquireLock, gi
 def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
     if command.request_id is not None:
         job_id = ws.requests.get((command.principal, command.request_id, command.queue))
-        if job_id is not None:
+        if job_id is not None and job_id.startswith(command.prefix):
             job = settled(ws, job_id, given)
             if job.claim is not None and _is_repeat(job.claim, command):
                 return views.claimed_reply(ws, job, job.claim, replayed=True)

@@ -34,7 +34,7 @@ async def events(call: Call) -> Answer | Streaming:
     prefix = call.principal.narrowed(query.prefix) if query.job is None else None
     question = ListEvents(after=query.after, job_id=query.job, prefix=prefix or None, limit=query.limit)
     question = msgspec.structs.replace(question, after=_resume_from(call, query.after))
-    if b"text/event-stream" not in call.request.headers.get(b"accept", b""):
+    if b"text/event-stream" not in call.request.headers.get(b"accept", b"").lower():
         return Answer(await call.services.store.ask(question))
     question = msgspec.structs.replace(question, limit=PAGE_MAX)
     return EventStream(call.request, _frames(call, question), call.services.settings.stream_seconds)
