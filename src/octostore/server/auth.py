@@ -1,5 +1,6 @@
 """Tokens at the door: from the store, or set from outside."""
 
+import logging
 import time
 from hmac import compare_digest
 from pathlib import Path
@@ -19,6 +20,8 @@ from octostore.server.store import ServedStore
 from octostore.stores.ids import new_token_id
 from octostore.wire.token_files import read_token_file, write_token_file
 from octostore.wire.tokens import check_token, digest_of, is_well_formed, new_token
+
+log = logging.getLogger("octostore.server")
 
 FAILURES_PER_SECOND = 20
 """How many wrong tokens an address may try; each costs a look into the store."""
@@ -103,8 +106,10 @@ async def ensure_admin_token(store: ServedStore, path: Path) -> None:
         view = await store.ask(FindToken(digest=digest_of(read_token_file(path))))
         if view.revoked_at is None:
             return
-    except (FileNotFoundError, NotFound):
-        pass  # there is none, or it belongs to another store
+    except FileNotFoundError:
+        pass
+    except NotFound:
+        log.warning("the token in %s is no token of this store; it is replaced", path)
     token = new_token()
     await store.execute(
         CreateToken(token_id=new_token_id(), name="admin", digest=digest_of(token), scopes=ALL_SCOPES, principal=SERVER)

@@ -60,7 +60,7 @@ DETAILS = {
     "invalid_input": "Correct the request; nothing was changed.",
     "held": "Wait until it ends, or ask its owner.",
     "lease_lost": "Stop working on the job: what you write now is refused. `holder` says who has it.",
-    "conflict": "Look at the job's state first.",
+    "conflict": "Look first at how things stand; nothing was changed.",
     "limit_exceeded": "Release something that you hold, or ask an operator for a higher limit.",
     "not_allowed": "Use a token that may do this.",
     "not_found": "Check the name.",
