@@ -495,3 +495,21 @@ def test_tokens_are_not_in_the_store(own_server: ServerProcess) -> None:
     assert files
     for file in files:
         assert not [token for token in tokens if token.encode() in file.read_bytes()]
+
+
+def test_an_empty_queue_tells_a_limited_token_nothing_of_others(server: ServerProcess) -> None:
+    token = server.new_token("curious", prefix="curious/")
+    empty = server.post("/queues/shared-due/claim", {}, token=token).json
+    server.post("/jobs", {"kind": "k", "queue": "shared-due", "run_at": "2099-01-01T00:00:00Z"})
+    server.post("/jobs/somebody-elses/claim", {"ttl_seconds": 7})
+    still_empty = server.post("/queues/shared-due/claim", {}, token=token).json
+    assert [empty["status"], still_empty["status"]] == ["empty", "empty"]
+    assert empty["retry_after_ms"] == still_empty["retry_after_ms"] == 1_000
+
+
+def test_bad_tokens_do_not_shut_out_good_ones_from_the_same_address(own_server: ServerProcess) -> None:
+    assert own_server.get("/jobs").status == 200
+    codes = {own_server.get("/jobs", token=new_token()).json["code"] for _ in range(60)}
+    assert codes == {"authentication_failed", "rate_limited"}
+    for _ in range(2):  # the first one empties what is known of tokens
+        assert own_server.post("/tokens", {"name": "another"}).status == 201

@@ -1,6 +1,9 @@
 """Jobs: claim, keep, release, look, enqueue, operate."""
 
+from datetime import timedelta
 from typing import Any, cast
+
+import msgspec
 
 from octostore.core import commands as c
 from octostore.core import questions as q
@@ -26,6 +29,8 @@ from octostore.wire import bodies
 from octostore.wire import fields as f
 from octostore.wire.answers import ClaimAnswer, claim_answer
 
+USUAL_RETRY_MS = 1_000
+
 TAG = "jobs"
 JOB = {"job_id": "github-issue-1842"}
 
@@ -42,7 +47,16 @@ async def answer_claim(call: Call, command: c.ClaimJob | c.ClaimNext, wait: floa
         call.services.waiting.give_back(command, reply)
         raise bad_token()
     call.services.metrics.count("claims", reply.status)
+    if call.principal.prefix and reply.status == "empty":
+        reply = _without_others(reply)
     return Answer(claim_answer(reply))
+
+
+def _without_others(reply: ClaimReply) -> ClaimReply:
+    """When something becomes due may be about jobs that this token must not know of."""
+    sooner = timedelta(milliseconds=(reply.retry_after_ms or 0) - USUAL_RETRY_MS)
+    at = reply.available_at - sooner if reply.available_at else None
+    return msgspec.structs.replace(reply, available_at=at, retry_after_ms=USUAL_RETRY_MS)
 
 
 async def heartbeat_job(call: Call) -> Answer:
