@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bench import growth, throughput
 from bench.machine import facts
 from bench.sample_file import SampleFile, build, cached_copy
-from bench.served import claims, clients, crowd
+from bench.served import claims, clients, crowd, wakes
 
 CACHED_FROM_JOBS = 200_000
 """A smaller file is built faster than it is worth keeping."""
@@ -30,10 +30,12 @@ class Effort(NamedTuple):
     crowd: int
     """How many holders, as many event streams, and as many claims that wait; and how long they are watched."""
     crowd_seconds: float
+    waiters: int
+    """How many claims wait alone for a job each."""
 
 
-FULL = Effort(1_000_000, 5_000_000, 10_000, 15, 2_000, {1: 512, 64: 2_560, 256: 5_120}, 5, 2, 1_000, 12)
-QUICK = Effort(50_000, 250_000, 2_000, 3, 200, {1: 64, 64: 640, 256: 1_024}, 1, 0.5, 100, 3)
+FULL = Effort(1_000_000, 5_000_000, 10_000, 15, 2_000, {1: 512, 64: 2_560, 256: 5_120}, 5, 2, 1_000, 12, 20)
+QUICK = Effort(50_000, 250_000, 2_000, 3, 200, {1: 64, 64: 640, 256: 1_024}, 1, 0.5, 100, 3, 5)
 
 
 def main() -> None:
@@ -55,6 +57,7 @@ def _http(scratch: Path, effort: Effort) -> None:
     claims.report(scratch, effort.served_rounds, effort.served_seconds)
     clients.report(scratch, effort.served_rounds, effort.served_seconds)
     crowd.report(scratch, effort.crowd, effort.crowd_seconds)
+    wakes.report(scratch, effort.waiters)
 
 
 PARTS: dict[str, Callable[[Path, Effort], None]] = {"store": _store, "http": _http}

@@ -339,7 +339,7 @@ def test_a_tokens_file(tmp_path: Path) -> None:
     file = write_tokens(tmp_path / "tokens", f"# who\n\nci read,claim {ci} deploy-\nops admin {ops}  # us\n")
     with ServerProcess(tmp_path, "--tokens-file", str(file)) as server:
         assert not (tmp_path / "admin.token").exists()
-        assert server.post("/jobs/deploy-1/claim", token=ci).json["principal"] == "ci"
+        assert server.post("/jobs/deploy-1/claim", token=ci).json["principal"] == "ci[deploy-]"
         assert server.post("/jobs/other/claim", token=ci).status == 403
         assert server.post("/recover", token=ci).status == 403
         assert server.post("/recover", token=ops).status == 200
@@ -513,3 +513,23 @@ def test_bad_tokens_do_not_shut_out_good_ones_from_the_same_address(own_server: 
     assert codes == {"authentication_failed", "rate_limited"}
     for _ in range(2):  # the first one empties what is known of tokens
         assert own_server.post("/tokens", {"name": "another"}).status == 201
+
+
+def test_tokens_of_one_name_with_different_prefixes_share_nothing(server: ServerProcess) -> None:
+    """Or the limited one would reach, through sessions and repeated requests, what is outside of its prefix."""
+    free, limited = server.new_token("twin"), server.new_token("twin", prefix="twin-")
+    server.post("/sessions", {"agent": "twin", "session_id": "twin-session"}, token=free)
+    server.request("PUT", "/sessions/twin-session/context", {"context": "secret"}, token=free)
+    server.post("/jobs/outside/claim", {"session_id": "twin-session", "request_id": "r"}, token=free)
+    for method, path, body in [
+        ("GET", "/sessions/twin-session", None),
+        ("DELETE", "/sessions/twin-session", None),
+        ("POST", "/sessions/twin-session/keepalive", None),
+        ("PUT", "/sessions/twin-session/context", {"context": "mine"}),
+    ]:
+        assert server.request(method, path, body, token=limited).status == 404, (method, path)
+    assert server.post("/sessions", {"agent": "twin", "session_id": "twin-session"}, token=limited).status == 403
+    assert server.get("/jobs/outside").json["status"] == "claimed"
+    assert server.get("/sessions/twin-session", token=free).json["context"] == "secret"
+    server.post("/jobs/twin-inside/claim", token=limited)
+    assert server.get("/jobs/twin-inside").json["claim"]["principal"] == "twin[twin-]"

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any, cast
 
 import pytest
@@ -269,7 +269,7 @@ def test_a_stream_whose_store_fails_ends_so_that_its_reader_comes_back() -> None
     async def send(message: Any) -> None:
         sent.append(message)
 
-    async def frames() -> AsyncIterator[bytes]:
+    async def frames() -> AsyncGenerator[bytes, None]:
         yield b"data: 1\n\n"
         raise Unreachable("the disk is gone", reason="io")
 

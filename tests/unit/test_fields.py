@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from octostore.core import limits, names
+from octostore.core.commands import check_token_name
 from octostore.core.errors import InvalidInput
 from octostore.wire import fields
 
@@ -33,9 +34,10 @@ def is_accepted(check: Callable[[str], None], text: str) -> bool:
         (fields.SESSION_ID_PATTERN, 1, limits.SESSION_ID_BYTES, names.check_session_id),
         (fields.PREFIX_PATTERN, 0, limits.JOB_ID_BYTES, names.check_prefix),
         (fields.LINE_PATTERN, 0, 256, lambda text: limits.check_text("owner", text, 256)),
+        (fields.TOKEN_NAME_PATTERN, 1, 256, lambda text: check_token_name("name", text)),
         (fields.TEXT_PATTERN, 0, 256, lambda text: limits.check_size("note", text, 256)),
     ],
-    ids=["job_id", "name", "session_id", "prefix", "line", "text"],
+    ids=["job_id", "name", "session_id", "prefix", "line", "token name", "text"],
 )
 @given(text=LIKE_NAMES)
 @example(text="")

@@ -11,14 +11,13 @@ from typing import Any, cast
 
 import msgspec
 
-from octostore.client.port import is_worth_waiting
 from octostore.client.threads import in_thread
 from octostore.client.undo import undo_of
 from octostore.core.commands import AnyCommand, ClaimJob, Command, R_co
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
-from octostore.core.replies import ClaimReply
+from octostore.core.replies import ClaimReply, is_worth_waiting
 from octostore.stores.loop_flag import LoopFlag
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic

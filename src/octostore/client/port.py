@@ -7,11 +7,6 @@ from typing import Protocol
 from octostore.core.commands import Command, R_co
 from octostore.core.events import Event
 from octostore.core.questions import ListEvents, Question
-from octostore.core.replies import ClaimReply
-
-
-def is_worth_waiting(reply: object) -> bool:
-    return isinstance(reply, ClaimReply) and reply.may_change
 
 
 class Port(Protocol):

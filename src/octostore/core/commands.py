@@ -311,9 +311,7 @@ class CreateToken(_TokenCommand, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_name("token_id", self.token_id)
-        limits.check_text("name", self.name, limits.TEXT_BYTES, required=True)
-        if self.name in RESERVED:
-            raise InvalidInput("name", f"must not be one of {', '.join(sorted(RESERVED))}, which stand for the system")
+        check_token_name("name", self.name)
         check_digest(self.digest)
         check_scopes(self.scopes)
         check_prefix(self.prefix)
@@ -341,6 +339,14 @@ class Recover(Command[RecoverReply], frozen=True, kw_only=True):
 
 class Probe(Command[ProbeReply], frozen=True, kw_only=True):
     """Write where the store stands, durably, and change nothing else: whether it works."""
+
+
+def check_token_name(field: str, name: str) -> None:
+    limits.check_text(field, name, limits.TEXT_BYTES, required=True)
+    if name in RESERVED:
+        raise InvalidInput(field, f"must not be one of {', '.join(sorted(RESERVED))}, which stand for the system")
+    if "[" in name:
+        raise InvalidInput(field, "must not contain [, which sets off the prefix of a limited principal")
 
 
 def check_digest(digest: bytes) -> None:

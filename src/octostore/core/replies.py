@@ -99,10 +99,10 @@ class ClaimReply(Reply, frozen=True):
     result: Any = None
     error: str | None = None
 
-    @property
-    def may_change(self) -> bool:
-        """Whether time or somebody else may let the same claim succeed, so that it makes sense to wait."""
-        return self.status in {"held", "delayed", "empty"}
+
+def is_worth_waiting(reply: object) -> bool:
+    """Whether it is the answer to a claim that time or somebody else may let succeed."""
+    return isinstance(reply, ClaimReply) and reply.status in {"held", "delayed", "empty"}
 
 
 class HeartbeatReply(Reply, frozen=True):

@@ -6,14 +6,13 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import get_args
 
-from octostore.core.commands import CreateToken, RotateToken
+from octostore.core.commands import CreateToken, RotateToken, check_token_name
 from octostore.core.errors import Conflict, InvalidInput, NotFound, OctoStoreError
-from octostore.core.limits import TEXT_BYTES, check_text
-from octostore.core.model import RESERVED, SERVER, Scope
+from octostore.core.model import SERVER, Scope
 from octostore.core.names import check_prefix
 from octostore.core.questions import FindToken
 from octostore.server.http import Request
-from octostore.server.principals import Principal, principal_of
+from octostore.server.principals import Principal, principal_name, principal_of
 from octostore.server.rate import Rates
 from octostore.server.refusals import Refusal, bad_token, no_token, too_fast
 from octostore.server.store import ServedStore
@@ -158,9 +157,7 @@ def read_static_tokens(path: Path) -> dict[bytes, Principal]:
         if len(words) not in {3, 4}:
             raise InvalidInput(where, "must be NAME SCOPES TOKEN [PREFIX], such as: ci read,claim octo_...")
         name, scopes, token, prefix = *words, *[""] * (4 - len(words))
-        check_text(where, name, TEXT_BYTES, required=True)
-        if name in RESERVED:
-            raise InvalidInput(where, f"must not name a token {name}, which stands for the system")
+        check_token_name(where, name)
         check_token(where, token)
         if not set(scopes.split(",")) <= set(ALL_SCOPES):
             raise InvalidInput(where, f"must have scopes out of {', '.join(ALL_SCOPES)}")
@@ -169,5 +166,5 @@ def read_static_tokens(path: Path) -> dict[bytes, Principal]:
         except InvalidInput as error:
             raise InvalidInput(where, f"has a wrong prefix: {error}") from None
         granted = frozenset(scope for scope in ALL_SCOPES if scope in scopes.split(","))
-        principals[digest_of(token)] = Principal(name=name, scopes=granted, prefix=prefix)
+        principals[digest_of(token)] = Principal(name=principal_name(name, prefix), scopes=granted, prefix=prefix)
     return principals

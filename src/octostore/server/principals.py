@@ -11,6 +11,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """What a token says. Everything that one may do is decided here and nowhere else."""
 
     name: str
+    """Who it is, in claims, sessions, limits and the log."""
     scopes: frozenset[Scope]
     prefix: str = ""
     token_id: str | None = None
@@ -43,9 +44,17 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         raise out_of_prefix()
 
 
+def principal_name(name: str, prefix: str) -> str:
+    """Tokens of one name are one principal, but not across prefixes.
+
+    Sessions and repeated requests belong to a principal, and would lead a limited token to what it may not see.
+    """
+    return f"{name}[{prefix}]" if prefix else name
+
+
 def principal_of(token: TokenView) -> Principal:
     return Principal(
-        name=token.name,
+        name=principal_name(token.name, token.prefix),
         scopes=frozenset(token.scopes),
         prefix=token.prefix,
         token_id=token.token_id,

@@ -1,8 +1,8 @@
 """Server-sent events: each answer goes on until the reader goes, is too slow, or may not read any more."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 
 from octostore.core.errors import Unreachable
 from octostore.server.http import Headers, Request, Send
@@ -15,7 +15,7 @@ RETRY_MS = 1_000
 class EventStream:
     """Sends what `frames` gives, which may be comments; `patience` is how long a reader may keep us waiting."""
 
-    def __init__(self, request: Request, frames: AsyncIterator[bytes], patience: float) -> None:
+    def __init__(self, request: Request, frames: AsyncGenerator[bytes, None], patience: float) -> None:
         self._request = request
         self._frames = frames
         self._patience = patience
@@ -44,8 +44,9 @@ class EventStream:
     async def _send_all(self, send: Send) -> None:
         await self._send(send, b"retry: %d\n\n" % RETRY_MS)
         with suppress(Unreachable):  # the reader will come back, and be told then
-            async for frame in self._frames:
-                await self._send(send, frame)
+            async with aclosing(self._frames) as frames:  # also when it is cut off, and not when somebody tidies up
+                async for frame in frames:
+                    await self._send(send, frame)
         await send({"type": "http.response.body", "body": b""})
 
     async def _send(self, send: Send, frame: bytes) -> None:

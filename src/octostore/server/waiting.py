@@ -9,7 +9,7 @@ from itertools import count, islice
 from typing import TypeAlias
 
 from octostore.core.commands import ClaimJob, ClaimNext, ReleaseJob
-from octostore.core.replies import ClaimReply
+from octostore.core.replies import ClaimReply, is_worth_waiting
 from octostore.server.http import ClientGone, Request
 from octostore.server.store import ServedStore
 from octostore.stores.batch import Answer
@@ -73,7 +73,7 @@ class WaitingRoom:
         topics = _topics(command)
         if key not in self._lines:
             (reply,) = await asyncio.shield(self._store.submit([command]))
-            if not _is_worth_waiting(reply):
+            if not is_worth_waiting(reply):
                 waiter.answer.set_result(reply)
                 return self._answer(waiter, gone)
             waiter.has_been_tried = True
@@ -179,7 +179,7 @@ class _Line:
         replies = await self._store.submit([waiter.command for waiter in tried])
         for waiter, reply in zip(tried, replies, strict=True):
             waiter.has_been_tried = True
-            if waiter.deadline <= now or not _is_worth_waiting(reply):
+            if waiter.deadline <= now or not is_worth_waiting(reply):
                 if waiter in self.waiters:
                     self.waiters.remove(waiter)
                 _settle(waiter, reply)
@@ -193,10 +193,6 @@ class _Line:
 def _settle(waiter: _Waiter, reply: Answer) -> None:
     if not waiter.answer.done():
         waiter.answer.set_result(reply)
-
-
-def _is_worth_waiting(reply: Answer) -> bool:
-    return isinstance(reply, ClaimReply) and reply.may_change
 
 
 def _key(command: ClaimCommand) -> _Key:

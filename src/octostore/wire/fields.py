@@ -33,6 +33,7 @@ NAME_PATTERN = f"^{_JOB_COMPONENT}$"
 SESSION_ID_PATTERN = f"^{_component(limits.SESSION_ID_BYTES)}$"
 PREFIX_PATTERN = f"^(?:{_SIGN}|/)*$"
 LINE_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$"
+TOKEN_NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\[]*$"  # noqa: S105  # of names, not of tokens
 TEXT_PATTERN = r"^[^\x00]*$"
 
 
@@ -182,7 +183,13 @@ LockMetadata: TypeAlias = Annotated[
 ]
 TokenName: TypeAlias = Annotated[
     str,
-    _text("Whom it is for: the principal in the log, and an owner's default.", limits.TEXT_BYTES, "ci", minimum=1),
+    _text(
+        "Whom it is for: the principal in the log (with the prefix, if there is one), and an owner's default.",
+        limits.TEXT_BYTES,
+        "ci",
+        minimum=1,
+        pattern=TOKEN_NAME_PATTERN,
+    ),
 ]
 
 # Documents

@@ -33,7 +33,6 @@ from octostore.client.http.patience import (
 from octostore.client.http.port import STREAM_HEADERS, HttpPort
 from octostore.client.http.server_url import ServerUrl
 from octostore.client.http.sse import FrameReader
-from octostore.client.port import is_worth_waiting
 from octostore.client.threads import in_thread
 from octostore.client.undo import undo_of
 from octostore.core.commands import ClaimJob, ClaimNext, Command, OpenSession, R_co
@@ -41,6 +40,7 @@ from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
+from octostore.core.replies import is_worth_waiting
 
 IDLE_SECONDS = 60
 GIVE_BACK_SECONDS = 1.0

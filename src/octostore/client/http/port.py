@@ -25,12 +25,12 @@ from octostore.client.http.patience import (
 )
 from octostore.client.http.server_url import ServerUrl
 from octostore.client.http.sse import FrameReader
-from octostore.client.port import is_worth_waiting
 from octostore.core.commands import Command, R_co
 from octostore.core.errors import Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
+from octostore.core.replies import is_worth_waiting
 
 BEATING_THREADS = 32
 STREAM_HEADERS = {"Accept": "text/event-stream"}

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
@@ -50,7 +50,7 @@ def _resume_from(call: Call, after: int) -> int:
     return int(last)
 
 
-async def _frames(call: Call, question: ListEvents) -> AsyncIterator[bytes]:
+async def _frames(call: Call, question: ListEvents) -> AsyncGenerator[bytes, None]:
     feed, seq = call.services.feed, question.after
     silence = call.services.settings.keepalive_seconds * 2 / 3  # a tick later it would be the whole of it
     sent_at = time.monotonic()

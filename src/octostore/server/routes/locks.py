@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -223,7 +223,7 @@ class _Watching:
         self._known = Known(0, None)
         self._seq = 0
 
-    async def frames(self) -> AsyncIterator[bytes]:
+    async def frames(self) -> AsyncGenerator[bytes, None]:
         feed = self._call.services.feed
         silence = self._call.services.settings.keepalive_seconds
         bell = LoopFlag()

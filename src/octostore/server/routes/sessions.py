@@ -52,7 +52,6 @@ async def get_session(call: Call) -> Answer:
     principal = call.principal
     whose = None if principal.may("admin") and not principal.prefix else principal.name
     view = await call.services.store.ask(q.GetSession(session_id=_session_id(call), principal=whose))
-    jobs = [job_id for job_id in view.jobs if job_id.startswith(principal.prefix)]
     return Answer(
         SessionState(
             session_id=view.session_id,
@@ -64,8 +63,8 @@ async def get_session(call: Call) -> Answer:
             opened_at=view.opened_at,
             heartbeat_at=view.heartbeat_at,
             expires_at=view.expires_at,
-            lock_count=len(jobs),
-            jobs=jobs,
+            lock_count=len(view.jobs),
+            jobs=view.jobs,
             context=view.context,
             context_seq=view.context_seq,
         )
