@@ -11,6 +11,7 @@ from octostore.core.errors import Conflict, InvalidInput, NotFound, OctoStoreErr
 from octostore.core.model import SERVER, Scope
 from octostore.core.names import check_prefix
 from octostore.core.questions import FindToken
+from octostore.core.replies import TokenView
 from octostore.server.http import Request
 from octostore.server.principals import Principal, principal_name, principal_of
 from octostore.server.rate import Rates
@@ -116,8 +117,10 @@ async def ensure_admin_token(store: ServedStore, path: Path) -> None:
     write_token_file(path, token)
 
 
-async def rotate(store: ServedStore, principal: Principal, digest: bytes | None, admin_file: Path) -> str | None:
-    """The new secret, or None where the caller has made it."""
+async def rotate(
+    store: ServedStore, principal: Principal, digest: bytes | None, admin_file: Path
+) -> tuple[TokenView, str | None]:
+    """The token, and its new secret, or None where the caller has made that."""
     if principal.token_id is None:
         raise Conflict("this token was set from outside the server, in its tokens file; change it there")
     token = new_token() if digest is None else None
@@ -127,10 +130,10 @@ async def rotate(store: ServedStore, principal: Principal, digest: bytes | None,
         principal=principal.name,
     )
     is_ours = token is not None and await _is_in_file(store, admin_file, principal)
-    await store.execute(command)
+    view = await store.execute(command)
     if token is not None and is_ours:
         write_token_file(admin_file, token)
-    return token
+    return view, token
 
 
 async def _is_in_file(store: ServedStore, path: Path, principal: Principal) -> bool:

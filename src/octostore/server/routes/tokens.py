@@ -53,15 +53,15 @@ async def rotate_token(call: Call) -> Answer:
     body: bodies.RotateBody = call.body
     principal, services = call.principal, call.services
     digest = bodies.digest_from(body.digest)
-    token = await auth.rotate(services.store, principal, digest, services.admin_file)
+    view, token = await auth.rotate(services.store, principal, digest, services.admin_file)
     services.auth.forget()
     services.feed.wake()
     return Answer(
         RotatedToken(
             token=token,
             user_id=services.pseudonym("user", principal.name),
-            github_username=principal.name,
-            namespace=principal.prefix or principal.name,
+            github_username=view.name,
+            namespace=view.prefix or view.name,
         )
     )
 
