@@ -32,7 +32,7 @@ install: $(READY) ## the library and its tools, in .venv
 
 .PHONY: serve
 serve: $(READY) ## the server on http://127.0.0.1:3000, with its data in an SQLite file
-	$(BIN)/python -m octostore.server $(ARGS)
+	$(BIN)/octostore serve $(ARGS)
 
 .PHONY: test
 test: $(READY) ## all tests, in under five minutes

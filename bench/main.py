@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import growth, throughput
+from bench import growth, startup, throughput
 from bench.machine import facts
 from bench.sample_file import SampleFile, build, cached_copy
 from bench.served import claims, clients, crowd, wakes
@@ -32,10 +32,12 @@ class Effort(NamedTuple):
     crowd_seconds: float
     waiters: int
     """How many claims wait alone for a job each."""
+    starts: int
+    """How often each process of the last section is started."""
 
 
-FULL = Effort(1_000_000, 5_000_000, 10_000, 15, 2_000, {1: 512, 64: 2_560, 256: 5_120}, 5, 2, 1_000, 12, 20)
-QUICK = Effort(50_000, 250_000, 2_000, 3, 200, {1: 64, 64: 640, 256: 1_024}, 1, 0.5, 100, 3, 5)
+FULL = Effort(1_000_000, 5_000_000, 10_000, 15, 2_000, {1: 512, 64: 2_560, 256: 5_120}, 5, 2, 1_000, 12, 20, 20)
+QUICK = Effort(50_000, 250_000, 2_000, 3, 200, {1: 64, 64: 640, 256: 1_024}, 1, 0.5, 100, 3, 5, 5)
 
 
 def main() -> None:
@@ -60,7 +62,11 @@ def _http(scratch: Path, effort: Effort) -> None:
     wakes.report(scratch, effort.waiters)
 
 
-PARTS: dict[str, Callable[[Path, Effort], None]] = {"store": _store, "http": _http}
+def _startup(scratch: Path, effort: Effort) -> None:
+    startup.report(scratch, effort.starts)
+
+
+PARTS: dict[str, Callable[[Path, Effort], None]] = {"store": _store, "http": _http, "startup": _startup}
 
 
 def _large_file(scratch: Path, effort: Effort) -> SampleFile:
@@ -72,7 +78,7 @@ def _large_file(scratch: Path, effort: Effort) -> SampleFile:
 
 def _parse() -> tuple[Effort, list[str]]:
     parser = argparse.ArgumentParser(
-        description="OctoStore's speed: next to bare SQLite, at two sizes, and over HTTP next to etcd and Redis."
+        description="OctoStore's speed: next to bare SQLite, at two sizes, over HTTP next to etcd and Redis, at start."
     )
     parser.add_argument("--quick", action="store_true", help="small files and few rounds: about a minute, and noisy")
     parser.add_argument("--only", choices=PARTS, help="one part of it")

@@ -6,9 +6,9 @@ Everything around the handler is the same: connection, limits, routing, token, b
 import sys
 from datetime import UTC, datetime
 
+from octostore.cli.main import main
 from octostore.server.calls import Call
 from octostore.server.http import Answer
-from octostore.server.listen import main
 from octostore.server.router import Route
 from octostore.server.routes import ROUTES
 from octostore.wire.answers import Claimed
@@ -59,4 +59,4 @@ ROUTE = Route(
 
 if __name__ == "__main__":
     ROUTES.append(ROUTE)
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

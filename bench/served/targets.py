@@ -48,7 +48,7 @@ class Target(NamedTuple):
 
 @contextmanager
 def octostore(folder: Path) -> Iterator[Target]:
-    with _our_server("octostore.server", folder, "/jobs/NAME/claim", "OctoStore") as target:
+    with _our_server("octostore", folder, "/jobs/NAME/claim", "OctoStore") as target:
         yield target
 
 
@@ -126,7 +126,7 @@ def http_request(
 def _our_server(module: str, folder: Path, path: str, title: str) -> Iterator[Target]:
     port = free_port()
     limits = ("--requests-per-second", "1000000", "--max-connections", "20000")
-    command = python(module, "--port", str(port), *limits)
+    command = python(module, "serve", "--port", str(port), *limits)
     with running(command, folder, port, http_request("GET", "/livez"), b"200 OK") as process:
         token = (folder / "admin.token").read_text().strip()
         request = http_request("POST", path, CLAIM, token=token)

@@ -5,15 +5,15 @@ with store.hold("github-issue-1842") as claim:
     claim.progress("running tests", percent=40)
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from octostore._version import __version__
-from octostore.client.async_hold import AsyncHeldClaim
-from octostore.client.async_session import AsyncSession
-from octostore.client.async_store import AsyncOctoStore
-from octostore.client.connect import connect, connect_async
+from octostore.client.connect import connect
 from octostore.client.hold import HeldClaim
 from octostore.client.session import Session
 from octostore.client.store import OctoStore
-from octostore.client.work import Deferred
+from octostore.client.work import Deferred, Failed
 from octostore.core.errors import (
     AlreadyDone,
     Conflict,
@@ -44,6 +44,12 @@ from octostore.core.replies import (
 from octostore.core.retry import RetryPolicy
 from octostore.wire.answers import NewToken
 
+if TYPE_CHECKING:
+    from octostore.client.async_connect import connect_async
+    from octostore.client.async_hold import AsyncHeldClaim
+    from octostore.client.async_session import AsyncSession
+    from octostore.client.async_store import AsyncOctoStore
+
 __all__ = [
     "AlreadyDone",
     "AsyncHeldClaim",
@@ -55,6 +61,7 @@ __all__ = [
     "Deferred",
     "EnqueueReply",
     "Event",
+    "Failed",
     "HeartbeatReply",
     "Held",
     "HeldClaim",
@@ -81,3 +88,23 @@ __all__ = [
     "connect",
     "connect_async",
 ]
+
+_IMPORTED_LATER = {
+    "AsyncHeldClaim": "octostore.client.async_hold",
+    "AsyncOctoStore": "octostore.client.async_store",
+    "AsyncSession": "octostore.client.async_session",
+    "connect_async": "octostore.client.async_connect",
+}
+"""At their first use: asyncio takes long to import, and a command line that does not use it should not wait for it."""
+
+if not TYPE_CHECKING:  # to which any name would seem to be there
+
+    def __getattr__(name: str) -> Any:
+        if name not in _IMPORTED_LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_IMPORTED_LATER[name]), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_IMPORTED_LATER})

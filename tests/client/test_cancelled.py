@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import octostore
-from octostore.client.embedded import AsyncEmbeddedPort, EmbeddedPort
+from octostore.client.async_embedded import AsyncEmbeddedPort
+from octostore.client.embedded import EmbeddedPort
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import connect
 from octostore.stores.store import LocalStore

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from octostore import AsyncOctoStore, OctoStore, RetryPolicy
-from octostore.client.embedded import AsyncEmbeddedPort, EmbeddedPort
+from octostore.client.async_embedded import AsyncEmbeddedPort
+from octostore.client.embedded import EmbeddedPort
 from octostore.client.http.async_port import AsyncHttpPort
 from octostore.client.http.port import HttpPort
 from octostore.client.port import AsyncPort, Port

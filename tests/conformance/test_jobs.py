@@ -132,6 +132,7 @@ def test_lock_delay(system: System) -> None:
         ("lease_id", lambda store: store.heartbeat_job("job", None)),
         ("agent", lambda store: store.open_session("two\nlines")),
         ("status", lambda store: store.list_jobs(status="busy")),
+        ("status", lambda store: store.list_sessions(status="claimed")),
         ("prefix", lambda store: store.list_claimed_jobs("a b")),
     ],
 )

@@ -1,9 +1,13 @@
 """Sessions: one heartbeat for many claims, and a context that survives."""
 
+import msgspec
 import pytest
 
 from octostore import Held, LeaseLost, NotFound
+from octostore.core.model import SessionStatus
 from tests.conformance.conftest import System
+
+STATUSES: tuple[SessionStatus, ...] = ("open", "closed", "expired")
 
 
 def test_claims_live_as_long_as_the_session(system: System) -> None:
@@ -76,6 +80,61 @@ def test_what_the_block_raised_is_not_hidden_by_a_lost_session(system: System) -
 
     with pytest.raises(ZeroDivisionError):
         work()
+
+
+def test_sessions_are_listed_with_their_jobs_and_without_contexts(system: System) -> None:
+    store = system.store
+    assert store.list_sessions() == []
+    sessions = [store.open_session(f"agent-{name}", session_id=name) for name in ("b", "c", "a")]
+    sessions[0].save({"turn": 7})
+    for job_id in ("job-2", "job-1"):
+        store.claim_job(job_id, session_id="b")
+    store.claim_job("job-3", session_id="c")
+    store.claim_job("job-4")
+    listed = system.other.list_sessions()
+    assert [(view.session_id, view.jobs) for view in listed] == [("a", []), ("b", ["job-1", "job-2"]), ("c", ["job-3"])]
+    seen = [store.get_session(view.session_id) for view in listed]
+    assert listed == [msgspec.structs.replace(view, context=None) for view in seen]
+    assert listed[1].context_seq == seen[1].context_seq is not None
+
+
+def test_sessions_are_listed_as_they_stand_whether_or_not_that_is_written_down(system: System) -> None:
+    store = system.store
+    store.open_session(session_id="written", ttl=5)
+    system.advance(5)
+    store.recover()
+    store.open_session(session_id="closed").close()
+    store.open_session(session_id="alive", ttl=60)
+    for session_id in ("idle", "working"):
+        store.open_session(session_id=session_id, ttl=10)
+    store.claim_job("job", session_id="working")
+    system.advance(10)
+
+    def check() -> None:
+        ids = {status: [view.session_id for view in store.list_sessions(status=status)] for status in STATUSES}
+        assert ids == {"open": ["alive"], "closed": ["closed"], "expired": ["idle", "working", "written"]}
+        listed = {view.session_id: view.status for view in store.list_sessions()}
+        assert listed == {session_id: status for status in STATUSES for session_id in ids[status]}
+        assert [view.jobs for view in store.list_sessions(status="expired")] == [[], [], []]
+
+    check()
+    assert [event.session_id for event in store.events() if event.type == "session_expired"] == ["written"]
+    system.other.recover()
+    check()
+
+
+def test_all_pages_of_sessions_are_listed(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("store", "async_store"):
+        monkeypatch.setattr(f"octostore.client.{module}.PAGE_MAX", 3)
+    names = [f"s-{number}" for number in range(7)]
+    for name in reversed(names):
+        system.store.open_session(session_id=name, ttl=10 if name < "s-4" else 60)
+    system.store.open_session(session_id="s-9").close()
+    assert [view.session_id for view in system.store.list_sessions(status="open")] == names
+    system.advance(10)
+    assert [view.session_id for view in system.store.list_sessions()] == [*names, "s-9"]
+    assert [view.session_id for view in system.store.list_sessions(status="expired")] == names[:4]
+    assert [view.session_id for view in system.store.list_sessions(status="open")] == names[4:]
 
 
 def test_unknown_sessions(system: System) -> None:

@@ -170,6 +170,40 @@ def test_operators_with_a_prefix_do_not_see_sessions_of_others(server: ServerPro
     assert server.get(f"/sessions/{session}", token=server.new_token("operator", "admin")).status == 200
 
 
+def listed_sessions(server: ServerProcess, token: str, query: str = "") -> list[str]:
+    return [row["session_id"] for row in server.get(f"/sessions?limit=1000{query}", token=token).json["sessions"]]
+
+
+def test_sessions_of_others_are_listed_for_operators_only(server: ServerProcess, limited: str) -> None:
+    tokens = {"lister": server.new_token("lister"), "other": server.new_token("other-lister"), "limited": limited}
+    for name, token in tokens.items():
+        for number in range(2):
+            server.post("/sessions", {"agent": name, "session_id": f"of-{name}-{number}"}, token=token)
+        server.request("DELETE", f"/sessions/of-{name}-1", token=token)
+    for name, token in tokens.items():
+        assert listed_sessions(server, token) == [f"of-{name}-0", f"of-{name}-1"]
+        assert listed_sessions(server, token, "&status=open") == [f"of-{name}-0"]
+        assert listed_sessions(server, token, "&status=closed") == [f"of-{name}-1"]
+        assert listed_sessions(server, token, "&cursor=a") == listed_sessions(server, token)
+    everything = {f"of-{name}-{number}" for name in tokens for number in range(2)}
+    for token in (server.token, server.new_token("operator", "admin")):
+        assert everything <= set(listed_sessions(server, token))
+
+
+def test_sessions_are_listed_page_by_page_as_each_is_shown(server: ServerProcess) -> None:
+    token = server.new_token("pager")
+    for number in range(3):
+        server.post("/sessions", {"agent": "a", "session_id": f"page-{number}"}, token=token)
+    server.request("PUT", "/sessions/page-0/context", {"context": "large"}, token=token)
+    server.post("/jobs/on-a-page/claim", {"session_id": "page-0"}, token=token)
+    first = server.get("/sessions?limit=2", token=token).json
+    second = server.get(f"/sessions?limit=2&cursor={first['cursor']}", token=token).json
+    assert (first["cursor"], second["cursor"]) == ("page-1", None)
+    shown = [server.get(f"/sessions/page-{number}", token=token).json for number in range(3)]
+    assert [*first["sessions"], *second["sessions"]] == [{**row, "context": None} for row in shown]
+    assert (shown[0]["context"], shown[0]["jobs"]) == ("large", ["on-a-page"])
+
+
 def test_names_of_queues_are_for_those_who_may_read_everything(server: ServerProcess, limited: str) -> None:
     server.post("/jobs", {"kind": "k", "queue": "secret-queue"})
     reader, claimer = server.new_token("reader", "read"), server.new_token("claimer", "claim")
@@ -319,7 +353,7 @@ def test_what_was_looked_up_before_a_revocation_is_not_remembered_after_it() -> 
 def start_in_vain(home: Path, *arguments: str) -> str:
     """What the server says when it does not start for something that its operator should correct."""
     environment = {**os.environ, "OCTOSTORE_HOME": str(home)}
-    command = [sys.executable, "-m", "octostore.server", "--port", "0", *arguments]
+    command = [sys.executable, "-m", "octostore", "serve", "--port", "0", *arguments]
     ended = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
@@ -467,6 +501,8 @@ def test_secrets_are_told_to_nobody_else(own_server: ServerProcess) -> None:
             server.post(f"/sessions/{session['session_id']}/keepalive", token=bob),
             server.get(f"/sessions/{session['session_id']}"),
             server.get("/sessions/nothing", token=ann),
+            server.get("/sessions", token=ann),
+            server.get("/sessions"),
             server.get("/jobs", token=bob),
             server.get("/locks", token=bob),
             server.get("/events", token=bob),
@@ -529,6 +565,7 @@ def test_tokens_of_one_name_with_different_prefixes_share_nothing(server: Server
     ]:
         assert server.request(method, path, body, token=limited).status == 404, (method, path)
     assert server.post("/sessions", {"agent": "twin", "session_id": "twin-session"}, token=limited).status == 403
+    assert server.get("/sessions", token=limited).json == {"sessions": [], "cursor": None}
     assert server.get("/jobs/outside").json["status"] == "claimed"
     assert server.get("/sessions/twin-session", token=free).json["context"] == "secret"
     server.post("/jobs/twin-inside/claim", token=limited)

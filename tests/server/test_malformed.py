@@ -314,6 +314,10 @@ QUERIES = [
     *[f"/jobs?status={status}" for status in ("nope", "", "CLAIMED", "null", "%FF")],
     *[f"/jobs?queue={queue}" for queue in ("", "..", "a/b", "a%20b", "x" * 65)],
     *[f"/jobs?cursor={cursor}" for cursor in ("", "..", "a%20b", "%00", "x" * 65)],
+    *[f"/sessions?limit={limit}" for limit in ("0", "1001", "x")],
+    *[f"/sessions?status={status}" for status in ("nope", "", "OPEN", "null")],
+    *[f"/sessions?cursor={cursor}" for cursor in ("", "..", "a/b", "%00", "x" * 129)],
+    "/sessions?principal=admin",
     *[f"/events?job={job}" for job in ("", "..", "a%20b", "%00", "x" * 65)],
 ]
 

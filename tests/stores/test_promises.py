@@ -19,8 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from octostore.core import commands as c
 from octostore.core.commands import AnyCommand
 from octostore.core.errors import NotFound, OctoStoreError
+from octostore.core.model import SessionStatus
 from octostore.core.moments import to_moment
-from octostore.core.questions import FindToken, GetFigures, ListTokens
+from octostore.core.questions import FindToken, GetFigures, ListSessions, ListTokens, Question
 from octostore.core.replay import logged_job, logged_session, logged_token, replay
 from octostore.core.replies import (
     ClaimReply,
@@ -49,6 +50,13 @@ from tests.support.commands import (
 )
 from tests.support.world import ManualClock, World
 
+STATUSES: tuple[SessionStatus | None, ...] = ("open", "closed", "expired", None)
+LISTS_OF_SESSIONS = [
+    ListSessions(status=status, principal=principal, limit=limit)
+    for status in STATUSES
+    for principal in ("local", None)
+    for limit in (1, 2)
+]
 ENDINGS = {"released", "done", "failed", "deferred", "expired", "force_released"}
 
 
@@ -257,7 +265,8 @@ class Promises(RuleBasedStateMachine):
 
     @invariant()
     def the_same_is_told_of_everything_together(self) -> None:
-        for question in (GetFigures(), ListTokens()):
+        questions: list[Question[Any]] = [GetFigures(), ListTokens(), *LISTS_OF_SESSIONS]
+        for question in questions:
             told = self.memory.ask(question)
             assert told == self.one_by_one.ask(question) == self.sqlite.ask(question)
 

@@ -38,6 +38,10 @@ PLANS = {
     "list_jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id>? AND job_id<?)",
     "list_jobs_by_status": "SEARCH jobs USING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",
     "list_jobs_by_queue": "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
+    "list_sessions": "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id>?)",
+    "list_ended_sessions": "SEARCH sessions USING INDEX sessions_ended (status=? AND session_id>?)",
+    "list_ended_sessions_by_principal": "SEARCH sessions USING INDEX sessions_ended_by_principal "
+    "(principal=? AND status=? AND session_id>?)",
     "list_events": "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
     "list_events_by_job": "SEARCH events USING INDEX events_by_job (job_id=? AND seq>?)",
     "token": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_1 (token_id=?)",
@@ -78,6 +82,15 @@ LONGER_PLANS = {
     "list_expired_with_session": (
         "SEARCH jobs USING INDEX jobs_by_session (session_id=?)",
         *EXPIRED_SESSIONS,
+        "USE TEMP B-TREE FOR ORDER BY",
+    ),
+    # Sessions that are alive are few beside those that have ended.
+    "list_open_sessions": (
+        "SEARCH sessions USING INDEX sessions_by_expiry (expires_at>?)",
+        "USE TEMP B-TREE FOR ORDER BY",
+    ),
+    "list_expired_sessions": (
+        "SEARCH sessions USING INDEX sessions_by_expiry (expires_at<?)",
         "USE TEMP B-TREE FOR ORDER BY",
     ),
     "expired_in_queue": (

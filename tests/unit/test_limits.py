@@ -36,6 +36,7 @@ AT_THE_LIMIT: list[tuple[str, Callable[..., Any], dict[str, Any], Any, Any]] = [
     ("max_attempts", c.Enqueue, {"job_id": "job", "kind": "k"}, 1, 0),
     ("max_claimed", c.LimitQueue, {"queue": "q"}, 1, 0),
     ("limit", q.ListJobs, {}, 1_000, 1_001),
+    ("limit", q.ListSessions, {}, 1_000, 1_001),
     ("after", q.ListEvents, {}, 0, -1),
 ]
 

@@ -17,7 +17,16 @@ from octostore.core.commands import (
     RotateToken,
 )
 from octostore.core.errors import Conflict, Held, InvalidInput, LeaseLost, LimitExceeded, NotAllowed, Unreachable
-from octostore.core.questions import FindToken, GetJob, GetSession, GetStoreKey, ListEvents, ListJobs, ListTokens
+from octostore.core.questions import (
+    FindToken,
+    GetJob,
+    GetSession,
+    GetStoreKey,
+    ListEvents,
+    ListJobs,
+    ListSessions,
+    ListTokens,
+)
 from tests.support.world import World
 
 
@@ -34,6 +43,7 @@ def test_no_answer_to_others_and_no_event_has_them(world: World) -> None:
         world.ask(ListJobs()),
         world.ask(ListEvents()),
         world.ask(GetSession(session_id="s")),
+        world.ask(ListSessions()),
     ]
     for answer in answers:
         for secret in secrets:

@@ -17,7 +17,7 @@ from octostore.core.commands import (
     SaveSession,
 )
 from octostore.core.errors import Held, InvalidInput, LeaseLost, NotAllowed, NotFound
-from octostore.core.questions import GetJob, GetSession
+from octostore.core.questions import GetJob, GetSession, ListSessions
 from octostore.core.replies import SessionReply
 from tests.support.world import World
 
@@ -218,6 +218,32 @@ def test_whose_session_is_looked_at(world: World) -> None:
     with pytest.raises(NotFound) as caught:
         world.ask(GetSession(session_id="s", principal="bob"))
     assert str(caught.value) == "no session is named 's'"
+
+
+def test_whose_sessions_are_listed(world: World) -> None:
+    for principal in ("ann", "bob"):
+        for number in range(2):
+            open_session(world, session_id=f"{principal}-{number}", principal=principal, ttl=10 + 20 * number)
+
+    def listed(**which: Any) -> list[str]:
+        return [view.session_id for view in world.ask(ListSessions(**which)).sessions]
+
+    assert listed() == ["ann-0", "ann-1", "bob-0", "bob-1"]
+    assert listed(principal="ann") == ["ann-0", "ann-1"]
+    assert listed(principal="nobody") == []
+    world.advance(10)
+    assert listed(principal="bob", status="expired") == ["bob-0"]
+    assert listed(principal="bob", status="open") == ["bob-1"]
+
+
+def test_a_page_of_sessions_is_the_last_one_when_nothing_follows(world: World) -> None:
+    for name in ("a", "b", "c"):
+        open_session(world, session_id=name)
+    first = world.ask(ListSessions(limit=2))
+    assert ([view.session_id for view in first.sessions], first.cursor) == (["a", "b"], "b")
+    second = world.ask(ListSessions(limit=2, cursor=first.cursor))
+    assert ([view.session_id for view in second.sessions], second.cursor) == (["c"], None)
+    assert world.ask(ListSessions(limit=3)).cursor is None
 
 
 def test_closing_releases_its_claims_and_keeps_the_context(world: World) -> None:

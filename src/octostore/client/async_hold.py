@@ -1,6 +1,7 @@
 """`hold()` for asyncio. Heartbeats still come from a thread: a task would stop with the loop it is to speak for."""
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -77,6 +78,12 @@ class AsyncHeldClaim:
         retry_after: float | None = None,
     ) -> None:
         self._claim.end_as(outcome, result=result, error=error, note=note, retry_after=retry_after)
+
+    def let_expire(self) -> None:
+        self._claim.let_expire()
+
+    def watch(self, on_renewed: Callable[[float], None], on_lost: Callable[[], None]) -> float:
+        return self._claim.watch(on_renewed, on_lost)
 
     async def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
         await in_thread(self._claim.progress, note, percent=percent)

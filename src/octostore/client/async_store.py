@@ -27,7 +27,7 @@ from octostore.core.limits import (
     TTL_DEFAULT_SECONDS,
     check_whole,
 )
-from octostore.core.model import Outcome, Scope, Status
+from octostore.core.model import Outcome, Scope, SessionStatus, Status
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
@@ -292,6 +292,18 @@ class AsyncOctoStore:
     async def get_session(self, session_id: str) -> SessionView:
         """See `OctoStore.get_session`."""
         return await self._port.ask(q.GetSession(session_id=session_id))
+
+    async def list_sessions(self, *, status: SessionStatus | None = None) -> list[SessionView]:
+        """See `OctoStore.list_sessions`."""
+        sessions: list[SessionView] = []
+        cursor = None
+        is_complete = False
+        while not is_complete:
+            page = await self._port.ask(q.ListSessions(status=status, limit=PAGE_MAX, cursor=cursor))
+            sessions += page.sessions
+            cursor = page.cursor
+            is_complete = cursor is None
+        return sessions
 
     # Tokens
 

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
 from octostore.client.hold import Granted, HeldClaim, describe
 from octostore.client.port import AsyncPort
-from octostore.client.work import UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, Deferred, log
+from octostore.client.work import UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, Deferred, Failed, log
 from octostore.core.commands import ClaimNext
+from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, Unreachable
+from octostore.core.limits import ERROR_BYTES
 from octostore.stores.loop_flag import LoopFlag
 
 AsyncHandler = Callable[[AsyncHeldClaim], Awaitable[Any]]
@@ -55,6 +57,8 @@ class AsyncWorkLoop(NamedTuple):
                     claim.end_as("done", result=await self.handler(claim))
                 except Deferred as deferred:
                     claim.end_as("deferred", note=deferred.note, retry_after=deferred.retry_after)
+                except Failed as failed:
+                    claim.end_as("failed", error=shorten(str(failed), ERROR_BYTES))
                 except Exception as error:  # noqa: BLE001  # whatever a handler raises is an outcome of its job
                     log.warning("job %s failed, attempt %d", claim.job_id, claim.attempt, exc_info=True)
                     claim.end_as("failed", error=describe(error))

@@ -19,6 +19,8 @@ class Authority:
     """
 
     def __init__(self, clock: Callable[[], float] = boottime) -> None:
+        self.on_renewed: Callable[[float], None] | None = None
+        """Told until when it lasts, every time that this becomes later."""
         self._clock = clock
         self._lock = threading.Lock()
         self._ends_at = -math.inf
@@ -26,6 +28,11 @@ class Authority:
 
     def now(self) -> float:
         return self._clock()
+
+    @property
+    def ends_at(self) -> float:
+        """On the clock of `now`; long ago where there is none."""
+        return self._ends_at
 
     def renew(self, asked_at: float, remaining_ms: int) -> None:
         remaining = remaining_ms / 1_000
@@ -35,6 +42,9 @@ class Authority:
                 return
             # Answers may come in another order than they were asked for.
             self._ends_at = max(self._ends_at, asked_at + remaining - margin)
+            ends_at = self._ends_at
+        if self.on_renewed is not None:
+            self.on_renewed(ends_at)
 
     def end(self) -> None:
         """Give it up for good: an answer that is still under way does not bring it back."""

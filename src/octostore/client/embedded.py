@@ -1,24 +1,20 @@
 """A store that this process opens itself, as a port."""
 
-import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
 import msgspec
 
-from octostore.client.threads import in_thread
 from octostore.client.undo import undo_of
 from octostore.core.commands import AnyCommand, ClaimJob, Command, R_co
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import ClaimReply, is_worth_waiting
-from octostore.stores.loop_flag import LoopFlag
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic
 
@@ -37,15 +33,15 @@ class EmbeddedPort:
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         check_range("wait", wait, 0, WAIT_MAX_SECONDS)
         reply = self._answer(command)
-        if not wait or _pause(reply) is None:
+        if not wait or pause_of(reply) is None:
             return reply
         deadline = time.monotonic() + wait
         bell = threading.Event()
-        with self.store.listening(_topics(command, reply), bell.set):
+        with self.store.listening(topics_of_claim(command, reply), bell.set):
             while True:
                 bell.clear()
                 reply = self._answer(command)
-                pause = _pause(reply)
+                pause = pause_of(reply)
                 left = deadline - time.monotonic()
                 if pause is None or left <= 0:
                     return reply
@@ -56,7 +52,7 @@ class EmbeddedPort:
 
     def follow(self, question: ListEvents) -> Iterator[Event]:
         bell = threading.Event()
-        with self.store.listening(_event_topics(question), bell.set):
+        with self.store.listening(topics_of_log(question), bell.set):
             while True:
                 bell.clear()
                 page = self.ask(question)
@@ -86,59 +82,6 @@ class EmbeddedPort:
             self.submit(undo)
 
 
-class AsyncEmbeddedPort:
-    """Waits without a thread; reads in one, because SQLite blocks."""
-
-    def __init__(self, store: LocalStore) -> None:
-        self.store = store
-        self.blocking = EmbeddedPort(store)
-
-    async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
-        check_range("wait", wait, 0, WAIT_MAX_SECONDS)
-        reply = await self._answer(command)
-        if not wait or _pause(reply) is None:
-            return reply
-        deadline = time.monotonic() + wait
-        bell = LoopFlag()
-        with self.store.listening(_topics(command, reply), bell.set):
-            while True:
-                bell.event.clear()
-                reply = await self._answer(command)
-                pause = _pause(reply)
-                left = deadline - time.monotonic()
-                if pause is None or left <= 0:
-                    return reply
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(bell.event.wait(), min(pause, left))
-
-    async def ask(self, question: Question[R_co]) -> R_co:
-        return await in_thread(self.store.ask, question)
-
-    async def follow(self, question: ListEvents) -> AsyncIterator[Event]:
-        bell = LoopFlag()
-        with self.store.listening(_event_topics(question), bell.set):
-            while True:
-                bell.event.clear()
-                page = await self.ask(question)
-                for event in page.events:
-                    yield event
-                if page.after == question.after:
-                    await bell.event.wait()
-                question = msgspec.structs.replace(question, after=page.after)
-
-    async def close(self) -> None:
-        await in_thread(self.store.close)
-
-    async def _answer(self, command: Command[R_co]) -> R_co:
-        answer = self.blocking.submit(command)
-        try:
-            # Shielded: a command that was submitted is carried out, whether or not somebody still waits for its answer.
-            return await asyncio.shield(asyncio.wrap_future(answer))
-        except asyncio.CancelledError:
-            self.blocking.give_back(answer)
-            raise
-
-
 def _settle(answer: "Future[Any]", outcome: list[Any] | Exception) -> None:
     reply = outcome if isinstance(outcome, Exception) else outcome[0]
     if isinstance(reply, Exception):
@@ -147,7 +90,7 @@ def _settle(answer: "Future[Any]", outcome: list[Any] | Exception) -> None:
         answer.set_result(reply)
 
 
-def _pause(reply: object) -> float | None:
+def pause_of(reply: object) -> float | None:
     """How long to wait at most before claiming again makes sense; None if it never will."""
     if not isinstance(reply, ClaimReply) or not is_worth_waiting(reply):
         return None
@@ -155,7 +98,7 @@ def _pause(reply: object) -> float | None:
     return ((reply.retry_after_ms or 0) + 1) / 1_000
 
 
-def _topics(command: Command[Any], reply: object) -> Sequence[Topic]:
+def topics_of_claim(command: Command[Any], reply: object) -> Sequence[Topic]:
     topics: list[Topic] = []
     if isinstance(command, ClaimJob):
         topics.append(("job", command.job_id))
@@ -165,5 +108,5 @@ def _topics(command: Command[Any], reply: object) -> Sequence[Topic]:
     return topics
 
 
-def _event_topics(question: ListEvents) -> Sequence[Topic]:
+def topics_of_log(question: ListEvents) -> Sequence[Topic]:
     return [EVERYTHING] if question.job_id is None else [("job", question.job_id)]

@@ -114,7 +114,7 @@ class HeldClaim:
         self._authority.renew(granted.asked_at, granted.remaining_ms)
         self._on_lost = on_lost
         self._loss: LeaseLost | NotFound | None = None
-        self._ending = ReleaseJob(job_id=self.job_id, lease_id=self._lease_id)
+        self._ending: ReleaseJob | None = ReleaseJob(job_id=self.job_id, lease_id=self._lease_id)
         self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
         self._pid = os.getpid()
 
@@ -183,6 +183,20 @@ class HeldClaim:
             self.job_id, self._lease_id, outcome, result=result, error=error, note=note, retry_after=retry_after
         )
 
+    def let_expire(self) -> None:
+        """Do not release the job when the block ends, for what can no longer be done in time."""
+        self._ending = None
+
+    def watch(self, on_renewed: Callable[[float], None], on_lost: Callable[[], None]) -> float:
+        """For those who must know without asking: until when the job is surely ours, on the clock of `boottime`.
+
+        `on_renewed` is told each time that this becomes later, and `on_lost` when it has come; both are called from
+        other threads, and take the place of what was given before.
+        """
+        self._authority.on_renewed = on_renewed
+        self._on_lost = on_lost
+        return self._authority.ends_at
+
     # The block
 
     def __enter__(self) -> Self:
@@ -225,6 +239,8 @@ class HeldClaim:
             self._on_lost()
 
     def _end(self) -> None:
+        if self._ending is None:
+            return
         try:
             # Tried also when the lease counts as lost here: the store knows better, and refuses if it is.
             self._persist(self._ending)

@@ -1,11 +1,10 @@
 """Who we are, when the caller does not say."""
 
 import os
-import socket
 
 OWNER_VARIABLE = "OCTOSTORE_OWNER"
 
 
 def default_owner() -> str:
     """For people to read. It authorises nothing, so two workers with the same one are still two."""
-    return os.environ.get(OWNER_VARIABLE) or f"{socket.gethostname()}:{os.getpid()}"
+    return os.environ.get(OWNER_VARIABLE) or f"{os.uname().nodename}:{os.getpid()}"

@@ -1,6 +1,5 @@
 """`OctoStore`: the library's interface."""
 
-import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from octostore.core.limits import (
     TTL_DEFAULT_SECONDS,
     check_whole,
 )
-from octostore.core.model import Outcome, Scope, Status
+from octostore.core.model import Outcome, Scope, SessionStatus, Status
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
@@ -282,8 +281,10 @@ class OctoStore:
         off without using up an attempt. Heartbeats go on whatever the handler does. Returns how many jobs were handled.
         `stop` is noticed within a second, but like Ctrl-C it waits for the handlers that run.
         """
+        from inspect import iscoroutinefunction  # noqa: PLC0415  # takes long to import, and only this needs it
+
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
-        if not callable(handler) or inspect.iscoroutinefunction(handler):
+        if not callable(handler) or iscoroutinefunction(handler):
             raise InvalidInput("handler", "must be a plain function of one claim; connect_async() takes coroutines")
 
         def new_claim() -> c.ClaimNext:
@@ -339,6 +340,21 @@ class OctoStore:
     def get_session(self, session_id: str) -> SessionView:
         """How a session stands, with its context and the jobs bound to it. Raises `NotFound`."""
         return self._port.ask(q.GetSession(session_id=session_id))
+
+    def list_sessions(self, *, status: SessionStatus | None = None) -> list[SessionView]:
+        """All sessions by id, with the jobs bound to them but without their contexts (see `get_session`).
+
+        One that has run out is `expired` at once. A server tells only your own, unless the token is an operator's.
+        """
+        sessions: list[SessionView] = []
+        cursor = None
+        is_complete = False
+        while not is_complete:
+            page = self._port.ask(q.ListSessions(status=status, limit=PAGE_MAX, cursor=cursor))
+            sessions += page.sessions
+            cursor = page.cursor
+            is_complete = cursor is None
+        return sessions
 
     # Tokens
 

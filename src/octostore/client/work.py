@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from octostore.client.hold import HeldClaim, ask_for, describe
 from octostore.client.port import Port
 from octostore.core.commands import ClaimNext
+from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, Unreachable
-from octostore.core.limits import NOTE_BYTES, RETRY_AFTER_MAX_MS, check_seconds, check_size
+from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RETRY_AFTER_MAX_MS, check_seconds, check_size
 
 log = logging.getLogger("octostore.work")
 
@@ -31,6 +32,10 @@ class Deferred(Exception):  # a handler's answer, not an error
             check_seconds("retry_after", retry_after, 0, RETRY_AFTER_MAX_MS)
         self.retry_after = retry_after
         self.note = note
+
+
+class Failed(Exception):  # a handler's answer, not an error
+    """Raised by a handler that knows what went wrong: its text is noted as it is, and nothing is logged."""
 
 
 Handler = Callable[[HeldClaim], Any]
@@ -81,6 +86,8 @@ def handle(claim: HeldClaim, handler: Handler) -> None:
                 claim.end_as("done", result=handler(claim))
             except Deferred as deferred:
                 claim.end_as("deferred", note=deferred.note, retry_after=deferred.retry_after)
+            except Failed as failed:
+                claim.end_as("failed", error=shorten(str(failed), ERROR_BYTES))
             except Exception as error:  # whatever a handler raises is an outcome of its job
                 log.warning("job %s failed, attempt %d", claim.job_id, claim.attempt, exc_info=True)
                 claim.end_as("failed", error=describe(error))

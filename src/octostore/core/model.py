@@ -12,6 +12,7 @@ import msgspec
 from octostore.core.secret_free import SecretFree
 
 Status: TypeAlias = Literal["free", "queued", "claimed", "done", "dead"]
+SessionStatus: TypeAlias = Literal["open", "closed", "expired"]
 Outcome: TypeAlias = Literal["released", "done", "failed", "deferred"]
 HowEnded: TypeAlias = Literal["released", "done", "failed", "deferred", "expired", "force_released"]
 LastOutcome: TypeAlias = HowEnded | Literal["cancelled"]
@@ -114,7 +115,7 @@ class Session(SecretFree, msgspec.Struct):
     session_id: str
     agent: str
     principal: str
-    status: Literal["open", "closed", "expired"]
+    status: SessionStatus
     ttl_ms: int
     opened_at: int
     heartbeat_at: int

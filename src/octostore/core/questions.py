@@ -1,15 +1,25 @@
 """Everything that can be asked without changing anything, as values. `Question[R]` is answered with an `R`."""
 
-from typing import Generic, get_args
+from typing import Any, Generic, get_args
 
 import msgspec
 
 from octostore.core import limits
 from octostore.core.commands import R_co
 from octostore.core.errors import InvalidInput
-from octostore.core.model import Status
+from octostore.core.model import SessionStatus, Status
 from octostore.core.names import check_job_id, check_name, check_prefix, check_session_id
-from octostore.core.replies import EventPage, Figures, JobPage, JobView, SessionView, StoreKey, TokenList, TokenView
+from octostore.core.replies import (
+    EventPage,
+    Figures,
+    JobPage,
+    JobView,
+    SessionPage,
+    SessionView,
+    StoreKey,
+    TokenList,
+    TokenView,
+)
 from octostore.core.secret_free import SecretFree
 
 
@@ -35,8 +45,7 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_prefix(self.prefix)
-        if self.status is not None and self.status not in get_args(Status):
-            raise InvalidInput("status", f"is {self.status!r}; it must be one of {', '.join(get_args(Status))}")
+        _check_status(self.status, Status)
         if self.queue is not None:
             check_name("queue", self.queue)
         limits.check_whole("limit", self.limit, 1, limits.PAGE_MAX)
@@ -69,6 +78,22 @@ class GetSession(Question[SessionView], frozen=True, kw_only=True):
         check_session_id(self.session_id)
 
 
+class ListSessions(Question[SessionPage], frozen=True, kw_only=True):
+    """Sessions by id. `cursor` is that of the page before; contexts are left out."""
+
+    status: SessionStatus | None = None
+    limit: int = limits.PAGE_DEFAULT
+    cursor: str | None = None
+    principal: str | None = None
+    """Whose sessions; those of anybody else are left out."""
+
+    def __post_init__(self) -> None:
+        _check_status(self.status, SessionStatus)
+        limits.check_whole("limit", self.limit, 1, limits.PAGE_MAX)
+        if self.cursor is not None:
+            check_session_id(self.cursor)
+
+
 class ListTokens(Question[TokenList], frozen=True, kw_only=True):
     """All tokens that were made, also those that are over; newest first."""
 
@@ -85,3 +110,9 @@ class GetStoreKey(Question[StoreKey], frozen=True, kw_only=True):
 
 class GetFigures(Question[Figures], frozen=True, kw_only=True):
     """How much there is of everything."""
+
+
+def _check_status(status: str | None, known: Any) -> None:
+    words = get_args(known)
+    if status is not None and status not in words:
+        raise InvalidInput("status", f"is {status!r}; it must be one of {', '.join(words)}")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from octostore.core.events import Event
-from octostore.core.model import HowEnded, LastOutcome, Outcome, Scope, Status
+from octostore.core.model import HowEnded, LastOutcome, Outcome, Scope, SessionStatus, Status
 from octostore.core.moments import Moment
 from octostore.core.secret_free import SecretFree
 
@@ -213,13 +213,20 @@ class SessionView(Reply, frozen=True):
     session_id: str
     agent: str
     principal: str
-    status: Literal["open", "closed", "expired"]
+    status: SessionStatus
     opened_at: Moment
     heartbeat_at: Moment
     expires_at: Moment
     context: Any
     context_seq: int | None
     jobs: list[str]
+
+
+class SessionPage(Reply, frozen=True):
+    """`cursor` continues the listing; None means that this was the last page."""
+
+    sessions: list[SessionView]
+    cursor: str | None
 
 
 class QueueView(Reply, frozen=True):

@@ -189,7 +189,7 @@ def empty_reply(ws: WorkingSet, queue: str, available_at: int) -> replies.ClaimR
     )
 
 
-def session_view(ws: WorkingSet, session: Session) -> replies.SessionView:
+def session_view(ws: WorkingSet, session: Session, *, with_context: bool = True) -> replies.SessionView:
     return replies.SessionView(
         session_id=session.session_id,
         agent=session.agent,
@@ -198,7 +198,7 @@ def session_view(ws: WorkingSet, session: Session) -> replies.SessionView:
         opened_at=to_datetime(session.opened_at),
         heartbeat_at=to_datetime(session.heartbeat_at),
         expires_at=to_datetime(session.expires_at),
-        context=decoded(ws.document(session.context_seq)),
+        context=decoded(ws.document(session.context_seq)) if with_context else None,
         context_seq=session.context_seq,
         jobs=sorted(job.job_id for job in ws.claims_of(session.session_id)),
     )

@@ -4,25 +4,23 @@ import asyncio
 import logging
 import shlex
 import socket
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import TextIO
 from urllib.parse import urlsplit
 
+import msgspec
 import uvicorn
 
-from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
+from octostore.core.errors import InvalidInput, Unreachable
 from octostore.server.app import App
 from octostore.server.metrics import Metrics
 from octostore.server.protocol import BoundedProtocol
 from octostore.server.services import Services
-from octostore.server.settings import BAD_INPUT, Settings, from_command_line
+from octostore.server.settings import Settings
 from octostore.stores.opening import chosen_url, data_folder, open_store
 
-UNREACHABLE = 69
 BACKLOG = 2_048
 
 
@@ -41,13 +39,13 @@ class Server(uvicorn.Server):
         self._loop.call_soon_threadsafe(self._services.stop)
 
 
-async def run(settings: Settings, out: TextIO = sys.stdout) -> None:
+async def run(settings: Settings, greet: Callable[["Greeting"], None]) -> None:
     metrics = Metrics()
     if urlsplit(chosen_url(settings.url) or "").scheme in {"http", "https"}:
         raise InvalidInput("the store's URL", "is that of a server; unset OCTOSTORE_URL, or name a store with --url")
     store = open_store(settings.url, on_batch=metrics.on_batch)
     services = Services(settings, store, metrics, data_folder())
-    await serve(services, lambda listener: _greet(services, listener, out))
+    await serve(services, lambda listener: greet(_greeting(services, listener)))
 
 
 async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -> None:
@@ -108,7 +106,28 @@ def _listen_on_file(path: Path) -> socket.socket:
     return listener
 
 
-def _greet(services: Services, listener: socket.socket, out: TextIO) -> None:
+class Greeting(msgspec.Struct, frozen=True):
+    """What whoever started a server needs to know. `token_file` has the secret; this does not."""
+
+    url: str
+    data: str
+    token_file: str
+    api_page: str
+    example: str
+
+    @property
+    def lines(self) -> list[str]:
+        return [
+            f"OctoStore listens on  {self.url}",
+            f"its data is in        {self.data}",
+            f"its token is in       {self.token_file}",
+            f"its API page is       {self.api_page}",
+            "",
+            f"try: {self.example}",
+        ]
+
+
+def _greeting(services: Services, listener: socket.socket) -> Greeting:
     settings, curl = services.settings, "curl"
     if settings.uds is not None:
         where, address = str(settings.uds), "http://localhost"
@@ -120,40 +139,23 @@ def _greet(services: Services, listener: socket.socket, out: TextIO) -> None:
         token, example = str(services.admin_file), f"$(cat {shlex.quote(str(services.admin_file))})"
     else:
         token, example = f"{settings.tokens_file} (tokens are set there)", "$OCTOSTORE_TOKEN"
-    lines = [
-        f"OctoStore listens on  {where}",
-        f"its data is in        {services.store.local.place}",
-        f"its token is in       {token}",
-        f"its API page is       {address}/docs",
-        "",
-        f'try: {curl} -H "Authorization: Bearer {example}" -d \'{{"owner": "me"}}\' {address}/jobs/hello/claim',
-    ]
-    print("\n".join(lines), file=out, flush=True)  # this is for whoever started it
+    return Greeting(
+        url=where,
+        data=services.store.local.place,
+        token_file=token,
+        api_page=f"{address}/docs",
+        example=f'{curl} -H "Authorization: Bearer {example}" -d \'{{"owner": "me"}}\' {address}/jobs/hello/claim',
+    )
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(settings: Settings, greet: Callable[[Greeting], None]) -> None:
+    """Serve until a signal ends it; `greet` is called once the server can be reached."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    settings = from_command_line(arguments)
-    try:
-        _run_on_the_fastest_loop(settings)
-    except InvalidInput as error:
-        return _fail(error, BAD_INPUT)
-    except OctoStoreError as error:
-        return _fail(error, UNREACHABLE)
-    return 0
-
-
-def _run_on_the_fastest_loop(settings: Settings) -> None:
     try:
         import uvloop  # noqa: PLC0415  # not there on every system
     except ImportError:
-        asyncio.run(run(settings))
+        asyncio.run(run(settings, greet))
     else:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(settings))
-
-
-def _fail(error: OctoStoreError, code: int) -> int:
-    print(f"octostore: {error}", file=sys.stderr)  # noqa: T201
-    return code
+            runner.run(run(settings, greet))

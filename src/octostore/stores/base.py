@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from octostore.core.events import LogEntry
-from octostore.core.model import Job, Status, Token
+from octostore.core.model import Job, Session, SessionStatus, Status, Token
 from octostore.core.needs import Needs
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
@@ -31,6 +31,18 @@ class JobFilter(NamedTuple):
     limit: int
 
 
+class SessionFilter(NamedTuple):
+    """Which sessions to list: in the order of their ids after `after`, those that have `status` now (None: any).
+
+    One that is stored as open but has run out is expired. `principal` is whose they must be (None: anybody's).
+    """
+
+    status: SessionStatus | None
+    principal: str | None
+    after: str
+    limit: int
+
+
 class EventFilter(NamedTuple):
     after: int
     job_id: str | None
@@ -51,6 +63,9 @@ class Reading(Protocol):
 
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
         """The jobs, also put into `ws`, with the sessions and queues that belong to them."""
+
+    def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
+        """The sessions, also put into `ws`; their contexts need not be there, nor what is bound to them."""
 
     def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
         """The events, and the seq up to which the log was looked through for them."""

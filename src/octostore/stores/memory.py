@@ -9,11 +9,11 @@ from copy import deepcopy
 
 from octostore.core.events import LogEntry
 from octostore.core.limits import FIGURES_QUEUES, SWEEP_LIMIT
-from octostore.core.model import Job, Queue, Session, Token
+from octostore.core.model import Job, Queue, Session, SessionStatus, Token
 from octostore.core.needs import Needs, Selection
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Counters, EventFilter, JobFilter
+from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
 
 
@@ -41,8 +41,8 @@ class MemoryRows:
         ws.sessions.update(dict.fromkeys(needs.sessions))
         for session_id in needs.sessions & self.sessions.keys():
             self._add_session(ws, session_id)
-        for session_id in needs.claims_of:
-            self._add_claims_of(ws, session_id)
+        if needs.claims_of:
+            self._add_claims_of(ws, needs.claims_of)
         for name in needs.queues:
             self._add_queue(ws, name, count=name in needs.counted_queues)
         for job_id in needs.jobs & self.jobs.keys():
@@ -64,6 +64,16 @@ class MemoryRows:
             and wanted.queue in {None, job.queue}
         ]
         return [self._add_job(ws, job) for job in found[: wanted.limit]]
+
+    def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
+        found = [
+            session_id
+            for session_id, session in sorted(self.sessions.items())
+            if session_id > wanted.after
+            and wanted.status in {None, self._status_now(session, ws.now)}
+            and wanted.principal in {None, session.principal}
+        ]
+        return [self._add_session(ws, session_id) for session_id in found[: wanted.limit]]
 
     def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
         found = [
@@ -126,11 +136,13 @@ class MemoryRows:
             ws.checkpoints[job.job_id] = self.checkpoints.get(job.job_id)
         return job
 
-    def _add_session(self, ws: WorkingSet, session_id: str) -> None:
-        if ws.sessions.get(session_id) is None:
+    def _add_session(self, ws: WorkingSet, session_id: str) -> Session:
+        session = ws.sessions.get(session_id)
+        if session is None:
             session = ws.sessions[session_id] = deepcopy(self.sessions[session_id])
             if session.context_seq is not None:
                 ws.documents[session.context_seq] = self.documents[session.context_seq]
+        return session
 
     def _add_queue(self, ws: WorkingSet, name: str, *, count: bool) -> None:
         queue = deepcopy(self.queues.get(name))
@@ -140,11 +152,11 @@ class MemoryRows:
             queue.claimed = sum(job.claim is not None for job in self.jobs.values() if job.queue == name)
         ws.queues[name] = queue
 
-    def _add_claims_of(self, ws: WorkingSet, session_id: str) -> None:
+    def _add_claims_of(self, ws: WorkingSet, session_ids: set[str]) -> None:
         for job in self.jobs.values():
-            if job.claim is not None and job.claim.session_id == session_id:
+            if job.claim is not None and job.claim.session_id in session_ids:
                 self._add_job(ws, job)
-        ws.sessions_with_all_claims.add(session_id)
+        ws.sessions_with_all_claims |= session_ids
 
     # What is found by looking
 
@@ -186,6 +198,9 @@ class MemoryRows:
         if job.claim.expires_at is not None:
             return job.claim.expires_at <= now
         return self.sessions[job.claim.session_id or ""].expires_at <= now
+
+    def _status_now(self, session: Session, now: int) -> SessionStatus:
+        return "expired" if session.status == "open" and session.expires_at <= now else session.status
 
     def _add_request(self, ws: WorkingSet, request: tuple[str, str, str]) -> None:
         for job in self.jobs.values():

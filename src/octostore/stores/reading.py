@@ -11,10 +11,19 @@ from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
 from octostore.core.needs import Needs
-from octostore.core.replies import EventPage, JobPage, JobView, SessionView, StoreKey, TokenList, TokenView
+from octostore.core.replies import (
+    EventPage,
+    JobPage,
+    JobView,
+    SessionPage,
+    SessionView,
+    StoreKey,
+    TokenList,
+    TokenView,
+)
 from octostore.core.retry import RetryPolicy
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, EventFilter, JobFilter, Reading
+from octostore.stores.base import Backend, EventFilter, JobFilter, Reading, SessionFilter
 from octostore.stores.clock import Clock
 
 
@@ -32,6 +41,8 @@ def ask(backend: Backend, question: q.Question[R_co], clock: Clock, retry: Retry
                 answer = _list_events(reading, question)
             case q.GetSession():
                 answer = _get_session(reading, ws, question, _given(retry))
+            case q.ListSessions():
+                answer = _list_sessions(reading, ws, question, _given(retry))
             case q.ListTokens():
                 answer = TokenList(tokens=[views.token_view(token) for token in reading.list_tokens()])
             case q.FindToken():
@@ -107,6 +118,19 @@ def _get_session(reading: Reading, ws: WorkingSet, question: q.GetSession, given
         raise NotFound(f"no session is named {question.session_id!r}")
     settle_session(ws, session, given)
     return views.session_view(ws, session)
+
+
+def _list_sessions(reading: Reading, ws: WorkingSet, question: q.ListSessions, given: Given) -> SessionPage:
+    wanted = SessionFilter(question.status, question.principal, question.cursor or "", question.limit + 1)
+    found = reading.list_sessions(ws, wanted)
+    page = found[: question.limit]
+    reading.load(ws, Needs(claims_of={session.session_id for session in page}, sweep_limit=0))
+    for session in page:
+        settle_session(ws, session, given)
+    return SessionPage(
+        sessions=[views.session_view(ws, session, with_context=False) for session in page],
+        cursor=page[-1].session_id if len(found) > len(page) else None,
+    )
 
 
 def _find_token(reading: Reading, question: q.FindToken) -> TokenView:

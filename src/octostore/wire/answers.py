@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from octostore.core.model import Scope
+from octostore.core.model import Scope, SessionStatus
 from octostore.core.moments import Moment
 from octostore.core.replies import AttemptView, ClaimReply, ProgressView, SessionReply, TokenView
 from octostore.core.secret_free import SecretFree
@@ -126,7 +126,7 @@ class SessionState(msgspec.Struct, kw_only=True):
     user_id: str
     principal: str
     agent: str
-    status: Literal["open", "closed", "expired"]
+    status: SessionStatus
     active: bool
     opened_at: Moment
     heartbeat_at: Moment
@@ -135,6 +135,13 @@ class SessionState(msgspec.Struct, kw_only=True):
     jobs: list[str]
     context: Any
     context_seq: int | None
+
+
+class SessionList(msgspec.Struct, kw_only=True):
+    """`cursor` continues the listing; null means that this was the last page. Contexts are left out."""
+
+    sessions: list[SessionState]
+    cursor: str | None
 
 
 class NewToken(SecretFree, msgspec.Struct, kw_only=True):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias, get_args
 from msgspec import Meta
 
 from octostore.core import limits
-from octostore.core.model import Scope, Status
+from octostore.core.model import Scope, SessionStatus, Status
 
 # Patterns of names: no lookahead and no classes of Unicode, so that every implementation of JSON Schema can read them.
 _NOT_IN_NAMES = r"\x00-,/:-@\[-\^`{-\x7f"
@@ -104,6 +104,12 @@ BoundTo: TypeAlias = Annotated[
         "agent-3",
         minimum=1,
         pattern=SESSION_ID_PATTERN,
+    ),
+]
+SessionCursor: TypeAlias = Annotated[
+    str,
+    _text(
+        "The `cursor` of the page before.", limits.SESSION_ID_BYTES, "agent-3", minimum=1, pattern=SESSION_ID_PATTERN
     ),
 ]
 NewSessionId: TypeAlias = Annotated[
@@ -268,4 +274,7 @@ Scopes: TypeAlias = Annotated[
 ]
 StatusWord: TypeAlias = Annotated[
     str, Meta(description="Only jobs that are so.", extra_json_schema={"enum": list(get_args(Status))})
+]
+SessionStatusWord: TypeAlias = Annotated[
+    str, Meta(description="Only sessions that are so.", extra_json_schema={"enum": list(get_args(SessionStatus))})
 ]

@@ -66,6 +66,7 @@ _READERS: dict[Any, Callable[[bytes], Any]] = {
         r.KeepaliveReply,
         r.SavedReply,
         r.SessionView,
+        r.SessionPage,
         r.RecoverReply,
         r.TokenView,
         r.TokenList,
@@ -217,6 +218,11 @@ def _get_session(asked: q.GetSession) -> HttpCall:
     return _get(_path("sessions", asked.session_id), {}, _READERS[r.SessionView], asked.session_id)
 
 
+def _list_sessions(asked: q.ListSessions) -> HttpCall:
+    query = {"status": asked.status, "limit": asked.limit, "cursor": asked.cursor}
+    return _get("/sessions", query, _READERS[r.SessionPage])
+
+
 def _list_events(asked: q.ListEvents) -> HttpCall:
     return _get(events_path(asked), {}, _read_events)
 
@@ -275,5 +281,6 @@ _CALLS: dict[type[Any], Callable[..., HttpCall]] = {
     q.ListJobs: _list_jobs,
     q.ListEvents: _list_events,
     q.GetSession: _get_session,
+    q.ListSessions: _list_sessions,
     q.ListTokens: lambda _asked: _get("/tokens", {}, _READERS[r.TokenList]),
 }

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from octostore.core.errors import InvalidInput
+from octostore.core.retry import RetryPolicy
 from octostore.stores.opening import data_folder
 from octostore.wire.token_files import ADMIN_TOKEN_FILE, read_token_file
 from octostore.wire.tokens import check_token
@@ -36,6 +37,16 @@ class ServerUrl(NamedTuple):
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def find_server(
+    url: str | None, token: str | None, retry: RetryPolicy | None, *, allow_clear_text: bool
+) -> tuple[ServerUrl, str]:
+    """What `connect()` was given, as where the server is and the token for it."""
+    if retry is not None:
+        raise InvalidInput("retry", "is the server's to choose, not that of its clients")
+    place = parse_server_url(url or "", allow_clear_text=allow_clear_text)
+    return place, find_token(place, token)
 
 
 def parse_server_url(url: str, *, allow_clear_text: bool = False) -> ServerUrl:

@@ -1,9 +1,15 @@
 """Sessions: one heartbeat for many claims, and a context that outlives its worker."""
 
+from typing import cast
+
+import msgspec
+
 from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core.errors import LeaseLost, OctoStoreError
-from octostore.core.replies import SavedReply
+from octostore.core.limits import PAGE_DEFAULT
+from octostore.core.model import SessionStatus
+from octostore.core.replies import SavedReply, SessionView
 from octostore.server.calls import Call
 from octostore.server.examples import IN_A_MINUTE
 from octostore.server.http import Answer
@@ -11,7 +17,8 @@ from octostore.server.refusals import Refusal
 from octostore.server.router import Route
 from octostore.stores.ids import new_session_id
 from octostore.wire import bodies
-from octostore.wire.answers import KeptSession, OpenedSession, SessionState
+from octostore.wire import fields as f
+from octostore.wire.answers import KeptSession, OpenedSession, SessionList, SessionState
 from octostore.wire.failures import failure_of
 
 TAG = "sessions"
@@ -49,25 +56,49 @@ async def keepalive(call: Call) -> Answer:
 
 
 async def get_session(call: Call) -> Answer:
+    view = await call.services.store.ask(q.GetSession(session_id=_session_id(call), principal=_whose(call)))
+    return Answer(_state(call, view))
+
+
+class SessionsQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    status: f.SessionStatusWord | None = None
+    limit: f.PageLimit = PAGE_DEFAULT
+    cursor: f.SessionCursor | None = None
+
+
+async def list_sessions(call: Call) -> Answer:
+    query: SessionsQuery = call.query
+    question = q.ListSessions(
+        status=cast("SessionStatus | None", query.status),  # which the question checks
+        limit=query.limit,
+        cursor=query.cursor,
+        principal=_whose(call),
+    )
+    page = await call.services.store.ask(question)
+    return Answer(SessionList(sessions=[_state(call, view) for view in page.sessions], cursor=page.cursor))
+
+
+def _whose(call: Call) -> str | None:
+    """Whose sessions are shown: to operators everybody's (None), to others their own."""
     principal = call.principal
-    whose = None if principal.may("admin") and not principal.prefix else principal.name
-    view = await call.services.store.ask(q.GetSession(session_id=_session_id(call), principal=whose))
-    return Answer(
-        SessionState(
-            session_id=view.session_id,
-            user_id=call.services.pseudonym("user", view.principal),
-            principal=view.principal,
-            agent=view.agent,
-            status=view.status,
-            active=view.status == "open",
-            opened_at=view.opened_at,
-            heartbeat_at=view.heartbeat_at,
-            expires_at=view.expires_at,
-            lock_count=len(view.jobs),
-            jobs=view.jobs,
-            context=view.context,
-            context_seq=view.context_seq,
-        )
+    return None if principal.may("admin") and not principal.prefix else principal.name
+
+
+def _state(call: Call, view: SessionView) -> SessionState:
+    return SessionState(
+        session_id=view.session_id,
+        user_id=call.services.pseudonym("user", view.principal),
+        principal=view.principal,
+        agent=view.agent,
+        status=view.status,
+        active=view.status == "open",
+        opened_at=view.opened_at,
+        heartbeat_at=view.heartbeat_at,
+        expires_at=view.expires_at,
+        lock_count=len(view.jobs),
+        jobs=view.jobs,
+        context=view.context,
+        context_seq=view.context_seq,
     )
 
 
@@ -129,6 +160,21 @@ ROUTES = [
         answers={200: SessionState},
         codes={404: ("not_found",)},
         example={**SESSION, "answer": {**OPEN, "status": "open", "jobs": []}},
+    ),
+    Route(
+        method="GET",
+        path="/sessions",
+        handler=list_sessions,
+        tag=TAG,
+        summary="Sessions by id, a page at a time",
+        description="Without their contexts. Those of others are listed for operators only.",
+        query=SessionsQuery,
+        answers={200: SessionList},
+        example={
+            "query": {"status": "open"},
+            "first": ["open_session"],
+            "answer": {"sessions": [{**OPEN, "status": "open", "jobs": []}]},
+        },
     ),
     Route(
         method="PUT",

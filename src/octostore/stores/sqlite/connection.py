@@ -2,7 +2,6 @@
 
 import os
 import time
-from importlib.resources import files
 from pathlib import Path
 
 import apsw
@@ -51,9 +50,8 @@ def prepare(path: Path) -> None:
 
 def migrations() -> list[str]:
     """The scripts that lead from an empty file to the current schema; the version of a file is how many it has had."""
-    scripts = files("octostore.stores.sqlite").joinpath("migrations").iterdir()
-    ordered = sorted((s for s in scripts if s.name.endswith(".sql")), key=lambda script: script.name)
-    return [script.read_text(encoding="utf-8") for script in ordered]
+    scripts = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
+    return [script.read_text(encoding="utf-8") for script in scripts]
 
 
 def _not_a_store(path: Path, why: str) -> Unreachable:

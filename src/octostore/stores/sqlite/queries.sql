@@ -155,6 +155,33 @@ SELECT {job_columns} FROM jobs
 WHERE session_id IN (SELECT session_id FROM sessions WHERE status = 'open' AND expires_at <= ?1)
     AND (?2 IS NULL OR queue = ?2) AND +job_id >= ?3 AND +job_id < ?4 ORDER BY +job_id LIMIT ?5
 
+-- name: list_sessions
+-- Sessions by id, after one.
+SELECT {session_columns} FROM sessions WHERE session_id > ? ORDER BY session_id LIMIT ?
+
+-- name: list_ended_sessions
+-- The same for those of one status other than open. That it is another has to be said, or the index is not used.
+SELECT {session_columns} FROM sessions
+WHERE status <> 'open' AND status = ? AND session_id > ? ORDER BY session_id LIMIT ?
+
+-- name: list_ended_sessions_by_principal
+-- The same for one principal.
+SELECT {session_columns} FROM sessions
+WHERE status <> 'open' AND principal = ? AND status = ? AND session_id > ? ORDER BY session_id LIMIT ?
+
+-- name: list_open_sessions
+-- Sessions that are alive, of one principal or anybody (NULL), by id. Found by expiry, because those that have ended
+-- are many more.
+SELECT {session_columns} FROM sessions
+WHERE status = 'open' AND expires_at > ?1 AND (?2 IS NULL OR principal = ?2) AND +session_id > ?3
+ORDER BY +session_id LIMIT ?4
+
+-- name: list_expired_sessions
+-- The same for those that have run out, but are not written down as expired yet.
+SELECT {session_columns} FROM sessions
+WHERE status = 'open' AND expires_at <= ?1 AND (?2 IS NULL OR principal = ?2) AND +session_id > ?3
+ORDER BY +session_id LIMIT ?4
+
 -- name: list_events
 -- The log after an event.
 SELECT {event_columns} FROM events WHERE seq > ? ORDER BY seq LIMIT ?

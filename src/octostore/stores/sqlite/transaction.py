@@ -3,17 +3,18 @@
 from collections.abc import Iterable
 from heapq import merge
 from itertools import islice
+from pathlib import Path
 from typing import Any, get_args
 
 import apsw
 
 from octostore.core.events import LogEntry
 from octostore.core.limits import FIGURES_QUEUES, PRIORITY_MIN, SWEEP_LIMIT
-from octostore.core.model import Job, Queue, Session, Status, Token
+from octostore.core.model import Job, Queue, Session, SessionStatus, Status, Token
 from octostore.core.needs import LineNeed, Needs, Selection
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Counters, EventFilter, JobFilter
+from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.named_sql import load_queries
 from octostore.stores.sqlite.rows import (
@@ -27,7 +28,7 @@ from octostore.stores.sqlite.rows import (
     token_to_row,
 )
 
-SQL = load_queries("octostore.stores.sqlite", "queries.sql")
+SQL = load_queries(Path(__file__).with_name("queries.sql"))
 
 NO_LIMIT = -1
 FIRST_LONGER = "!"
@@ -206,6 +207,29 @@ class Transaction:
             parts.append(self._all("list_expired_claims", ws.now, wanted.queue, *span))
             parts.append(self._all("list_expired_with_session", ws.now, wanted.queue, *span))
         return self._add_jobs(ws, islice(merge(*parts), wanted.limit))
+
+    def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
+        if wanted.status is None and wanted.principal is None:
+            parts = [self._all("list_sessions", wanted.after, wanted.limit)]
+        else:
+            statuses = get_args(SessionStatus) if wanted.status is None else (wanted.status,)
+            parts = [part for status in statuses for part in self._sessions_that_are(status, ws.now, wanted)]
+        sessions = [session_from_row(row) for row in islice(merge(*parts), wanted.limit)]
+        for session in sessions:
+            ws.sessions[session.session_id] = session
+        return sessions
+
+    def _sessions_that_are(self, status: SessionStatus, now: int, wanted: SessionFilter) -> list[list[Any]]:
+        span = (wanted.after, wanted.limit)
+        if status == "open":
+            return [self._all("list_open_sessions", now, wanted.principal, *span)]
+        if wanted.principal is None:
+            parts = [self._all("list_ended_sessions", status, *span)]
+        else:
+            parts = [self._all("list_ended_sessions_by_principal", wanted.principal, status, *span)]
+        if status == "expired":
+            parts.append(self._all("list_expired_sessions", now, wanted.principal, *span))
+        return parts
 
     def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
         last_seq = max(self.counters().seq, wanted.after)

@@ -1,0 +1,62 @@
+"""The answer to a claim, for people and for scripts."""
+
+from collections.abc import Iterator
+
+from octostore.cli import words
+from octostore.cli.console import Console
+from octostore.cli.story import told_attempts
+from octostore.core.replies import ClaimReply
+from octostore.wire.answers import claim_answer
+
+
+def tell_claim(reply: ClaimReply, console: Console, *, lease_only: bool = False) -> None:
+    if reply.status == "claimed" and lease_only:
+        console.say(reply.lease_id or "")
+    elif lease_only:
+        # Where the lease should stand, there must be nothing else.
+        console.remark(*_lines(reply, console))
+    else:
+        console.answer(claim_answer(reply), *_lines(reply, console))
+
+
+def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
+    now = words.now()
+    match reply.status:
+        case "claimed" if reply.expires_at is not None:
+            yield f"{console.style('claimed', 'green')} {reply.job_id} until {words.clock(reply.expires_at, now)} UTC"
+            yield from _details(reply)
+        case "held" if reply.claimed_at is not None and reply.expires_at is not None:
+            yield (
+                f"{console.style('held', 'yellow')} {reply.job_id} belongs to {reply.owner}, claimed "
+                f"{words.ago(reply.claimed_at, now)}, for {words.until(reply.expires_at, now)} more or longer"
+            )
+            if reply.progress is not None and reply.progress.note:
+                yield f"  doing      {reply.progress.note}"
+        case "delayed" if reply.available_at is not None:
+            when = f"{words.clock(reply.available_at, now)} UTC, in {words.until(reply.available_at, now)}"
+            yield f"{console.style('delayed', 'yellow')} {reply.job_id} cannot be claimed before {when}"
+        case "done":
+            yield f"{console.style('done', 'green')} {reply.job_id} is finished; --again claims it all the same"
+            if reply.result is not None:
+                yield f"  result     {words.as_json(reply.result)}"
+        case "dead":
+            yield f"{console.style('dead', 'red')} {reply.job_id}: {words.gist(reply.error or 'cancelled')}"
+            yield f"  next       octostore requeue {reply.job_id}"
+        case _:
+            yield f"{console.style('empty', 'yellow')} nothing in queue {reply.queue} can be claimed now"
+
+
+def _details(reply: ClaimReply) -> Iterator[str]:
+    yield f"  lease id   {reply.lease_id}"
+    yield f"  fencing    {reply.fencing_token}"
+    if reply.kind is not None:
+        yield f"  kind       {reply.kind}"
+    if reply.payload is not None:
+        yield f"  payload    {words.as_json(reply.payload)}"
+    if reply.checkpoint is not None:
+        yield f"  checkpoint {words.as_json(reply.checkpoint)}"
+    if reply.note:
+        yield f"  note       {reply.note}"
+    if reply.previous:
+        yield f"  attempt    {reply.attempt}, after"
+        yield from (f"    {line}" for line in told_attempts(reply.previous))

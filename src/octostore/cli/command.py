@@ -1,0 +1,79 @@
+"""What a command of the command line is made of."""
+
+import argparse
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, cast
+
+from octostore.cli.console import Console
+from octostore.cli.place import Place
+
+Arguments = argparse.Namespace
+
+
+class Context(NamedTuple):
+    """What a command is carried out with."""
+
+    console: Console
+    place: Place
+
+
+class CommandModule(Protocol):
+    """A module of `commands/`: its docstring is the description."""
+
+    __doc__: str | None
+    EXAMPLES: Sequence[str]
+    """Lines for a shell. Everything behind `#` explains."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: Arguments, context: Context) -> int:
+        """The exit code. Errors of the library are raised."""
+
+
+class Command(NamedTuple):
+    name: str
+    group: str
+    summary: str
+
+    @property
+    def module(self) -> CommandModule:
+        # Only the one that is called: most of the time that a command takes is for imports.
+        name = self.name.replace("-", "_")
+        return cast("CommandModule", importlib.import_module(f"octostore.cli.commands.{name}"))
+
+
+OWN, QUEUES, LOOK, OPERATE, SETUP = "Own a job", "Queues", "Look", "Operate", "Set up"
+COMMANDS = [
+    Command("run", OWN, "run a command as the one owner of a job"),
+    Command("claim", OWN, "become the owner of a job"),
+    Command("heartbeat", OWN, "prove to be alive, and keep the job"),
+    Command("release", OWN, "end the claim, as done, failed or simply over"),
+    Command("progress", OWN, "say what is being done, from inside `run` or `work`"),
+    Command("checkpoint", OWN, "leave what a successor needs, from inside `run` or `work`"),
+    Command("enqueue", QUEUES, "put a job in a queue"),
+    Command("next", QUEUES, "claim the job that is first in line"),
+    Command("work", QUEUES, "run a command for each job of a queue"),
+    Command("dead", QUEUES, "jobs that are out of attempts and wait for a person"),
+    Command("requeue", QUEUES, "let a dead or done job run again"),
+    Command("cancel", QUEUES, "take a job out of its queue"),
+    Command("owner", LOOK, "who has a job, whether alive, doing what, and what was before"),
+    Command("list", LOOK, "who has what"),
+    Command("events", LOOK, "what happened, from the log"),
+    Command("sessions", LOOK, "workers and their heartbeats"),
+    Command("recover", OPERATE, "write down every expiry now, and tell what was taken back"),
+    Command("force-release", OPERATE, "take a job away from its owner"),
+    Command("serve", SETUP, "serve a store over HTTP"),
+    Command("token", SETUP, "who may use a server"),
+    Command("doctor", SETUP, "check store, clock, token and permissions"),
+    Command("demo", SETUP, "see five agents race for one job, in 15 seconds"),
+    Command("completion", SETUP, "what a shell needs to complete commands and job names"),
+]
+BY_NAME = {command.name: command for command in COMMANDS}
+
+Completer = Callable[..., Sequence[str]]
+
+
+def completed_by(action: argparse.Action, completer: Completer) -> None:
+    """Let the shell offer what `completer` gives."""
+    cast("Any", action).completer = completer

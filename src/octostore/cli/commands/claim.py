@@ -1,0 +1,67 @@
+"""Become the owner of a job, until the TTL has passed since the last heartbeat.
+
+The answer has a lease id: it is what `heartbeat` and `release` need, and nobody else should get it. It is not kept
+anywhere. `octostore run` does all of this by itself, for as long as a command runs.
+"""
+
+import argparse
+
+from octostore.cli import exits
+from octostore.cli.claims import tell_claim
+from octostore.cli.command import Arguments, Context, completed_by
+from octostore.cli.completing import job_names
+from octostore.cli.options import json_value, seconds
+from octostore.core.limits import TTL_DEFAULT_SECONDS
+
+EXAMPLES = [
+    "octostore claim github-issue-1842 --owner agent-3 --ttl 2m",
+    "octostore claim deploy --owner ci --wait 10m    # wait for it, in line with others",
+    "export OCTOSTORE_LEASE_ID=$(octostore claim deploy --owner me --lease)",
+]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
+    add_claim_options(parser)
+    parser.add_argument("--again", action="store_true", help="claim it although it is done")
+    parser.add_argument(
+        "--lock-delay",
+        type=seconds,
+        default=0,
+        metavar="S",
+        help="after this claim ends, nobody can claim the job for that long (0)",
+    )
+
+
+def add_claim_options(parser: argparse.ArgumentParser) -> None:
+    """Those that `claim` and `next` share."""
+    parser.add_argument("--owner", metavar="O", help="who you are, for people (OCTOSTORE_OWNER, else host:pid)")
+    parser.add_argument(
+        "--ttl",
+        type=seconds,
+        default=TTL_DEFAULT_SECONDS,
+        metavar="S",
+        help=f"how long it stays yours without a heartbeat ({TTL_DEFAULT_SECONDS})",
+    )
+    parser.add_argument("--metadata", type=json_value, metavar="JSON", help="for others to see; also @FILE, or -")
+    parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for it (0)")
+    parser.add_argument("--session", metavar="ID", help="bind the claim to this session")
+    parser.add_argument("--request-id", metavar="R", help="the same again gets the same claim back")
+    parser.add_argument("--lease", action="store_true", help="print the lease id alone, for $(…)")
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    with context.place.open() as store:
+        reply = store.claim_job(
+            arguments.job,
+            arguments.owner,
+            arguments.metadata,
+            arguments.ttl,
+            wait=arguments.wait,
+            session_id=arguments.session,
+            request_id=arguments.request_id,
+            again=arguments.again,
+            lock_delay=arguments.lock_delay,
+        )
+    tell_claim(reply, context.console, lease_only=arguments.lease)
+    return exits.CLAIMS[reply.status]

@@ -1,0 +1,42 @@
+"""Prove to be alive: the claim now lasts for its TTL from this moment. Exit code 20 if the lease is over."""
+
+import argparse
+
+from octostore.cli import exits, words
+from octostore.cli.command import Arguments, Context, completed_by
+from octostore.cli.completing import job_names
+from octostore.cli.options import lease_id, number, seconds
+
+EXAMPLES = [
+    "octostore heartbeat github-issue-1842 --progress 'running tests' --percent 40",
+    "octostore heartbeat deploy --ttl 10m    # from now on it needs one only every 10 minutes",
+]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
+    add_lease_option(parser)
+    parser.add_argument("--ttl", type=seconds, metavar="S", help="from now on (that of the claim)")
+    parser.add_argument("--progress", metavar="TEXT", help="what you are doing, for others to see")
+    parser.add_argument("--percent", type=number, metavar="N", help="how far you are, from 0 to 100")
+
+
+def add_lease_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lease-id", metavar="L", help="better in OCTOSTORE_LEASE_ID: others can see what a command is called with"
+    )
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    lease = lease_id(arguments.lease_id)
+    with context.place.open() as store:
+        reply = store.heartbeat_job(
+            arguments.job, lease, ttl=arguments.ttl, progress=arguments.progress, percent=arguments.percent
+        )
+    now = words.now()
+    context.console.answer(
+        reply,
+        f"{reply.job_id} is yours until {words.clock(reply.expires_at, now)} UTC; next heartbeat in "
+        f"{words.duration(reply.renew_after_ms / 1_000)}",
+    )
+    return exits.DID

@@ -1,0 +1,129 @@
+"""Who has what: the claimed jobs whose names begin with PREFIX, or those of another status."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import get_args
+
+from octostore.cli import exits, words
+from octostore.cli.command import Arguments, Context, completed_by
+from octostore.cli.completing import job_names
+from octostore.cli.console import Console
+from octostore.cli.liveness import is_late
+from octostore.cli.options import seconds, whole
+from octostore.client.store import OctoStore
+from octostore.core.limits import PAGE_MAX
+from octostore.core.model import Status
+from octostore.core.replies import JobPage, JobView
+
+EXAMPLES = [
+    "octostore list",
+    "octostore list github-issue- --watch    # stays, and follows what happens",
+    "octostore list --status queued --queue builds --json",
+]
+LIMIT_DEFAULT = 1_000
+CLAIMED_HEADER = ("JOB", "OWNER", "SINCE", "HEARTBEAT", "LEFT", "PROGRESS", "ATTEMPT")
+HEADER = ("JOB", "STATUS", "OWNER", "QUEUE", "KIND", "ATTEMPTS", "LAST")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    completed_by(
+        parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="of their names; all by default"), job_names
+    )
+    parser.add_argument("--status", choices=[*get_args(Status), "all"], default="claimed", help="(claimed)")
+    parser.add_argument("--queue", metavar="Q", help="only those of this queue")
+    parser.add_argument(
+        "--limit", type=whole, default=LIMIT_DEFAULT, metavar="N", help=f"at most so many ({LIMIT_DEFAULT:,})"
+    )
+    parser.add_argument("--watch", action="store_true", help="stay, and follow what happens, until Ctrl-C")
+    parser.add_argument("--interval", type=seconds, default=1, metavar="S", help="how often to look with --watch (1)")
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    with context.place.open() as store:
+        if arguments.watch:
+            _watch(store, arguments, context.console)
+        page = _jobs(store, arguments)
+    context.console.answer(page, *_lines(page, arguments, context.console))
+    return exits.DID
+
+
+def _jobs(store: OctoStore, arguments: Arguments) -> JobPage:
+    jobs: list[JobView] = []
+    cursor = None
+    status = None if arguments.status == "all" else arguments.status
+    while True:
+        # One more than wanted tells whether there are more; the library checks the number itself.
+        limit = min(arguments.limit - len(jobs), PAGE_MAX)
+        page = store.list_jobs(arguments.prefix, status=status, queue=arguments.queue, limit=limit, cursor=cursor)
+        jobs += page.jobs
+        cursor = page.cursor
+        if cursor is None or len(jobs) >= arguments.limit:
+            return JobPage(jobs=jobs, cursor=cursor)
+
+
+def _watch(store: OctoStore, arguments: Arguments, console: Console) -> None:
+    """Heartbeats are no events, so it looks; what has not changed is not said twice where nobody can paint over it."""
+    if console.is_live:
+        console.say("\x1b[2J")
+    said = None
+    while True:
+        page = _jobs(store, arguments)
+        if console.is_live:
+            place = f"{words.now():%H:%M:%S} UTC  (Ctrl-C ends)"
+            console.repaint([console.style(place, "dim"), "", *_lines(page, arguments, console)])
+        elif _what_matters(page) != said:
+            said = _what_matters(page)
+            console.answer(page, *_lines(page, arguments, console), "")
+        time.sleep(arguments.interval)
+
+
+def _what_matters(page: JobPage) -> object:
+    return [(job.job_id, job.status, job.claim and (job.claim.fencing_token, job.claim.progress)) for job in page.jobs]
+
+
+def _lines(page: JobPage, arguments: Arguments, console: Console) -> Iterator[str]:
+    now = words.now()
+    if not page.jobs:
+        which = "" if arguments.status == "all" else f"{arguments.status} "
+        named = f" that begins with {arguments.prefix}" if arguments.prefix else ""
+        yield f"there is no {which}job{named}"
+        return
+    if arguments.status == "claimed":
+        yield from console.table(CLAIMED_HEADER, [_claimed_row(job, now) for job in page.jobs])
+    else:
+        yield from console.table(HEADER, [_row(job, now) for job in page.jobs])
+    if page.cursor is not None:
+        yield console.style(f"… and more; --limit {arguments.limit * 10} shows them", "dim")
+
+
+def _claimed_row(job: JobView, now: datetime) -> tuple[str, ...]:
+    claim = job.claim
+    if claim is None:
+        return (job.job_id, *[""] * (len(CLAIMED_HEADER) - 1))
+    progress = claim.progress
+    percent = "" if progress is None or progress.percent is None else f"{progress.percent:g} % "
+    return (
+        job.job_id,
+        claim.owner,
+        words.ago(claim.claimed_at, now),
+        words.ago(claim.heartbeat_at, now) + (" (late)" if is_late(claim, now) else ""),
+        words.until(claim.expires_at, now),
+        percent + (progress.note or "" if progress else ""),
+        str(claim.attempt),
+    )
+
+
+def _row(job: JobView, now: datetime) -> tuple[str, ...]:
+    last = job.previous[0] if job.previous else None
+    said = job.error or (last and (last.error or last.note)) or ""
+    return (
+        job.job_id,
+        job.status,
+        job.owner or "",
+        job.queue or "",
+        job.kind or "",
+        "" if job.max_attempts is None else f"{job.attempts}/{job.max_attempts}",
+        f"{last.how} {words.ago(last.ended_at, now)} {words.gist(said)}".strip() if last else "",
+    )

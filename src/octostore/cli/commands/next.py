@@ -1,0 +1,35 @@
+"""Claim the job that is first in line. Exit code 10 if there is none."""
+
+import argparse
+
+from octostore.cli import exits
+from octostore.cli.claims import tell_claim
+from octostore.cli.command import Arguments, Context
+from octostore.cli.commands.claim import add_claim_options
+
+EXAMPLES = [
+    "octostore next reviews --owner agent-3 --ttl 10m",
+    "octostore next reviews --owner agent-3 --kind review --wait 1h --json",
+]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("queue", metavar="QUEUE", help="its name")
+    parser.add_argument("--kind", action="append", metavar="K", help="only jobs of this kind; may be given again")
+    add_claim_options(parser)
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    with context.place.open() as store:
+        reply = store.claim_next(
+            arguments.queue,
+            kinds=arguments.kind,
+            owner=arguments.owner,
+            metadata=arguments.metadata,
+            ttl=arguments.ttl,
+            wait=arguments.wait,
+            session_id=arguments.session,
+            request_id=arguments.request_id,
+        )
+    tell_claim(reply, context.console, lease_only=arguments.lease)
+    return exits.CLAIMS[reply.status]

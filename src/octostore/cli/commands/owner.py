@@ -1,0 +1,78 @@
+"""Who has a job, since when, whether that owner is alive, what it is doing, and what happened before."""
+
+import argparse
+from collections.abc import Iterator
+from datetime import datetime
+
+from octostore.cli import exits, words
+from octostore.cli.command import Arguments, Context, completed_by
+from octostore.cli.completing import job_names
+from octostore.cli.console import Console
+from octostore.cli.liveness import is_late
+from octostore.cli.story import told_attempts
+from octostore.core.replies import JobOwner, JobView
+
+EXAMPLES = [
+    "octostore owner github-issue-1842",
+    "octostore owner github-issue-1842 --json    # as GET /jobs/github-issue-1842 answers",
+]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    with context.place.open() as store:
+        job = store.get_job(arguments.job)
+    context.console.answer(job, *_story(job, context.console))
+    return exits.DID
+
+
+def _story(job: JobView, console: Console) -> Iterator[str]:
+    now = words.now()
+    if job.claim is not None:
+        yield f"{console.style(job.claim.owner, 'bold')} has {job.job_id}"
+        yield from (f"  {label:<10}{text}" for label, text in _about_owner(job.claim, now, console))
+    else:
+        yield f"nobody has {job.job_id}: {_about_free(job, now)}"
+        if job.result is not None:
+            yield f"  result    {words.as_json(job.result)}"
+        if job.error:
+            yield f"  error     {words.gist(job.error)}"
+    if job.kind is not None:
+        yield f"  job       {job.kind} of queue {job.queue}, {job.attempts} of {job.max_attempts} attempts used up"
+    if job.previous:
+        yield "before"
+        yield from (f"  {line}" for line in told_attempts(job.previous))
+        yield console.style(f"  (octostore events --job {job.job_id} tells everything)", "dim")
+
+
+def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[tuple[str, str]]:
+    heard = f"heartbeat {words.ago(claim.heartbeat_at, now)}"
+    left = f"{words.until(claim.expires_at, now)} left"
+    if is_late(claim, now):
+        yield console.style("late", "yellow"), f"{heard}, {left}: if none comes, the job is free then"
+    else:
+        yield console.style("alive", "green"), f"{heard}, {left}"
+    since = f"{words.ago(claim.claimed_at, now)} ({words.clock(claim.claimed_at)} UTC)"
+    yield "since", f"{since}, attempt {claim.attempt}, fencing token {claim.fencing_token}"
+    progress = claim.progress
+    if progress is not None:
+        percent = "" if progress.percent is None else f"{progress.percent:g} % "
+        yield "doing", f"{percent}{progress.note or ''} ({words.ago(progress.at, now)})".strip()
+    if claim.metadata is not None:
+        yield "metadata", words.as_json(claim.metadata)
+    if claim.session_id is not None:
+        yield "session", claim.session_id
+
+
+def _about_free(job: JobView, now: datetime) -> str:
+    if job.status == "done":
+        return "it is done"
+    if job.status == "dead":
+        return "it is dead, and waits for a person (octostore requeue)"
+    state = f"it waits in queue {job.queue}" if job.status == "queued" else "it is free"
+    if job.available_at is not None and job.available_at > now:
+        return f"{state}, to be had in {words.until(job.available_at, now)}"
+    return state if job.created_at is not None or job.previous else "it is free, and nobody has had it yet"

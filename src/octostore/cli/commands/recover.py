@@ -1,0 +1,36 @@
+"""Write down every expiry now, and tell what was taken back, with the evidence.
+
+Nobody has to call this: an expired lease is no owner anyway, and every write tidies up some.
+"""
+
+import argparse
+
+from octostore.cli import exits, words
+from octostore.cli.command import Arguments, Context
+
+EXAMPLES = ["octostore recover", "octostore recover --json | jq '.recovered[].job_id'"]
+HEADER = ("JOB", "OWNER", "LAST HEARTBEAT", "TTL", "EXPIRED", "NOW")
+
+
+def configure(_parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def run(_arguments: Arguments, context: Context) -> int:
+    with context.place.open() as store:
+        recovered = store.recover()
+    now = words.now()
+    rows = [
+        (
+            taken.job_id,
+            taken.owner,
+            words.clock(taken.heartbeat_at, now),
+            words.duration(taken.ttl),
+            words.ago(taken.expired_at, now),
+            taken.status,
+        )
+        for taken in recovered
+    ]
+    lines = context.console.table(HEADER, rows) if rows else ["every lease is alive; there was nothing to take back"]
+    context.console.answer({"recovered": recovered, "is_complete": True}, *lines)
+    return exits.DID

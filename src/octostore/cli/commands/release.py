@@ -1,0 +1,50 @@
+"""End the claim.
+
+released: free again, or back in its queue. done: finished; later claims are told so. failed: an enqueued job is tried
+again later, or dead after its last attempt. deferred: not now, and no attempt is used up. The same again gets the same
+answer; a lease that is over gets exit code 20.
+"""
+
+import argparse
+from typing import get_args
+
+from octostore.cli import exits, words
+from octostore.cli.command import Arguments, Context, completed_by
+from octostore.cli.commands.heartbeat import add_lease_option
+from octostore.cli.completing import job_names
+from octostore.cli.options import json_value, lease_id, seconds
+from octostore.core.model import Outcome
+
+EXAMPLES = [
+    "octostore release github-issue-1842",
+    "octostore release github-issue-1842 --outcome done --result '{\"pr\": 77}'",
+    "octostore release sync-72 --outcome deferred --retry-after 15m --note 'out of quota'",
+]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
+    add_lease_option(parser)
+    parser.add_argument("--outcome", choices=get_args(Outcome), default="released", help="(released)")
+    parser.add_argument("--result", type=json_value, metavar="JSON", help="of what is done; also @FILE, or -")
+    parser.add_argument("--error", metavar="TEXT", help="why it failed")
+    parser.add_argument("--note", metavar="TEXT", help="for whoever has the job next")
+    parser.add_argument("--retry-after", type=seconds, metavar="S", help="when it is deferred (60)")
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    lease = lease_id(arguments.lease_id)
+    with context.place.open() as store:
+        reply = store.release_job(
+            arguments.job,
+            lease,
+            arguments.outcome,
+            result=arguments.result,
+            error=arguments.error,
+            note=arguments.note,
+            retry_after=arguments.retry_after,
+        )
+    now = words.now()
+    again = "" if reply.available_at <= now else f", to be had in {words.until(reply.available_at, now)}"
+    context.console.answer(reply, f"{reply.job_id} is {reply.status} now ({reply.outcome}{again})")
+    return exits.DID

@@ -1,0 +1,146 @@
+"""Run a command as the one owner of a job.
+
+The job is claimed before the command starts, kept alive while it runs, and released when nothing that it has started is
+left. The command gets OCTOSTORE_JOB, OCTOSTORE_FENCING_TOKEN, OCTOSTORE_ATTEMPT and OCTOSTORE_CHECKPOINT_FILE, and can
+call `octostore progress` and `octostore checkpoint`. Its exit code is that of run, 128 and the signal's number if it
+died of one; 11 if somebody else has the job, 10 if it is done. If the lease cannot be kept, the command and all that it
+has started are stopped before anybody else can have the job, and the exit code is 20.
+"""
+
+import argparse
+import signal
+
+from octostore.cli import exits
+from octostore.cli.command import Arguments, Context, completed_by
+from octostore.cli.completing import job_names
+from octostore.cli.console import Console
+from octostore.cli.failing import tell_failure
+from octostore.cli.options import exit_status, json_value, seconds, signal_number
+from octostore.core.errors import Conflict, Held
+from octostore.core.limits import TTL_DEFAULT_SECONDS
+from octostore.supervise.command import Terms
+from octostore.supervise.run import Interrupted, NoCommand, Ran, RunOptions
+from octostore.supervise.run import run as run_command
+
+EXAMPLES = [
+    "octostore run nightly-report -- ./report.sh",
+    "octostore run deploy --wait 30m -- make deploy",
+    "octostore run migrate-2026-11 --once -- ./migrate.sh    # never again after it has succeeded",
+    "octostore run backup --on-held skip --min-hold 1m -- ./backup.sh    # for cron on several machines",
+]
+GRACE_DEFAULT = 10
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "octostore run JOB [options] -- COMMAND …"
+    parser.set_defaults(takes_command=True)
+    completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
+    add = parser.add_argument
+    add("--owner", metavar="O", help="who you are, for people (OCTOSTORE_OWNER, else host:pid)")
+    add("--metadata", type=json_value, metavar="JSON", help="for others to see; also @FILE")
+    add(
+        "--ttl",
+        type=seconds,
+        default=TTL_DEFAULT_SECONDS,
+        metavar="S",
+        help=f"how soon another can take over when this machine disappears ({TTL_DEFAULT_SECONDS})",
+    )
+    add("--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (not at all)")
+    add("--no-wait", dest="wait", action="store_const", const=0, help="give up at once if somebody has it; the default")
+    add(
+        "--on-held", choices=["fail", "skip"], default="fail", help="if somebody has it: exit 11, or 0 with skip (fail)"
+    )
+    add("--held-exit", type=exit_status, metavar="N", help="the exit code if somebody has it, instead of those")
+    add("--once", action="store_true", help="success marks the job as done: from then on, run exits with 10")
+    add("--max-run", type=seconds, metavar="S", help="stop the command after this time; that is a failure")
+    add(
+        "--min-hold",
+        type=seconds,
+        default=0,
+        metavar="S",
+        help="keep the job at least so long, for cron with skewed clocks",
+    )
+    add(
+        "--on-unreachable",
+        choices=["fail", "wait"],
+        default="fail",
+        help="if the store cannot be reached: exit 69, or try again until it can (fail)",
+    )
+    add_stop_options(parser)
+    add("--quiet", action="store_true", help="say nothing unless something is wrong")
+
+
+def add_stop_options(parser: argparse.ArgumentParser) -> None:
+    """Those that `run` and `work` share."""
+    add = parser.add_argument
+    add("--stop-signal", type=signal_number, default=signal.SIGTERM, metavar="SIG", help="how it is stopped (TERM)")
+    add(
+        "--stop-grace",
+        type=seconds,
+        default=GRACE_DEFAULT,
+        metavar="S",
+        help=f"after the stop signal, how long until it is killed ({GRACE_DEFAULT}; a tenth of the TTL at most when a "
+        "lease runs out)",
+    )
+    add(
+        "--stop-rest", action="store_true", help="stop what it leaves running, instead of holding the job until it ends"
+    )
+    add("--no-stderr", action="store_true", help="keep nothing of its stderr as the error of a failure")
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    options = RunOptions(
+        job_id=arguments.job,
+        command=arguments.behind,
+        ttl=arguments.ttl,
+        owner=arguments.owner,
+        metadata=arguments.metadata,
+        wait=arguments.wait,
+        once=arguments.once,
+        on_unreachable=arguments.on_unreachable,
+        min_hold=arguments.min_hold,
+        terms=terms_of(arguments, arguments.max_run),
+        stop_signal=arguments.stop_signal,
+        keep_stderr=not arguments.no_stderr,
+    )
+    console = context.console
+    tell = (lambda _text: None) if arguments.quiet else console.remark
+    try:
+        ran = run_command(context.place.open, options, tell)
+    except Held as held:
+        return _held(held, arguments, context)
+    except Conflict as conflict:
+        if exits.exit_code_of(conflict) == exits.HELD:
+            return _held(conflict, arguments, context)
+        raise
+    except NoCommand as problem:
+        console.remark(str(problem))
+        return problem.code
+    except Interrupted as interrupted:
+        return 128 + interrupted.number
+    return _exit_code(ran, options, console)
+
+
+def terms_of(arguments: Arguments, max_run: float | None = None) -> Terms:
+    return Terms(stop_grace=arguments.stop_grace, max_run=max_run, stop_rest=arguments.stop_rest)
+
+
+def _held(error: Held | Conflict, arguments: Arguments, context: Context) -> int:
+    code = exits.DID if arguments.on_held == "skip" else exits.HELD
+    if arguments.held_exit is not None:
+        code = arguments.held_exit
+    if context.console.is_json or not (arguments.quiet or arguments.on_held == "skip"):
+        tell_failure(error, context)
+    return code
+
+
+def _exit_code(ran: Ran, options: RunOptions, console: Console) -> int:
+    if console.is_json:
+        console.answer(ran)
+    if ran.is_lost:
+        console.remark(f"the lease on {ran.job_id} was lost, so the command was stopped")
+        return exits.LOST
+    if options.once and ran.exit_code == 0 and ran.outcome is None:
+        console.remark(f"the command has succeeded, but {ran.job_id} could not be marked as done")
+        return exits.UNREACHABLE
+    return ran.exit_code

@@ -1,0 +1,97 @@
+"""Serve a store over HTTP. The store is OCTOSTORE_URL, by default the embedded file of this user.
+
+The first token, which may do everything, is left in a file that only you can read; the server says where. Clients of
+yours on this machine find it there by themselves.
+"""
+
+import argparse
+import math
+import os
+from pathlib import Path
+
+import msgspec
+
+from octostore.cli import exits
+from octostore.cli.command import Arguments, Context
+from octostore.cli.options import whole
+from octostore.core.errors import InvalidInput
+from octostore.server.settings import Settings
+
+EXAMPLES = [
+    "octostore serve",
+    "octostore serve --host 0.0.0.0 --allow-host locks.example.org",
+    "OCTOSTORE_URL=sqlite:////var/lib/octostore/jobs.db octostore serve --port 8080",
+]
+TOKENS_FILE_VARIABLE = "OCTOSTORE_SERVER_TOKENS_FILE"
+PORT_MAX = 65_535
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--host", help="the address to listen on (%(default)s)")
+    add("--port", type=_port, help="the port to listen on; 0 for any that is free (%(default)s)")
+    add("--uds", type=Path, metavar="FILE", help="listen on this Unix socket instead")
+    add(
+        "--tokens-file",
+        type=Path,
+        metavar="FILE",
+        help=f"tokens that are set from outside ({TOKENS_FILE_VARIABLE}); nobody else may be able to read it",
+    )
+    add("--allow-host", action="append", dest="allow_hosts", metavar="NAME", help="also answer for this host name")
+    add("--allow-origin", action="append", dest="allow_origins", metavar="URL", help="let pages of this site call")
+    add("--max-locks", type=_positive, metavar="N", help="locks per principal (%(default)s)")
+    add("--max-claims", type=_positive, metavar="N", help="other claims per principal; no limit by default")
+    add("--requests-per-second", type=_positive, metavar="N", help="requests per second and principal (%(default)s)")
+    add("--max-connections", type=_positive, metavar="N", help="connections at once (%(default)s)")
+    for option, what in _SECONDS.items():
+        add(option, type=_seconds, metavar="S", help=f"{what} (%(default)s)")
+    usual = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": []}
+    del usual["url"]  # an option of every command
+    parser.set_defaults(**usual)
+
+
+_SECONDS = {
+    "--request-seconds": "how long a client may take to send a request",
+    "--idle-seconds": "how long a connection may be open without a request",
+    "--stream-seconds": "how long a reader of a stream may keep us waiting",
+    "--keepalive-seconds": "how long a stream may be silent",
+}
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    try:
+        from octostore.server import listen  # noqa: PLC0415  # those who only call a server need not have it
+    except ImportError as missing:
+        raise InvalidInput("serve", f"needs {missing.name}: install octostore[server]") from None
+    given = {name: value for name, value in vars(arguments).items() if name in Settings.__struct_fields__}
+    named = os.environ.get(TOKENS_FILE_VARIABLE)
+    given["tokens_file"] = arguments.tokens_file or (Path(named) if named else None)
+    given["allow_hosts"] = tuple(arguments.allow_hosts)
+    given["allow_origins"] = tuple(origin.rstrip("/") for origin in arguments.allow_origins)
+    given["url"] = context.place.url
+    listen.main(Settings(**given), lambda greeting: context.console.answer(greeting, *greeting.lines))
+    return exits.DID
+
+
+def _positive(text: str) -> int:
+    number = whole(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return number
+
+
+def _port(text: str) -> int:
+    number = whole(text)
+    if not 0 <= number <= PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; ports are from 0 to {PORT_MAX}")
+    return number

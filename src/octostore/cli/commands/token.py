@@ -1,0 +1,99 @@
+"""Who may use a server: tokens are made, listed and revoked here, in the store itself or through a server (as admin).
+
+A token is shown once, when it is made. Give it to its user in OCTOSTORE_TOKEN, or in a file that OCTOSTORE_TOKEN_FILE
+names.
+"""
+
+import argparse
+from datetime import datetime
+from typing import get_args
+
+from octostore.cli import exits, words
+from octostore.cli.command import Arguments, Context
+from octostore.cli.options import seconds
+from octostore.core.model import Scope
+from octostore.core.replies import TokenList, TokenView
+
+EXAMPLES = [
+    "octostore token create ci --prefix deploy- --expires-in 90d",
+    "octostore token create dashboard --scope read",
+    "octostore token list",
+    "octostore token revoke tok_01K9",
+]
+HEADER = ("TOKEN", "NAME", "SCOPES", "PREFIX", "MADE", "EXPIRES", "STATUS")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|revoke")
+    create = actions.add_parser("create", help="make one, and show it", allow_abbrev=False)
+    create.add_argument("name", metavar="NAME", help="whose it is; what it does is logged under this name")
+    create.add_argument(
+        "--scope", action="append", choices=get_args(Scope), help="what it may do; may be given again (read and claim)"
+    )
+    create.add_argument("--prefix", default="", metavar="P", help="only for jobs whose names begin with this")
+    create.add_argument("--expires-in", type=seconds, metavar="S", help="how long it is valid, as 90d; for ever")
+    create.add_argument("--secret", action="store_true", help="print the token alone, for > FILE")
+    actions.add_parser("list", help="all that were made", allow_abbrev=False)
+    revoke = actions.add_parser("revoke", help="end one for good", allow_abbrev=False)
+    revoke.add_argument("token_id", metavar="TOKEN", help="its id, as `list` shows it")
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    return _ACTIONS[arguments.action](arguments, context)
+
+
+def _create(arguments: Arguments, context: Context) -> int:
+    with context.place.open() as store:
+        made = store.create_token(
+            arguments.name,
+            scopes=arguments.scope or ("read", "claim"),
+            prefix=arguments.prefix,
+            expires_in=arguments.expires_in,
+        )
+    if arguments.secret:
+        context.console.say(made.token or "")
+        return exits.DID
+    until = "for ever" if made.expires_at is None else f"until {words.clock(made.expires_at)} UTC"
+    where = f" within {made.prefix}" if made.prefix else ""
+    context.console.answer(
+        made,
+        f"{made.name} may {', '.join(made.scopes)}{where}, {until}",
+        f"  id     {made.token_id}",
+        f"  token  {made.token}",
+        "It is shown this once. Keep it where only its user can read it.",
+    )
+    return exits.DID
+
+
+def _list(_arguments: Arguments, context: Context) -> int:
+    with context.place.open() as store:
+        tokens = store.list_tokens()
+    now = words.now()
+    lines = ["no token has been made; `octostore token create NAME` makes one"]
+    if tokens:
+        lines = context.console.table(HEADER, [_row(token, now) for token in tokens])
+    context.console.answer(TokenList(tokens=tokens), *lines)
+    return exits.DID
+
+
+def _revoke(arguments: Arguments, context: Context) -> int:
+    with context.place.open() as store:
+        token = store.revoke_token(arguments.token_id)
+    context.console.answer(token, f"the token {token.token_id} of {token.name} is over")
+    return exits.DID
+
+
+def _row(token: TokenView, now: datetime) -> tuple[str, ...]:
+    is_expired = token.expires_at is not None and token.expires_at <= now
+    return (
+        token.token_id,
+        token.name,
+        ", ".join(token.scopes),
+        token.prefix,
+        words.ago(token.created_at, now),
+        "never" if token.expires_at is None else words.clock(token.expires_at),
+        "revoked" if token.revoked_at is not None else "expired" if is_expired else "valid",
+    )
+
+
+_ACTIONS = {"create": _create, "list": _list, "revoke": _revoke}

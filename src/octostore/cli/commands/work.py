@@ -1,0 +1,86 @@
+"""Run a command for each job of a queue: the payload on its stdin, as JSON; the result from its stdout.
+
+A result is JSON where stdout is that, else text. A command that fails has its job tried again later; one that exits
+with 75 puts it off without using up an attempt, such as when it is out of quota. The first TERM or Ctrl-C lets commands
+that run finish, the second stops them. Otherwise commands are treated like those of `octostore run`.
+"""
+
+import argparse
+
+from octostore.cli import exits
+from octostore.cli.command import Arguments, Context
+from octostore.cli.commands.run import add_stop_options, terms_of
+from octostore.cli.options import exit_status, seconds, whole
+from octostore.core.limits import TTL_DEFAULT_SECONDS
+from octostore.supervise.run import NoCommand
+from octostore.supervise.work import WorkOptions, work
+
+EXAMPLES = [
+    "octostore work reviews -- ./review.sh",
+    "octostore work builds --concurrency 4 --max-run 30m -- python3 build.py",
+    "octostore work reviews --until-empty -- ./review.sh    # exit code 10 if there was nothing to do",
+]
+DEFERRED_EXIT = 75
+CONCURRENCY_MAX = 64
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "octostore work QUEUE [options] -- COMMAND …"
+    parser.set_defaults(takes_command=True)
+    parser.add_argument("queue", metavar="QUEUE", help="its name")
+    add = parser.add_argument
+    add("--kind", action="append", metavar="K", help="only jobs of this kind; may be given again")
+    add("--concurrency", type=_concurrency, default=1, metavar="N", help="how many jobs at once (1)")
+    add("--owner", metavar="O", help="who you are, for people (OCTOSTORE_OWNER, else host:pid)")
+    add(
+        "--ttl",
+        type=seconds,
+        default=TTL_DEFAULT_SECONDS,
+        metavar="S",
+        help=f"how soon another can take over when this machine disappears ({TTL_DEFAULT_SECONDS})",
+    )
+    add("--until-empty", action="store_true", help="end when no job can be claimed")
+    add("--max-run", type=seconds, metavar="S", help="stop a command after this time; that is a failure")
+    add(
+        "--deferred-exit",
+        type=exit_status,
+        default=DEFERRED_EXIT,
+        metavar="N",
+        help=f"the exit code by which a command puts its job off ({DEFERRED_EXIT})",
+    )
+    add("--retry-after", type=seconds, metavar="S", help="when a job that was put off is tried again (60)")
+    add_stop_options(parser)
+    add("--quiet", action="store_true", help="say nothing unless something is wrong")
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    options = WorkOptions(
+        queue=arguments.queue,
+        command=arguments.behind,
+        kinds=arguments.kind,
+        owner=arguments.owner,
+        ttl=arguments.ttl,
+        concurrency=arguments.concurrency,
+        until_empty=arguments.until_empty,
+        deferred_exit=arguments.deferred_exit,
+        retry_after=arguments.retry_after,
+        terms=terms_of(arguments, arguments.max_run),
+        stop_signal=arguments.stop_signal,
+        keep_stderr=not arguments.no_stderr,
+    )
+    tell = (lambda _text: None) if arguments.quiet else context.console.remark
+    try:
+        handled = work(context.place.open, options, tell)
+    except NoCommand as problem:
+        context.console.remark(str(problem))
+        return problem.code
+    if context.console.is_json:
+        context.console.answer({"queue": arguments.queue, "handled": handled})
+    return exits.DID if handled or not arguments.until_empty else exits.NOTHING_TO_DO
+
+
+def _concurrency(text: str) -> int:
+    number = whole(text)
+    if not 1 <= number <= CONCURRENCY_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not from 1 to {CONCURRENCY_MAX}")
+    return number

@@ -1,0 +1,65 @@
+"""The exit codes, and which error is which."""
+
+from octostore.core.errors import (
+    AlreadyDone,
+    Conflict,
+    Held,
+    InvalidInput,
+    LeaseLost,
+    LimitExceeded,
+    NotAllowed,
+    NotFound,
+    OctoStoreError,
+    Unreachable,
+)
+
+DID = 0
+NOTHING_TO_DO = 10
+HELD = 11
+LOST = 20
+BAD_INPUT = 64
+UNREACHABLE = 69
+OUR_FAULT = 70
+NOT_ALLOWED = 77
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+MEANINGS = {
+    DID: "did it (`run`: the command's own exit code)",
+    NOTHING_TO_DO: "nothing to do: the queue is empty, or the job is done or dead",
+    HELD: "held by somebody else or not to be had yet, or the wait ran out",
+    LOST: "the lease was lost (`run`: the command was stopped)",
+    BAD_INPUT: "bad input or configuration",
+    UNREACHABLE: "the store cannot be reached",
+    OUR_FAULT: "our fault",
+    NOT_ALLOWED: "not allowed",
+}
+
+CLAIMS = {
+    "claimed": DID,
+    "held": HELD,
+    "delayed": HELD,
+    "done": NOTHING_TO_DO,
+    "dead": NOTHING_TO_DO,
+    "empty": NOTHING_TO_DO,
+}
+"""By the status of the answer to a claim."""
+
+_ERRORS: list[tuple[type[OctoStoreError], int]] = [
+    (Held, HELD),
+    (AlreadyDone, NOTHING_TO_DO),
+    (LeaseLost, LOST),
+    (LimitExceeded, NOT_ALLOWED),
+    (InvalidInput, BAD_INPUT),
+    (NotFound, BAD_INPUT),
+    (NotAllowed, NOT_ALLOWED),
+    (Unreachable, UNREACHABLE),
+]
+
+
+def exit_code_of(error: OctoStoreError) -> int:
+    if type(error) is Conflict:
+        # A job that somebody has, or that waits for its time, is not to be had now; any other state is the caller's
+        # mistake.
+        return CLAIMS.get({"claimed": "held"}.get(error.status or "", error.status or ""), BAD_INPUT)
+    return next((code for kind, code in _ERRORS if isinstance(error, kind)), OUR_FAULT)

@@ -1,0 +1,84 @@
+"""What the words of a command line mean."""
+
+import argparse
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from octostore.core.encoding import decode_strictly
+from octostore.core.errors import InvalidInput
+
+LEASE_VARIABLE = "OCTOSTORE_LEASE_ID"
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
+
+
+def seconds(text: str) -> float:
+    """`90`, `1.5`, `2m` or `1h30m`."""
+    found = _DURATION.fullmatch(text)
+    if not text or found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration; give seconds, or 2m, 1h30m, 1d")
+    return sum(float(part or 0) * size for part, size in zip(found.groups(), (86_400, 3_600, 60, 1), strict=True))
+
+
+def json_value(text: str) -> Any:
+    """JSON as it stands there, of a file (`@FILE`), or of stdin (`-`)."""
+    try:
+        if text == "-":
+            document = sys.stdin.buffer.read()
+        elif text.startswith("@"):
+            document = Path(text[1:]).read_bytes()
+        else:
+            document = os.fsencode(text)
+        return decode_strictly("it", document)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text[1:]} cannot be read: {error.strerror}") from None
+    except InvalidInput as error:
+        raise argparse.ArgumentTypeError(f"{error} (plain text needs quotes inside quotes: '\"text\"')") from None
+
+
+def whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+
+
+def number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
+def exit_status(text: str) -> int:
+    if not text.isdecimal() or int(text) > 255:  # noqa: PLR2004  # what an exit status is
+        raise argparse.ArgumentTypeError(f"{text!r} is no exit code; they are from 0 to 255")
+    return int(text)
+
+
+def signal_number(text: str) -> int:
+    """`TERM`, `SIGTERM` or `15`."""
+    if text.isdecimal():
+        known = {int(one) for one in signal.Signals}
+        if int(text) in known:
+            return int(text)
+    else:
+        name = text.upper().removeprefix("SIG")
+        found = signal.Signals.__members__.get(f"SIG{name}")
+        if found is not None:
+            return int(found)
+    raise argparse.ArgumentTypeError(f"{text!r} is no signal; try TERM or INT")
+
+
+def lease_id(given: str | None) -> str:
+    lease = given or os.environ.get(LEASE_VARIABLE)
+    if not lease:
+        raise InvalidInput(
+            "the lease",
+            f"is needed: set {LEASE_VARIABLE} to the lease_id that `octostore claim` has printed. It is not kept "
+            "anywhere, so that nobody ends another's claim by knowing its name",
+        )
+    return lease

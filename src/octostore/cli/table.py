@@ -1,0 +1,41 @@
+"""Columns that stand below each other, also where letters are two cells wide."""
+
+from collections.abc import Sequence
+from unicodedata import combining, east_asian_width
+
+Row = Sequence[str]
+GAP = "  "
+NARROWEST = 8
+
+
+def as_table(header: Row, rows: Sequence[Row], width: int | None = None) -> list[str]:
+    """Where it would be wider than `width`, the widest column gives way."""
+    lines = [list(header), *(list(row) for row in rows)]
+    widths = [max(cells(line[column]) for line in lines) for column in range(len(header))]
+    if width is not None:
+        spare = width - len(GAP) * (len(header) - 1)
+        while sum(widths) > spare and max(widths) > NARROWEST:
+            widths[widths.index(max(widths))] -= 1
+    return [_line(line, widths) for line in lines]
+
+
+def _line(line: Row, widths: Sequence[int]) -> str:
+    return GAP.join(_fitted(text, width) for text, width in zip(line, widths, strict=True)).rstrip()
+
+
+def _fitted(text: str, width: int) -> str:
+    if cells(text) <= width:
+        return text + " " * (width - cells(text))
+    kept = ""
+    for letter in text:
+        if cells(kept + letter) > width - 1:
+            break
+        kept += letter
+    return kept + "…" + " " * (width - 1 - cells(kept))
+
+
+def cells(text: str) -> int:
+    """How much room it takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -1,0 +1,58 @@
+"""Times and values in words."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+SHORT_SECONDS = 10
+
+
+def duration(seconds: float) -> str:
+    """Two units at most: `3m 12s`. Below ten seconds with a tenth, where that is still a difference."""
+    if abs(seconds) < SHORT_SECONDS and round(seconds, 1) != int(seconds):
+        return f"{seconds:.1f}s"
+    left = int(seconds)
+    parts = []
+    for size, unit in _UNITS:
+        if left >= size:
+            parts.append(f"{left // size}{unit}")
+            left %= size
+    return " ".join(parts[:2]) or "0s"
+
+
+def seconds_between(earlier: datetime, later: datetime) -> float:
+    return (later - earlier) / timedelta(seconds=1)
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    seconds = int(seconds_between(moment, now))
+    return f"{duration(seconds)} ago" if seconds > 0 else "now"
+
+
+def until(moment: datetime, now: datetime) -> str:
+    return duration(max(0, int(seconds_between(now, moment))))
+
+
+def clock(moment: datetime, now: datetime | None = None) -> str:
+    """The time, with the date where it is not today's."""
+    is_today = now is not None and moment.date() == now.date()
+    return f"{moment:%H:%M:%S}" if is_today else f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def gist(text: str) -> str:
+    """What fits in one line: the first, and the last, which is where errors say what they are about."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " … ".join(lines if len(lines) <= 2 else [lines[0], lines[-1]])  # noqa: PLR2004

@@ -1,0 +1,70 @@
+"""A store that this process opens itself, as a port for asyncio."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import msgspec
+
+from octostore.client.embedded import EmbeddedPort, pause_of, topics_of_claim, topics_of_log
+from octostore.client.threads import in_thread
+from octostore.core.commands import Command, R_co
+from octostore.core.events import Event
+from octostore.core.limits import WAIT_MAX_SECONDS, check_range
+from octostore.core.questions import ListEvents, Question
+from octostore.stores.loop_flag import LoopFlag
+from octostore.stores.store import LocalStore
+
+
+class AsyncEmbeddedPort:
+    """Waits without a thread; reads in one, because SQLite blocks."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self.store = store
+        self.blocking = EmbeddedPort(store)
+
+    async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
+        check_range("wait", wait, 0, WAIT_MAX_SECONDS)
+        reply = await self._answer(command)
+        if not wait or pause_of(reply) is None:
+            return reply
+        deadline = time.monotonic() + wait
+        bell = LoopFlag()
+        with self.store.listening(topics_of_claim(command, reply), bell.set):
+            while True:
+                bell.event.clear()
+                reply = await self._answer(command)
+                pause = pause_of(reply)
+                left = deadline - time.monotonic()
+                if pause is None or left <= 0:
+                    return reply
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(bell.event.wait(), min(pause, left))
+
+    async def ask(self, question: Question[R_co]) -> R_co:
+        return await in_thread(self.store.ask, question)
+
+    async def follow(self, question: ListEvents) -> AsyncIterator[Event]:
+        bell = LoopFlag()
+        with self.store.listening(topics_of_log(question), bell.set):
+            while True:
+                bell.event.clear()
+                page = await self.ask(question)
+                for event in page.events:
+                    yield event
+                if page.after == question.after:
+                    await bell.event.wait()
+                question = msgspec.structs.replace(question, after=page.after)
+
+    async def close(self) -> None:
+        await in_thread(self.store.close)
+
+    async def _answer(self, command: Command[R_co]) -> R_co:
+        answer = self.blocking.submit(command)
+        try:
+            # Shielded: a command that was submitted is carried out, whether or not somebody still waits for its answer.
+            return await asyncio.shield(asyncio.wrap_future(answer))
+        except asyncio.CancelledError:
+            self.blocking.give_back(answer)
+            raise

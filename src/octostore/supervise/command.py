@@ -1,0 +1,219 @@
+"""One command under one claim, from its start until nothing of it is left."""
+
+import os
+import select
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from octostore.client.hold import HeldClaim
+from octostore.stores.clock import boottime
+from octostore.supervise import messages as m
+from octostore.supervise.dispositions import ENDING
+from octostore.supervise.guardian import Guardian, GuardianDied
+from octostore.supervise.processes import descendants
+from octostore.supervise.terminal import Terminal
+from octostore.supervise.wakeups import SignalPipe
+
+TICK_SECONDS = 1.0
+SIGNALLED = 128
+"""What shells add to the number of a signal to tell who died of one."""
+NOT_EXECUTABLE = 126
+GRACE_SHARE = 0.1
+"""Of a lease that nobody renews, how much is left for the command to stop by itself before it is killed.
+
+Not more: heartbeats are a third of the TTL apart, and a store that is away for half of it must not end any work.
+"""
+
+
+class Terms(NamedTuple):
+    """How a command is treated. Times in seconds."""
+
+    stop_grace: float
+    max_run: float | None = None
+    stop_rest: bool = False
+    """Whether what the command has left running is stopped with it; otherwise it is waited for."""
+
+
+class Ending(NamedTuple):
+    """How a command ended. `code` is what a shell would say: 128 and the number of the signal it died of."""
+
+    code: int
+    problem: str | None = None
+    """Why it did not end by itself, in words."""
+    is_lost: bool = False
+    is_stopped: bool = False
+    """Whether it was told to by whoever started us; that is no failure."""
+    not_started: int | None = None
+    """The error number, where it could not even be started."""
+
+    @property
+    def is_success(self) -> bool:
+        return self.code == 0 and self.problem is None
+
+    def __str__(self) -> str:
+        if self.not_started is not None:
+            return f"the command could not be started: {os.strerror(self.not_started)}"
+        if self.problem is not None:
+            return self.problem
+        if self.code > SIGNALLED:
+            with suppress(ValueError):
+                return f"killed by {signal.Signals(self.code - SIGNALLED).name}"
+        return f"exit code {self.code}"
+
+
+class Command:
+    """`tell` is given what somebody at a terminal should know."""
+
+    def __init__(
+        self,
+        guardian: Guardian,
+        claim: HeldClaim,
+        terms: Terms,
+        tell: Callable[[str], None],
+        *,
+        signals: SignalPipe | None = None,
+        terminal: Terminal | None = None,
+    ) -> None:
+        self._guardian = guardian
+        self._claim = claim
+        self._terms = terms
+        self._tell = tell
+        self._signals = signals
+        self._terminal = terminal
+        self._turn: int | None = None
+        self._group = 0
+        self._code: int | None = None
+        self._problem: str | None = None
+        self._is_gone = self._is_lost = self._is_stopped = self._has_told = False
+        self._not_started: int | None = None
+        self._ends_at = float("inf") if terms.max_run is None else boottime() + terms.max_run
+
+    def start(self, environment: Mapping[str, str], streams: tuple[int, int, int]) -> None:
+        """`streams` may be closed after this."""
+        lease = self._lease(self._claim.watch(self._renewed, self._lose))
+        in_foreground = self._terminal is not None and self._terminal.is_only_ours
+        self._turn = self._guardian.start(environment, streams, lease, in_foreground=in_foreground)
+        self._renewed(self._claim.watch(self._renewed, self._lose))  # it may have been renewed in between
+
+    def wait(self) -> Ending:
+        try:
+            while not self._step():
+                pass
+        except GuardianDied:
+            self._guardian.bury()
+            self._code, self._problem = -signal.SIGKILL, "the process that watched over the command was killed"
+        finally:
+            if self._terminal is not None:
+                self._terminal.take_back_from(self._group)
+        return self._ending()
+
+    def _ending(self) -> Ending:
+        code = self._code or 0
+        return Ending(
+            code=code if code >= 0 else SIGNALLED - code,
+            problem=self._problem,
+            is_lost=self._is_lost or self._claim.lost.is_set(),
+            is_stopped=self._is_stopped,
+            not_started=self._not_started,
+        )
+
+    def _step(self) -> bool:
+        """Whether nothing is left."""
+        left = min(TICK_SECONDS, max(0.0, self._ends_at - boottime()))
+        sources = [self._guardian.fileno(), *([self._signals.fileno()] if self._signals else [])]
+        select.select(sources, [], [], left)
+        for number in self._signals.taken() if self._signals else ():
+            self._pass_on(number)
+        if boottime() >= self._ends_at:
+            self._ends_at = float("inf")
+            self._problem = f"it was stopped after {self._terms.max_run:g} seconds (--max-run)"
+            self._tell(self._problem)
+            self._guardian.stop(self._terms.stop_grace)
+        news = self._guardian.news(0)
+        if not news:
+            self._mention_rest()
+        for item in news:
+            self._is_gone = self._take(item) or self._is_gone
+        return self._is_gone
+
+    def _take(self, news: m.News) -> bool:
+        match news:
+            case m.Started():
+                self._group = news.pid
+            case m.NotStarted():
+                self._not_started, self._code = news.errno, NOT_EXECUTABLE
+                return True
+            case m.Paused():
+                self._pause(news.number)
+            case m.LeaseOver():
+                self._is_lost = True
+            case m.Ended():
+                self._end(news.code)
+            case m.Gone():
+                return True
+        return False
+
+    # The lease
+
+    def _lease(self, ends_at: float) -> tuple[float, float]:
+        """When to stop and when to kill the command, should this be the last that is heard of the lease."""
+        return ends_at - min(self._terms.stop_grace, self._claim.ttl * GRACE_SHARE), ends_at
+
+    def _renewed(self, ends_at: float) -> None:
+        if self._turn is not None:
+            self._guardian.renew(self._turn, self._lease(ends_at))
+
+    def _lose(self) -> None:
+        """The store has said so, or it is too late: each further moment may be somebody else's already."""
+        self._is_lost = True
+        self._guardian.kill()
+
+    # What others do to it
+
+    def _pass_on(self, number: int) -> None:
+        self._is_stopped = self._is_stopped or number in ENDING
+        if self._code is None:
+            self._guardian.send(number)
+        elif number in ENDING:
+            self._guardian.stop(self._terms.stop_grace)  # of what it has left running
+
+    def _pause(self, number: int) -> None:
+        if self._terminal is None or number == signal.SIGSTOP:
+            return
+        if number != signal.SIGTSTP and self._terminal.is_ours:
+            # It wants to use the terminal, which so far was that of a pipeline.
+            self._terminal.give_to(self._group)
+        else:
+            self._suspend()
+        self._guardian.send(signal.SIGCONT)
+
+    def _suspend(self) -> None:
+        """As the shell that started us expects when it stops a job. `fg` goes on after this."""
+        terminal = self._terminal
+        if terminal is None:
+            return
+        terminal.take_back_from(self._group)
+        self._tell(f"suspended; the job is kept for {self._claim.remaining():.0f} seconds")
+        os.kill(os.getpid(), signal.SIGSTOP)
+        if terminal.is_ours:
+            terminal.give_to(self._group)
+
+    def _end(self, code: int) -> None:
+        self._code = code
+        if self._terminal is not None:
+            self._terminal.take_back_from(self._group)
+        if code == -signal.SIGINT:
+            self._is_stopped = True  # Ctrl-C at the terminal goes to the command without us
+        if self._terms.stop_rest or self._is_stopped or self._problem:
+            self._guardian.stop(self._terms.stop_grace)
+
+    def _mention_rest(self) -> None:
+        """Nobody should wonder why nothing happens."""
+        if self._code is None or self._has_told:
+            return
+        self._has_told = True
+        rest = len(descendants(self._guardian.pid))
+        if rest:
+            self._tell(f"the command has ended, but {rest} of its processes still run; the job is held until they end")

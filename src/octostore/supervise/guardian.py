@@ -1,0 +1,131 @@
+"""The guardian, as the process that holds the claim knows it."""
+
+import os
+import select
+import socket
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from octostore.supervise import messages as m
+from octostore.supervise import prctl
+from octostore.supervise.dispositions import Dispositions
+from octostore.supervise.processes import end_orphans, kill_below
+from octostore.supervise.watch import BUFFER_BYTES, Watch
+
+_FIRST_DESCRIPTOR = 3  # behind the standard streams
+
+
+_living: set[int] = set()
+
+
+class GuardianDied(Exception):
+    """Somebody killed it. The command does not survive that either, but nobody knows how it ended."""
+
+
+class Guardian:
+    """Starts `command`, one time after the other. To be made before there is any thread: it forks.
+
+    Its methods may be called from any thread; `news` by one at a time.
+    """
+
+    def __init__(self, command: Sequence[str], *, stop_signal: int, dispositions: Dispositions) -> None:
+        # Should the guardian be killed, what it watched over becomes ours.
+        prctl.adopt_orphans()
+        self._line, theirs = socket.socketpair()
+        self._turn = 0
+        self._unread = b""
+        self.is_over = False
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become_guardian(theirs, command, stop_signal, dispositions)
+        theirs.close()
+        _living.add(self.pid)
+
+    def fileno(self) -> int:
+        return self._line.fileno()
+
+    def start(
+        self,
+        environment: Mapping[str, str],
+        streams: tuple[int, int, int],
+        lease: tuple[float, float],
+        *,
+        in_foreground: bool = False,
+    ) -> int:
+        """`streams` are its stdin, stdout and stderr; `lease` when to stop and when to kill it, until `renew`.
+
+        Gives the number of this turn, for `renew`.
+        """
+        self._turn += 1
+        order = m.Start(self._turn, dict(environment), *lease, in_foreground)
+        try:
+            socket.send_fds(self._line, [m.encode(order) + b"\n"], streams)
+        except OSError as error:
+            raise GuardianDied from error
+        return self._turn
+
+    def renew(self, turn: int, lease: tuple[float, float]) -> None:
+        self._order(m.Renew(turn, *lease))
+
+    def send(self, number: int) -> None:
+        self._order(m.Send(number))
+
+    def stop(self, grace: float) -> None:
+        self._order(m.Stop(grace))
+
+    def kill(self) -> None:
+        """Now, also if the guardian should be paused."""
+        self.stop(0)
+        kill_below(self.pid)
+
+    def news(self, seconds: float) -> list[m.News]:
+        """What has happened, after waiting for it up to `seconds`. Raises `GuardianDied`."""
+        if not select.select([self._line], [], [], seconds)[0]:
+            return []
+        try:
+            data = self._line.recv(BUFFER_BYTES)
+        except ConnectionError:
+            data = b""
+        if not data:
+            raise GuardianDied
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        return [m.read_news(line) for line in lines]
+
+    def close(self) -> None:
+        """It ends, and everything that it watches over."""
+        if not self.is_over:
+            self._let_go()
+            os.waitpid(self.pid, 0)
+
+    def bury(self) -> None:
+        """After its death: what it watched over is ours to end, and nothing of it is left afterwards."""
+        self._let_go()
+        end_orphans(_living)
+
+    def _let_go(self) -> None:
+        self.is_over = True
+        self._line.close()
+        _living.discard(self.pid)
+
+    def _order(self, order: m.Order) -> None:
+        try:
+            self._line.sendall(m.encode(order) + b"\n")
+        except OSError:
+            return  # it has died, which `news` tells
+
+
+def _become_guardian(
+    line: socket.socket, command: Sequence[str], stop_signal: int, dispositions: Dispositions
+) -> NoReturn:
+    code = 1
+    try:
+        # In a group of its own: a signal to ours must not take it away before its work is done.
+        os.setpgid(0, 0)
+        # Nobody else's lines: while we have one open, its other end would never learn that we are gone.
+        os.dup2(line.fileno(), _FIRST_DESCRIPTOR)
+        os.closerange(_FIRST_DESCRIPTOR + 1, os.sysconf("SC_OPEN_MAX"))
+        line.detach()
+        Watch(socket.socket(fileno=_FIRST_DESCRIPTOR), command, stop_signal, dispositions).run()
+        code = 0
+    finally:
+        os._exit(code)

@@ -1,0 +1,54 @@
+"""How a command says what it is doing: over a socket that only its user can reach, so that it needs no lease.
+
+`octostore progress` and `octostore checkpoint`, run by the command, send one line of JSON and get one back.
+"""
+
+import os
+import socket
+
+import msgspec
+
+from octostore.core.errors import InvalidInput, Unreachable
+from octostore.wire.failures import Failure, error_of
+
+JOB_VARIABLE = "OCTOSTORE_JOB"
+SOCKET_VARIABLE = "OCTOSTORE_RUN_SOCKET"
+CHECKPOINT_VARIABLE = "OCTOSTORE_CHECKPOINT_FILE"
+ANSWER_SECONDS = 30.0
+
+
+class Report(msgspec.Struct, omit_defaults=True):
+    """Progress, or a checkpoint where `checkpoint` is given."""
+
+    note: str | None = None
+    percent: float | None = None
+    checkpoint: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def send_report(report: Report) -> None:
+    """From within a command. Raises what the store said to it."""
+    path = os.environ.get(SOCKET_VARIABLE)
+    if not path:
+        raise InvalidInput(
+            SOCKET_VARIABLE,
+            "is not set: this works only inside a command that `octostore run` or `octostore work` has started; "
+            "elsewhere, use `octostore heartbeat JOB --progress TEXT`",
+        )
+    failure = msgspec.json.decode(_exchange(path, msgspec.json.encode(report) + b"\n"))
+    if failure:
+        raise error_of(msgspec.convert(failure, Failure, strict=False), os.environ.get(JOB_VARIABLE, ""))
+
+
+def _exchange(path: str, line: bytes) -> bytes:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(ANSWER_SECONDS)
+        try:
+            connection.connect(path)
+            connection.sendall(line)
+            with connection.makefile("rb") as answers:
+                answer = answers.readline()
+        except OSError as error:
+            raise Unreachable(f"whoever started this command does not answer: {error}", reason="io") from error
+    if not answer:
+        raise Unreachable("whoever started this command has hung up", reason="io")
+    return answer

@@ -1,0 +1,92 @@
+"""What a command reports, taken and passed on to the store: see `report`."""
+
+import os
+import shutil
+import socketserver
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from octostore.client.hold import HeldClaim
+from octostore.core.encoding import encode_any
+from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.supervise.report import CHECKPOINT_VARIABLE, SOCKET_VARIABLE, Report
+from octostore.wire.failures import failure_of
+
+SOCKET_PATH_BYTES = 100  # what fits the address of a socket on every system
+REPORT_BYTES = 1_048_576
+
+
+class Reports:
+    """While the block runs, the command can report; `environment` tells it where."""
+
+    def __init__(self, claim: HeldClaim) -> None:
+        self._claim = claim
+        self._folder = _private_folder()
+        self._file = self._folder / "checkpoint.json"
+        if claim.last_checkpoint is not None:
+            self._file.write_bytes(encode_any("checkpoint", claim.last_checkpoint))
+        self._server = _Server(str(self._folder / "socket"), self._take)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {SOCKET_VARIABLE: str(self._folder / "socket"), CHECKPOINT_VARIABLE: str(self._file)}
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, name="octostore-reports", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _take(self, report: Report) -> None:
+        if isinstance(report.checkpoint, msgspec.UnsetType):
+            self._claim.progress(report.note, percent=report.percent)
+            return
+        self._claim.checkpoint(msgspec.json.decode(report.checkpoint))
+        unfinished = self._file.with_suffix(".new")
+        unfinished.write_bytes(report.checkpoint)
+        unfinished.replace(self._file)
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, path: str, take: Callable[[Report], None]) -> None:
+        super().__init__(path, _Handler)
+        self.take = take
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    server: _Server
+
+    def handle(self) -> None:
+        try:
+            self.server.take(_read_report(self.rfile.readline(REPORT_BYTES)))
+            answer = b"{}"
+        except msgspec.DecodeError as error:
+            answer = msgspec.json.encode(failure_of(InvalidInput("report", f"cannot be understood: {error}")))
+        except OctoStoreError as error:
+            answer = msgspec.json.encode(failure_of(error))
+        self.wfile.write(answer + b"\n")
+
+
+_read_report = msgspec.json.Decoder(Report).decode
+
+
+def _private_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="octostore-"))
+    if len(os.fsencode(folder)) + len("/socket") > SOCKET_PATH_BYTES:
+        folder.rmdir()
+        folder = Path(tempfile.mkdtemp(prefix="octostore-", dir="/tmp"))  # private by mkdtemp
+    return folder

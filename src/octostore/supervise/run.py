@@ -1,0 +1,285 @@
+"""`octostore run`: one owner for the length of a command."""
+
+import os
+import select
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from types import FrameType
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from octostore.client.hold import HeldClaim
+from octostore.client.owner import default_owner
+from octostore.client.store import OctoStore
+from octostore.core.encoding import shorten
+from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
+from octostore.core.limits import ERROR_BYTES
+from octostore.stores.clock import boottime
+from octostore.stores.ids import new_request_id
+from octostore.supervise.command import NOT_EXECUTABLE, TICK_SECONDS, Command, Ending, Terms
+from octostore.supervise.dispositions import ENDING, Dispositions
+from octostore.supervise.guardian import Guardian
+from octostore.supervise.report import JOB_VARIABLE
+from octostore.supervise.reports import Reports
+from octostore.supervise.tail import Tail
+from octostore.supervise.terminal import Terminal
+from octostore.supervise.wakeups import SignalPipe
+
+SECRET_VARIABLES = ("OCTOSTORE_TOKEN", "OCTOSTORE_LEASE_ID")
+"""Not for the command: it reports over its socket, and for calls of its own there is OCTOSTORE_TOKEN_FILE."""
+NOT_FOUND = 127
+UNREACHABLE_PAUSE_SECONDS = 1.0
+
+Tell = Callable[[str], None]
+RunOutcome: TypeAlias = Literal["released", "done", "failed"]
+T = TypeVar("T")
+
+
+class Interrupted(SystemExit):
+    """A signal came while we waited for the job."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+class NoCommand(Exception):
+    """There is no such program; `code` is what a shell would say."""
+
+    def __init__(self, problem: str, code: int) -> None:
+        super().__init__(problem)
+        self.code = code
+
+
+class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """What `octostore run` was called with. Times in seconds."""
+
+    job_id: str
+    command: Sequence[str]
+    ttl: float
+    owner: str | None = None
+    metadata: Any = None
+    wait: float = 0
+    once: bool = False
+    on_unreachable: Literal["fail", "wait"] = "fail"
+    min_hold: float = 0
+    terms: Terms
+    stop_signal: int = signal.SIGTERM
+    keep_stderr: bool = True
+
+
+class Ran(msgspec.Struct, kw_only=True, frozen=True):
+    """What became of it: the command's exit code, and how its claim ended (None where that could not be told)."""
+
+    job_id: str
+    exit_code: int
+    outcome: RunOutcome | None
+    is_lost: bool
+    fencing_token: int
+    attempt: int
+
+
+def run(open_store: Callable[[], OctoStore], options: RunOptions, tell: Tell) -> Ran:
+    """Raises `Held`, `AlreadyDone` or `Conflict` where the job cannot be had, and `NoCommand`, all before it starts.
+
+    To be called from the main thread while there is no other: the guardian is forked first.
+    """
+    check_command(options.command)
+    dispositions = Dispositions()
+    guardian = Guardian(options.command, stop_signal=options.stop_signal, dispositions=dispositions)
+    terminal = Terminal()
+    try:
+        return _Run(guardian, dispositions, terminal, options, tell).run(open_store)
+    finally:
+        guardian.close()
+
+
+def check_command(command: Sequence[str]) -> None:
+    """Before anything is claimed for a command that cannot be run."""
+    name = command[0]
+    if shutil.which(name):
+        return
+    found = os.path.exists(name) if "/" in name else False  # noqa: PTH110  # a name that is no path is no file here
+    if found:
+        raise NoCommand(f"{name} cannot be executed; look at its permissions", NOT_EXECUTABLE)
+    raise NoCommand(f"there is no command {name!r}; look at its name and at PATH", NOT_FOUND)
+
+
+def command_environment(claim: HeldClaim, reports: Reports) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES}
+    return {
+        **inherited,
+        **reports.environment,
+        JOB_VARIABLE: claim.job_id,
+        "OCTOSTORE_FENCING_TOKEN": str(claim.fencing_token),
+        "OCTOSTORE_ATTEMPT": str(claim.attempt),
+    }
+
+
+class _Run:
+    def __init__(
+        self, guardian: Guardian, dispositions: Dispositions, terminal: Terminal, options: RunOptions, tell: Tell
+    ) -> None:
+        self._guardian = guardian
+        self._dispositions = dispositions
+        self._terminal = terminal
+        self._options = options
+        self._tell = tell
+        self._request_id = new_request_id()
+        self._owner = default_owner() if options.owner is None else options.owner
+        self._has_asked = False
+
+    def run(self, open_store: Callable[[], OctoStore]) -> Ran:
+        signals = self._dispositions.forwarded
+        with _interrupting(signals), ExitStack() as at_end:
+            store = self._patiently(open_store)
+            at_end.callback(store.close)
+            held = ExitStack()
+            try:
+                claim = self._patiently(lambda: held.enter_context(self._hold(store)))
+                with SignalPipe([*signals, signal.SIGTSTP]) as came:
+                    return self._own(claim, held, came)
+            except Interrupted:
+                self._give_back(store)
+                raise
+
+    # The claim
+
+    def _patiently(self, attempt: Callable[[], T]) -> T:
+        has_told = False
+        while True:
+            try:
+                return attempt()
+            except Unreachable as fault:
+                if self._options.on_unreachable == "fail":
+                    raise
+                self._has_asked = False
+                if not has_told:
+                    self._tell(f"{fault}; trying again until it can be reached")
+                    has_told = True
+                time.sleep(UNREACHABLE_PAUSE_SECONDS)
+
+    def _hold(self, store: OctoStore) -> AbstractContextManager[HeldClaim]:
+        options = self._options
+        self._has_asked = True
+        return store.hold(
+            options.job_id,
+            owner=self._owner,
+            metadata=options.metadata,
+            ttl=options.ttl,
+            wait=options.wait,
+            request_id=self._request_id,
+        )
+
+    def _give_back(self, store: OctoStore) -> None:
+        """The claim may have been granted in the moment of the signal. Asked again, the store gives the same one."""
+        if not self._has_asked:
+            return
+        options = self._options
+        with suppress(OctoStoreError):
+            reply = store.claim_job(
+                options.job_id, self._owner, options.metadata, options.ttl, request_id=self._request_id
+            )
+            if reply.lease_id is not None:
+                store.release_job(options.job_id, reply.lease_id, note="interrupted before the command started")
+
+    # Owning the job
+
+    def _own(self, claim: HeldClaim, held: ExitStack, signals: SignalPipe) -> Ran:
+        claimed_at = boottime()
+        ending: Ending | None = None
+        outcome: RunOutcome | None = None
+        try:
+            with held:
+                ending, said = self._execute(claim, signals)
+                outcome = self._settle(claim, ending, said)
+                self._keep_until(claimed_at + self._options.min_hold, claim, signals)
+        except LeaseLost as lost:
+            outcome = None
+            ending = (ending or Ending(code=0))._replace(is_lost=True)
+            self._tell(str(lost))
+        except Unreachable as fault:
+            outcome = None
+            self._tell(f"the command has ended, but its claim could not be: {fault}; it ends by itself")
+        return self._ran(claim, ending or Ending(code=0), outcome)
+
+    def _execute(self, claim: HeldClaim, signals: SignalPipe) -> tuple[Ending, bytes]:
+        """How it ended, and the last that it said."""
+        tail, streams = self._streams()
+        command = Command(
+            self._guardian, claim, self._options.terms, self._tell, signals=signals, terminal=self._terminal
+        )
+        with Reports(claim) as reports:
+            command.start(command_environment(claim, reports), streams)
+            if tail is not None:
+                tail.close_writing()
+            ending = command.wait()
+        return ending, tail.result() if tail is not None else b""
+
+    def _streams(self) -> tuple[Tail | None, tuple[int, int, int]]:
+        """A terminal stays one. Anything else is copied, to have its end for the job's story."""
+        if not self._options.keep_stderr or os.isatty(2):
+            return None, (0, 1, 2)
+        tail = Tail(2, ERROR_BYTES)
+        # Where both lead to one place, they must go there together, or their lines would change order.
+        stdout = tail.descriptor if os.path.sameopenfile(1, 2) else 1
+        return tail, (0, stdout, tail.descriptor)
+
+    def _settle(self, claim: HeldClaim, ending: Ending, said: bytes) -> RunOutcome | None:
+        if ending.is_lost:
+            claim.let_expire()
+            return None
+        outcome, note, error = self._verdict(ending, said)
+        claim.end_as(outcome, note=note, error=error)
+        return outcome
+
+    def _verdict(self, ending: Ending, said: bytes) -> tuple[RunOutcome, str | None, str | None]:
+        """The outcome, with a note or an error."""
+        if ending.is_success:
+            return ("done" if self._options.once else "released"), None, None
+        if ending.is_stopped:
+            return "released", f"the command was stopped: {ending}", None
+        return "failed", None, error_text(ending, said)
+
+    def _keep_until(self, moment: float, claim: HeldClaim, signals: SignalPipe) -> None:
+        while (left := moment - boottime()) > 0 and not claim.lost.is_set():
+            select.select([signals], [], [], min(left, TICK_SECONDS))
+            if ENDING.intersection(signals.taken()):
+                return
+
+    def _ran(self, claim: HeldClaim, ending: Ending, outcome: RunOutcome | None) -> Ran:
+        return Ran(
+            job_id=claim.job_id,
+            exit_code=ending.code,
+            outcome=outcome,
+            is_lost=ending.is_lost or claim.lost.is_set(),
+            fencing_token=claim.fencing_token,
+            attempt=claim.attempt,
+        )
+
+
+def error_text(ending: Ending, said: bytes) -> str:
+    """What the next owner, and whoever looks, should know: how it ended, and the last that it said."""
+    first = f"{ending}\n" if said else str(ending)
+    room = ERROR_BYTES - len(first.encode())
+    last = said.decode("utf-8", "replace").strip().encode()[-room:].decode("utf-8", "ignore")
+    return shorten(first + last, ERROR_BYTES).strip()
+
+
+@contextmanager
+def _interrupting(numbers: Sequence[signal.Signals]) -> Iterator[None]:
+    """While the block runs, these signals end whatever is being waited for."""
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,163 @@
+"""`octostore work`: a command for each job of a queue, its payload on stdin, its result from stdout."""
+
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryFile
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from octostore.client.hold import HeldClaim
+from octostore.client.store import OctoStore
+from octostore.client.work import Deferred, Failed
+from octostore.core.encoding import decode_strictly, encode_any, shorten
+from octostore.core.errors import InvalidInput
+from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RESULT_BYTES
+from octostore.supervise.command import Command, Ending, Terms
+from octostore.supervise.dispositions import Dispositions
+from octostore.supervise.guardian import Guardian
+from octostore.supervise.reports import Reports
+from octostore.supervise.run import Tell, check_command, command_environment, error_text
+from octostore.supervise.tail import Tail
+
+
+class WorkOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """What `octostore work` was called with. Times in seconds."""
+
+    queue: str
+    command: Sequence[str]
+    kinds: Sequence[str] | None = None
+    owner: str | None = None
+    ttl: float
+    concurrency: int = 1
+    until_empty: bool = False
+    deferred_exit: int
+    retry_after: float | None = None
+    terms: Terms
+    stop_signal: int = signal.SIGTERM
+    keep_stderr: bool = True
+
+
+def work(open_store: Callable[[], OctoStore], options: WorkOptions, tell: Tell) -> int:
+    """How many jobs were handled, once told to stop or (`until_empty`) when none is left.
+
+    To be called from the main thread while there is no other: a guardian is forked for each job that can run at once.
+    """
+    check_command(options.command)
+    dispositions = Dispositions()
+    guardians = [
+        Guardian(options.command, stop_signal=options.stop_signal, dispositions=dispositions)
+        for _ in range(options.concurrency)
+    ]
+    try:
+        worker = _Worker(guardians, options, tell)
+        with open_store() as store, worker.draining_on(dispositions.forwarded):
+            return store.work(
+                options.queue,
+                worker.handle,
+                kinds=options.kinds,
+                owner=options.owner,
+                ttl=options.ttl,
+                concurrency=options.concurrency,
+                stop=worker.stop,
+                until_empty=options.until_empty,
+            )
+    finally:
+        for guardian in guardians:
+            guardian.close()
+
+
+class _Worker:
+    def __init__(self, guardians: Sequence[Guardian], options: WorkOptions, tell: Tell) -> None:
+        self.stop = threading.Event()
+        self._guardians = guardians
+        self._idle: queue.SimpleQueue[Guardian] = queue.SimpleQueue()
+        for guardian in guardians:
+            self._idle.put(guardian)
+        self._options = options
+        self._tell = tell
+        self._is_hurried = False
+
+    @contextmanager
+    def draining_on(self, numbers: Sequence[signal.Signals]) -> Iterator[None]:
+        """The first signal lets the commands that run finish; the second stops them."""
+
+        def drain(number: int, _frame: FrameType | None) -> None:
+            if not self.stop.is_set():
+                self.stop.set()
+                self._tell(f"{signal.Signals(number).name}: no new jobs; a second one stops the commands that run")
+                return
+            self._is_hurried = True
+            for guardian in self._guardians:
+                guardian.stop(self._options.terms.stop_grace)
+
+        draining = [number for number in numbers if number not in {signal.SIGUSR1, signal.SIGUSR2}]
+        before = {number: signal.signal(number, drain) for number in draining}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle(self, claim: HeldClaim) -> Any:
+        """The job's result; raises what becomes of it otherwise."""
+        guardian = self._idle.get()
+        try:
+            ending, stdout, said = self._execute(guardian, claim)
+        finally:
+            self._idle.put(guardian)
+        if ending.is_success and not ending.is_lost:
+            return self._result(claim, stdout)
+        self._tell(f"{claim.job_id}: {'the lease was lost, so the command was stopped' if ending.is_lost else ending}")
+        if guardian.is_over:
+            self.stop.set()  # without it, no command can be started safely
+        if ending.is_lost or self._is_hurried or guardian.is_over:
+            raise Deferred(0, f"the command was stopped ({ending})")
+        if ending.code == self._options.deferred_exit:
+            raise Deferred(self._options.retry_after, words_of(said) or None)
+        raise Failed(error_text(ending, said))
+
+    def _execute(self, guardian: Guardian, claim: HeldClaim) -> tuple[Ending, Tail, bytes]:
+        """How it ended, what it wrote, and the last that it said."""
+        options = self._options
+        stdout = Tail(None, RESULT_BYTES + 1)
+        stderr = Tail(2, ERROR_BYTES) if options.keep_stderr else None
+        command = Command(guardian, claim, options.terms, self._tell)
+        with Reports(claim) as reports, TemporaryFile() as stdin:
+            stdin.write(encode_any("payload", claim.payload) + b"\n")
+            stdin.seek(0)
+            streams = (stdin.fileno(), stdout.descriptor, stderr.descriptor if stderr else 2)
+            command.start(self._environment(claim, reports), streams)
+            stdout.close_writing()
+            if stderr is not None:
+                stderr.close_writing()
+            ending = command.wait()
+        return ending, stdout, stderr.result() if stderr is not None else b""
+
+    def _environment(self, claim: HeldClaim, reports: Reports) -> dict[str, str]:
+        return {
+            **command_environment(claim, reports),
+            "OCTOSTORE_QUEUE": self._options.queue,
+            "OCTOSTORE_KIND": claim.reply.kind or "",
+        }
+
+    def _result(self, claim: HeldClaim, stdout: Tail) -> Any:
+        """JSON where it is that, else text. Work that is done is not done again because it said too much."""
+        written = stdout.result()
+        if len(encode_any("result", written.decode("utf-8", "replace"))) > RESULT_BYTES:
+            self._tell(
+                f"{claim.job_id}: its output of {stdout.size:,} bytes is no result; it may have {RESULT_BYTES:,}"
+            )
+            return None
+        try:
+            return decode_strictly("result", written)
+        except InvalidInput:
+            return words_of(written) or None
+
+
+def words_of(written: bytes) -> str:
+    return shorten(written.decode("utf-8", "replace").strip(), NOTE_BYTES)
