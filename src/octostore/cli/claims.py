@@ -10,13 +10,13 @@ from octostore.wire.answers import claim_answer
 
 
 def tell_claim(reply: ClaimReply, console: Console, *, lease_only: bool = False) -> None:
-    if reply.status == "claimed" and lease_only:
+    if console.is_json or not lease_only:
+        console.answer(claim_answer(reply), *_lines(reply, console))
+    elif reply.status == "claimed":
         console.say(reply.lease_id or "")
-    elif lease_only:
+    else:
         # Where the lease should stand, there must be nothing else.
         console.remark(*_lines(reply, console))
-    else:
-        console.answer(claim_answer(reply), *_lines(reply, console))
 
 
 def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
@@ -31,7 +31,7 @@ def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
                 f"{words.ago(reply.claimed_at, now)}, for {words.until(reply.expires_at, now)} more or longer"
             )
             if reply.progress is not None and reply.progress.note:
-                yield f"  doing      {reply.progress.note}"
+                yield f"  doing      {words.gist(reply.progress.note)}"
         case "delayed" if reply.available_at is not None:
             when = f"{words.clock(reply.available_at, now)} UTC, in {words.until(reply.available_at, now)}"
             yield f"{console.style('delayed', 'yellow')} {reply.job_id} cannot be claimed before {when}"
@@ -56,7 +56,7 @@ def _details(reply: ClaimReply) -> Iterator[str]:
     if reply.checkpoint is not None:
         yield f"  checkpoint {words.as_json(reply.checkpoint)}"
     if reply.note:
-        yield f"  note       {reply.note}"
+        yield f"  note       {words.gist(reply.note)}"
     if reply.previous:
         yield f"  attempt    {reply.attempt}, after"
         yield from (f"    {line}" for line in told_attempts(reply.previous))

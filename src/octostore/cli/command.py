@@ -66,7 +66,7 @@ COMMANDS = [
     Command("serve", SETUP, "serve a store over HTTP"),
     Command("token", SETUP, "who may use a server"),
     Command("doctor", SETUP, "check store, clock, token and permissions"),
-    Command("demo", SETUP, "see five agents race for one job, in 15 seconds"),
+    Command("demo", SETUP, "see five agents race for one job, in ten seconds"),
     Command("completion", SETUP, "what a shell needs to complete commands and job names"),
 ]
 BY_NAME = {command.name: command for command in COMMANDS}

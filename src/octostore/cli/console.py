@@ -38,8 +38,7 @@ class Console:
 
     def table(self, header: Sequence[str], rows: Sequence[Row]) -> list[str]:
         """Lines; on a terminal none is longer than it is wide."""
-        width = os.get_terminal_size(self._out.fileno()).columns if self.is_live else None
-        head, *body = as_table(header, rows, width)
+        head, *body = as_table(header, rows, self._size.columns or None)
         return [self.style(head, "bold"), *body]
 
     def style(self, text: str, *names: str) -> str:
@@ -48,6 +47,14 @@ class Console:
         return f"\x1b[{';'.join(_STYLES[name] for name in names)}m{text}\x1b[0m"
 
     def repaint(self, lines: Sequence[str]) -> None:
-        """In the place of all that is on the screen."""
+        """In the place of all that is on the screen, which does not scroll."""
+        room = self._size.lines - 1
+        if 0 < room < len(lines):
+            lines = [*lines[: room - 1], self.style(f"… and {len(lines) - room + 1} lines more", "dim")]
         self._out.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
         self._out.flush()
+
+    @property
+    def _size(self) -> os.terminal_size:
+        """Of the terminal; zeros where there is none, or one that does not know."""
+        return os.get_terminal_size(self._out.fileno()) if self.is_live else os.terminal_size((0, 0))

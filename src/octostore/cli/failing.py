@@ -1,14 +1,20 @@
 """Errors for people: what happened, where, and what to do next."""
 
 import os
+import re
+import sys
 import traceback
 
 from octostore.cli import exits
 from octostore.cli.command import Context
+from octostore.cli.console import Console
+from octostore.cli.parser import PROGRAM, Misunderstood
 from octostore.core.errors import InvalidInput, NotAllowed, OctoStoreError, Unreachable
-from octostore.wire.failures import failure_of
+from octostore.wire.failures import DETAILS, Failure, failure_of
 
 DEBUG_VARIABLE = "OCTOSTORE_DEBUG"
+_ABOUT = re.compile(r"argument (?:--)?([\w-]+)[^:]*: ")
+"""How argparse begins what it says about one argument."""
 
 
 def tell_failure(error: OctoStoreError, context: Context) -> int:
@@ -20,12 +26,27 @@ def tell_failure(error: OctoStoreError, context: Context) -> int:
     return exits.exit_code_of(error)
 
 
-def tell_our_fault(fault: Exception, context: Context) -> int:
-    context.console.remark(f"this is a fault of ours: {type(fault).__name__}: {fault}")
+def tell_misunderstood(problem: Misunderstood, console: Console) -> int:
+    if console.is_json:
+        about = _ABOUT.match(str(problem))
+        field = about.group(1).replace("-", "_").lower() if about else None
+        console.answer(
+            Failure(error=str(problem), code=InvalidInput.code, details=DETAILS[InvalidInput.code], field=field)
+        )
+    sys.stderr.write(f"{problem.usage}{PROGRAM}: {problem}\n(`{problem.program} --help` explains)\n")
+    return exits.BAD_INPUT
+
+
+def tell_our_fault(fault: Exception, console: Console) -> int:
+    problem = f"this is a fault of ours: {type(fault).__name__}: {fault}"
+    how = f"report it, please, with what {DEBUG_VARIABLE}=1 adds to this"
+    if console.is_json:
+        console.answer(Failure(error=problem, code="internal_error", details=how))
+    console.remark(problem)
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(fault)
     else:
-        context.console.remark(f"  next  report it, please, with what {DEBUG_VARIABLE}=1 adds to this")
+        console.remark(f"  next  {how}")
     return exits.OUR_FAULT
 
 

@@ -3,12 +3,13 @@
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from octostore.cli import exits
 from octostore.cli.command import BY_NAME, Context
 from octostore.cli.console import Console
-from octostore.cli.failing import tell_failure, tell_our_fault
-from octostore.cli.parser import new_parser, parse
+from octostore.cli.failing import tell_failure, tell_misunderstood, tell_our_fault
+from octostore.cli.parser import Misunderstood, asks_for_json, new_parser, parse
 from octostore.cli.place import chosen_place
 from octostore.core.errors import OctoStoreError
 
@@ -18,21 +19,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import argcomplete  # noqa: PLC0415  # only when a shell asks what could follow
 
         argcomplete.autocomplete(new_parser())
-    given = sys.argv[1:] if arguments is None else arguments
-    if not given:
-        new_parser(()).print_help()
-        return exits.BAD_INPUT
-    parsed = parse(given)
-    context = Context(Console(is_json=getattr(parsed, "json", False)), chosen_place(getattr(parsed, "url", None)))
+    _replace_closed_streams()
     try:
-        return BY_NAME[parsed.command].module.run(parsed, context)
-    except OctoStoreError as error:
-        return tell_failure(error, context)
+        try:
+            return _carry_out(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except BrokenPipeError:
         # Whoever read our answers has enough. Python would complain about the rest at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.BROKEN_PIPE
+
+
+def _carry_out(given: Sequence[str]) -> int:
+    if not given:
+        new_parser(()).print_help()
+        return exits.BAD_INPUT
+    console = Console(is_json=asks_for_json(given))
+    try:
+        parsed = parse(given)
+        context = Context(console, chosen_place(getattr(parsed, "url", None)))
+        try:
+            return BY_NAME[parsed.command].module.run(parsed, context)
+        except OctoStoreError as error:
+            return tell_failure(error, context)
+    except Misunderstood as problem:
+        return tell_misunderstood(problem, console)
+    except BrokenPipeError:
+        raise
     except Exception as fault:  # noqa: BLE001  # the last one who can say so in words
-        return tell_our_fault(fault, context)
+        return tell_our_fault(fault, console)
+
+
+def _replace_closed_streams() -> None:
+    """Whoever has closed one (`>&-`) does not want to read it, and must not get it through the other."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # until the end
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # until the end

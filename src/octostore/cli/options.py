@@ -27,7 +27,7 @@ def json_value(text: str) -> Any:
     """JSON as it stands there, of a file (`@FILE`), or of stdin (`-`)."""
     try:
         if text == "-":
-            document = sys.stdin.buffer.read()
+            document = b"" if sys.stdin is None else sys.stdin.buffer.read()
         elif text.startswith("@"):
             document = Path(text[1:]).read_bytes()
         else:
@@ -44,6 +44,13 @@ def whole(text: str) -> int:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+
+
+def positive(text: str) -> int:
+    value = whole(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return value
 
 
 def number(text: str) -> float:
@@ -74,10 +81,10 @@ def signal_number(text: str) -> int:
 
 
 def lease_id(given: str | None) -> str:
-    lease = given or os.environ.get(LEASE_VARIABLE)
+    lease = os.environ.get(LEASE_VARIABLE) if given is None else given
     if not lease:
         raise InvalidInput(
-            "the lease",
+            "lease_id",
             f"is needed: set {LEASE_VARIABLE} to the lease_id that `octostore claim` has printed. It is not kept "
             "anywhere, so that nobody ends another's claim by knowing its name",
         )

@@ -1,52 +1,104 @@
 """Command lines, parsed; and the help that people read."""
 
 import argparse
-import sys
+import shutil
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from octostore._version import __version__
 from octostore.cli.command import BY_NAME, COMMANDS, Command
-from octostore.cli.exits import BAD_INPUT, MEANINGS
+from octostore.cli.exits import MEANINGS
 
 PROGRAM = "octostore"
 DESCRIPTION = "One owner per job, ownership that anyone can see, and automatic recovery when a worker disappears."
+WIDEST = 120
+EXAMPLES_TITLE = "examples:"
+
+
+class Misunderstood(Exception):
+    """A command line that makes no sense. `usage` says what would, `program` whose help explains it."""
+
+    def __init__(self, problem: str, usage: str, program: str) -> None:
+        super().__init__(problem)
+        self.usage = usage
+        self.program = program
+
+
+class Formatter(argparse.HelpFormatter):
+    """Text as wide as the terminal, with its paragraphs; examples as they are."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=min(shutil.get_terminal_size().columns - 2, WIDEST))
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith(EXAMPLES_TITLE):
+            return text
+        return "\n\n".join(super(Formatter, self)._fill_text(part, width, indent) for part in text.split("\n\n"))
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong, where help is, and exits with 64."""
+    """One for each command; all know the options that every command has."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **options})
+        group = self.add_argument_group("for every command")
+        group.add_argument(
+            "--url",
+            default=argparse.SUPPRESS,
+            help="the store: sqlite:///FILE, or http(s):// for a server; by default OCTOSTORE_URL, else a file of "
+            "yours",
+        )
+        group.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="answer with JSON")
+
+    def format_usage(self) -> str:
+        return f"usage: {self.short_usage}\n"
+
+    def format_help(self) -> str:
+        self.usage = self.short_usage
+        return super().format_help()
+
+    @property
+    def short_usage(self) -> str:
+        if self.usage is not None:
+            return self.usage
+        return " ".join([self.prog, *map(_shown, self._get_positional_actions()), "[options]"])
 
     def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(BAD_INPUT, f"{PROGRAM}: {message}\n(`{self.prog} --help` explains)\n")
+        raise Misunderstood(message, self.format_usage(), self.prog)
+
+
+def _shown(action: argparse.Action) -> str:
+    name = str(action.metavar or "|".join(action.choices or [action.dest]))
+    return {"?": f"[{name}]", "+": f"{name}…"}.get(str(action.nargs), name)
 
 
 def new_parser(commands: Iterable[Command] = COMMANDS) -> Parser:
     """Knows all commands by name, and the options of `commands`."""
-    parser = _Top(prog=PROGRAM, allow_abbrev=False, add_help=True)
+    parser = _Top(prog=PROGRAM, usage=f"{PROGRAM} COMMAND …")
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    _add_common(parser)
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="command", parser_class=Parser)
+    subparsers = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=Parser, prog=PROGRAM
+    )
     known = {command.name for command in commands}
     for command in COMMANDS:
-        sub = subparsers.add_parser(
-            command.name, help=command.summary, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
+        sub = subparsers.add_parser(command.name, help=command.summary)
         if command.name in known:
             module = command.module
             sub.description = (module.__doc__ or "").strip()
-            sub.epilog = "\n".join(["examples:", *(f"  {line}" for line in module.EXAMPLES)])
+            sub.epilog = "\n".join([EXAMPLES_TITLE, *(f"  {line}" for line in module.EXAMPLES)])
             module.configure(sub)
-            _add_common(sub)
     return parser
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Options stand before or behind the command. Exits with 64 for what cannot be understood."""
+    """Options stand before or behind the command. Raises `Misunderstood`."""
     ours, behind = _split(arguments)
-    named = BY_NAME.get(_command_of(ours) or "")
+    word = _command_of(ours)
+    named = BY_NAME.get(word or "")
     parser = new_parser(() if named is None else [named])
+    if word is not None and named is None:
+        parser.error(f"there is no command {word!r}{_did_you_mean(word)}")
     parsed = parser.parse_args(ours)
     takes_command = hasattr(parsed, "takes_command")
     if takes_command and not behind:
@@ -55,6 +107,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser.error(f"{parsed.command} takes nothing behind --")
     parsed.behind = behind
     return parsed
+
+
+def asks_for_json(arguments: Sequence[str]) -> bool:
+    """Also of a command line that cannot be parsed."""
+    return "--json" in _split(arguments)[0]
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -75,21 +132,17 @@ def _command_of(arguments: Sequence[str]) -> str | None:
     return None
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("for every command")
-    group.add_argument(
-        "--url",
-        default=argparse.SUPPRESS,
-        help="the store: sqlite:///FILE, or http(s):// for a server; by default OCTOSTORE_URL, else a file of yours",
-    )
-    group.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="answer with JSON")
+def _did_you_mean(word: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  # only for those who mistype
+
+    return "".join(f"; did you mean {name}?" for name in get_close_matches(word, BY_NAME, 1))
 
 
 class _Top(Parser):
     """Its help has the commands in groups."""
 
     def format_help(self) -> str:
-        lines = [f"usage: {PROGRAM} COMMAND …", "", DESCRIPTION, ""]
+        lines = [f"usage: {self.short_usage}", "", DESCRIPTION, ""]
         for group, commands in groupby(COMMANDS, key=lambda command: command.group):
             lines += [f"{group}:", *(f"  {command.name:<14}{command.summary}" for command in commands), ""]
         lines += ["exit codes:", *(f"  {code:<4}{meaning.replace('`', '')}" for code, meaning in MEANINGS.items()), ""]

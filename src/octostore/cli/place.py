@@ -1,12 +1,16 @@
 """Which store a command is about, and who said so: when it cannot be reached, that is the first question."""
 
 import os
+import re
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
-from octostore.client.connect import connect
+from octostore.client.connect import connect, is_server
 from octostore.client.store import OctoStore
+from octostore.core.errors import Unreachable
 from octostore.stores.opening import URL_VARIABLE, default_path
+from octostore.wire.tokens import PREFIX
+
+_TOKEN = re.compile(rf"{PREFIX}\w+")
 
 
 class Place(NamedTuple):
@@ -16,18 +20,16 @@ class Place(NamedTuple):
 
     @property
     def is_server(self) -> bool:
-        return self.url is not None and self.url.partition(":")[0].lower() in {"http", "https"}
+        return is_server(self.url)
 
     def __str__(self) -> str:
-        """Without a password that may be in it."""
+        """Without a password or token that may be in it."""
         if self.url is None:
-            return str(default_path())
-        try:
-            parts = urlsplit(self.url)
-            secret = parts.password
-        except ValueError:
-            return "a URL that cannot be understood"
-        return self.url if secret is None else self.url.replace(f":{secret}@", ":***@")
+            try:
+                return str(default_path())
+            except Unreachable:
+                return "the file of this user"
+        return _without_secrets(self.url)
 
     def open(self) -> OctoStore:
         return connect(self.url)
@@ -38,3 +40,12 @@ def chosen_place(url: str | None) -> Place:
         return Place(url, "--url")
     named = os.environ.get(URL_VARIABLE)
     return Place(named, URL_VARIABLE) if named else Place(None, f"the default, since {URL_VARIABLE} is not set")
+
+
+def _without_secrets(url: str) -> str:
+    """Also of a URL that is not a valid one: those are shown most often."""
+    scheme, colon, _ = url.partition(":")
+    if "@" in url and scheme.lower() != "sqlite":
+        url = f"{scheme if colon else ''}://***@{url.rpartition('@')[2]}"
+    before, question, _ = url.partition("?")
+    return _TOKEN.sub(f"{PREFIX}***", before + (question and "?***"))

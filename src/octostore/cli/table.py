@@ -1,22 +1,25 @@
 """Columns that stand below each other, also where letters are two cells wide."""
 
 from collections.abc import Sequence
-from unicodedata import combining, east_asian_width
+from unicodedata import category, east_asian_width
 
 Row = Sequence[str]
 GAP = "  "
-NARROWEST = 8
+NARROWEST = 4
+MARKS = {"Mn", "Me", "Cf"}
+"""Categories of what takes no room of its own."""
 
 
 def as_table(header: Row, rows: Sequence[Row], width: int | None = None) -> list[str]:
-    """Where it would be wider than `width`, the widest column gives way."""
+    """Where it would be wider than `width`, the widest column gives way; if that is not enough, the last ones go."""
     lines = [list(header), *(list(row) for row in rows)]
     widths = [max(cells(line[column]) for line in lines) for column in range(len(header))]
     if width is not None:
         spare = width - len(GAP) * (len(header) - 1)
         while sum(widths) > spare and max(widths) > NARROWEST:
             widths[widths.index(max(widths))] -= 1
-    return [_line(line, widths) for line in lines]
+    drawn = [_line(line, widths) for line in lines]
+    return drawn if width is None else [_fitted(line, width).rstrip() for line in drawn]
 
 
 def _line(line: Row, widths: Sequence[int]) -> str:
@@ -38,4 +41,4 @@ def cells(text: str) -> int:
     """How much room it takes on a terminal."""
     if text.isascii():
         return len(text)
-    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+    return sum(0 if category(letter) in MARKS else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)

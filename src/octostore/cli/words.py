@@ -1,11 +1,13 @@
 """Times and values in words."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 SHORT_SECONDS = 10
+_TERMINAL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -~])")
 
 
 def duration(seconds: float) -> str:
@@ -45,7 +47,9 @@ def now() -> datetime:
 
 
 def as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """With escapes for what a terminal would obey."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
 
 
 def counted(number: int, noun: str) -> str:
@@ -53,6 +57,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def gist(text: str) -> str:
-    """What fits in one line: the first, and the last, which is where errors say what they are about."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    """What fits in one line: the first, and the last, which is where errors say what they are about.
+
+    Others have written it, so nothing is left in it that a terminal would obey.
+    """
+    lines = [line for line in map(_plain, _TERMINAL_SEQUENCE.sub("", text).splitlines()) if line]
     return " … ".join(lines if len(lines) <= 2 else [lines[0], lines[-1]])  # noqa: PLR2004
+
+
+def _plain(line: str) -> str:
+    return "".join(" " if one.isspace() else one for one in line if one.isprintable() or one.isspace()).strip()

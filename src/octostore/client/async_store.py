@@ -36,6 +36,8 @@ from octostore.core.replies import (
     JobOwner,
     JobPage,
     JobView,
+    PrincipalView,
+    ProbeReply,
     QueueView,
     Recovery,
     ReleaseReply,
@@ -307,6 +309,10 @@ class AsyncOctoStore:
 
     # Tokens
 
+    async def whoami(self) -> PrincipalView:
+        """See `OctoStore.whoami`."""
+        return await self._port.ask(q.WhoAmI())
+
     async def create_token(
         self,
         name: str,
@@ -352,6 +358,10 @@ class AsyncOctoStore:
             recovered += step.recovered
             is_complete = step.is_complete
         return recovered
+
+    async def probe(self) -> ProbeReply:
+        """See `OctoStore.probe`."""
+        return await self._port.execute(c.Probe())
 
     async def close(self) -> None:
         """See `OctoStore.close`."""

@@ -33,6 +33,8 @@ from octostore.core.replies import (
     JobOwner,
     JobPage,
     JobView,
+    PrincipalView,
+    ProbeReply,
     QueueView,
     Recovery,
     ReleaseReply,
@@ -358,6 +360,10 @@ class OctoStore:
 
     # Tokens
 
+    def whoami(self) -> PrincipalView:
+        """Who we are to the store, and what we may do there."""
+        return self._port.ask(q.WhoAmI())
+
     def create_token(
         self,
         name: str,
@@ -410,6 +416,10 @@ class OctoStore:
             recovered += step.recovered
             is_complete = step.is_complete
         return recovered
+
+    def probe(self) -> ProbeReply:
+        """Write to the store, durably, and tell its time. Raises `Unreachable` with what is wrong with it."""
+        return self._port.execute(c.Probe())
 
     def close(self) -> None:
         """Let go of everything. What was answered is durable; calls after this raise `Unreachable`."""

@@ -14,6 +14,7 @@ from octostore.core.replies import (
     Figures,
     JobPage,
     JobView,
+    PrincipalView,
     SessionPage,
     SessionView,
     StoreKey,
@@ -92,6 +93,10 @@ class ListSessions(Question[SessionPage], frozen=True, kw_only=True):
         limits.check_whole("limit", self.limit, 1, limits.PAGE_MAX)
         if self.cursor is not None:
             check_session_id(self.cursor)
+
+
+class WhoAmI(Question[PrincipalView], frozen=True, kw_only=True):
+    """Who asks, and what they may do. Whoever can open a store by themselves may do everything."""
 
 
 class ListTokens(Question[TokenList], frozen=True, kw_only=True):

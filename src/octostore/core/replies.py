@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from octostore._version import __version__
 from octostore.core.events import Event
 from octostore.core.model import HowEnded, LastOutcome, Outcome, Scope, SessionStatus, Status
 from octostore.core.moments import Moment
@@ -246,6 +247,15 @@ class TokenView(Reply, frozen=True):
     revoked_at: Moment | None
 
 
+class PrincipalView(Reply, frozen=True):
+    """Who one is to the store. `prefix` limits it to names that begin with it."""
+
+    name: str
+    scopes: list[Scope]
+    prefix: str
+    expires_at: Moment | None
+
+
 class TokenList(Reply, frozen=True):
     tokens: list[TokenView]
 
@@ -283,10 +293,11 @@ class Recovery(Reply, frozen=True):
 
 
 class ProbeReply(Reply, frozen=True):
-    """The store was written to, durably."""
+    """The store was written to, durably. `version` is that of the OctoStore that did it."""
 
     seq: int
     at: Moment
+    version: str = __version__
 
 
 class RecoverReply(Reply, frozen=True):

@@ -33,8 +33,8 @@ def open_store(url: str | None = None, retry: RetryPolicy | None = None, on_batc
     if scheme == "memory":
         rows = MemoryRows()
         return LocalStore(lambda: MemoryBackend(rows), given=given, on_batch=on_batch)
-    if url is None or scheme == "sqlite":
-        path = default_path() if url is None else _sqlite_path(url)
+    path = sqlite_path(url)
+    if path is not None:
         return LocalStore(lambda: SqliteBackend(path), given=given, on_batch=on_batch, place=str(path))
     # Never the whole URL: it may carry a password.
     what = f"begins with {scheme!r}" if scheme else "has no scheme"
@@ -42,6 +42,13 @@ def open_store(url: str | None = None, retry: RetryPolicy | None = None, on_batc
         "url",
         f"{what}; use sqlite:///relative.db, sqlite:////absolute.db (four slashes), memory:, or https:// for a server",
     )
+
+
+def sqlite_path(url: str | None) -> Path | None:
+    """The file that `url` (None: the default) names; None where it names something else."""
+    if url is None:
+        return default_path()
+    return _sqlite_path(url) if urlsplit(url).scheme == "sqlite" else None
 
 
 def default_path() -> Path:

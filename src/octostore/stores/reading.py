@@ -1,7 +1,8 @@
 """Answers to questions, from one consistent state. Expiry is settled in memory, by the core's rule, and not saved."""
 
+from collections.abc import Callable
 from hmac import compare_digest
-from typing import Any
+from typing import Any, get_args
 
 from octostore.core import questions as q
 from octostore.core import views
@@ -10,11 +11,14 @@ from octostore.core.decide.expiry import settle_session, settled
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
+from octostore.core.model import LOCAL, Scope
 from octostore.core.needs import Needs
 from octostore.core.replies import (
     EventPage,
+    Figures,
     JobPage,
     JobView,
+    PrincipalView,
     SessionPage,
     SessionView,
     StoreKey,
@@ -31,29 +35,10 @@ def ask(backend: Backend, question: q.Question[R_co], clock: Clock, retry: Retry
     with backend.reading() as reading:
         counters = reading.counters()
         ws = WorkingSet(now=clock(counters.mark).now, seq=counters.seq)
-        answer: Any
-        match question:
-            case q.GetJob():
-                answer = _get_job(reading, ws, question, _given(retry))
-            case q.ListJobs():
-                answer = _list_jobs(reading, ws, question, _given(retry))
-            case q.ListEvents():
-                answer = _list_events(reading, question)
-            case q.GetSession():
-                answer = _get_session(reading, ws, question, _given(retry))
-            case q.ListSessions():
-                answer = _list_sessions(reading, ws, question, _given(retry))
-            case q.ListTokens():
-                answer = TokenList(tokens=[views.token_view(token) for token in reading.list_tokens()])
-            case q.FindToken():
-                answer = _find_token(reading, question)
-            case q.GetStoreKey():
-                answer = StoreKey(key=reading.store_key())
-            case q.GetFigures():
-                answer = reading.figures(ws.now)
-            case _:
-                raise TypeError(f"no answer is known to a {type(question).__name__}")
-        reply: R_co = answer
+        answer = _ANSWERS.get(type(question))
+        if answer is None:
+            raise TypeError(f"no answer is known to a {type(question).__name__}")
+        reply: R_co = answer(reading, ws, question, _given(retry))
         return reply
 
 
@@ -105,7 +90,7 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
     return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else None)
 
 
-def _list_events(reading: Reading, question: q.ListEvents) -> EventPage:
+def _list_events(reading: Reading, _ws: WorkingSet, question: q.ListEvents, _given: Given) -> EventPage:
     wanted = EventFilter(question.after, question.job_id, question.prefix, question.limit)
     entries, looked_through = reading.list_events(wanted)
     return EventPage(events=[public_event(entry) for entry in entries], after=looked_through)
@@ -133,8 +118,38 @@ def _list_sessions(reading: Reading, ws: WorkingSet, question: q.ListSessions, g
     )
 
 
-def _find_token(reading: Reading, question: q.FindToken) -> TokenView:
+def _find_token(reading: Reading, _ws: WorkingSet, question: q.FindToken, _given: Given) -> TokenView:
     token = reading.find_token(question.digest)
     if token is None or not compare_digest(token.digest, question.digest):
         raise NotFound("no such token")
     return views.token_view(token)
+
+
+def _list_tokens(reading: Reading, _ws: WorkingSet, _question: q.ListTokens, _given: Given) -> TokenList:
+    return TokenList(tokens=[views.token_view(token) for token in reading.list_tokens()])
+
+
+def _who_am_i(_reading: Reading, _ws: WorkingSet, _question: q.WhoAmI, _given: Given) -> PrincipalView:
+    return PrincipalView(name=LOCAL, scopes=list(get_args(Scope)), prefix="", expires_at=None)
+
+
+def _store_key(reading: Reading, _ws: WorkingSet, _question: q.GetStoreKey, _given: Given) -> StoreKey:
+    return StoreKey(key=reading.store_key())
+
+
+def _figures(reading: Reading, ws: WorkingSet, _question: q.GetFigures, _given: Given) -> Figures:
+    return reading.figures(ws.now)
+
+
+_ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
+    q.GetJob: _get_job,
+    q.ListJobs: _list_jobs,
+    q.ListEvents: _list_events,
+    q.GetSession: _get_session,
+    q.ListSessions: _list_sessions,
+    q.WhoAmI: _who_am_i,
+    q.ListTokens: _list_tokens,
+    q.FindToken: _find_token,
+    q.GetStoreKey: _store_key,
+    q.GetFigures: _figures,
+}

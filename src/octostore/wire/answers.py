@@ -226,6 +226,8 @@ class Readiness(msgspec.Struct, kw_only=True):
 
     status: Literal["ready"]
     seq: int
+    at: Annotated[Moment, Meta(description="When that was, by the store's own clock.")]
+    version: str
 
 
 class ServerStatus(msgspec.Struct, kw_only=True):

@@ -16,7 +16,7 @@ from octostore.core.limits import TTL_DEFAULT_SECONDS
 EXAMPLES = [
     "octostore claim github-issue-1842 --owner agent-3 --ttl 2m",
     "octostore claim deploy --owner ci --wait 10m    # wait for it, in line with others",
-    "export OCTOSTORE_LEASE_ID=$(octostore claim deploy --owner me --lease)",
+    "OCTOSTORE_LEASE_ID=$(octostore claim deploy --owner me --lease) && export OCTOSTORE_LEASE_ID",
 ]
 
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from octostore.cli import exits, words
 from octostore.cli.command import Arguments, Context
 from octostore.cli.options import json_value, seconds, whole
+from octostore.core.errors import InvalidInput
 from octostore.core.limits import MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT
 
 EXAMPLES = [
@@ -38,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: Arguments, context: Context) -> int:
     run_at = arguments.run_at
     if arguments.delay is not None:
-        run_at = words.now() + timedelta(seconds=arguments.delay)
+        run_at = _after(arguments.delay)
     with context.place.open() as store:
         reply = store.enqueue(
             arguments.kind,
@@ -54,6 +55,13 @@ def run(arguments: Arguments, context: Context) -> int:
         said = f"{reply.job_id} had been enqueued before, and is {reply.status}; nothing has changed"
     context.console.answer(reply, said)
     return exits.DID
+
+
+def _after(delay: float) -> datetime:
+    try:
+        return words.now() + timedelta(seconds=delay)
+    except OverflowError:
+        raise InvalidInput("run_at", "would be after the year 9999") from None
 
 
 def _moment(text: str) -> datetime:

@@ -7,7 +7,7 @@ from octostore.cli import exits
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
-from octostore.cli.options import whole
+from octostore.cli.options import positive, whole
 from octostore.cli.story import sentence
 from octostore.core.events import Event
 from octostore.core.replies import EventPage
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(which.add_argument("--job", metavar="J", help="only those of this job"), job_names)
     which.add_argument("--prefix", metavar="P", help="only those of jobs whose names begin with this")
     parser.add_argument("--after", type=whole, default=0, metavar="SEQ", help="only those after this one")
-    parser.add_argument("--limit", type=whole, metavar="N", help="at most so many")
+    parser.add_argument("--limit", type=positive, metavar="N", help="at most so many")
     parser.add_argument("--follow", action="store_true", help="stay, and print what happens next, until Ctrl-C")
 
 

@@ -4,14 +4,14 @@ import argparse
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from typing import get_args
+from typing import NoReturn, get_args
 
 from octostore.cli import exits, words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
 from octostore.cli.liveness import is_late
-from octostore.cli.options import seconds, whole
+from octostore.cli.options import positive, seconds
 from octostore.client.store import OctoStore
 from octostore.core.limits import PAGE_MAX
 from octostore.core.model import Status
@@ -23,6 +23,7 @@ EXAMPLES = [
     "octostore list --status queued --queue builds --json",
 ]
 LIMIT_DEFAULT = 1_000
+SHORTEST_INTERVAL = 0.1
 CLAIMED_HEADER = ("JOB", "OWNER", "SINCE", "HEARTBEAT", "LEFT", "PROGRESS", "ATTEMPT")
 HEADER = ("JOB", "STATUS", "OWNER", "QUEUE", "KIND", "ATTEMPTS", "LAST")
 
@@ -34,10 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--status", choices=[*get_args(Status), "all"], default="claimed", help="(claimed)")
     parser.add_argument("--queue", metavar="Q", help="only those of this queue")
     parser.add_argument(
-        "--limit", type=whole, default=LIMIT_DEFAULT, metavar="N", help=f"at most so many ({LIMIT_DEFAULT:,})"
+        "--limit", type=positive, default=LIMIT_DEFAULT, metavar="N", help=f"at most so many ({LIMIT_DEFAULT:,})"
     )
     parser.add_argument("--watch", action="store_true", help="stay, and follow what happens, until Ctrl-C")
-    parser.add_argument("--interval", type=seconds, default=1, metavar="S", help="how often to look with --watch (1)")
+    parser.add_argument("--interval", type=_interval, default=1, metavar="S", help="how often to look with --watch (1)")
 
 
 def run(arguments: Arguments, context: Context) -> int:
@@ -49,12 +50,18 @@ def run(arguments: Arguments, context: Context) -> int:
     return exits.DID
 
 
+def _interval(text: str) -> float:
+    interval = seconds(text)
+    if interval < SHORTEST_INTERVAL:
+        raise argparse.ArgumentTypeError(f"{text!r} is too often; {SHORTEST_INTERVAL} is the least")
+    return interval
+
+
 def _jobs(store: OctoStore, arguments: Arguments) -> JobPage:
     jobs: list[JobView] = []
     cursor = None
     status = None if arguments.status == "all" else arguments.status
     while True:
-        # One more than wanted tells whether there are more; the library checks the number itself.
         limit = min(arguments.limit - len(jobs), PAGE_MAX)
         page = store.list_jobs(arguments.prefix, status=status, queue=arguments.queue, limit=limit, cursor=cursor)
         jobs += page.jobs
@@ -63,7 +70,7 @@ def _jobs(store: OctoStore, arguments: Arguments) -> JobPage:
             return JobPage(jobs=jobs, cursor=cursor)
 
 
-def _watch(store: OctoStore, arguments: Arguments, console: Console) -> None:
+def _watch(store: OctoStore, arguments: Arguments, console: Console) -> NoReturn:
     """Heartbeats are no events, so it looks; what has not changed is not said twice where nobody can paint over it."""
     if console.is_live:
         console.say("\x1b[2J")
@@ -110,7 +117,7 @@ def _claimed_row(job: JobView, now: datetime) -> tuple[str, ...]:
         words.ago(claim.claimed_at, now),
         words.ago(claim.heartbeat_at, now) + (" (late)" if is_late(claim, now) else ""),
         words.until(claim.expires_at, now),
-        percent + (progress.note or "" if progress else ""),
+        percent + (words.gist(progress.note or "") if progress else ""),
         str(claim.attempt),
     )
 

@@ -60,7 +60,7 @@ def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[t
     progress = claim.progress
     if progress is not None:
         percent = "" if progress.percent is None else f"{progress.percent:g} % "
-        yield "doing", f"{percent}{progress.note or ''} ({words.ago(progress.at, now)})".strip()
+        yield "doing", f"{percent}{words.gist(progress.note or '')} ({words.ago(progress.at, now)})".strip()
     if claim.metadata is not None:
         yield "metadata", words.as_json(claim.metadata)
     if claim.session_id is not None:

@@ -13,7 +13,7 @@ import msgspec
 
 from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
-from octostore.cli.options import whole
+from octostore.cli.options import positive, whole
 from octostore.core.errors import InvalidInput
 from octostore.server.settings import Settings
 
@@ -39,10 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--allow-host", action="append", dest="allow_hosts", metavar="NAME", help="also answer for this host name")
     add("--allow-origin", action="append", dest="allow_origins", metavar="URL", help="let pages of this site call")
-    add("--max-locks", type=_positive, metavar="N", help="locks per principal (%(default)s)")
-    add("--max-claims", type=_positive, metavar="N", help="other claims per principal; no limit by default")
-    add("--requests-per-second", type=_positive, metavar="N", help="requests per second and principal (%(default)s)")
-    add("--max-connections", type=_positive, metavar="N", help="connections at once (%(default)s)")
+    add("--max-locks", type=positive, metavar="N", help="locks per principal (%(default)s)")
+    add("--max-claims", type=positive, metavar="N", help="other claims per principal; no limit by default")
+    add("--requests-per-second", type=positive, metavar="N", help="requests per second and principal (%(default)s)")
+    add("--max-connections", type=positive, metavar="N", help="connections at once (%(default)s)")
     for option, what in _SECONDS.items():
         add(option, type=_seconds, metavar="S", help=f"{what} (%(default)s)")
     usual = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": []}
@@ -71,13 +71,6 @@ def run(arguments: Arguments, context: Context) -> int:
     given["url"] = context.place.url
     listen.main(Settings(**given), lambda greeting: context.console.answer(greeting, *greeting.lines))
     return exits.DID
-
-
-def _positive(text: str) -> int:
-    number = whole(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return number
 
 
 def _seconds(text: str) -> float:

@@ -16,25 +16,25 @@ from octostore.core.replies import TokenList, TokenView
 
 EXAMPLES = [
     "octostore token create ci --prefix deploy- --expires-in 90d",
-    "octostore token create dashboard --scope read",
+    "(umask 077; octostore token create dashboard --scope read --secret > dashboard.token)",
     "octostore token list",
-    "octostore token revoke tok_01K9",
+    "octostore token revoke tok-635a275988e64d1f",
 ]
 HEADER = ("TOKEN", "NAME", "SCOPES", "PREFIX", "MADE", "EXPIRES", "STATUS")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|revoke")
-    create = actions.add_parser("create", help="make one, and show it", allow_abbrev=False)
+    create = actions.add_parser("create", help="make one, and show it", description="Make a token, and show it.")
     create.add_argument("name", metavar="NAME", help="whose it is; what it does is logged under this name")
     create.add_argument(
         "--scope", action="append", choices=get_args(Scope), help="what it may do; may be given again (read and claim)"
     )
     create.add_argument("--prefix", default="", metavar="P", help="only for jobs whose names begin with this")
-    create.add_argument("--expires-in", type=seconds, metavar="S", help="how long it is valid, as 90d; for ever")
-    create.add_argument("--secret", action="store_true", help="print the token alone, for > FILE")
-    actions.add_parser("list", help="all that were made", allow_abbrev=False)
-    revoke = actions.add_parser("revoke", help="end one for good", allow_abbrev=False)
+    create.add_argument("--expires-in", type=seconds, metavar="S", help="how long it is valid, as 90d (for ever)")
+    create.add_argument("--secret", action="store_true", help="print the token alone, for a file that only its user can read")
+    actions.add_parser("list", help="all that were made", description="All tokens that were made, without secrets.")
+    revoke = actions.add_parser("revoke", help="end one for good", description="End a token for good, at once.")
     revoke.add_argument("token_id", metavar="TOKEN", help="its id, as `list` shows it")
 
 
@@ -50,7 +50,7 @@ def _create(arguments: Arguments, context: Context) -> int:
             prefix=arguments.prefix,
             expires_in=arguments.expires_in,
         )
-    if arguments.secret:
+    if arguments.secret and not context.console.is_json:
         context.console.say(made.token or "")
         return exits.DID
     until = "for ever" if made.expires_at is None else f"until {words.clock(made.expires_at)} UTC"

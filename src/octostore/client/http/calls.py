@@ -70,6 +70,8 @@ _READERS: dict[Any, Callable[[bytes], Any]] = {
         r.RecoverReply,
         r.TokenView,
         r.TokenList,
+        r.PrincipalView,
+        r.ProbeReply,
     )
 }
 
@@ -276,11 +278,13 @@ _CALLS: dict[type[Any], Callable[..., HttpCall]] = {
     c.CloseSession: _close_session,
     c.CreateToken: _create_token,
     c.RevokeToken: _revoke_token,
+    c.Probe: lambda _asked: _get("/readyz", {}, _READERS[r.ProbeReply]),
     c.Recover: lambda _asked: _post("/recover", None, r.RecoverReply),
     q.GetJob: _get_job,
     q.ListJobs: _list_jobs,
     q.ListEvents: _list_events,
     q.GetSession: _get_session,
     q.ListSessions: _list_sessions,
+    q.WhoAmI: lambda _asked: _get("/auth/whoami", {}, _READERS[r.PrincipalView]),
     q.ListTokens: lambda _asked: _get("/tokens", {}, _READERS[r.TokenList]),
 }

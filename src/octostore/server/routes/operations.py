@@ -27,7 +27,7 @@ async def readyz(call: Call) -> Answer:
     if call.services.is_stopping:
         raise shutting_down()
     reply = await call.services.probe()
-    return Answer(Readiness(status="ready", seq=reply.seq))
+    return Answer(Readiness(status="ready", seq=reply.seq, at=reply.at, version=reply.version))
 
 
 async def status(call: Call) -> Answer:

@@ -2,7 +2,8 @@
 
 from octostore.core import commands as c
 from octostore.core import questions as q
-from octostore.core.replies import TokenList, TokenView
+from octostore.core.moments import to_datetime
+from octostore.core.replies import PrincipalView, TokenList, TokenView
 from octostore.server import auth
 from octostore.server.calls import Call
 from octostore.server.examples import NOW
@@ -47,6 +48,19 @@ async def revoke_token(call: Call) -> Answer:
     call.services.auth.forget()
     call.services.feed.wake()  # for its open streams to end
     return Answer(view)
+
+
+async def who_am_i(call: Call) -> Answer:
+    principal = call.principal
+    expires_at = principal.expires_at_ms
+    return Answer(
+        PrincipalView(
+            name=principal.name,
+            scopes=sorted(principal.scopes),
+            prefix=principal.prefix,
+            expires_at=None if expires_at is None else to_datetime(expires_at),
+        )
+    )
 
 
 async def rotate_token(call: Call) -> Answer:
@@ -107,6 +121,16 @@ ROUTES = [
             "first": ["create_token"],
             "answer": {**CI, "revoked_at": NOW},
         },
+    ),
+    Route(
+        method="GET",
+        path="/auth/whoami",
+        handler=who_am_i,
+        tag=TAG,
+        scope=None,
+        summary="Whose token this is, and what it may do",
+        answers={200: PrincipalView},
+        example={"answer": {"name": "admin", "scopes": ["admin"], "prefix": "", "expires_at": None}},
     ),
     Route(
         method="POST",

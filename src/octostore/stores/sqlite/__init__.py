@@ -1,5 +1,9 @@
-"""The embedded store: one SQLite file, shared by any number of processes on one machine."""
+"""The store in an SQLite file, shared by any number of threads and processes of one machine."""
+
+import apsw
 
 from octostore.stores.sqlite.backend import SqliteBackend
 
-__all__ = ["SqliteBackend"]
+SQLITE_VERSION = apsw.sqlite_lib_version()
+
+__all__ = ["SQLITE_VERSION", "SqliteBackend"]

@@ -1,0 +1,171 @@
+"""What can be wrong with a set-up, looked at one after the other."""
+
+import os
+import platform
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from octostore._version import __version__
+from octostore.cli import exits, words
+from octostore.cli.place import Place
+from octostore.client.store import OctoStore
+from octostore.core.errors import InvalidInput, NotAllowed, OctoStoreError
+from octostore.core.replies import ProbeReply
+from octostore.stores.opening import sqlite_path
+from octostore.stores.sqlite import SQLITE_VERSION
+
+SKEW_SECONDS = 2.0
+"""What a network and the answer to a probe may take; a clock within this is right."""
+DISK_BYTES = 100 * 1_024 * 1_024
+SHARED_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "virtiofs", "afs", "ceph"}
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found, and what to do about it."""
+
+    name: str
+    status: Literal["ok", "warning", "problem"] = "ok"
+    finding: str
+    advice: str = ""
+    exit_code: int = exits.DID
+
+
+def examine(place: Place) -> Iterator[Check]:
+    yield Check(name="version", finding=_versions())
+    yield Check(name="store", finding=f"{place}, from {place.setting}")
+    store: OctoStore | None = None
+    try:
+        store = place.open()
+        yield from _reach(store)
+        if place.is_server:
+            yield _token(store)
+    except OctoStoreError as error:
+        yield _problem(error)
+    finally:
+        if store is not None:
+            store.close()
+    if not place.is_server:
+        yield from _file(sqlite_path(place.url))
+    yield _supervision()
+
+
+def _versions() -> str:
+    return f"octostore {__version__}, Python {platform.python_version()}, SQLite {SQLITE_VERSION}"
+
+
+def _reach(store: OctoStore) -> Iterator[Check]:
+    began = time.monotonic()
+    probe = store.probe()
+    took = (time.monotonic() - began) * 1_000
+    yield Check(name="write", finding=f"a durable write took {took:.0f} ms; the log is at seq {probe.seq:,}")
+    yield _clock(probe)
+    if probe.version != __version__:
+        yield Check(
+            name="server",
+            status="warning",
+            finding=f"is octostore {probe.version}, and this is {__version__}",
+            advice="they understand each other as long as neither knows calls that the other does not; update one",
+        )
+
+
+def _clock(probe: ProbeReply) -> Check:
+    ahead = words.seconds_between(words.now(), probe.at)
+    if abs(ahead) <= SKEW_SECONDS:
+        return Check(name="clock", finding="agrees with the store's")
+    return Check(
+        name="clock",
+        status="warning",
+        finding=f"the store's is {words.duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's",
+        advice="leases are not affected, because only the store's clock counts; but ages shown here are wrong. Set the "
+        "clocks, by NTP say",
+    )
+
+
+def _token(store: OctoStore) -> Check:
+    me = store.whoami()
+    within = f" within {me.prefix}" if me.prefix else ""
+    until = "" if me.expires_at is None else f", until {words.clock(me.expires_at)} UTC"
+    return Check(name="token", finding=f"is {me.name}'s, who may {', '.join(sorted(me.scopes))}{within}{until}")
+
+
+def _problem(error: OctoStoreError) -> Check:
+    if isinstance(error, NotAllowed) or (isinstance(error, InvalidInput) and error.field == "token"):
+        name, advice = "token", "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE; `octostore token create` makes one"
+    elif isinstance(error, InvalidInput):
+        name, advice = "url", "correct what names the store, see above"
+    else:
+        name, advice = "write", "see that the server runs, or that the file and its folder can be written to"
+    return Check(name=name, status="problem", finding=str(error), advice=advice, exit_code=exits.exit_code_of(error))
+
+
+# The embedded file
+
+
+def _file(path: Path | None) -> Iterator[Check]:
+    if path is None or not path.exists():
+        return
+    yield _permissions(path)
+    free = shutil.disk_usage(path.parent).free
+    if free < DISK_BYTES:
+        yield Check(
+            name="disk",
+            status="warning",
+            finding=f"{free / 1_048_576:.0f} MiB are free at {path.parent}",
+            advice="make room: when it is full, nothing can be claimed (and nothing is lost)",
+        )
+    else:
+        yield Check(name="disk", finding=f"{free / 1_073_741_824:,.0f} GiB are free")
+    kind = _file_system(path)
+    if kind in SHARED_FILE_SYSTEMS:
+        yield Check(
+            name="filesystem",
+            status="problem",
+            finding=f"{path} is on {kind}, where SQLite's locks cannot be relied on",
+            advice="keep the file on a disk of one machine, and let others use it through `octostore serve`",
+            exit_code=exits.BAD_INPUT,
+        )
+
+
+def _permissions(path: Path) -> Check:
+    readable = stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH
+    # Whoever cannot get through the folder cannot get at the file.
+    is_open = path.parent.stat().st_mode & (stat.S_IXGRP | stat.S_IXOTH) and path.stat().st_mode & readable
+    if is_open:
+        return Check(
+            name="permissions",
+            status="warning",
+            finding=f"others on this machine can get at {path}, and with it at every lease",
+            advice=f"chmod 600 {path}, unless they are meant to",
+        )
+    return Check(name="permissions", finding="only you can get at the file")
+
+
+def _file_system(path: Path) -> str:
+    """Its type, by the longest mount point that leads to it; empty where the system does not say."""
+    try:
+        mounts = [line.split() for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return ""
+    real = path.resolve()
+    leading = [(point, kind) for _device, point, kind, *_ in mounts if real.is_relative_to(point)]
+    return max(leading, key=lambda mount: len(mount[0]), default=("", ""))[1]
+
+
+# `octostore run`
+
+
+def _supervision() -> Check:
+    if os.uname().sysname == "Linux" and Path("/proc/self/stat").exists():
+        return Check(name="run", finding="can end everything that a command has started")
+    return Check(
+        name="run",
+        status="warning",
+        finding="this system cannot find processes that leave their group, such as daemons",
+        advice="see that commands of `octostore run` start none; on Linux nothing gets away",
+    )

@@ -1,0 +1,32 @@
+"""Check everything that can be wrong with a set-up, and say what to do about it. Nothing is changed.
+
+Checked are versions, where the store is and who says so, whether it can be written to, its clock, the token, disk and
+permissions, and what `octostore run` needs. Exit code 0 if all is well, else that of the worst problem.
+"""
+
+import argparse
+
+from octostore.cli.checks import Check, examine
+from octostore.cli.command import Arguments, Context
+from octostore.cli.console import Console
+
+EXAMPLES = ["octostore doctor", "octostore doctor --url https://locks.example.org --json"]
+COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
+
+
+def configure(_parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def run(_arguments: Arguments, context: Context) -> int:
+    checks = list(examine(context.place))
+    context.console.answer({"checks": checks}, *(line for check in checks for line in _lines(check, context.console)))
+    return max(check.exit_code for check in checks)
+
+
+def _lines(check: Check, console: Console) -> list[str]:
+    status = console.style(f"{check.status:<8}", COLOURS[check.status])
+    lines = [f"{status} {check.name:<12}{check.finding}"]
+    if check.advice:
+        lines.append(f"{'':<21}{console.style('→ ' + check.advice, 'bold')}")
+    return lines

@@ -1,0 +1,83 @@
+"""The demo on a terminal: a line for each agent, and one for what the store says, painted over as things change."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from octostore.cli import words
+from octostore.cli.console import Console
+from octostore.cli.demo import messages as m
+from octostore.cli.demo.plot import JOB_ID
+from octostore.client.store import OctoStore
+from octostore.core.replies import JobView
+
+HEADER = ("AGENT", "PID", "STATE")
+
+
+class State(NamedTuple):
+    colour: str
+    text: str
+
+
+class LiveView:
+    def __init__(self, console: Console, store: OctoStore, pids: Mapping[str, int]) -> None:
+        self._console = console
+        self._store = store
+        self._pids = pids
+        self._states = dict.fromkeys(pids, State("dim", "starts"))
+        self._heirs: dict[str, str] = {}
+        self._left = ""
+        self._takeover: list[str] = []
+        self._painted = 0
+
+    def tell(self, happening: m.Happening) -> None:
+        agent, message = happening.agent, happening.message
+        match message:
+            case m.Claimed(took_over_from=str(dead), checkpoint=checkpoint):
+                self._heirs[agent] = f" (after {dead})"
+                self._left = words.as_json(checkpoint)
+            case m.TakenOver(dead=dead, seconds_after_last_heartbeat=took):
+                told = f"{agent} took over {took:.3f} s after the last heartbeat of {dead}, with {self._left}"
+                self._takeover.append(told)
+        if type(message) in _STATES:
+            colour, tell = _STATES[type(message)]
+            self._states[agent] = State(colour, tell(message) + self._heirs.get(agent, ""))
+
+    def tick(self, elapsed: float) -> None:
+        lines = list(self._lines(elapsed))
+        up = f"\x1b[{self._painted}A" if self._painted else ""
+        self._console.say(up + "\n".join(f"{line}\x1b[K" for line in lines))
+        self._painted = len(lines)
+
+    def _lines(self, elapsed: float) -> Iterator[str]:
+        rows = [(name, str(self._pids[name]), state.text) for name, state in self._states.items()]
+        head, *body = self._console.table(HEADER, rows)
+        yield head
+        for line, state in zip(body, self._states.values(), strict=True):
+            yield self._console.style(line, state.colour)
+        yield ""
+        told = f"{elapsed:.1f} s  {_told_job(self._store.get_job(JOB_ID))}"
+        for line in (told, *self._takeover):
+            yield from self._console.table((line,), [])
+
+
+_STATES: dict[type[m.Happened], tuple[str, Callable[[Any], str]]] = {
+    m.Ready: ("dim", lambda _: "ready"),
+    m.Held: ("yellow", lambda held: f"waits: {held.owner} has it, since {held.claimed_at:%H:%M:%S} UTC"),
+    m.Claimed: ("green", lambda _: "owner"),
+    m.Working: ("green", lambda working: f"owner, step {working.step} of {working.steps}: {working.note}"),
+    m.Killed: ("red", lambda killed: f"DEAD: a real kill -9 while {killed.note} (step {killed.step})"),
+    m.Finished: ("green", lambda finished: f"finished it: {words.as_json(finished.result)}"),
+    m.Done: ("cyan", lambda done: f"is told that it is done: {words.as_json(done.result)}"),
+}
+
+
+def _told_job(job: JobView) -> str:
+    """What anyone can see who asks the store."""
+    if job.status == "done":
+        return f"{JOB_ID} is done: {words.as_json(job.result)}"
+    if job.claim is None:
+        return f"nobody has {JOB_ID}"
+    now = words.now()
+    heard = words.seconds_between(job.claim.heartbeat_at, now)
+    left = max(0.0, words.seconds_between(now, job.claim.expires_at))
+    return f"{job.claim.owner} has {JOB_ID}: heartbeat {heard:.1f} s ago, expires in {left:.1f} s"

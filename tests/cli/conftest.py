@@ -1,0 +1,99 @@
+"""The command line on a file and on a server: what is said of one holds for the other."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+import octostore
+from octostore.cli.main import main
+from tests.support.cli import Done, LiveCli, run_cli
+from tests.support.server import ServerProcess
+
+QUIET = {"expired", "session_expired"}
+"""What a server writes down by itself, whatever a test does."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """Processes that are started from one in the background would ignore Ctrl-C."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing of whoever runs the tests is read or changed. The folder is where everything is kept."""
+    for name in [name for name in os.environ if name.startswith("OCTOSTORE_")]:
+        monkeypatch.delenv(name)
+    for name in ("NO_COLOR", "COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("OCTOSTORE_HOME", str(home / "octostore"))
+    return home
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One for all, with names of their own."""
+    with ServerProcess(tmp_path_factory.mktemp("server")) as process:
+        yield process
+        process.check_has_not_failed()
+
+
+class Cli:
+    """What the tests do with a store: by real processes, within this one, and past the command line."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], store: octostore.OctoStore, home: Path) -> None:
+        self._capsys = capsys
+        self.store = store
+        self.home = home
+        self.job = self.new_name("job")
+
+    def new_name(self, what: str) -> str:
+        """That nobody else has: a server is shared."""
+        return f"{what}-{uuid4().hex[:8]}"
+
+    def run(self, *arguments: str, stdin: str | None = None, **env: str) -> Done:
+        return run_cli(*arguments, stdin=stdin, **env)
+
+    def start(self, *arguments: str, **env: str) -> LiveCli:
+        return LiveCli(*arguments, **env)
+
+    def call(self, *arguments: str) -> Done:
+        """The same without a process, for tests with many lines."""
+        self._capsys.readouterr()
+        code = main(arguments)
+        return Done(code, *self._capsys.readouterr())
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        done = self.call(*arguments, "--json")
+        assert done.code == code, done
+        return done.json
+
+    def lease(self, job: str | None = None, **options: Any) -> str:
+        """Of a new claim."""
+        reply = self.store.claim_job(job or self.job, **{"owner": "ann", **options})
+        assert reply.lease_id is not None
+        return reply.lease_id
+
+    def log(self) -> list[tuple[int, str]]:
+        return [(event.seq, event.type) for event in self.store.events() if event.type not in QUIET]
+
+
+@pytest.fixture(params=["file", "server"])
+def cli(
+    request: pytest.FixtureRequest, clean: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cli]:
+    if request.param == "server":
+        server: ServerProcess = request.getfixturevalue("server")
+        monkeypatch.setenv("OCTOSTORE_URL", server.url)
+        monkeypatch.setenv("OCTOSTORE_TOKEN", server.token)
+    with octostore.connect() as store:
+        yield Cli(capsys, store, clean)

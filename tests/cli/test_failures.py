@@ -1,0 +1,354 @@
+"""What goes wrong has its own exit code, says what to do next, and shows no secret."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from octostore.cli.place import Place
+from tests.cli.conftest import Cli
+from tests.support.cli import PROGRAM, Done, run_cli
+from tests.support.processes import PATIENCE_SECONDS, ROOT
+from tests.support.server import ServerProcess
+
+NOWHERE = "http://127.0.0.1:1"
+WELL_FORMED = "octo_qfdCLouvFP62SCXXPRbo5wFtWq0mcoq8bLxyJEuD8fk3K5jYq"
+SECRET = "hunter2"
+NEWLINE = "two\nlines"
+
+BAD_INPUT = [
+    (["claim", "a b"], "job_id"),
+    (["claim", "J", "--ttl", "0"], "ttl"),
+    (["claim", "J", "--ttl", "2d"], "ttl"),
+    (["claim", "J", "--ttl", "soon"], "ttl"),
+    (["claim", "J", "--owner", ""], "owner"),
+    (["claim", "J", "--owner", NEWLINE], "owner"),
+    (["claim", "J", "--metadata", "{"], "metadata"),
+    (["claim", "J", "--metadata", '{"a": 1, "a": 2}'], "metadata"),
+    (["claim", "J", "--metadata", f'"{"x" * 2_000}"'], "metadata"),
+    (["claim", "J", "--wait", "100d"], "wait"),
+    (["claim", "J", "--lock-delay", "31"], "lock_delay"),
+    (["claim", "J", "--session", "a b"], "session_id"),
+    (["claim", "J", "--request-id", ""], "request_id"),
+    (["heartbeat", "J", "--lease-id", "x", "--percent", "101"], "percent"),
+    (["heartbeat", "J", "--lease-id", "x", "--percent", "nan"], "percent"),
+    (["heartbeat", "J", "--lease-id", "x", "--percent", "half"], "percent"),
+    (["heartbeat", "J", "--lease-id", "x", "--ttl", "0"], "ttl"),
+    (["heartbeat", "J", "--lease-id", "x", "--progress", "x" * 2_000], "note"),
+    (["heartbeat", "J", "--lease-id", NEWLINE], "lease_id"),
+    (["release", "J", "--lease-id", "x", "--outcome", "gone"], "outcome"),
+    (["release", "J", "--lease-id", "x", "--result", "1"], "result"),
+    (["release", "J", "--lease-id", "x", "--retry-after", "1"], "retry_after"),
+    (["release", "J", "--lease-id", "x", "--outcome", "failed", "--error", "x" * 3_000], "error"),
+    (["next", "a b"], "queue"),
+    (["next", "q", "--kind", "a b"], "kind"),
+    (["next", "q", "--ttl", "0"], "ttl"),
+    (["enqueue", "a b"], "kind"),
+    (["enqueue", "k", "--queue", "a/b"], "queue"),
+    (["enqueue", "k", "--priority", "9999"], "priority"),
+    (["enqueue", "k", "--priority", "high"], "priority"),
+    (["enqueue", "k", "--max-attempts", "0"], "max_attempts"),
+    (["enqueue", "k", "--run-at", "tomorrow"], "run_at"),
+    (["enqueue", "k", "--run-at", "2026-11-16T06:00:00"], "run_at"),
+    (["enqueue", "k", "--run-at", "1960-01-01T00:00:00Z"], "run_at"),
+    (["enqueue", "k", "--in", "99999999999d"], "run_at"),
+    (["enqueue", "k", "--in", "1h", "--run-at", "2026-11-16T06:00:00Z"], "run_at"),
+    (["enqueue", "k", "--payload", "@/missing"], "payload"),
+    (["enqueue", "k", "--payload", "NaN"], "payload"),
+    (["enqueue", "k", "--payload", "[" * 100 + "]" * 100], "payload"),
+    (["enqueue", "k", "--job-id", ""], "job_id"),
+    (["owner", "a b"], "job_id"),
+    (["owner", "\udcff"], "job_id"),
+    (["list", "a b"], "prefix"),
+    (["list", "--status", "lost"], "status"),
+    (["list", "--limit", "0"], "limit"),
+    (["list", "--queue", "a b"], "queue"),
+    (["list", "--watch", "--interval", "0"], "interval"),
+    (["events", "--after", "-1"], "after"),
+    (["events", "--limit", "-1"], "limit"),
+    (["events", "--job", "a b"], "job_id"),
+    (["events", "--prefix", "a b"], "prefix"),
+    (["sessions", "--status", "lost"], "status"),
+    (["dead", "a b"], "prefix"),
+    (["requeue", "a b"], "job_id"),
+    (["cancel", "J", "--reason", NEWLINE], "reason"),
+    (["force-release", "J", "--reason", "x" * 300], "reason"),
+    (["token", "create", ""], "name"),
+    (["token", "create", "n", "--prefix", "a b"], "prefix"),
+    (["token", "create", "n", "--scope", "all"], "scope"),
+    (["token", "create", "n", "--expires-in", "0"], "expires_in"),
+    (["completion", "ksh"], "shell"),
+    (["serve", "--port", "70000"], "port"),
+]
+MISUNDERSTOOD = [
+    ([], None),
+    (["claim"], "the following arguments are required: JOB"),
+    (["clam"], "there is no command 'clam'; did you mean claim?"),
+    (["xyzzy"], "there is no command 'xyzzy'"),
+    (["claim", "J", "--tt", "5"], "unrecognized arguments: --tt 5"),
+    (["claim", "J", "--ttl"], "argument --ttl: expected one argument"),
+    (["owner", "J", "--", "ls"], "owner takes nothing behind --"),
+    (["run", "J"], "what is to be run is missing: octostore run … -- COMMAND"),
+    (["token"], "the following arguments are required: create|list|revoke"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "field"), BAD_INPUT, ids=lambda value: " ".join(value)[:40])
+def test_bad_input_names_the_field_and_changes_nothing(cli: Cli, arguments: list[str], field: str) -> None:
+    lease = cli.lease()
+    arguments = [cli.job if word == "J" else lease if word == "x" else word for word in arguments]
+    before = cli.log()
+    done = cli.call(*arguments)
+    assert (done.code, done.out) == (64, ""), done
+    assert field in done.err.replace("-", "_") or "--in" in arguments, done.err
+    envelope = cli.json(*arguments, code=64)
+    assert envelope["code"] == "invalid_input"
+    assert envelope["field"] == field
+    assert envelope["error"] in done.err
+    assert cli.log() == before
+    assert lease not in done.err
+
+
+@pytest.mark.parametrize(("arguments", "problem"), MISUNDERSTOOD, ids=lambda value: " ".join(value or [])[:40])
+def test_a_command_line_that_makes_no_sense(cli: Cli, arguments: list[str], problem: str | None) -> None:
+    done = cli.call(*arguments)
+    assert done.code == 64
+    if problem is not None:
+        assert done.out == ""
+        assert done.err.startswith("usage: octostore ")
+        assert f"octostore: {problem}\n(`octostore" in done.err
+        assert cli.json(*arguments, code=64) == {
+            "error": problem,
+            "code": "invalid_input",
+            "details": "Correct the request; nothing was changed.",
+            **({"field": "ttl"} if "argument --ttl" in problem else {}),
+        }
+
+
+def test_bad_input_of_a_real_process(cli: Cli) -> None:
+    for arguments in (["claim", "a b"], ["claim", "J", "--ttl", "soon"], ["enqueue", "k", "--payload", "{"]):
+        done = cli.run(*arguments, "--json")
+        assert (done.code, done.json["code"]) == (64, "invalid_input")
+        assert done.json["error"] in done.err
+
+
+# What cannot be reached
+
+
+def start(*arguments: str, **env: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [*PROGRAM, *arguments],
+        env={**os.environ, "OCTOSTORE_TOKEN": WELL_FORMED, **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> Done:
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    return Done(process.returncode, out, err)
+
+
+def test_a_server_that_is_not_there() -> None:
+    """At once, because each of them tries for some seconds."""
+    processes = [
+        start("list", "--url", NOWHERE),
+        start("owner", "J", OCTOSTORE_URL=NOWHERE),
+        start("claim", "J", "--json", OCTOSTORE_URL=NOWHERE),
+    ]
+    given, set_, as_json = map(finish, processes)
+    for done in (given, set_, as_json):
+        assert done.code == 69
+        assert f"octostore: the server at {NOWHERE} cannot be reached: " in done.err
+        assert "octostore:   next  see whether the server runs (`octostore serve` starts one)" in done.err
+        assert WELL_FORMED not in done.out + done.err
+    assert f"octostore:   store {NOWHERE}, from --url\n" in given.err
+    assert f"octostore:   store {NOWHERE}, from OCTOSTORE_URL\n" in set_.err
+    assert (given.out, set_.out) == ("", "")
+    assert (as_json.json["code"], as_json.json["reason"]) == ("unreachable", "network")
+
+
+def test_a_file_that_is_no_store(clean: Path) -> None:
+    folder = clean / "octostore"
+    folder.mkdir()
+    (folder / "octostore.db").write_text("this is no database, but it is long enough to be read as one" * 100)
+    done = run_cli("list")
+    assert done.code == 69
+    assert f"octostore:   store {folder}/octostore.db, from the default, since OCTOSTORE_URL is not set\n" in done.err
+    assert "octostore:   next  `octostore doctor` " in done.err
+    named = run_cli("list", "--json", OCTOSTORE_URL=f"sqlite:///{folder}/octostore.db")
+    assert (named.code, named.json["reason"]) == (69, "not_a_database")
+    assert f"store sqlite:///{folder}/octostore.db, from OCTOSTORE_URL" in named.err
+
+
+def test_a_folder_that_cannot_be_made() -> None:
+    done = run_cli("list", OCTOSTORE_HOME="/proc/nowhere")
+    assert (done.code, done.out) == (69, "")
+    assert "the folder /proc/nowhere cannot be made" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_what_is_no_octostore(server: ServerProcess) -> None:
+    done = run_cli("list", OCTOSTORE_URL=f"{server.url}/docs", OCTOSTORE_TOKEN=server.token)
+    assert done.code == 69
+    assert "check the URL" in done.err
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://ann:{SECRET}@127.0.0.1:1",
+        f"https://{SECRET}@host",
+        f"http:/ann:{SECRET}@host",
+        f"http://ann:{SECRET}@host:port",
+        f"http://ann:a@{SECRET}@[::1",
+        f"postgresql://ann:{SECRET}@host/db",
+        f"postgresql://ann:{SECRET}?{SECRET}@host/db",
+        f"postgresql://host/db?password={SECRET}",
+        f"{SECRET}@host",
+        WELL_FORMED,
+        f"http://127.0.0.1:1/?token={WELL_FORMED}",
+        f"http://{WELL_FORMED}@127.0.0.1:1",
+    ],
+)
+@pytest.mark.parametrize("way", ["option", "variable"])
+def test_secrets_of_a_url_are_not_shown(cli: Cli, url: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "variable":
+        monkeypatch.setenv("OCTOSTORE_URL", url)
+    done = cli.call("list", "--json", *(["--url", url] if way == "option" else []))
+    assert (done.code, done.json["field"]) == (64, "url")
+    assert f", from {'--url' if way == 'option' else 'OCTOSTORE_URL'}\n" in done.err
+    assert SECRET not in done.out + done.err
+    assert WELL_FORMED not in done.out + done.err
+
+
+def test_what_is_no_secret_is_shown() -> None:
+    assert str(Place("sqlite:////home/ann@work/jobs.db", "--url")) == "sqlite:////home/ann@work/jobs.db"
+    assert str(Place("https://host:8443/base", "--url")) == "https://host:8443/base"
+    assert str(Place("http://ann:x@host:80/base", "--url")) == "http://***@host:80/base"
+
+
+@pytest.mark.parametrize("name", ["OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE"])
+def test_a_token_that_is_none(name: str, clean: Path) -> None:
+    mistyped = WELL_FORMED[:-1] + "x"
+    path = clean / "token"
+    path.write_text(mistyped)
+    path.chmod(0o600)
+    done = run_cli("list", OCTOSTORE_URL=NOWHERE, **{name: mistyped if name == "OCTOSTORE_TOKEN" else str(path)})
+    assert done.code == 64
+    assert f"octostore: {name} " in done.err
+    assert mistyped not in done.err
+
+
+def test_no_token() -> None:
+    done = run_cli("list", OCTOSTORE_URL=NOWHERE)
+    assert done.code == 64
+    assert "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE" in done.err
+    assert f"store {NOWHERE}, from OCTOSTORE_URL" in done.err
+
+
+# What is not allowed
+
+
+def test_what_a_token_may_not_do(server: ServerProcess) -> None:
+    env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.new_token("reader", "read", prefix="mine-")}
+    refused = run_cli("claim", "mine-1", **env)
+    assert (refused.code, refused.out) == (77, "")
+    assert "octostore: this needs a token with the scope claim\n" in refused.err
+    assert f"octostore:   store {server.url}, from OCTOSTORE_URL\n" in refused.err
+    assert "octostore:   next  use a token that may do this (OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE)" in refused.err
+    assert env["OCTOSTORE_TOKEN"] not in refused.err
+    other = run_cli("owner", "theirs-1", "--json", **env)
+    assert (other.code, other.json["code"]) == (77, "not_allowed")
+    assert run_cli("owner", "mine-1", **env).code == 0
+
+
+def test_a_token_that_nobody_knows(server: ServerProcess) -> None:
+    done = run_cli("list", OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=WELL_FORMED)
+    assert done.code == 77
+    assert "this token is not valid here" in done.err
+    assert WELL_FORMED not in done.err
+
+
+def test_more_claims_than_one_may_have(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--max-claims", "1") as server:
+        env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
+        assert run_cli("claim", "one", **env).code == 0
+        done = run_cli("claim", "two", "--json", **env)
+        assert (done.code, done.json["code"], done.json["limit"]) == (77, "limit_exceeded", 1)
+
+
+# What is our fault
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process in which the library fails as it never should."""
+    code = "import octostore\ndef fail(*_):\n    raise RuntimeError('oh')\noctostore.OctoStore.get_job = fail\n"
+    (tmp_path / "sitecustomize.py").write_text(code)
+    return {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+
+
+def test_a_fault_of_ours(broken: dict[str, str]) -> None:
+    done = run_cli("owner", "J", **broken)
+    assert (done.code, done.out) == (70, "")
+    assert done.err == (
+        "octostore: this is a fault of ours: RuntimeError: oh\n"
+        "octostore:   next  report it, please, with what OCTOSTORE_DEBUG=1 adds to this\n"
+    )
+    shown = run_cli("owner", "J", **broken, OCTOSTORE_DEBUG="1")
+    assert shown.code == 70
+    assert "Traceback (most recent call last)" in shown.err
+    as_json = run_cli("owner", "J", "--json", **broken)
+    assert (as_json.code, as_json.json["code"]) == (70, "internal_error")
+    assert as_json.json["error"] == "this is a fault of ours: RuntimeError: oh"
+
+
+# Streams that are closed
+
+
+def test_nothing_to_read(cli: Cli) -> None:
+    """Nothing prompts, also where there is no stdin at all."""
+    done = cli.run("claim", cli.job, "--json", stdin=None)
+    assert done.code == 0
+    shell = ["bash", "-c", 'exec "$@" <&-', "bash", *PROGRAM]
+    assert run_cli("owner", cli.job, program=shell).code == 0
+    payload = run_cli("enqueue", "k", "--payload", "-", program=shell)
+    assert payload.code == 64
+    assert "argument --payload: it is not valid JSON" in payload.err
+
+
+def test_nobody_reads_the_answer(clean: Path) -> None:
+    out, err = clean / "out", clean / "err"
+    script = f'"$@" >&- 2>{err}; echo $?; "$@" --nonsense 2>&- >{out}; echo $?'
+    done = run_cli("owner", "J", program=["bash", "-c", script, "bash", *PROGRAM])
+    assert done.out.split() == ["0", "64"]
+    assert (err.read_text(), out.read_text()) == ("", "")
+
+
+def test_enough_was_read() -> None:
+    run_cli("enqueue", "k")
+    for arguments in (["events"], ["events", "--json"], ["owner", "a b", "--json"], ["--help"], ["list", "--help"]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [*PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=writing, stderr=subprocess.PIPE, check=False
+        )
+        os.close(writing)
+        assert done.returncode == 141, arguments
+        assert b"Traceback" not in done.stderr
+        assert b"Exception" not in done.stderr
+
+
+def test_in_a_pipe() -> None:
+    for _ in range(3):
+        run_cli("enqueue", "k")
+    line = f"{sys.executable} -m octostore events --follow | head -1"
+    done = subprocess.run(
+        ["timeout", "20", "bash", "-c", line], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")

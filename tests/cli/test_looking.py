@@ -1,0 +1,257 @@
+"""Who has what, since when, and what happened."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import octostore
+from octostore.client.embedded import EmbeddedPort
+from octostore.stores.sqlite import SqliteBackend
+from octostore.stores.store import LocalStore
+from tests.cli.conftest import Cli
+from tests.support.cli import run_cli
+from tests.support.served import ServedStore
+from tests.support.world import ManualClock
+
+
+def test_an_owner_that_is_alive(cli: Cli) -> None:
+    lease = cli.lease(metadata={"branch": "fix"}, ttl=600)
+    cli.store.heartbeat_job(cli.job, lease, progress="running tests", percent=40)
+    done = cli.run("owner", cli.job)
+    assert (done.code, done.err) == (0, "")
+    first, alive, since, doing, metadata = done.out.splitlines()
+    assert first == f"ann has {cli.job}"
+    assert alive.startswith("  alive     heartbeat ")
+    assert alive.endswith(" left")
+    assert "attempt 1, fencing token " in since
+    assert doing.startswith("  doing     40 % running tests (")
+    assert metadata == '  metadata  {"branch": "fix"}'
+    assert lease not in done.out
+
+
+def test_an_owner_that_is_late(cli: Cli) -> None:
+    cli.lease(ttl=2)
+    time.sleep(1.2)
+    assert (
+        "  late      heartbeat 1s ago, 0s left: if none comes, the job is free then" in cli.call("owner", cli.job).out
+    )
+    assert "1s ago (late)" in cli.call("list", cli.job).out
+
+
+def test_an_owner_that_has_disappeared(cli: Cli) -> None:
+    lease = cli.lease(ttl=1)
+    cli.store.heartbeat_job(cli.job, lease, progress="half way")
+    time.sleep(1.1)
+    done = cli.run("owner", cli.job)
+    first, before, told, _hint = done.out.splitlines()
+    assert (first, before) == (f"nobody has {cli.job}: it is free", "before")
+    assert "ann disappeared after 1" in told
+    cli.lease(owner="bob")
+    assert "ann disappeared after 1" in cli.call("owner", cli.job).out
+    told = cli.call("events", "--job", cli.job).out
+    assert "ann disappeared: last heartbeat " in told
+    assert "and none for its TTL of 1s" in told
+    assert "bob took over from ann" in told
+    assert cli.json("owner", cli.job)["previous"][0]["how"] == "expired"
+
+
+def test_a_job_that_nobody_has_had(cli: Cli) -> None:
+    done = cli.run("owner", cli.job, "--json")
+    assert (done.code, done.json["status"], done.json["owner"]) == (0, "free", None)
+    assert cli.call("owner", cli.job).out == f"nobody has {cli.job}: it is free, and nobody has had it yet\n"
+
+
+def test_a_finished_job(cli: Cli) -> None:
+    cli.store.release_job(cli.job, cli.lease(), "done", result={"pr": 77})
+    out = cli.call("owner", cli.job).out
+    assert f"nobody has {cli.job}: it is done\n" in out
+    assert 'result    {"pr": 77}' in out
+    assert "ann finished it after " in out
+
+
+def test_the_list_of_claimed_jobs(cli: Cli) -> None:
+    prefix = cli.new_name("list")
+    assert cli.run("list", prefix).out == f"there is no claimed job that begins with {prefix}\n"
+    lease = cli.lease(f"{prefix}-b", owner="bob")
+    cli.store.heartbeat_job(f"{prefix}-b", lease, progress="testing", percent=50)
+    cli.lease(f"{prefix}-a")
+    cli.store.enqueue("build", job_id=f"{prefix}-c")
+    done = cli.run("list", prefix)
+    assert (done.code, done.err) == (0, "")
+    header, first, second = done.out.splitlines()
+    assert header.split() == ["JOB", "OWNER", "SINCE", "HEARTBEAT", "LEFT", "PROGRESS", "ATTEMPT"]
+    assert first.split()[:2] == [f"{prefix}-a", "ann"]
+    assert second.split()[:2] == [f"{prefix}-b", "bob"]
+    assert "50 % testing" in second
+    assert lease not in done.out
+
+
+def test_the_list_of_other_jobs(cli: Cli) -> None:
+    prefix, queue = cli.new_name("list"), cli.new_name("queue")
+    for name in "abc":
+        cli.store.enqueue("build", job_id=f"{prefix}-{name}", queue=queue)
+    cli.store.release_job(f"{prefix}-a", cli.lease(f"{prefix}-a"), "done")
+    assert [job["job_id"] for job in cli.json("list", prefix, "--status", "queued")["jobs"]] == [
+        f"{prefix}-b",
+        f"{prefix}-c",
+    ]
+    assert len(cli.json("list", "--status", "all", "--queue", queue)["jobs"]) == 3
+    out = cli.call("list", prefix, "--status", "all").out
+    assert [line.split()[1] for line in out.splitlines()[1:]] == ["done", "queued", "queued"]
+    page = cli.json("list", prefix, "--status", "all", "--limit", "2")
+    assert (len(page["jobs"]), page["cursor"]) == (2, f"{prefix}-b")
+    assert "… and more; --limit 20 shows them" in cli.call("list", prefix, "--status", "all", "--limit", "2").out
+
+
+def test_a_list_of_several_pages(cli: Cli) -> None:
+    prefix = cli.new_name("pages")
+    commands = [f"{prefix}-{number:04}" for number in range(1_010)]
+    for name in commands:
+        cli.store.enqueue("build", job_id=name, queue=prefix)
+    assert [job["job_id"] for job in cli.json("list", prefix, "--status", "all", "--limit", "5000")["jobs"]] == commands
+    assert len(cli.json("list", prefix, "--status", "all", "--limit", "1005")["jobs"]) == 1_005
+
+
+def test_a_list_that_is_watched(cli: Cli) -> None:
+    prefix = cli.new_name("watch")
+    with cli.start("list", prefix, "--watch", "--interval", "0.1", "--json") as watching:
+        assert json.loads(watching.line()) == {"jobs": [], "cursor": None}
+        claim = cli.run("claim", f"{prefix}-a", "--owner", "ann", "--json").json
+        assert json.loads(watching.line())["jobs"][0]["owner"] == "ann"
+        assert cli.run("heartbeat", f"{prefix}-a", "--progress", "x", OCTOSTORE_LEASE_ID=claim["lease_id"]).code == 0
+        assert json.loads(watching.line())["jobs"][0]["claim"]["progress"]["note"] == "x"
+        assert watching.interrupt() == (130, "", "")
+
+
+def test_a_list_that_is_watched_without_json(cli: Cli) -> None:
+    prefix = cli.new_name("watch")
+    with cli.start("list", prefix, "--watch", "--interval", "0.1") as watching:
+        assert watching.line() == f"there is no claimed job that begins with {prefix}"
+        cli.lease(f"{prefix}-a")
+        assert watching.line() == ""
+        assert watching.line().startswith("JOB ")
+        assert watching.line().startswith(f"{prefix}-a  ann  ")
+        assert watching.interrupt().code == 130
+
+
+def test_what_happened(cli: Cli) -> None:
+    lease = cli.lease()
+    cli.store.release_job(cli.job, lease, "failed", error="no disk")
+    cli.store.release_job(cli.job, cli.lease(owner="bob"), "done", result=1)
+    done = cli.run("events", "--job", cli.job)
+    assert (done.code, done.err) == (0, "")
+    told = [line.partition(f"  {cli.job}  ")[2] for line in done.out.splitlines()]
+    assert told == ["ann claimed it", "ann failed: no disk", "bob claimed it (attempt 2)", "bob finished it"]
+    page = cli.json("events", "--prefix", cli.job)
+    assert [event["type"] for event in page["events"]] == ["claimed", "failed", "claimed", "done"]
+    seqs = [event["seq"] for event in page["events"]]
+    assert page["after"] == seqs[-1]
+    rest = cli.json("events", "--job", cli.job, "--after", str(seqs[1]))
+    assert [event["seq"] for event in rest["events"]] == seqs[2:]
+    assert len(cli.json("events", "--job", cli.job, "--limit", "1")["events"]) == 1
+    assert lease not in done.out + json.dumps(page)
+
+
+def test_nothing_happened(cli: Cli) -> None:
+    done = cli.run("events", "--job", cli.job)
+    assert done == (0, "", "octostore: there is no such event\n")
+    assert cli.json("events", "--job", cli.job, "--after", "0") == {"events": [], "after": 0}
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_what_happens_is_followed(cli: Cli, form: str) -> None:
+    cli.lease()
+    with cli.start("events", "--job", cli.job, "--follow", *(["--json"] if form == "json" else [])) as following:
+        first = following.line()
+        assert cli.run("force-release", cli.job, "--reason", "enough").code == 0
+        second = following.line()
+        if form == "json":
+            assert [json.loads(line)["type"] for line in (first, second)] == ["claimed", "force_released"]
+        else:
+            assert first.endswith(f"{cli.job}  ann claimed it")
+            assert second.endswith(": enough")
+        assert following.interrupt() == (130, "", "")
+
+
+def test_so_many_events_are_followed(cli: Cli) -> None:
+    cli.store.release_job(cli.job, cli.lease())
+    done = cli.run("events", "--job", cli.job, "--follow", "--limit", "2", "--json")
+    assert [json.loads(line)["type"] for line in done.out.splitlines()] == ["claimed", "released"]
+
+
+def test_sessions(cli: Cli) -> None:
+    name = cli.new_name("session")
+    with cli.store.open_session(agent="ann", session_id=name, ttl=600):
+        for number in range(5):
+            cli.lease(f"{cli.job}-{number}", session_id=name)
+        done = cli.run("sessions")
+        assert (done.code, done.err) == (0, "")
+        header, *rows = done.out.splitlines()
+        assert header.split() == ["SESSION", "AGENT", "STATUS", "SINCE", "HEARTBEAT", "LEFT", "JOBS"]
+        (row,) = (row for row in rows if row.startswith(name))
+        assert row.split()[1:3] == ["ann", "open"]
+        assert row.endswith(f"{cli.job}-0, {cli.job}-1, {cli.job}-2 and 2 more")
+        assert name in [session["session_id"] for session in cli.json("sessions")["sessions"]]
+    assert name not in [session["session_id"] for session in cli.json("sessions")["sessions"]]
+    closed = cli.json("sessions", "--status", "closed")["sessions"]
+    assert name in [session["session_id"] for session in closed]
+    assert name in [session["session_id"] for session in cli.json("sessions", "--status", "all")["sessions"]]
+
+
+def test_no_session() -> None:
+    assert run_cli("sessions").out == "there is no open session\n"
+
+
+@pytest.fixture(params=["file", "server"])
+def run_out(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A store in which two leases have run out, which nobody has written down: a real server would within a second."""
+    clock = ManualClock(int(time.time() * 1_000) - 3_600_000)
+    (clean / "octostore").mkdir(mode=0o700)
+    local = LocalStore(lambda: SqliteBackend(clean / "octostore" / "octostore.db"), clock=clock)
+    with ExitStack() as at_end:
+        store = octostore.OctoStore(EmbeddedPort(local))
+        store.enqueue("build", job_id="queued")
+        store.claim_job("queued", owner="ann", ttl=60)
+        store.claim_job("plain", owner="bob", ttl=120)
+        if request.param == "file":
+            store.close()
+        else:
+            clock.advance(3_600)
+            served = ServedStore(local, clean)
+            at_end.callback(served.stop)
+            monkeypatch.setenv("OCTOSTORE_URL", served.place.origin)
+            monkeypatch.setenv("OCTOSTORE_TOKEN", served.token)
+        yield
+
+
+@pytest.mark.usefixtures("run_out")
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_what_is_taken_back(form: str) -> None:
+    done = run_cli("recover", *(["--json"] if form == "json" else []))
+    assert (done.code, done.err) == (0, "")
+    if form == "json":
+        assert done.json["is_complete"] is True
+        taken = {one["job_id"]: (one["owner"], one["ttl"], one["status"]) for one in done.json["recovered"]}
+        assert taken == {"queued": ("ann", 60, "queued"), "plain": ("bob", 120, "free")}
+    else:
+        header, *rows = done.out.splitlines()
+        assert header.split() == ["JOB", "OWNER", "LAST", "HEARTBEAT", "TTL", "EXPIRED", "NOW"]
+        (queued,) = (row.split() for row in rows if row.startswith("queued"))
+        assert (queued[1], queued[-1]) == ("ann", "queued")
+        assert "59m" in queued or "58m" in queued
+    assert run_cli("recover").out == "every lease is alive; there was nothing to take back\n"
+    assert "ann disappeared: last heartbeat " in run_cli("events", "--job", "queued").out
+
+
+def test_recover_tells_nothing_twice(cli: Cli) -> None:
+    """With a real server, which may have been quicker."""
+    cli.lease(ttl=1)
+    time.sleep(1.1)
+    taken = [one for one in cli.run("recover", "--json").json["recovered"] if one["job_id"] == cli.job]
+    assert len(taken) <= 1
+    assert [event["type"] for event in cli.json("events", "--job", cli.job)["events"]] == ["claimed", "expired"]
+    assert cli.json("recover")["recovered"] == []

@@ -1,0 +1,146 @@
+"""Queues, and what operators do with their jobs."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+
+@pytest.fixture
+def queue(cli: Cli) -> str:
+    return cli.new_name("queue")
+
+
+def test_a_job_through_its_queue(cli: Cli, queue: str) -> None:
+    later = cli.run("enqueue", "review", "--queue", queue, "--payload", '{"pr": 77}', "--json")
+    assert (later.code, later.err) == (0, "")
+    assert (later.json["created"], later.json["status"], later.json["priority"]) == (True, "queued", 5)
+    first = cli.run("enqueue", "build", "--queue", queue, "--job-id", cli.job, "--priority", "1")
+    assert (first.code, first.out) == (0, f"enqueued {cli.job} in {queue}\n")
+
+    claim = cli.run("next", queue, "--owner", "ann", "--ttl", "10m", "--json")
+    assert (claim.code, claim.err) == (0, "")
+    assert (claim.json["job_id"], claim.json["owner"], claim.json["ttl"]) == (cli.job, "ann", 600)
+    reviewed = cli.run("next", queue, "--kind", "review")
+    assert reviewed.code == 0
+    assert 'payload    {"pr": 77}' in reviewed.out
+    assert "kind       review" in reviewed.out
+
+    empty = cli.run("next", queue, "--owner", "ann")
+    assert (empty.code, empty.out) == (10, f"empty nothing in queue {queue} can be claimed now\n")
+    assert cli.json("next", queue, code=10)["status"] == "empty"
+
+
+def test_only_some_kinds(cli: Cli, queue: str) -> None:
+    cli.store.enqueue("build", queue=queue)
+    assert cli.call("next", queue, "--kind", "review").code == 10
+    assert cli.json("next", queue, "--kind", "review", "--kind", "build")["kind"] == "build"
+
+
+def test_the_lease_of_the_next_job_alone(cli: Cli, queue: str) -> None:
+    assert cli.call("next", queue, "--lease").out == ""
+    cli.store.enqueue("build", queue=queue, job_id=cli.job)
+    assert cli.call("heartbeat", cli.job, "--lease-id", cli.call("next", queue, "--lease").out.strip()).code == 0
+
+
+def test_a_job_that_was_enqueued_before(cli: Cli, queue: str) -> None:
+    cli.store.enqueue("build", 1, queue=queue, job_id=cli.job)
+    again = cli.run("enqueue", "build", "--queue", queue, "--job-id", cli.job, "--payload", "2")
+    assert (again.code, again.out) == (
+        0,
+        f"{cli.job} had been enqueued before, and is queued; nothing has changed\n",
+    )
+    assert cli.json("enqueue", "build", "--job-id", cli.job)["created"] is False
+    assert cli.store.get_job(cli.job).payload == 1
+
+
+def test_a_job_for_later(cli: Cli, queue: str) -> None:
+    assert cli.call("enqueue", "report", "--queue", queue, "--job-id", cli.job, "--in", "1h30m").code == 0
+    assert cli.call("next", queue).code == 10
+    delayed = cli.call("claim", cli.job)
+    assert delayed.code == 11
+    assert "in 1h 29m" in delayed.out
+    assert f"nobody has {cli.job}: it waits in queue {queue}, to be had in 1h 29m" in cli.call("owner", cli.job).out
+    at = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=0)
+    dated = cli.json("enqueue", "report", "--queue", queue, "--run-at", at.isoformat())
+    assert datetime.fromisoformat(dated["available_at"]) == at
+
+
+@pytest.mark.parametrize("way", ["file", "stdin"])
+def test_a_payload_from_elsewhere(cli: Cli, queue: str, way: str, tmp_path: Path) -> None:
+    if way == "file":
+        (tmp_path / "payload.json").write_text("[1, 2]", encoding="utf-8")
+        done = cli.run("enqueue", "sum", "--queue", queue, "--payload", f"@{tmp_path}/payload.json", "--json")
+    else:
+        done = cli.run("enqueue", "sum", "--queue", queue, "--payload", "-", "--json", stdin="[1, 2]")
+    assert cli.store.get_job(done.json["job_id"]).payload == [1, 2]
+
+
+def test_dead_jobs_and_back(cli: Cli, queue: str) -> None:
+    cli.store.enqueue("import", queue=queue, job_id=cli.job, max_attempts=1)
+    lease = cli.store.claim_job(cli.job, owner="ann").lease_id
+    assert lease is not None
+    cli.store.release_job(cli.job, lease, "failed", error="Traceback\n  File …\nOSError: no space left")
+
+    dead = cli.run("dead", cli.job)
+    assert (dead.code, dead.err) == (0, "")
+    header, row, *_ = dead.out.splitlines()
+    assert header.split() == ["JOB", "QUEUE", "KIND", "ATTEMPTS", "SINCE", "ERROR"]
+    assert row.startswith(f"{cli.job}  {queue}  import  1/1 ")
+    assert row.endswith("Traceback … OSError: no space left")
+    assert [job["job_id"] for job in cli.json("dead", "--queue", queue)["jobs"]] == [cli.job]
+    claim = cli.call("claim", cli.job)
+    assert claim.code == 10
+    assert f"octostore requeue {cli.job}" in claim.out
+
+    requeued = cli.run("requeue", cli.job, "--reason", "the disk is larger now")
+    assert (requeued.code, requeued.out) == (0, f"{cli.job} is queued now\n")
+    assert cli.json("dead", cli.job)["jobs"] == []
+    assert cli.call("dead", cli.job).out == "no job is dead\n"
+    assert "requeued by" in cli.call("events", "--job", cli.job).out
+    assert "the disk is larger now" in cli.call("events", "--job", cli.job).out
+
+
+def test_a_cancelled_job(cli: Cli, queue: str) -> None:
+    cli.store.enqueue("import", queue=queue, job_id=cli.job)
+    done = cli.run("cancel", cli.job, "--reason", "no longer needed", "--json")
+    assert (done.code, done.json["status"], done.json["error"]) == (0, "dead", "no longer needed")
+    assert cli.call("next", queue).code == 10
+    assert "no longer needed" in cli.call("dead", cli.job).out
+
+
+def test_a_job_that_is_taken_away(cli: Cli) -> None:
+    lease = cli.lease()
+    done = cli.run("force-release", cli.job, "--reason", "its runner was shut down")
+    assert (done.code, done.out) == (0, f"{cli.job} is free now\n")
+    beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
+    assert beat.code == 20
+    assert "its runner was shut down" in beat.err
+    assert "ann had it taken away after " in cli.call("owner", cli.job).out
+
+
+@pytest.mark.parametrize("command", ["requeue", "cancel", "force-release"])
+def test_a_job_that_is_not_there(cli: Cli, command: str) -> None:
+    done = cli.run(command, cli.job, "--json")
+    assert (done.code, done.json["code"]) == (64, "not_found")
+
+
+@pytest.mark.parametrize(("command", "code"), [("requeue", 11), ("cancel", 11)])
+def test_a_job_that_somebody_has(cli: Cli, queue: str, command: str, code: int) -> None:
+    cli.store.enqueue("import", queue=queue, job_id=cli.job)
+    cli.lease()
+    done = cli.call(command, cli.job, "--json")
+    assert (done.code, done.json["code"], done.json["status"]) == (code, "conflict", "claimed")
+
+
+def test_several_jobs_at_once(cli: Cli, queue: str) -> None:
+    jobs = [cli.new_name("several") for _ in range(3)]
+    for job in jobs[::2]:
+        cli.store.enqueue("import", queue=queue, job_id=job)
+    done = cli.run("cancel", *jobs)
+    assert (done.code, done.out) == (64, f"{jobs[0]} is dead now\n{jobs[2]} is dead now\n")
+    assert jobs[1] in done.err
+    requeued = cli.call("requeue", *jobs, "--json")
+    assert [line[:10] for line in requeued.out.splitlines()] == ['{"job_id":', '{"error":"', '{"job_id":']

@@ -1,0 +1,158 @@
+"""The command line as its users run it: a process of its own, with nothing to read from and everything kept apart."""
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from tests.support.processes import PATIENCE_SECONDS
+
+PROGRAM = [sys.executable, "-m", "octostore"]
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one document that there is."""
+        assert self.out.count("\n") == 1, self
+        assert self.out.endswith("\n"), self
+        return json.loads(self.out)
+
+
+def run_cli(*arguments: str, stdin: str | None = None, program: Sequence[str] = PROGRAM, **env: str) -> Done:
+    """`env` is added to that of the test."""
+    done = subprocess.run(
+        [*program, *arguments],
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+class LiveCli:
+    """One that goes on; it is gone when the block ends."""
+
+    def __init__(self, *arguments: str, **env: str) -> None:
+        self.process = subprocess.Popen(
+            [*PROGRAM, *arguments],
+            env={**os.environ, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self._unread = b""
+
+    def line(self) -> str:
+        """The next one on stdout."""
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while b"\n" not in self._unread:
+            left = max(0.0, deadline - time.monotonic())
+            assert select.select([self.process.stdout], [], [], left)[0], f"it said nothing more: {self._unread!r}"
+            part = os.read(self.process.stdout.fileno(), 65_536)
+            assert part, f"it ended: {self.finish()}"
+            self._unread += part
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode()
+
+    def finish(self) -> Done:
+        """What else it says until it ends."""
+        out, err = self.process.communicate(timeout=PATIENCE_SECONDS)
+        return Done(self.process.returncode, (self._unread + out).decode(), err.decode())
+
+    def interrupt(self) -> Done:
+        """Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+        return self.finish()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE_SECONDS)
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+class TerminalCli:
+    """On a terminal of its own, `columns` wide; both its streams are seen there."""
+
+    def __init__(self, *arguments: str, columns: int = 100, lines: int = 24, **env: str) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        usual = {"TERM": "xterm-256color"}
+        self.process = subprocess.Popen(
+            [*PROGRAM, *arguments],
+            env={**os.environ, **usual, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        self.seen = ""
+
+    def until(self, *texts: str) -> str:
+        """All that has been seen, once every one of `texts` has."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not all(text in self.seen for text in texts):
+            assert self._read(deadline), f"it ended without that: {self.seen!r}"
+        return self.seen
+
+    def rest(self) -> str:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self._read(deadline):
+            pass
+        return self.seen
+
+    def interrupt(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        self.rest()
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def _read(self, deadline: float) -> bool:
+        left = max(0.0, deadline - time.monotonic())
+        assert select.select([self._master], [], [], left)[0], f"it showed nothing more: {self.seen!r}"
+        try:
+            part = os.read(self._master, 65_536)
+        except OSError:  # what Linux says at the end
+            return False
+        self.seen += part.decode().replace("\r\n", "\n")
+        return bool(part)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE_SECONDS)
+        os.close(self._master)
+
+
+def run_on_terminal(*arguments: str, columns: int = 100, **env: str) -> str:
+    with TerminalCli(*arguments, columns=columns, **env) as cli:
+        return cli.rest()
