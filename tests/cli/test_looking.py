@@ -33,15 +33,6 @@ def test_an_owner_that_is_alive(cli: Cli) -> None:
     assert lease not in done.out
 
 
-def test_an_owner_that_is_late(cli: Cli) -> None:
-    cli.lease(ttl=2)
-    time.sleep(1.2)
-    assert (
-        "  late      heartbeat 1s ago, 0s left: if none comes, the job is free then" in cli.call("owner", cli.job).out
-    )
-    assert "1s ago (late)" in cli.call("list", cli.job).out
-
-
 def test_an_owner_that_has_disappeared(cli: Cli) -> None:
     lease = cli.lease(ttl=1)
     cli.store.heartbeat_job(cli.job, lease, progress="half way")
@@ -49,9 +40,9 @@ def test_an_owner_that_has_disappeared(cli: Cli) -> None:
     done = cli.run("owner", cli.job)
     first, before, told, _hint = done.out.splitlines()
     assert (first, before) == (f"nobody has {cli.job}: it is free", "before")
-    assert "ann disappeared after 1" in told
+    assert "ann disappeared after " in told
     cli.lease(owner="bob")
-    assert "ann disappeared after 1" in cli.call("owner", cli.job).out
+    assert "ann disappeared after " in cli.call("owner", cli.job).out
     told = cli.call("events", "--job", cli.job).out
     assert "ann disappeared: last heartbeat " in told
     assert "and none for its TTL of 1s" in told
@@ -207,8 +198,11 @@ def test_no_session() -> None:
 
 
 @pytest.fixture(params=["file", "server"])
-def run_out(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A store in which two leases have run out, which nobody has written down: a real server would within a second."""
+def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A store of an hour ago: two leases have run out since, which nobody has written down, and one will soon.
+
+    A real server would write it down within a second.
+    """
     clock = ManualClock(int(time.time() * 1_000) - 3_600_000)
     (clean / "octostore").mkdir(mode=0o700)
     local = LocalStore(lambda: SqliteBackend(clean / "octostore" / "octostore.db"), clock=clock)
@@ -217,6 +211,7 @@ def run_out(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.Mon
         store.enqueue("build", job_id="queued")
         store.claim_job("queued", owner="ann", ttl=60)
         store.claim_job("plain", owner="bob", ttl=120)
+        store.claim_job("late", owner="eve", ttl=5_400)
         if request.param == "file":
             store.close()
         else:
@@ -228,7 +223,15 @@ def run_out(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.Mon
         yield
 
 
-@pytest.mark.usefixtures("run_out")
+@pytest.mark.usefixtures("hour_ago")
+def test_an_owner_that_is_late() -> None:
+    told = run_cli("owner", "late").out
+    assert "  late      heartbeat 1h ago, 29m 5" in told
+    assert " left: if none comes, the job is free then\n" in told
+    assert "1h ago (late)" in run_cli("list", "late").out
+
+
+@pytest.mark.usefixtures("hour_ago")
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_what_is_taken_back(form: str) -> None:
     done = run_cli("recover", *(["--json"] if form == "json" else []))
@@ -254,4 +257,4 @@ def test_recover_tells_nothing_twice(cli: Cli) -> None:
     taken = [one for one in cli.run("recover", "--json").json["recovered"] if one["job_id"] == cli.job]
     assert len(taken) <= 1
     assert [event["type"] for event in cli.json("events", "--job", cli.job)["events"]] == ["claimed", "expired"]
-    assert cli.json("recover")["recovered"] == []
+    assert cli.job not in [one["job_id"] for one in cli.json("recover")["recovered"]]

@@ -142,7 +142,7 @@ def test_nobody_has_it_for_a_while_after(cli: Cli) -> None:
     [
         (["--outcome", "released", "--note", "half way"], "is free now (released)"),
         (["--outcome", "failed", "--error", "no disk"], "is free now (failed"),
-        (["--outcome", "deferred", "--retry-after", "15m"], "is free now (deferred, to be had in 14m 59s)"),
+        (["--outcome", "deferred", "--retry-after", "15m"], "is free now (deferred, to be had in 14m 5"),
     ],
 )
 def test_outcomes(cli: Cli, options: list[str], says: str) -> None:

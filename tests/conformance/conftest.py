@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,10 +14,14 @@ from octostore.client.embedded import EmbeddedPort
 from octostore.client.http.async_port import AsyncHttpPort
 from octostore.client.http.port import HttpPort
 from octostore.client.port import AsyncPort, Port
+from octostore.stores.clock import Mark, as_stored
 from octostore.stores.memory import MemoryBackend
+from octostore.stores.postgres.backend import PostgresBackend
+from octostore.stores.postgres.connection import parse_place
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.store import LocalStore, usual_given
 from tests.support.async_as_sync import Loop, StoreAsSync
+from tests.support.postgres import new_schema
 from tests.support.served import ServedStore
 from tests.support.world import ManualClock
 
@@ -59,10 +64,21 @@ def open_server(folder: Path, clock: ManualClock) -> Opened:
     return Opened(lambda: HttpPort(place, token), lambda: AsyncHttpPort(place, token), server.stop)
 
 
+def open_postgres(_folder: Path, clock: ManualClock) -> Opened:
+    place = parse_place(new_schema())
+
+    def open_one() -> LocalStore:
+        backend = partial(PostgresBackend, place, lambda: clock(Mark(0, "", 0)).now)
+        return LocalStore(backend, clock=as_stored, given=usual_given(RETRY))
+
+    return Opened(lambda: EmbeddedPort(open_one()), lambda: AsyncEmbeddedPort(open_one()), lambda: None)
+
+
 KINDS: dict[str, Callable[[Path, ManualClock], Opened]] = {
     "memory": open_memory,
     "sqlite": open_sqlite,
     "http": open_server,
+    "postgres": open_postgres,
 }
 
 

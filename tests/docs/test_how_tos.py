@@ -1,7 +1,7 @@
 """What the how-tos tell their readers to type, to install and to configure is done, for real.
 
-Blocks of `sh` are run from top to bottom, in one shell for each page; `text` behind one is what it prints. Crontabs, units
-and workflows (`crontab`, `ini`, `yaml`) are run as cron, systemd and GitHub would, with other paths.
+Blocks of `sh` are run from top to bottom, in one shell for each page; `text` behind one is what it prints. Crontabs,
+units and workflows (`crontab`, `ini`, `yaml`) are run as cron, systemd and GitHub would, with other paths.
 """
 
 import importlib
@@ -10,9 +10,10 @@ import re
 import shlex
 import shutil
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -71,20 +72,47 @@ def follow(name: str, machine: Machine) -> None:
                 check_printed(after.text, answer)
 
 
-@pytest.mark.parametrize("name", ["cron", "systemd"])
-def test_what_is_typed_works(name: str, new_machine: NewMachine) -> None:
+def test_a_token_for_cron_can_be_read_by_nobody_else(new_machine: NewMachine) -> None:
     machine = new_machine("machine")
-    follow(name, machine)
-    (token,) = machine.folder.glob("*.token")
+    follow("cron", machine)
+    token = machine.folder / "nightly.token"
     assert token.read_text(encoding="utf-8").startswith("octo_")
     assert token.stat().st_mode & 0o077 == 0
 
 
-def test_of_four_replicas_one_migrates_and_all_go_on(new_machine: NewMachine) -> None:
-    machine = new_machine("machine")
-    follow("migrations", machine)
-    _code, printed = machine.start(["octostore", "events", "--job", "migrate-2026-11"]).end()
-    assert [line.split(None, 4)[-1].split()[1] for line in printed.splitlines()] == ["claimed", "finished"]
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    with Machine(tmp_path_factory.mktemp("migrated") / "machine") as machine:
+        follow("migrations", machine)
+        yield machine
+
+
+def test_of_four_replicas_one_migrates_and_all_go_on(migrated: Machine) -> None:
+    code, printed = migrated.start(["octostore", "events", "--job", "migrate-2026-11"]).end()
+    claimed, finished = printed.splitlines()
+    assert code == 0
+    assert claimed.endswith("claimed it")
+    assert finished.endswith("finished it")
+
+
+def test_a_migration_that_fails_is_tried_by_each_replica_once(migrated: Machine) -> None:
+    _shebang, _, entrypoint = (migrated.folder / "entrypoint.sh").read_text(encoding="utf-8").partition("\n")
+    migrated.script("failing.sh", replaced(entrypoint, {"2026-11": "2027-01", "python3 migrate.py": "sh -c 'exit 3'"}))
+    replicas = [migrated.start(["./failing.sh", "echo", "serves"]) for _ in range(3)]
+    assert [replica.end() for replica in replicas] == [(3, "")] * 3
+    _code, printed = migrated.start(["octostore", "events", "--job", "migrate-2027-01"]).end()
+    assert printed.count("failed: exit code 3") == 3
+
+
+def test_a_migration_that_wakes_up_too_late_is_refused(migrated: Machine) -> None:
+    with closing(sqlite3.connect(migrated.folder / "app.db")) as db:
+        with db:
+            db.execute("UPDATE schema SET version = 10, fence = 99")
+            db.execute("DROP TABLE customers")
+        code, printed = migrated.start(["python3", "migrate.py"], {"OCTOSTORE_FENCING_TOKEN": "98"}).end()
+        assert code == 1
+        assert "StaleToken" in printed
+        assert db.execute("SELECT version FROM schema").fetchall() == [(10,)]
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
@@ -234,6 +262,7 @@ def test_a_unit_for_a_job_is_skipped_elsewhere_and_can_be_stopped(
         {
             "/opt/octostore/bin": machine.bin,
             URL: server.url,
+            "--min-hold 1m": "--min-hold 1s",
             "/etc/octostore/reports.token": machine.secret("token", server.new_token("reports", prefix="nightly-")),
             "/usr/local/bin/report.sh": machine.script("report.sh", KEEPS_WAITING.format(log=log)),
         },

@@ -154,5 +154,5 @@ class TerminalCli:
 
 
 def run_on_terminal(*arguments: str, columns: int = 100, **env: str) -> str:
-    with TerminalCli(*arguments, columns=columns, **env) as cli:
+    with TerminalCli(*arguments, columns=columns, lines=24, **env) as cli:
         return cli.rest()

@@ -15,6 +15,7 @@ from tests.support.processes import PATIENCE_SECONDS
 
 SERVER_URLS = ("http://127.0.0.1:3000", "https://locks.example.org")
 """Where the server of the documents is."""
+NUMBER = r"\d+(?:\.\d+)?"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -45,7 +46,7 @@ def check_printed(expected: str, printed: str) -> None:
 
 def _pattern_of(line: str) -> str:
     parts = re.split(r"(…|\d+)", line)
-    return "".join({"…": ".*"}.get(part, r"\d+") if index % 2 else re.escape(part) for index, part in enumerate(parts))
+    return "".join({"…": ".*"}.get(part, NUMBER) if index % 2 else re.escape(part) for index, part in enumerate(parts))
 
 
 class Process:

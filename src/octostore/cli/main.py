@@ -34,10 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(given: Sequence[str]) -> int:
+    console = Console(is_json=asks_for_json(given))
     if not given:
         new_parser(()).print_help()
         return exits.BAD_INPUT
-    console = Console(is_json=asks_for_json(given))
     try:
         parsed = parse(given)
         context = Context(console, chosen_place(getattr(parsed, "url", None)))

@@ -62,14 +62,25 @@ class Parser(argparse.ArgumentParser):
     def short_usage(self) -> str:
         if self.usage is not None:
             return self.usage
-        return " ".join([self.prog, *map(_shown, self._get_positional_actions()), "[options]"])
+        return " ".join([self.prog, *map(shown_value, self._get_positional_actions()), "[options]"])
+
+    @property
+    def all_arguments(self) -> list[argparse.Action]:
+        return list(self._actions)
+
+    @property
+    def nested(self) -> dict[str, "Parser"]:
+        """Of a command that has commands: their parsers by name."""
+        found = [action.choices for action in self._actions if isinstance(action.choices, dict)]
+        return found[0] if found else {}
 
     def error(self, message: str) -> NoReturn:
         raise Misunderstood(message, self.format_usage(), self.prog)
 
 
-def _shown(action: argparse.Action) -> str:
-    name = str(action.metavar or "|".join(action.choices or [action.dest]))
+def shown_value(action: argparse.Action) -> str:
+    """What stands for the value of an argument."""
+    name = str(action.metavar or "|".join(action.choices or [action.dest.upper()]))
     return {"?": f"[{name}]", "+": f"{name}…"}.get(str(action.nargs), name)
 
 
@@ -84,11 +95,16 @@ def new_parser(commands: Iterable[Command] = COMMANDS) -> Parser:
     for command in COMMANDS:
         sub = subparsers.add_parser(command.name, help=command.summary)
         if command.name in known:
-            module = command.module
-            sub.description = (module.__doc__ or "").strip()
-            sub.epilog = "\n".join([EXAMPLES_TITLE, *(f"  {line}" for line in module.EXAMPLES)])
-            module.configure(sub)
+            configure(sub, command)
     return parser
+
+
+def configure(parser: Parser, command: Command) -> None:
+    """Make it the parser of that command."""
+    module = command.module
+    parser.description = (module.__doc__ or "").strip()
+    parser.epilog = "\n".join([EXAMPLES_TITLE, *(f"  {line}" for line in module.EXAMPLES)])
+    module.configure(parser)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -45,7 +45,9 @@ def chosen_place(url: str | None) -> Place:
 def _without_secrets(url: str) -> str:
     """Also of a URL that is not a valid one: those are shown most often."""
     scheme, colon, _ = url.partition(":")
-    if "@" in url and scheme.lower() != "sqlite":
-        url = f"{scheme if colon else ''}://***@{url.rpartition('@')[2]}"
-    before, question, _ = url.partition("?")
-    return _TOKEN.sub(f"{PREFIX}***", before + (question and "?***"))
+    before, at, behind = url.rpartition("@")
+    if at and scheme.lower() != "sqlite":
+        # Behind a question mark it may be part of anything.
+        url = f"{scheme if colon else ''}://***" + ("" if "?" in before else f"@{behind}")
+    shown, question, _ = url.partition("?")
+    return _TOKEN.sub(f"{PREFIX}***", shown + (question and "?***"))

@@ -1,8 +1,10 @@
 """What a store has to be able to do. The rest (batching, waking, reading) is the same for all of them."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
+from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.model import Job, Session, SessionStatus, Status, Token
 from octostore.core.needs import Needs
@@ -87,14 +89,32 @@ class Writing(Reading, Protocol):
         """Write what `ws` says has changed, the new events, and the counters."""
 
 
+class Undone(Exception):
+    """The place failed, and nothing has been done: `fault` says why. It may be back in a moment."""
+
+    def __init__(self, fault: Unreachable) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
 class Backend(Protocol):
     """Where the rows are. Methods raise `Unreachable` when the place fails; nothing is half done then."""
 
-    def writing(self) -> AbstractContextManager[Writing]:
-        """A transaction: durable when the block has ended, undone when it raises. Only ever one at a time."""
+    def writing(self, needs: Needs) -> AbstractContextManager[Writing]:
+        """A transaction: durable when the block has ended, undone when it raises. Only ever one at a time.
+
+        `needs` is what will be loaded first. Raises `Undone` where the same may succeed if it is tried again.
+        """
 
     def reading(self) -> AbstractContextManager[Reading]:
         """A consistent view, from any thread, that waits for nobody."""
+
+    def attend(self, ring: Callable[[], None]) -> None:
+        """From now on, call `ring`, from any thread, when another process has committed, where that can be known."""
+
+    @property
+    def look_seconds(self) -> float:
+        """How often to look for other processes' commits as well, while somebody waits for them."""
 
     def pause(self) -> None:
         """Before a fork: wait until nobody uses the backend, and let nobody in until `resume`."""

@@ -13,6 +13,7 @@ from octostore.core.questions import Question
 from octostore.stores.base import Backend, EventFilter
 from octostore.stores.batch import Committed, run_batch
 from octostore.stores.clock import Clock
+from octostore.stores.persist import persist
 from octostore.stores.reading import ask
 from octostore.stores.wakeups import Follower, Topic, Wakeups, topics_of
 from octostore.stores.writer import Done, Writer
@@ -26,7 +27,7 @@ class Engine:
         self.backend = backend
         self._clock = clock
         self._given = given
-        self._wakeups = Wakeups(self._read_after)
+        self._wakeups = Wakeups(self._read_after, backend.attend, lambda: backend.look_seconds)
         self._on_batch = on_batch
         self._writer = Writer(self._run, self._on_commit)
 
@@ -60,6 +61,9 @@ class Engine:
         self._wakeups.publish(("renewal", job_id) for job_id in committed.renewed)
 
     def _read_after(self, seq: int | None) -> tuple[list[LogEntry], int]:
+        return persist(lambda: self._read_after_once(seq))
+
+    def _read_after_once(self, seq: int | None) -> tuple[list[LogEntry], int]:
         with self.backend.reading() as reading:
             last_seq = reading.counters().seq
             if seq is None or last_seq <= seq:

@@ -3,7 +3,7 @@
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 
@@ -15,6 +15,8 @@ from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
+
+LOOK_SECONDS = 1.0
 
 
 class MemoryRows:
@@ -235,7 +237,7 @@ class MemoryBackend:
         self._lock = threading.RLock()
 
     @contextmanager
-    def writing(self) -> Iterator[MemoryRows]:
+    def writing(self, _needs: Needs) -> Iterator[MemoryRows]:
         with self._lock:
             yield self.rows
 
@@ -243,6 +245,13 @@ class MemoryBackend:
     def reading(self) -> Iterator[MemoryRows]:
         with self._lock:
             yield self.rows
+
+    def attend(self, ring: Callable[[], None]) -> None:
+        """There are no other processes."""
+
+    @property
+    def look_seconds(self) -> float:
+        return LOOK_SECONDS
 
     def pause(self) -> None:
         self._lock.acquire()

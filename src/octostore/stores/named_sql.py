@@ -7,10 +7,10 @@ _HEADING = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
 
 
-def load_queries(path: Path) -> dict[str, str]:
-    """The statements of a file, by name."""
+def load_queries(path: Path, **names: str) -> dict[str, str]:
+    """The statements of a file, by name. `names` may be used in them, too."""
     _, *parts = _HEADING.split(path.read_text(encoding="utf-8"))
-    queries: dict[str, str] = {}
+    queries = dict(names)
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         queries[name] = _COMMENT.sub("", body).strip().format_map(queries)
     return queries

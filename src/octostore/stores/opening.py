@@ -5,7 +5,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from octostore.core.errors import InvalidInput, Unreachable
+from octostore.core.given import Given
 from octostore.core.retry import RetryPolicy
+from octostore.stores.clock import as_stored
 from octostore.stores.engine import OnBatch
 from octostore.stores.memory import MemoryBackend, MemoryRows
 from octostore.stores.sqlite import SqliteBackend
@@ -36,12 +38,27 @@ def open_store(url: str | None = None, retry: RetryPolicy | None = None, on_batc
     path = sqlite_path(url)
     if path is not None:
         return LocalStore(lambda: SqliteBackend(path), given=given, on_batch=on_batch, place=str(path))
+    if scheme in {"postgresql", "postgres"} and url is not None:
+        return _open_postgres(url, given, on_batch)
     # Never the whole URL: it may carry a password.
     what = f"begins with {scheme!r}" if scheme else "has no scheme"
     raise InvalidInput(
         "url",
-        f"{what}; use sqlite:///relative.db, sqlite:////absolute.db (four slashes), memory:, or https:// for a server",
+        f"{what}; use sqlite:///relative.db, sqlite:////absolute.db (four slashes), postgresql://user@host/database, "
+        "memory:, or https:// for a server",
     )
+
+
+def _open_postgres(url: str, given: Given, on_batch: OnBatch | None) -> LocalStore:
+    try:
+        # Here, because only those who use it have it installed.
+        from octostore.stores.postgres.backend import PostgresBackend  # noqa: PLC0415
+        from octostore.stores.postgres.connection import parse_place  # noqa: PLC0415
+    except ImportError:
+        raise InvalidInput("url", "is PostgreSQL's, for which psycopg is needed: install octostore[postgres]") from None
+    place = parse_place(url)
+    # Its time is the database's, which comes with the counters.
+    return LocalStore(lambda: PostgresBackend(place), clock=as_stored, given=given, on_batch=on_batch, place=str(place))
 
 
 def sqlite_path(url: str | None) -> Path | None:

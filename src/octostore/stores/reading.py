@@ -29,9 +29,14 @@ from octostore.core.retry import RetryPolicy
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend, EventFilter, JobFilter, Reading, SessionFilter
 from octostore.stores.clock import Clock
+from octostore.stores.persist import persist
 
 
 def ask(backend: Backend, question: q.Question[R_co], clock: Clock, retry: RetryPolicy) -> R_co:
+    return persist(lambda: _ask_once(backend, question, clock, retry))
+
+
+def _ask_once(backend: Backend, question: q.Question[R_co], clock: Clock, retry: RetryPolicy) -> R_co:
     with backend.reading() as reading:
         counters = reading.counters()
         ws = WorkingSet(now=clock(counters.mark).now, seq=counters.seq)

@@ -14,9 +14,6 @@ Topic: TypeAlias = tuple[Literal["job", "renewal", "queue", "all"], str]
 EVERYTHING: Topic = ("all", "")
 Follower: TypeAlias = Callable[[list[LogEntry]], None]
 
-LOOK_INTERVAL_SECONDS = 0.1
-"""How often the log is looked at while somebody waits: a third of the 300 ms that are promised across processes."""
-
 
 def topics_of_all(entries: Iterable[LogEntry]) -> Iterator[Topic]:
     for entry in entries:
@@ -32,10 +29,20 @@ def topics_of(subject: LogEntry | Job) -> Iterator[Topic]:
 
 
 class Wakeups:
-    """`read_after(seq)` gives the log's new entries and where it ends; with None, only where it ends."""
+    """`read_after(seq)` gives the log's new entries and where it ends; with None, only where it ends.
 
-    def __init__(self, read_after: Callable[[int | None], tuple[list[LogEntry], int]]) -> None:
+    `attend` takes what is to be called at other processes' commits, `look_seconds` tells how often to look as well.
+    """
+
+    def __init__(
+        self,
+        read_after: Callable[[int | None], tuple[list[LogEntry], int]],
+        attend: Callable[[Callable[[], None]], None],
+        look_seconds: Callable[[], float],
+    ) -> None:
         self._read_after = read_after
+        self._attend = attend
+        self._look_seconds = look_seconds
         self._lock = threading.Lock()
         self._bells: dict[Topic, list[Callable[[], None]]] = defaultdict(list)
         self._followers: list[Follower] = []
@@ -120,6 +127,7 @@ class Wakeups:
         if self._thread is None:
             self._thread = threading.Thread(target=self._look, name="octostore-wakeups", daemon=True)
             self._thread.start()
+            self._attend(self._look_now.set)
         self._somebody_listens.set()
 
     def _end(self) -> None:
@@ -135,7 +143,7 @@ class Wakeups:
     def _look(self) -> None:
         """Only other processes' commits are found here first; being woken twice by one's own does no harm."""
         while not self._is_closed:
-            self._look_now.wait(LOOK_INTERVAL_SECONDS)
+            self._look_now.wait(self._look_seconds())
             self._look_now.clear()
             self._somebody_listens.wait()
             # A store that cannot be read now is tried again: whoever waits has a deadline, and asks for itself then.

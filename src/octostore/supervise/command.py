@@ -13,13 +13,15 @@ from octostore.supervise import messages as m
 from octostore.supervise.dispositions import ENDING
 from octostore.supervise.guardian import Guardian, GuardianDied
 from octostore.supervise.processes import descendants
-from octostore.supervise.terminal import Terminal
+from octostore.supervise.terminal import Terminal, stop_our_group
 from octostore.supervise.wakeups import SignalPipe
 
 TICK_SECONDS = 1.0
 SIGNALLED = 128
 """What shells add to the number of a signal to tell who died of one."""
 NOT_EXECUTABLE = 126
+TIMED_OUT = 124
+"""What `timeout` says; for a command that we had to stop, and that said it had succeeded."""
 GRACE_SHARE = 0.1
 """Of a lease that nobody renews, how much is left for the command to stop by itself before it is killed.
 
@@ -110,7 +112,7 @@ class Command:
         return self._ending()
 
     def _ending(self) -> Ending:
-        code = self._code or 0
+        code = self._code or (TIMED_OUT if self._problem else 0)
         return Ending(
             code=code if code >= 0 else SIGNALLED - code,
             problem=self._problem,
@@ -186,17 +188,14 @@ class Command:
             # It wants to use the terminal, which so far was that of a pipeline.
             self._terminal.give_to(self._group)
         else:
-            self._suspend()
+            self._suspend(self._terminal, number)
         self._guardian.send(signal.SIGCONT)
 
-    def _suspend(self) -> None:
+    def _suspend(self, terminal: Terminal, number: int) -> None:
         """As the shell that started us expects when it stops a job. `fg` goes on after this."""
-        terminal = self._terminal
-        if terminal is None:
-            return
         terminal.take_back_from(self._group)
         self._tell(f"suspended; the job is kept for {self._claim.remaining():.0f} seconds")
-        os.kill(os.getpid(), signal.SIGSTOP)
+        stop_our_group(number)
         if terminal.is_ours:
             terminal.give_to(self._group)
 

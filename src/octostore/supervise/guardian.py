@@ -2,14 +2,17 @@
 
 import os
 import select
+import signal
 import socket
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from octostore.supervise import messages as m
 from octostore.supervise import prctl
 from octostore.supervise.dispositions import Dispositions
-from octostore.supervise.processes import end_orphans, kill_below
+from octostore.supervise.processes import end_orphans, kill_below, signal_all
 from octostore.supervise.watch import BUFFER_BYTES, Watch
 
 _FIRST_DESCRIPTOR = 3  # behind the standard streams
@@ -32,6 +35,7 @@ class Guardian:
         # Should the guardian be killed, what it watched over becomes ours.
         prctl.adopt_orphans()
         self._line, theirs = socket.socketpair()
+        self._sending = threading.RLock()  # an order is longer than what is surely sent at once
         self._turn = 0
         self._unread = b""
         self.is_over = False
@@ -57,11 +61,7 @@ class Guardian:
         Gives the number of this turn, for `renew`.
         """
         self._turn += 1
-        order = m.Start(self._turn, dict(environment), *lease, in_foreground)
-        try:
-            socket.send_fds(self._line, [m.encode(order) + b"\n"], streams)
-        except OSError as error:
-            raise GuardianDied from error
+        self._order(m.Start(self._turn, m.pack_environment(environment), *lease, in_foreground), streams)
         return self._turn
 
     def renew(self, turn: int, lease: tuple[float, float]) -> None:
@@ -77,6 +77,7 @@ class Guardian:
         """Now, also if the guardian should be paused."""
         self.stop(0)
         kill_below(self.pid)
+        signal_all([self.pid], signal.SIGCONT)  # for what was being forked, and to tell when nothing is left
 
     def news(self, seconds: float) -> list[m.News]:
         """What has happened, after waiting for it up to `seconds`. Raises `GuardianDied`."""
@@ -107,11 +108,11 @@ class Guardian:
         self._line.close()
         _living.discard(self.pid)
 
-    def _order(self, order: m.Order) -> None:
-        try:
-            self._line.sendall(m.encode(order) + b"\n")
-        except OSError:
-            return  # it has died, which `news` tells
+    def _order(self, order: m.Order, streams: Sequence[int] = ()) -> None:
+        line = m.encode(order) + b"\n"
+        with self._sending, suppress(OSError):  # it has died, which `news` tells
+            sent = socket.send_fds(self._line, [line], streams) if streams else 0
+            self._line.sendall(line[sent:])
 
 
 def _become_guardian(

@@ -3,6 +3,8 @@
 Moments are those of `boottime`, which all processes of a machine share.
 """
 
+import os
+from collections.abc import Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -16,7 +18,8 @@ class Start(_Message, frozen=True):
     """Start the command, with the three descriptors that come along as its standard streams."""
 
     turn: int
-    environment: dict[str, str]
+    environment: bytes
+    """See `pack_environment`."""
     stop_at: float
     kill_at: float
     in_foreground: bool = False
@@ -72,6 +75,17 @@ class Gone(_Message, frozen=True):
 
 Order: TypeAlias = Start | Renew | Send | Stop
 News: TypeAlias = Started | NotStarted | Paused | LeaseOver | Ended | Gone
+
+
+def pack_environment(environment: Mapping[str, str]) -> bytes:
+    """As the system keeps it: variables need not be UTF-8, and JSON would have to be."""
+    return b"\0".join(os.fsencode(f"{name}={value}") for name, value in environment.items())
+
+
+def unpack_environment(packed: bytes) -> dict[bytes, bytes]:
+    pairs = (variable.partition(b"=") for variable in packed.split(b"\0"))
+    return {name: value for name, _, value in pairs}
+
 
 encode = msgspec.json.Encoder().encode
 read_order = msgspec.json.Decoder(Order).decode

@@ -9,6 +9,7 @@ import socket
 import msgspec
 
 from octostore.core.errors import InvalidInput, Unreachable
+from octostore.core.limits import CHECKPOINT_BYTES, check_bytes
 from octostore.wire.failures import Failure, error_of
 
 JOB_VARIABLE = "OCTOSTORE_JOB"
@@ -34,6 +35,9 @@ def send_report(report: Report) -> None:
             "is not set: this works only inside a command that `octostore run` or `octostore work` has started; "
             "elsewhere, use `octostore heartbeat JOB --progress TEXT`",
         )
+    if not isinstance(report.checkpoint, msgspec.UnsetType):
+        # Here already: of more than it is ready to read, the other side would not even say that it is too much.
+        check_bytes("checkpoint", bytes(report.checkpoint), CHECKPOINT_BYTES)
     failure = msgspec.json.decode(_exchange(path, msgspec.json.encode(report) + b"\n"))
     if failure:
         raise error_of(msgspec.convert(failure, Failure, strict=False), os.environ.get(JOB_VARIABLE, ""))

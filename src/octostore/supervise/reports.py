@@ -2,10 +2,12 @@
 
 import os
 import shutil
+import socket
 import socketserver
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -44,6 +46,8 @@ class Reports:
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
+        with suppress(OSError):
+            self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes it up; by itself it looks twice a second
         self._server.shutdown()
         self._server.server_close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -78,7 +82,8 @@ class _Handler(socketserver.StreamRequestHandler):
             answer = msgspec.json.encode(failure_of(InvalidInput("report", f"cannot be understood: {error}")))
         except OctoStoreError as error:
             answer = msgspec.json.encode(failure_of(error))
-        self.wfile.write(answer + b"\n")
+        with suppress(OSError):  # whoever reported has ended, or was
+            self.wfile.write(answer + b"\n")
 
 
 _read_report = msgspec.json.Decoder(Report).decode

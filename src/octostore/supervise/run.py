@@ -25,6 +25,7 @@ from octostore.supervise.dispositions import ENDING, Dispositions
 from octostore.supervise.guardian import Guardian
 from octostore.supervise.report import JOB_VARIABLE
 from octostore.supervise.reports import Reports
+from octostore.supervise.streams import fill_closed_streams, lead_to_one_place
 from octostore.supervise.tail import Tail
 from octostore.supervise.terminal import Terminal
 from octostore.supervise.wakeups import SignalPipe
@@ -88,6 +89,7 @@ def run(open_store: Callable[[], OctoStore], options: RunOptions, tell: Tell) ->
 
     To be called from the main thread while there is no other: the guardian is forked first.
     """
+    fill_closed_streams()
     check_command(options.command)
     dispositions = Dispositions()
     guardian = Guardian(options.command, stop_signal=options.stop_signal, dispositions=dispositions)
@@ -226,7 +228,7 @@ class _Run:
             return None, (0, 1, 2)
         tail = Tail(2, ERROR_BYTES)
         # Where both lead to one place, they must go there together, or their lines would change order.
-        stdout = tail.descriptor if os.path.sameopenfile(1, 2) else 1
+        stdout = tail.descriptor if lead_to_one_place(1, 2) else 1
         return tail, (0, stdout, tail.descriptor)
 
     def _settle(self, claim: HeldClaim, ending: Ending, said: bytes) -> RunOutcome | None:

@@ -57,3 +57,16 @@ def take_foreground() -> None:
         with suppress(OSError):
             os.tcsetpgrp(fd, os.getpgrp())
         os.close(fd)
+
+
+def stop_our_group(number: int) -> None:
+    """As `number` has stopped the command: a shell waits until all of a pipeline, or of a script, has stopped.
+
+    Returns when we go on; after Ctrl-Z that is at once where there is no shell that could tell us to.
+    """
+    if number == signal.SIGTSTP:
+        ours = signal.signal(number, signal.SIG_DFL)
+        os.killpg(0, number)
+        signal.signal(number, ours)
+    else:
+        os.killpg(0, signal.SIGSTOP)

@@ -43,7 +43,7 @@ class Watch:
         self._child: int | None = None
         self._has_family = False
         self._is_stopping = False
-        self._stop_at = self._kill_at = float("inf")
+        self._stop_at = self._kill_at = self._lease_ends_at = float("inf")
 
     def run(self) -> None:
         """Until the holder of the claim is gone, and the command with it."""
@@ -58,9 +58,14 @@ class Watch:
                 self._keep_deadlines()
 
     def _sleep(self, deaths: SignalPipe) -> None:
-        left = min(TICK_SECONDS, (self._kill_at if self._is_stopping else self._stop_at) - boottime())
+        left = min(TICK_SECONDS, self._next_deadline() - boottime())
         readable = [deaths.fileno(), *([self._line.fileno()] if self._has_holder else [])]
         select.select(readable, [], [], max(HURRY_SECONDS, left))
+
+    def _next_deadline(self) -> float:
+        if not self._has_family:
+            return float("inf")
+        return min(self._kill_at, self._lease_ends_at if self._is_stopping else self._stop_at)
 
     # What the holder of the claim says
 
@@ -93,8 +98,7 @@ class Watch:
             case m.Renew(turn=turn) if turn == self._turn:
                 # They may arrive in another order than the lease was renewed.
                 self._stop_at = max(self._stop_at, order.stop_at)
-                if not self._is_stopping:
-                    self._kill_at = max(self._kill_at, order.kill_at)
+                self._lease_ends_at = max(self._lease_ends_at, order.kill_at)
             case m.Renew():
                 pass
             case m.Send():
@@ -105,14 +109,14 @@ class Watch:
     def _start(self, order: m.Start) -> None:
         streams, self._streams = self._streams, []
         self._turn, self._is_stopping = order.turn, False
-        self._stop_at, self._kill_at = order.stop_at, order.kill_at
+        self._stop_at, self._lease_ends_at, self._kill_at = order.stop_at, order.kill_at, float("inf")
         try:
             command = subprocess.Popen(  # noqa: S603  # to run what it is given is what it is for
                 self._command,
                 stdin=streams[0],
                 stdout=streams[1],
                 stderr=streams[2],
-                env=order.environment,
+                env=m.unpack_environment(order.environment),
                 process_group=0,
                 preexec_fn=partial(self._become, os.getpid(), in_foreground=order.in_foreground),  # noqa: PLW1509
             )
@@ -158,7 +162,6 @@ class Watch:
     def _finish(self) -> None:
         """Everybody below us is our child, or a descendant of one: without children, nothing is left."""
         self._has_family = False
-        self._stop_at = self._kill_at = float("inf")
         self._tell(m.Gone())
 
     # How it is ended
@@ -169,8 +172,8 @@ class Watch:
         now = boottime()
         if now >= self._stop_at and not self._is_stopping:
             self._tell(m.LeaseOver())
-            self._stop(self._kill_at)
-        if now >= self._kill_at:
+            self._stop(self._lease_ends_at)
+        if now >= min(self._kill_at, self._lease_ends_at):
             kill_below(os.getpid())
 
     def _stop(self, kill_at: float) -> None:

@@ -22,6 +22,7 @@ from octostore.supervise.dispositions import Dispositions
 from octostore.supervise.guardian import Guardian
 from octostore.supervise.reports import Reports
 from octostore.supervise.run import Tell, check_command, command_environment, error_text
+from octostore.supervise.streams import fill_closed_streams
 from octostore.supervise.tail import Tail
 
 
@@ -47,6 +48,7 @@ def work(open_store: Callable[[], OctoStore], options: WorkOptions, tell: Tell) 
 
     To be called from the main thread while there is no other: a guardian is forked for each job that can run at once.
     """
+    fill_closed_streams()
     check_command(options.command)
     dispositions = Dispositions()
     guardians = [
@@ -105,6 +107,8 @@ class _Worker:
 
     def handle(self, claim: HeldClaim) -> Any:
         """The job's result; raises what becomes of it otherwise."""
+        if self.stop.is_set():
+            raise Deferred(0, "whoever claimed it was told to stop")
         guardian = self._idle.get()
         try:
             ending, stdout, said = self._execute(guardian, claim)
@@ -132,6 +136,8 @@ class _Worker:
             stdin.seek(0)
             streams = (stdin.fileno(), stdout.descriptor, stderr.descriptor if stderr else 2)
             command.start(self._environment(claim, reports), streams)
+            if self._is_hurried:
+                guardian.stop(options.terms.stop_grace)  # what it was told before it had started is forgotten
             stdout.close_writing()
             if stderr is not None:
                 stderr.close_writing()

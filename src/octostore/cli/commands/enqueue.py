@@ -19,7 +19,7 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", metavar="KIND", help="what is to be done; workers may choose by it")
     parser.add_argument("--payload", type=json_value, metavar="JSON", help="what the worker gets; also @FILE, or -")
-    parser.add_argument("--queue", default="default", metavar="Q", help="(default)")
+    parser.add_argument("--queue", default="default", metavar="Q", help="the name of the queue (default)")
     parser.add_argument("--job-id", metavar="J", help="its name; one is drawn by default")
     parser.add_argument(
         "--priority", type=whole, default=PRIORITY_DEFAULT, metavar="N", help=f"lower runs first ({PRIORITY_DEFAULT})"

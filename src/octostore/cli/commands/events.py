@@ -37,6 +37,8 @@ def run(arguments: Arguments, context: Context) -> int:
             page = list(events)
             console.answer(EventPage(events=page, after=page[-1].seq if page else arguments.after))
             return exits.DID
+        if arguments.follow:
+            console.end_with_reader()
         is_empty = True
         for event in events:
             is_empty = False

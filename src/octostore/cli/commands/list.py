@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(
         parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="of their names; all by default"), job_names
     )
-    parser.add_argument("--status", choices=[*get_args(Status), "all"], default="claimed", help="(claimed)")
+    parser.add_argument("--status", choices=[*get_args(Status), "all"], default="claimed", help="which ones (claimed)")
     parser.add_argument("--queue", metavar="Q", help="only those of this queue")
     parser.add_argument(
         "--limit", type=positive, default=LIMIT_DEFAULT, metavar="N", help=f"at most so many ({LIMIT_DEFAULT:,})"
@@ -72,6 +72,7 @@ def _jobs(store: OctoStore, arguments: Arguments) -> JobPage:
 
 def _watch(store: OctoStore, arguments: Arguments, console: Console) -> NoReturn:
     """Heartbeats are no events, so it looks; what has not changed is not said twice where nobody can paint over it."""
+    console.end_with_reader()
     if console.is_live:
         console.say("\x1b[2J")
     said = None

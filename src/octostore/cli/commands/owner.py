@@ -16,6 +16,8 @@ EXAMPLES = [
     "octostore owner github-issue-1842",
     "octostore owner github-issue-1842 --json    # as GET /jobs/github-issue-1842 answers",
 ]
+LABEL = 10
+"""How much room there is for the word in front of a line."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +35,7 @@ def _story(job: JobView, console: Console) -> Iterator[str]:
     now = words.now()
     if job.claim is not None:
         yield f"{console.style(job.claim.owner, 'bold')} has {job.job_id}"
-        yield from (f"  {label:<10}{text}" for label, text in _about_owner(job.claim, now, console))
+        yield from (f"  {label:<{LABEL}}{text}" for label, text in _about_owner(job.claim, now, console))
     else:
         yield f"nobody has {job.job_id}: {_about_free(job, now)}"
         if job.result is not None:
@@ -52,9 +54,9 @@ def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[t
     heard = f"heartbeat {words.ago(claim.heartbeat_at, now)}"
     left = f"{words.until(claim.expires_at, now)} left"
     if is_late(claim, now):
-        yield console.style("late", "yellow"), f"{heard}, {left}: if none comes, the job is free then"
+        yield console.style("late".ljust(LABEL), "yellow"), f"{heard}, {left}: if none comes, the job is free then"
     else:
-        yield console.style("alive", "green"), f"{heard}, {left}"
+        yield console.style("alive".ljust(LABEL), "green"), f"{heard}, {left}"
     since = f"{words.ago(claim.claimed_at, now)} ({words.clock(claim.claimed_at)} UTC)"
     yield "since", f"{since}, attempt {claim.attempt}, fencing token {claim.fencing_token}"
     progress = claim.progress

@@ -25,7 +25,7 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
     add_lease_option(parser)
-    parser.add_argument("--outcome", choices=get_args(Outcome), default="released", help="(released)")
+    parser.add_argument("--outcome", choices=get_args(Outcome), default="released", help="how it went (released)")
     parser.add_argument("--result", type=json_value, metavar="JSON", help="of what is done; also @FILE, or -")
     parser.add_argument("--error", metavar="TEXT", help="why it failed")
     parser.add_argument("--note", metavar="TEXT", help="for whoever has the job next")

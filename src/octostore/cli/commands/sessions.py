@@ -15,7 +15,7 @@ JOBS_SHOWN = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--status", choices=[*get_args(SessionStatus), "all"], default="open", help="(open)")
+    parser.add_argument("--status", choices=[*get_args(SessionStatus), "all"], default="open", help="which ones (open)")
 
 
 def run(arguments: Arguments, context: Context) -> int:

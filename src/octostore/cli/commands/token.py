@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     create.add_argument("--prefix", default="", metavar="P", help="only for jobs whose names begin with this")
     create.add_argument("--expires-in", type=seconds, metavar="S", help="how long it is valid, as 90d (for ever)")
-    create.add_argument("--secret", action="store_true", help="print the token alone, for a file that only its user can read")
+    create.add_argument("--secret", action="store_true", help="print the token alone, for a file of its user's")
     actions.add_parser("list", help="all that were made", description="All tokens that were made, without secrets.")
     revoke = actions.add_parser("revoke", help="end one for good", description="End a token for good, at once.")
     revoke.add_argument("token_id", metavar="TOKEN", help="its id, as `list` shows it")

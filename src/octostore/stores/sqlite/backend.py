@@ -1,18 +1,21 @@
 """The SQLite backend: one connection that writes, and as many that read as are used at once."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
 
 from octostore.core.errors import Unreachable
+from octostore.core.needs import Needs
 from octostore.stores.gate import Gate
 from octostore.stores.sqlite.connection import connect, prepare
 from octostore.stores.sqlite.faults import told_apart
 from octostore.stores.sqlite.transaction import Transaction
 
+LOOK_SECONDS = 0.1
+"""How often the log is looked at while somebody waits: a third of the 300 ms that are promised across processes."""
 IDLE_READERS = 4
 """How many reading connections are kept open for later."""
 
@@ -29,7 +32,7 @@ class SqliteBackend:
         self._is_closed = False
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def writing(self, _needs: Needs) -> Iterator[Transaction]:
         with told_apart(self.path), self._gate.inside():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -54,6 +57,13 @@ class SqliteBackend:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 self._give_back(connection)
+
+    def attend(self, ring: Callable[[], None]) -> None:
+        """SQLite tells nobody, so the log is looked at."""
+
+    @property
+    def look_seconds(self) -> float:
+        return LOOK_SECONDS
 
     def pause(self) -> None:
         self._gate.shut()

@@ -17,7 +17,7 @@ from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.named_sql import load_queries
-from octostore.stores.sqlite.rows import (
+from octostore.stores.rows import (
     entry_from_row,
     job_from_row,
     job_to_renewal,

@@ -1,4 +1,4 @@
-"""Rows of the database and rows of the model, in the order of the columns in `queries.sql`."""
+"""Rows of a database and rows of the model, in the order of the columns in `queries.sql`."""
 
 from typing import Any
 

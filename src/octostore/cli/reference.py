@@ -1,0 +1,133 @@
+"""The reference of the command line, from its parsers: `python -m octostore.cli.reference` writes it anew."""
+
+import argparse
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from octostore.cli import exits
+from octostore.cli.command import COMMANDS, Command
+from octostore.cli.commands.serve import TOKENS_FILE_VARIABLE
+from octostore.cli.failing import DEBUG_VARIABLE
+from octostore.cli.options import LEASE_VARIABLE
+from octostore.cli.parser import DESCRIPTION, PROGRAM, Parser, configure, shown_value
+from octostore.client.http.server_url import CLEAR_TEXT_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from octostore.client.owner import OWNER_VARIABLE
+from octostore.stores.opening import HOME_VARIABLE, URL_VARIABLE
+from octostore.supervise.report import CHECKPOINT_VARIABLE, JOB_VARIABLE, SOCKET_VARIABLE
+
+PATH = Path(__file__).parents[3] / "docs" / "cli.md"
+REFRESH = "python -m octostore.cli.reference"
+
+ANSWERS = """\
+Answers go to stdout, remarks to stderr, and nothing ever prompts. With `--json` there is one document, with the fields
+of [the HTTP answers](how-to/server.md); one per line where a command follows what happens, or is about several jobs.
+An error is a document with `error` and `code`, and the [exit code](#exit-codes) says which kind it is.
+
+Durations (`S`) are seconds, or `2m`, `1h30m`, `90d`. JSON stands there as it is, in a file (`@FILE`), or comes from
+stdin (`-`).
+"""
+
+ENVIRONMENT = {
+    URL_VARIABLE: "the store: `sqlite:///FILE`, or `http(s)://` for a server; `--url` counts more",
+    HOME_VARIABLE: "the folder of your own file and of a server's first token (`~/.local/share/octostore`, or below "
+    "`XDG_DATA_HOME`)",
+    TOKEN_VARIABLE: "the token for a server",
+    TOKEN_FILE_VARIABLE: "a file with that token, which nobody else can read",
+    CLEAR_TEXT_VARIABLE: "`1` sends the token to another machine without `https://`, where nobody can listen",
+    OWNER_VARIABLE: "who you are, for people (host and process id)",
+    LEASE_VARIABLE: "the lease that `heartbeat` and `release` are about",
+    TOKENS_FILE_VARIABLE: "tokens for `serve` that are set from outside; `--tokens-file` counts more",
+    DEBUG_VARIABLE: "`1` shows where a fault of ours is",
+    "NO_COLOR": "anything: no colours, also on a terminal",
+}
+WITHIN = {
+    JOB_VARIABLE: "its job",
+    "OCTOSTORE_FENCING_TOKEN": "for what it writes to, [so that a late write is refused](how-to/fencing.md)",
+    "OCTOSTORE_ATTEMPT": "1, or more after others have failed or disappeared",
+    CHECKPOINT_VARIABLE: "a file with what the last one has left; missing where there is nothing",
+    "OCTOSTORE_KIND": "of `work`: the kind of the job",
+    "OCTOSTORE_QUEUE": "of `work`: its queue",
+    SOCKET_VARIABLE: "how `progress` and `checkpoint` reach whoever started the command",
+}
+OTHER_EXITS = {
+    exits.INTERRUPTED: "ended by Ctrl-C",
+    exits.BROKEN_PIPE: "nobody reads the answer any more, as in `| head -1`",
+}
+
+
+def reference() -> str:
+    """The same wherever and whenever it is made."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    options = {_option(action): _meaning(action) for action in _common_arguments()}
+    yield from (f"<!-- Made from the parsers by `{REFRESH}`: change those, and run it. -->", "# The command line", "")
+    yield from (DESCRIPTION, f"`{PROGRAM} COMMAND --help` says the same as this page. Every command takes", "")
+    yield from (*_table("option", options), "", *ANSWERS.splitlines(), "")
+    for group, commands in groupby(COMMANDS, key=lambda command: command.group):
+        yield f"- {group}: " + ", ".join(f"[{command.name}](#{_anchor(command.name)})" for command in commands)
+    yield "- [Exit codes](#exit-codes), [environment](#environment)"
+    for group, commands in groupby(COMMANDS, key=lambda command: command.group):
+        yield from ("", f"## {group}")
+        for command in commands:
+            yield from _about(command)
+    yield from ("", "## Exit codes", "")
+    meanings = {**exits.MEANINGS, **OTHER_EXITS}
+    yield from _table("exit code", {str(code): meaning for code, meaning in meanings.items()})
+    yield from (
+        "",
+        "## Environment",
+        "",
+        *_table("variable", {f"`{name}`": text for name, text in ENVIRONMENT.items()}),
+    )
+    yield from ("", "A command that `run` or `work` has started finds:", "")
+    yield from _table("variable", {f"`{name}`": text for name, text in WITHIN.items()})
+
+
+def _about(command: Command) -> Iterator[str]:
+    parser = Parser(prog=f"{PROGRAM} {command.name}")
+    configure(parser, command)
+    yield from ("", f"### {PROGRAM} {command.name}", "", parser.description or "")
+    yield from _usage_of(parser)
+    for nested in parser.nested.values():
+        yield from ("", nested.description or "", *_usage_of(nested))
+    yield from ("", "```sh", *command.module.EXAMPLES, "```")
+
+
+def _usage_of(parser: Parser) -> Iterator[str]:
+    yield from ("", "```text", parser.short_usage, "```")
+    common = {action.dest for action in _common_arguments()}
+    arguments = [one for one in parser.all_arguments if one.dest not in common and not isinstance(one.choices, dict)]
+    if arguments:
+        yield from ("", *_table("argument", {_option(action): _meaning(action) for action in arguments}))
+
+
+def _common_arguments() -> list[argparse.Action]:
+    return Parser(prog=PROGRAM).all_arguments
+
+
+def _option(action: argparse.Action) -> str:
+    name = ", ".join(action.option_strings)
+    takes_value = action.nargs != 0
+    return f"`{' '.join(part for part in (name, shown_value(action) if takes_value else '') if part)}`"
+
+
+def _meaning(action: argparse.Action) -> str:
+    return (action.help or "") % vars(action)
+
+
+def _table(title: str, rows: dict[str, str]) -> list[str]:
+    def line(first: str, second: str) -> str:
+        return f"| {first.replace('|', chr(92) + '|')} | {second.replace('|', chr(92) + '|')} |"
+
+    return [line(title, "meaning"), "|---|---|", *(line(name, text) for name, text in rows.items())]
+
+
+def _anchor(name: str) -> str:
+    return f"{PROGRAM}-{name}"
+
+
+if __name__ == "__main__":
+    PATH.write_text(reference(), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""The shared store: a PostgreSQL database, for any number of machines."""

@@ -1,0 +1,233 @@
+"""The PostgreSQL backend: one connection that writes, as many that read as are used at once, and one that listens."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+
+from octostore.core.errors import Unreachable
+from octostore.core.needs import Needs
+from octostore.stores.base import Counters, Undone
+from octostore.stores.clock import Mark
+from octostore.stores.gate import Gate
+from octostore.stores.postgres.connection import Place, connect, load_sql, prepare
+from octostore.stores.postgres.faults import is_lost, told_apart
+from octostore.stores.postgres.listener import Listener
+from octostore.stores.postgres.pipeline import Answer, Pipeline
+from octostore.stores.postgres.transaction import Finding, Transaction
+
+IDLE_READERS = 4
+"""How many reading connections are kept open for later."""
+STUCK_SECONDS = 5
+"""After so long a process that stands still in the middle of a transaction loses it, and the others go on."""
+LIMITS = {"lock": "15s", "statement": "10s", "idle": f"{STUCK_SECONDS}s"}
+WRITER_LIFE_MS = 7 * 86_400_000
+"""How long it is remembered what a process has written last. It asks within minutes, if at all."""
+LOOK_SECONDS = 1.0
+LOOK_ALONE_SECONDS = 0.1
+"""How often the log is looked at while somebody waits, with somebody to tell us of news and without."""
+
+
+class PostgresBackend:
+    """`now` takes the place of the database's clock, for tests."""
+
+    def __init__(self, place: Place, now: Callable[[], int] | None = None) -> None:
+        self._place = place
+        self._now: Callable[[], int | None] = now or (lambda: None)
+        self._sql = load_sql(place.schema)
+        self._gate = Gate()
+        self._lock = threading.Lock()
+        self._idle_readers: list[psycopg.Connection[Any]] = []
+        self._is_closed = False
+        self._pid = os.getpid()
+        self._writer_id = uuid4()
+        self._batch = 0
+        self._listener: Listener | None = None
+        self._writer: psycopg.Connection[Any] | None = None
+        with _final(place):
+            self._writer = connect(place.url)
+            prepare(self._writer, place)
+
+    # Writing
+
+    @contextmanager
+    def writing(self, needs: Needs) -> Iterator[Transaction]:
+        with self._gate.inside(), told_apart(self._place):
+            connection = self._writer = self._living_writer()
+            try:
+                transaction = self._begin(connection, needs)
+                yield transaction
+                if transaction.saving is None:
+                    # A batch that changed nothing has nothing to make durable.
+                    connection.execute("ROLLBACK")
+            except BaseException:
+                self._undo(connection)
+                raise
+            if transaction.saving is not None:
+                self._commit(connection, transaction.saving, has_news=transaction.has_news)
+
+    def _begin(self, connection: psycopg.Connection[Any], needs: Needs) -> Transaction:
+        asking = Pipeline(connection, self._sql)
+        asking.tell("BEGIN")
+        asking.ask("limits", **LIMITS)
+        asking.ask("lock")
+        counters = asking.ask("counters", now=self._now())
+        found = Finding(asking, needs)
+        asking.run()
+        return Transaction(connection, self._sql, _counters(counters), found)
+
+    def _commit(self, connection: psycopg.Connection[Any], saving: Pipeline, *, has_news: bool) -> None:
+        self._batch += 1
+        if self._batch == 1:
+            saving.ask("forget_writers", age=WRITER_LIFE_MS)
+        saving.ask("mark_batch", writer=self._writer_id, batch=self._batch)
+        if has_news:
+            saving.ask("notify", channel=self._place.schema)
+        # A timeout would end the wait for a synchronous standby, and call that a success.
+        saving.ask("limits", **LIMITS | {"statement": "0"})
+        saving.tell("COMMIT")
+        try:
+            saving.run()
+        except BaseException as error:
+            is_unknown = is_lost(error)
+            if is_unknown:
+                connection.close()
+            self._undo(connection)
+            if not is_unknown or not self._was_committed(error):
+                raise
+
+    def _was_committed(self, error: BaseException) -> bool:
+        """What became of the last batch, whose COMMIT nobody answered.
+
+        Its transaction had the lock, so whoever has it next sees the outcome. And that look is itself committed, so
+        that what it saw is as durable as anything that is answered, also where a standby has to have it.
+        """
+        try:
+            connection = self._writer = self._living_writer()
+            asking = Pipeline(connection, self._sql)
+            asking.tell("BEGIN")
+            asking.ask("limits", **LIMITS)
+            asking.ask("lock")
+            asking.ask("counters", now=self._now())
+            last = asking.ask("last_batch", writer=self._writer_id)
+            asking.run()
+            is_done = bool(last.rows) and last.rows[0][0] == self._batch
+            looked = Pipeline(connection, self._sql)
+            looked.ask("mark_batch", writer=self._writer_id, batch=self._batch)
+            looked.ask("limits", **LIMITS | {"statement": "0"})
+            looked.tell("COMMIT")
+            looked.run()
+        except psycopg.Error as fault:
+            raise Unreachable(
+                f"{self._place} was lost while it committed, and cannot be asked whether it did ({error})",
+                reason="network",
+            ) from fault
+        return is_done
+
+    def _living_writer(self) -> psycopg.Connection[Any]:
+        if self._is_closed:
+            raise Unreachable("this store has been closed", reason="closed")
+        if self._writer is None or self._writer.closed:
+            return connect(self._place.url)
+        return self._writer
+
+    def _undo(self, connection: psycopg.Connection[Any]) -> None:
+        """The next transaction starts afresh, on another connection if this one is no longer good."""
+        try:
+            if not connection.closed:
+                connection.execute("ROLLBACK")
+        except psycopg.Error:
+            connection.close()
+
+    # Reading
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        with self._gate.inside(), told_apart(self._place):
+            connection = self._take_reader()
+            try:
+                asking = Pipeline(connection, self._sql)
+                asking.tell("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                asking.ask("limits", **LIMITS)
+                counters = asking.ask("counters", now=self._now())
+                asking.run()
+                yield Transaction(connection, self._sql, _counters(counters))
+            finally:
+                self._undo(connection)
+                self._give_back(connection)
+
+    def _take_reader(self) -> psycopg.Connection[Any]:
+        with self._lock:
+            if self._is_closed:
+                raise Unreachable("this store has been closed", reason="closed")
+            while self._idle_readers:
+                connection = self._idle_readers.pop()
+                if not connection.closed:
+                    return connection
+        return connect(self._place.url)
+
+    def _give_back(self, connection: psycopg.Connection[Any]) -> None:
+        with self._lock:
+            if not self._is_closed and not connection.closed and len(self._idle_readers) < IDLE_READERS:
+                self._idle_readers.append(connection)
+                return
+        connection.close()
+
+    # Listening
+
+    def attend(self, ring: Callable[[], None]) -> None:
+        with self._lock:
+            if self._listener is None and not self._is_closed:
+                self._listener = Listener(self._place, ring)
+
+    @property
+    def look_seconds(self) -> float:
+        return LOOK_SECONDS if self._listener is not None and self._listener.is_connected else LOOK_ALONE_SECONDS
+
+    # The process
+
+    def pause(self) -> None:
+        self._gate.shut()
+
+    def resume(self) -> None:
+        self._gate.open()
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            connections = [*self._idle_readers, *([self._writer] if self._writer is not None else [])]
+            self._idle_readers.clear()
+            listener = self._listener
+        if listener is not None:
+            listener.close(is_ours=os.getpid() == self._pid)
+        for connection in connections:
+            if os.getpid() != self._pid:
+                disown(connection)
+            connection.close()
+
+
+def disown(connection: psycopg.Connection[Any]) -> None:
+    """In the child of a fork: the connection is the parent's, and saying goodbye on it would end that one's."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    with suppress(psycopg.OperationalError, OSError):
+        os.dup2(nowhere, connection.fileno())
+    os.close(nowhere)
+
+
+def _counters(answer: Answer) -> Counters:
+    seq, now = answer.rows[0]
+    return Counters(seq, Mark(now, "", 0))
+
+
+@contextmanager
+def _final(place: Place) -> Iterator[None]:
+    """For opening a store: whoever does that wants to know at once."""
+    try:
+        with told_apart(place):
+            yield
+    except Undone as undone:
+        raise undone.fault from undone

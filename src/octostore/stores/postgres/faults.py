@@ -1,0 +1,69 @@
+"""PostgreSQL's errors, in our words: which database, what happened, what to do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors
+
+from octostore.core.errors import Unreachable
+from octostore.stores.base import Undone
+from octostore.stores.postgres.connection import Place
+
+_PASSING = (
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    errors.IdleInTransactionSessionTimeout,
+    errors.ReadOnlySqlTransaction,  # a primary that became a standby under an open connection
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.TooManyConnections,
+)
+"""The transaction is undone, and the next one may succeed."""
+
+_FAULTS: tuple[tuple[type[psycopg.Error], str, str], ...] = (
+    (errors.LockNotAvailable, "busy", "another process has been writing to it for too long; try again"),
+    (errors.QueryCanceled, "busy", "it took too long to answer; try again, and see what keeps it busy"),
+    (errors.DiskFull, "disk_full", "its disk is full; nothing was changed. Free some space and try again"),
+    (errors.InsufficientPrivilege, "read_only", "this user lacks rights that OctoStore needs; grant them"),
+    (errors.InvalidCatalogName, "not_a_database", "there is no such database; create it, or check the URL"),
+    (errors.InvalidAuthorizationSpecification, "denied", "it does not let this user in; check user and password"),
+    (errors.InvalidPassword, "denied", "it does not let this user in; check user and password"),
+    (errors.UndefinedTable, "not_a_database", "the schema is not OctoStore's; check the URL's schema"),
+)
+
+
+@contextmanager
+def told_apart(place: Place) -> Iterator[None]:
+    """Turn faults of the database in the block into `Unreachable`, or `Undone` where trying again makes sense.
+
+    What else PostgreSQL complains about is a bug of ours, and passes.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        for kind, reason, advice in _FAULTS:
+            if isinstance(error, kind):
+                raise Unreachable(f"{place} cannot be used: {advice} ({_said(error)})", reason=reason) from error
+        if isinstance(error, _PASSING) or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None):
+            raise Undone(_unreachable(place, error)) from error
+        raise
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection is gone, and with it the answer to what was asked last."""
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P")) or error.sqlstate == "25P03"
+
+
+def _unreachable(place: Place, error: psycopg.Error) -> Unreachable:
+    return Unreachable(
+        f"{place} does not answer: see that it runs and can be reached from here ({_said(error)})", reason="network"
+    )
+
+
+def _said(error: psycopg.Error) -> str:
+    """Its first line, which names hosts and users, but never a password."""
+    return str(error).partition("\n")[0].strip() or type(error).__name__

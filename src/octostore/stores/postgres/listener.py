@@ -1,0 +1,55 @@
+"""Hearing of other processes' commits: LISTEN, on a connection of its own that is opened again when it breaks."""
+
+import random
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from octostore.stores.postgres.connection import Place, connect
+
+HEARTBEAT_SECONDS = 5.0
+"""How long to wait for news at a time; in between, the connection is tried."""
+RETRY_SECONDS = 0.5
+
+
+class Listener:
+    """Calls `ring` after every commit that brought events, and after every reconnect: some may have been missed."""
+
+    def __init__(self, place: Place, ring: Callable[[], None]) -> None:
+        self.is_connected = False
+        self._place = place
+        self._ring = ring
+        self._connection: psycopg.Connection[Any] | None = None
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="octostore-listener", daemon=True)
+        self._thread.start()
+
+    def close(self, *, is_ours: bool) -> None:
+        self._is_closed.set()
+        connection = self._connection
+        if connection is not None and is_ours:
+            with suppress(psycopg.Error, OSError):
+                connection.cancel_safe(timeout=1.0)
+            connection.close()
+
+    def _listen(self) -> None:
+        while not self._is_closed.is_set():
+            with suppress(psycopg.Error):
+                self._listen_until_it_breaks()
+            self.is_connected = False
+            self._is_closed.wait(RETRY_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
+
+    def _listen_until_it_breaks(self) -> None:
+        with connect(self._place.listen_url) as connection:
+            self._connection = connection
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._place.schema)))
+            self.is_connected = True
+            self._ring()
+            while not self._is_closed.is_set():
+                for _ in connection.notifies(timeout=HEARTBEAT_SECONDS, stop_after=1):
+                    self._ring()
+                connection.execute("SELECT")

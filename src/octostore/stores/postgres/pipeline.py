@@ -1,0 +1,73 @@
+"""Statements that are sent together, in one round trip."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from psycopg import Connection, Cursor
+
+from octostore.stores.rows import Row
+
+
+class Answer:
+    """What a statement gives, once its pipeline has run; nothing where it was not asked."""
+
+    def __init__(self, cursor: "Cursor[Any] | None" = None) -> None:
+        self._cursor = cursor
+        self._rows: list[Row] | None = None if cursor else []
+
+    @property
+    def rows(self) -> list[Row]:
+        if self._rows is None:
+            if self._cursor is None:
+                raise LookupError("its pipeline has not run yet")
+            self._rows = self._cursor.fetchall()
+        return self._rows
+
+    def give(self, cursor: "Cursor[Any]") -> None:
+        self._cursor = cursor
+
+
+class Pipeline:
+    """Collects statements by their names; `run` sends them all, and waits once."""
+
+    def __init__(self, connection: Connection[Any], sql: dict[str, str]) -> None:
+        self._connection = connection
+        self._sql = sql
+        self._statements: list[tuple[str, Any, Answer | None]] = []
+
+    def ask(self, query: str, **values: Any) -> Answer:
+        answer = Answer()
+        answer._rows = None  # noqa: SLF001  # to be given by `run`
+        self._statements.append((self._sql[query], values, answer))
+        return answer
+
+    def when(self, condition: object, query: str, **values: Any) -> Answer:
+        return self.ask(query, **values) if condition else Answer()
+
+    def unless_empty(self, query: str, **values: Any) -> Answer:
+        """Where the first value is a collection that is empty, there is nothing to ask."""
+        first = next(iter(values.values()))
+        if not first:
+            return Answer()
+        lists = {name: list(value) if isinstance(value, set) else value for name, value in values.items()}
+        return self.ask(query, **lists)
+
+    def write(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Of any number of rows, one statement: it takes each column as an array."""
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        if columns:
+            self._statements.append((self._sql[query], columns, None))
+
+    def tell(self, statement: str) -> None:
+        """Something that has no answer, such as BEGIN."""
+        self._statements.append((statement, None, None))
+
+    def run(self) -> None:
+        if not self._statements:
+            return
+        with self._connection.pipeline():
+            for statement, values, answer in self._statements:
+                cursor = self._connection.cursor(binary=True)
+                cursor.execute(statement, values)
+                if answer is not None:
+                    answer.give(cursor)

@@ -1,0 +1,121 @@
+"""TAB, in a real shell, with the script that `octostore completion` prints."""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import octostore
+from octostore.cli import completing
+from octostore.cli.place import Place
+from tests.cli.conftest import Cli
+from tests.support.cli import run_cli
+from tests.support.processes import PATIENCE_SECONDS
+
+# What bash itself does when TAB is pressed: the words of the line, and the function that was registered for the first.
+COMPLETE_BASH = """
+eval "$(octostore completion bash)"
+COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9 COMP_KEY=9
+read -ra COMP_WORDS <<<"$COMP_LINE"
+[[ $COMP_LINE == *" " ]] && COMP_WORDS+=("")
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+function=$(complete -p octostore | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+$function octostore "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+SHELLS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-n"], "fish": ["fish", "--no-execute"]}
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`octostore` is there."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "octostore"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m octostore "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    return folder
+
+
+def offered(line: str) -> list[str]:
+    """What bash would offer behind `line`; a space behind a word says that it is whole."""
+    done = subprocess.run(
+        ["bash", "--norc", "-c", COMPLETE_BASH, "bash", line],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return [word.rstrip(" ") for word in done.stdout.splitlines() if word]
+
+
+@pytest.mark.usefixtures("path")
+def test_commands_and_options() -> None:
+    assert offered("octostore ow") == ["owner"]
+    assert set(offered("octostore re")) == {"release", "recover", "requeue"}
+    assert set(offered("octostore list --")) >= {"--status", "--queue", "--limit", "--watch", "--json", "--url"}
+    assert offered("octostore list --wa") == ["--watch"]
+    assert set(offered("octostore list --status d")) == {"done", "dead"}
+    assert set(offered("octostore token ")) >= {"create", "list", "revoke"}
+    assert set(offered("octostore token create ci --scope ")) == {"read", "claim", "admin"}
+    assert offered("octostore completion f") == ["fish"]
+
+
+@pytest.mark.usefixtures("path")
+def test_names_of_jobs(cli: Cli) -> None:
+    prefix = cli.new_name("tab")
+    cli.lease(f"{prefix}-a/b")
+    cli.store.enqueue("build", job_id=f"{prefix}-c")
+    assert set(offered(f"octostore owner {prefix}")) == {f"{prefix}-a/b", f"{prefix}-c"}
+    assert offered(f"octostore requeue x {prefix}-c") == [f"{prefix}-c"]
+    assert offered(f"octostore events --job {prefix}-a") == [f"{prefix}-a/b"]
+    assert offered(f"octostore heartbeat {prefix}-nobodys") == []
+
+
+@pytest.mark.usefixtures("path")
+def test_names_of_another_store(clean: Path) -> None:
+    url = f"sqlite:///{clean}/other.db"
+    run_cli("enqueue", "build", "--job-id", "elsewhere", "--url", url)
+    assert offered("octostore owner e") == []
+    assert offered(f"octostore --url {url} owner e") == ["elsewhere"]
+
+
+@pytest.mark.usefixtures("path")
+def test_a_store_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is offered, and nothing is said."""
+    monkeypatch.setenv("OCTOSTORE_URL", "http://127.0.0.1:1")
+    assert offered("octostore owner e") == []
+    monkeypatch.setenv("OCTOSTORE_TOKEN", "octo_qfdCLouvFP62SCXXPRbo5wFtWq0mcoq8bLxyJEuD8fk3K5jYq")
+    assert offered("octostore owner e") == []
+
+
+def test_nobody_waits_for_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    has_answered = threading.Event()
+
+    def open_at_last(_place: Place) -> None:
+        has_answered.wait()
+        raise octostore.Unreachable("it was too late anyway", reason="network")
+
+    monkeypatch.setattr(Place, "open", open_at_last)
+    monkeypatch.setattr(completing, "PATIENCE_SECONDS", 0.01)
+    assert completing.job_names("e", argparse.Namespace()) == []
+    has_answered.set()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_scripts(shell: str, tmp_path: Path) -> None:
+    done = run_cli("completion", shell)
+    assert (done.code, done.err) == (0, "")
+    assert "octostore" in done.out
+    assert run_cli("completion", shell, "--json").json == {"shell": shell, "script": done.out.removesuffix("\n")}
+    if shutil.which(shell):
+        script = tmp_path / "script"
+        script.write_text(done.out)
+        subprocess.run([*SHELLS[shell], str(script)], check=True)

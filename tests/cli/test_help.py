@@ -1,0 +1,160 @@
+"""Help: every command explains itself, every example can be typed, and the reference says the same."""
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from octostore._version import __version__
+from octostore.cli import exits, reference
+from octostore.cli.command import COMMANDS, Command
+from octostore.cli.parser import Parser, configure, parse
+from tests.support.cli import run_cli
+from tests.support.processes import ROOT
+
+WIDEST = 120
+SEPARATORS = {"|", "||", "&&", ";", "(", ")", ">"}
+COMMANDS_OF_THE_CONTRACT = set(
+    re.findall(
+        r"\w+",
+        "serve claim heartbeat release owner list run enqueue next work events recover sessions dead requeue token "
+        "demo doctor",
+    )
+)
+every_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+
+
+def test_all_commands_are_there() -> None:
+    assert {command.name for command in COMMANDS} >= COMMANDS_OF_THE_CONTRACT
+
+
+def test_the_help_of_all() -> None:
+    done = run_cli("--help")
+    assert (done.code, done.err) == (0, "")
+    for command in COMMANDS:
+        assert f"  {command.name}" in done.out
+        assert command.summary in done.out
+    for code in (0, 10, 11, 20, 64, 69, 70, 77):
+        assert f"\n  {code:<4}{exits.MEANINGS[code]}".replace("`", "") in done.out
+    for name in ("OCTOSTORE_URL", "OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE"):
+        assert name in done.out
+    assert max(map(len, done.out.splitlines())) <= WIDEST
+    assert run_cli("-h").out == done.out
+    assert run_cli().out == done.out
+
+
+def test_the_version() -> None:
+    done = run_cli("--version")
+    assert done == (0, f"octostore {__version__}\n", "")
+
+
+@every_command
+def test_the_help_of_each(command: Command) -> None:
+    done = run_cli(command.name, "--help", COLUMNS="200")
+    assert (done.code, done.err) == (0, "")
+    usage, _, description, *_ = done.out.splitlines()
+    assert usage.startswith(f"usage: octostore {command.name}")
+    assert description[0].isupper()
+    examples = done.out.partition("\nexamples:\n")[2].splitlines()
+    assert examples
+    assert [line for line in examples if f"octostore {command.name}" not in line] == []
+    assert max(map(len, done.out.splitlines())) <= WIDEST
+    assert "--json " in done.out
+    assert "--url " in done.out
+
+
+@every_command
+def test_every_argument_is_explained(command: Command) -> None:
+    parser = Parser(prog="octostore")
+    configure(parser, command)
+    for one in (parser, *parser.nested.values()):
+        assert one.description
+        for action in one.all_arguments:
+            assert isinstance(action.choices, dict) or re.search(r"[a-z]{3}", reference._meaning(action)), action
+
+
+def test_the_help_of_a_command_of_a_command() -> None:
+    for action in ("create", "list", "revoke"):
+        done = run_cli("token", action, "--help")
+        assert done.code == 0
+        assert done.out.startswith(f"usage: octostore token {action} ")
+        assert "--json " in done.out
+
+
+@every_command
+def test_every_example_can_be_typed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert command.module.EXAMPLES
+    for line in command.module.EXAMPLES:
+        subprocess.run(["bash", "-n", "-c", line], check=True)
+        found = command_lines(line)
+        assert found, f"there is no octostore in {line}"
+        for arguments in found:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
+            assert parse(arguments).command == arguments[0]
+
+
+def command_lines(line: str) -> list[list[str]]:
+    """What `octostore` is called with in a line for a shell."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;()<>")
+    lexer.whitespace_split = True
+    found: list[list[str]] = []
+    current: list[str] | None = None
+    is_from_xargs = False
+    for word in lexer:
+        if current is None and word == "octostore":
+            current = ["a-job"] if is_from_xargs else []
+            found.append(current)
+        elif word in SEPARATORS:
+            current = None
+        elif current is not None:
+            current.append(word)
+        elif word.startswith("$(") and word.endswith(")"):
+            found += command_lines(word[2:-1])
+        is_from_xargs = word == "xargs"
+    return [words[1:2] + words[:1] + words[2:] if words[0] == "a-job" else words for words in found]
+
+
+def test_how_examples_are_read() -> None:
+    assert command_lines("octostore dead --json | jq '.a | .b' | xargs octostore requeue") == [
+        ["dead", "--json"],
+        ["requeue", "a-job"],
+    ]
+    assert command_lines('eval "$(octostore completion bash)"    # in ~/.bashrc') == [["completion", "bash"]]
+    assert command_lines("X=$(octostore claim deploy --lease) && export X") == [["claim", "deploy", "--lease"]]
+    assert command_lines("octostore run j -- ./a.sh --b    # why") == [["run", "j", "--", "./a.sh", "--b"]]
+    assert command_lines("A=b octostore list > file") == [["list"]]
+
+
+# The reference
+
+
+def test_the_reference_is_current() -> None:
+    assert reference.REFRESH.endswith(f" {reference.__name__}")
+    stale = f"docs/cli.md is stale; refresh it with: {reference.REFRESH}"
+    assert reference.PATH.read_text(encoding="utf-8") == reference.reference(), stale
+
+
+def test_the_reference_is_the_same_everywhere(tmp_path: Path) -> None:
+    code = "import sys; from octostore.cli.reference import reference; sys.stdout.buffer.write(reference().encode())"
+    for env in ({"COLUMNS": "40", "HOME": str(tmp_path)}, {"COLUMNS": "300", "LC_ALL": "C", "PYTHONHASHSEED": "1"}):
+        made = subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, check=True)
+        assert made.stdout.decode() == reference.reference()
+
+
+def test_the_reference_has_everything() -> None:
+    text = reference.reference()
+    for command in COMMANDS:
+        assert f"\n### octostore {command.name}\n" in text
+        for line in command.module.EXAMPLES:
+            assert f"\n{line}\n" in text
+    for code in exits.MEANINGS:
+        assert f"\n| {code} | " in text
+    paths = [path for path in (ROOT / "src").rglob("*.py") if "postgres" not in path.parts]  # which is not there yet
+    sources = "".join(path.read_text(encoding="utf-8") for path in paths)
+    for name in set(re.findall(r"\bOCTOSTORE_[A-Z_]+\b", sources)):
+        assert f"\n| `{name}` | " in text, f"{name} is missing in octostore.cli.reference"

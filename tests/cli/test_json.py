@@ -1,0 +1,177 @@
+"""With `--json` every command says what the server says: the same fields, on a file and through a server."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+import octostore
+from octostore.client.store import OctoStore
+from tests.cli.conftest import Cli
+from tests.support.connections import Response
+from tests.support.server import ServerProcess
+
+Prepare = Callable[[OctoStore, str], str]
+"""Brings a job, session or token about by that name, and gives the lease or id that goes with it."""
+
+
+class Same(NamedTuple):
+    """A command line and a request that ask for the same; `J` is the name, and `L` what preparing it gave."""
+
+    prepare: Prepare
+    line: str
+    method: str
+    path: str
+    body: Any = None
+    code: int = 0
+
+
+def nothing(_store: OctoStore, _name: str) -> str:
+    return ""
+
+
+def claimed(store: OctoStore, name: str) -> str:
+    lease = store.claim_job(name, owner="ann", metadata={"branch": "fix"}).lease_id
+    assert lease is not None
+    store.heartbeat_job(name, lease, progress="testing", percent=40)
+    return lease
+
+
+def tried(store: OctoStore, name: str) -> str:
+    store.release_job(name, claimed(store, name), "failed", error="no disk", note="look")
+    return claimed(store, name)
+
+
+def done(store: OctoStore, name: str) -> str:
+    lease = claimed(store, name)
+    store.release_job(name, lease, "done", result={"pr": 77})
+    return lease
+
+
+def deferred(store: OctoStore, name: str) -> str:
+    lease = claimed(store, name)
+    store.release_job(name, lease, "deferred", retry_after=900)
+    return lease
+
+
+def enqueued(store: OctoStore, name: str) -> str:
+    return store.enqueue("build", {"commit": "3f1c2aa"}, job_id=name, queue=name).job_id
+
+
+def dead(store: OctoStore, name: str) -> str:
+    enqueued(store, name)
+    store.cancel(name, reason="not needed")
+    return name
+
+
+def lost(store: OctoStore, name: str) -> str:
+    lease = claimed(store, name)
+    store.force_release(name, reason="stuck")
+    claimed(store, name)
+    return lease
+
+
+def token(store: OctoStore, name: str) -> str:
+    return store.create_token(name, expires_in=60).token_id
+
+
+CASES = {
+    "claimed": Same(tried, "claim J-2 --owner o", "POST", "/jobs/J-2/claim", {"owner": "o"}),
+    "held": Same(claimed, "claim J", "POST", "/jobs/J/claim", {}, 11),
+    "done": Same(done, "claim J", "POST", "/jobs/J/claim", {}, 10),
+    "again": Same(done, "claim J --again", "POST", "/jobs/J/claim", {"again": True}),
+    "delayed": Same(deferred, "claim J", "POST", "/jobs/J/claim", {}, 11),
+    "dead": Same(dead, "claim J", "POST", "/jobs/J/claim", {}, 10),
+    "heartbeat": Same(claimed, "heartbeat J --lease-id L", "POST", "/jobs/J/heartbeat", {"lease_id": "L"}),
+    "release": Same(claimed, "release J --lease-id L", "POST", "/jobs/J/release", {"lease_id": "L"}),
+    "owner": Same(tried, "owner J", "GET", "/jobs/J"),
+    "nobody": Same(nothing, "owner J", "GET", "/jobs/J"),
+    "list": Same(tried, "list J", "GET", "/jobs?prefix=J&status=claimed"),
+    "enqueue": Same(nothing, "enqueue build --job-id J", "POST", "/jobs", {"kind": "build", "job_id": "J"}),
+    "next": Same(enqueued, "next J", "POST", "/queues/J/claim", {}),
+    "empty": Same(nothing, "next J", "POST", "/queues/J/claim", {}, 10),
+    "dead jobs": Same(dead, "dead J", "GET", "/jobs?prefix=J&status=dead"),
+    "requeue": Same(dead, "requeue J", "POST", "/jobs/J/requeue", {}),
+    "cancel": Same(enqueued, "cancel J", "POST", "/jobs/J/cancel", {}),
+    "force-release": Same(claimed, "force-release J", "POST", "/jobs/J/force-release", {}),
+    "events": Same(tried, "events --job J", "GET", "/events?job=J"),
+    "no event": Same(nothing, "events --job J", "GET", "/events?job=J"),
+    "recover": Same(nothing, "recover", "POST", "/recover", {}),
+    "new token": Same(nothing, "token create J", "POST", "/tokens", {"name": "J"}),
+    "tokens": Same(token, "token list", "GET", "/tokens"),
+    "revoked token": Same(token, "token revoke L", "DELETE", "/tokens/L"),
+    "lease lost": Same(lost, "heartbeat J --lease-id L", "POST", "/jobs/J/heartbeat", {"lease_id": "L"}, 20),
+    "never had it": Same(nothing, "release J --lease-id x", "POST", "/jobs/J/release", {"lease_id": "x"}, 20),
+    "not found": Same(nothing, "requeue J", "POST", "/jobs/J/requeue", {}, 64),
+    "conflict": Same(claimed, "cancel J", "POST", "/jobs/J/cancel", {}, 11),
+    "bad input": Same(nothing, "claim J --ttl 0", "POST", "/jobs/J/claim", {"ttl_seconds": 0}, 64),
+    "no such token": Same(nothing, "token revoke J", "DELETE", "/tokens/J", None, 64),
+}
+OF_THE_REQUEST = {"request_id"}
+"""What only an answer to a request has."""
+FOR_LOCK_CLIENTS = {"user_id", "active", "lock_count"}
+"""What a server says of sessions under other names, for those who know it from the lock routes."""
+
+
+@pytest.fixture
+def twin(server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> Callable[[Same, str], Response]:
+    """The same, asked of a server by plain HTTP."""
+
+    def ask(same: Same, name: str) -> Response:
+        with octostore.connect(server.url, token=server.token) as store:
+            secret = same.prepare(store, name)
+        path = same.path.replace("J", name).replace("L", secret)
+        body = same.body and {key: filled(value, name, secret) for key, value in same.body.items()}
+        return server.request(same.method, path, body if body is not None else None)
+
+    del monkeypatch
+    return ask
+
+
+def filled(value: Any, name: str, secret: str) -> Any:
+    return {"J": name, "L": secret}.get(value, value) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_fields_are_those_of_the_server(cli: Cli, case: str, twin: Callable[[Same, str], Response]) -> None:
+    same = CASES[case]
+    secret = same.prepare(cli.store, cli.job)
+    words = [word.replace("J", cli.job) if word != "L" else secret for word in same.line.split()]
+    done = cli.call(*words, "--json")
+    assert done.code == same.code
+    assert (done.err == "") == ("code" not in done.json)
+    answer = twin(same, cli.new_name("twin")).json
+    assert isinstance(answer, dict)
+    assert shape(done.json) == shape({name: value for name, value in answer.items() if name not in OF_THE_REQUEST})
+
+
+def test_the_fields_of_sessions(cli: Cli, server: ServerProcess) -> None:
+    name = cli.new_name("session")
+    with cli.store.open_session(agent="ann", session_id=name):
+        (session,) = (one for one in cli.json("sessions")["sessions"] if one["session_id"] == name)
+    with octostore.connect(server.url, token=server.token) as store, store.open_session(agent="ann"):
+        answer = server.get("/sessions?status=open").json
+    assert set(cli.json("sessions")) == set(answer)
+    assert set(answer["sessions"][0]) - set(session) == FOR_LOCK_CLIENTS
+
+
+def test_followed_events_are_those_of_the_stream(cli: Cli, server: ServerProcess) -> None:
+    cli.lease()
+    done = cli.run("events", "--job", cli.job, "--follow", "--limit", "1", "--json")
+    with octostore.connect(server.url, token=server.token) as store:
+        store.claim_job(cli.job + "-twin")
+    with server.stream(f"/events?job={cli.job}-twin") as stream:
+        assert shape(done.json) == shape(stream.next().data)
+
+
+def test_the_fields_of_completion(cli: Cli) -> None:
+    assert set(cli.json("completion", "bash")) == {"shell", "script"}
+
+
+def shape(value: Any) -> Any:
+    """The names of the fields, all the way down; of lists, those of their first item."""
+    if isinstance(value, dict):
+        return {name: shape(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [shape(item) for item in value[:1]]
+    return type(value).__name__

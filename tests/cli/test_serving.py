@@ -1,0 +1,121 @@
+"""Set up: a server, and who may use it."""
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.support.cli import LiveCli, run_cli
+from tests.support.server import ServerProcess
+
+
+def test_a_server_and_a_client_of_the_same_user(clean: Path) -> None:
+    with LiveCli("serve", "--port", "0", "--json") as serving:
+        greeting = json.loads(serving.line())
+        assert set(greeting) == {"url", "data", "token_file", "api_page", "example"}
+        assert greeting["data"] == str(clean / "octostore" / "octostore.db")
+        claim = run_cli("claim", "J", "--owner", "ann", "--json", "--url", greeting["url"])
+        assert (claim.code, claim.json["principal"]) == (0, "admin")
+        assert run_cli("owner", "J", "--json").json["owner"] == "ann", "the same file, without the server"
+        token = Path(greeting["token_file"]).read_text().strip()
+        serving.process.send_signal(signal.SIGTERM)
+        ended = serving.finish()
+    assert (ended.code, ended.out) == (0, "")
+    assert token not in ended.err
+
+
+def test_ctrl_c_ends_a_server() -> None:
+    with LiveCli("serve", "--port", "0") as serving:
+        assert serving.line().startswith("OctoStore listens on  http://127.0.0.1:")
+        ended = serving.interrupt()
+    assert ended.code in {0, 130}
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["--port", "65536"], 64, "'65536' is no port; ports are from 0 to 65535"),
+        (["--port", "http"], 64, "'http' is no whole number"),
+        (["--max-locks", "0"], 64, "argument --max-locks: '0' is not a whole number from 1"),
+        (["--idle-seconds", "-1"], 64, "argument --idle-seconds: "),
+        (["--url", "http://127.0.0.1:1"], 64, "the store's URL is that of a server; "),
+        (["--tokens-file", "/missing"], 64, "/missing"),
+        (["--port", "0", "--host", "192.0.2.1"], 69, "cannot listen on 192.0.2.1:0: "),
+    ],
+)
+def test_a_server_that_cannot_be(arguments: list[str], code: int, problem: str) -> None:
+    done = run_cli("serve", *arguments, "--json")
+    assert done.code == code
+    assert problem in done.err
+    assert problem in done.json["error"]
+    assert "Traceback" not in done.err
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run_cli("serve", "--port", str(taken.getsockname()[1]))
+    assert (done.code, done.out) == (69, "")
+    assert "Address already in use" in done.err
+    assert "choose another with --host, --port or --uds" in done.err
+
+
+def test_tokens(cli: Cli) -> None:
+    name = cli.new_name("ci")
+    made = cli.run("token", "create", name, "--prefix", "deploy-", "--expires-in", "90d")
+    assert (made.code, made.err) == (0, "")
+    first, id_line, token_line, last = made.out.splitlines()
+    assert first.startswith(f"{name} may read, claim within deploy-, until 20")
+    assert last == "It is shown this once. Keep it where only its user can read it."
+    token_id, token = id_line.split()[1], token_line.split()[1]
+    assert token.startswith("octo_")
+
+    listed = cli.run("token", "list")
+    assert (listed.code, listed.err) == (0, "")
+    (row,) = (line for line in listed.out.splitlines() if token_id in line)
+    assert row.split()[:5] == [token_id, name, "read,", "claim", "deploy-"]
+    assert row.endswith("valid")
+    assert token not in listed.out
+
+    over = cli.run("token", "revoke", token_id)
+    assert (over.code, over.out) == (0, f"the token {token_id} of {name} is over\n")
+    assert next(line for line in cli.call("token", "list").out.splitlines() if token_id in line).endswith("revoked")
+    assert cli.call("token", "revoke", "tok-nobodys").code == 64
+
+
+def test_json_of_tokens_before_and_behind(cli: Cli) -> None:
+    name = cli.new_name("ci")
+    for line in (["--json", "token", "list"], ["token", "--json", "list"], ["token", "list", "--json"]):
+        assert "tokens" in cli.call(*line).json
+    made = cli.json("token", "create", name, "--scope", "read", "--scope", "admin")
+    assert sorted(made["scopes"]) == ["admin", "read"]
+    assert cli.json("token", "create", name, "--secret")["name"] == name, "--json is JSON, whatever else is asked for"
+    assert cli.json("token", "revoke", made["token_id"])["revoked_at"] is not None
+
+
+def test_the_secret_alone_is_a_token(server: ServerProcess) -> None:
+    admin = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
+    made = run_cli("token", "create", "dashboard", "--scope", "read", "--secret", **admin)
+    assert made.code == 0
+    user = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": made.out.strip()}
+    assert run_cli("list", **user).code == 0
+    assert run_cli("claim", "J", **user).code == 77
+    assert run_cli("token", "list", **user).code == 77
+    (token,) = (one for one in run_cli("token", "list", "--json", **admin).json["tokens"] if one["name"] == "dashboard")
+    assert run_cli("token", "revoke", token["token_id"], **admin).code == 0
+    assert run_cli("list", **user).code == 77
+
+
+def test_the_token_of_a_file(clean: Path, server: ServerProcess) -> None:
+    path = clean / "my.token"
+    path.write_text(server.new_token("reader", "read") + "\n")
+    path.chmod(0o600)
+    env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN_FILE": str(path)}
+    assert run_cli("list", **env).code == 0
+    path.chmod(0o644)
+    refused = run_cli("list", **env)
+    assert refused.code == 64
+    assert f"chmod 600 {path}" in refused.err

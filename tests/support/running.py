@@ -1,0 +1,169 @@
+"""`octostore run` and `octostore work` as their users start them: real processes, of which nothing may be left."""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, NamedTuple, Self
+
+from tests.support.processes import PATIENCE_SECONDS, ROOT, until
+
+PROGRAM = (sys.executable, "-m", "octostore")
+PYTHON = (sys.executable, "-I", "-S")
+"""For commands: as quick to start as it gets."""
+MARK = "TEST_OF_SUPERVISE"
+DEAD_STATES = {"Z", "X"}
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Running:
+    """A process that was started; its output goes to files, so that nobody has to read along."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], stdin: int | IO[Any], cwd: Path) -> None:
+        self._out, self._err = (tempfile.TemporaryFile() for _ in range(2))
+        self.process = subprocess.Popen(command, env=env, cwd=cwd, stdin=stdin, stdout=self._out, stderr=self._err)
+        self.pid = self.process.pid
+
+    @property
+    def out(self) -> str:
+        return _written_to(self._out)
+
+    @property
+    def err(self) -> str:
+        return _written_to(self._err)
+
+    @property
+    def guardian(self) -> int:
+        """The process between this one and the command."""
+        until(lambda: bool(children_of(self.pid)))
+        return children_of(self.pid)[0]
+
+    def send(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def wait(self) -> Done:
+        """Until it ends. A signal that it died of is negative, as Python has it."""
+        try:
+            code = self.process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it does not end: {self.process.args!r}, {self.out!r}, {self.err!r}") from None
+        return Done(code, self.out, self.err)
+
+    def close(self) -> None:
+        for file in (self._out, self._err):
+            file.close()
+
+
+class Octostore:
+    """`octostore` on one store. When the block ends, everything that was started must be gone, however it was ended."""
+
+    def __init__(self, url: str, folder: Path, **env: str) -> None:
+        self.folder = folder
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("OCTOSTORE_", "PYTEST_"))}
+        self._mark = secrets.token_hex(8)
+        self.env = {
+            **clean,
+            # So that commands find `octostore`.
+            "PATH": f"{Path(sys.executable).parent}:{clean['PATH']}",
+            "PYTHONPATH": str(ROOT / "src"),
+            "OCTOSTORE_HOME": str(folder),
+            "OCTOSTORE_URL": url,
+            MARK: self._mark,
+            **env,
+        }
+        self._running: list[Running] = []
+
+    def start(self, *arguments: str, stdin: int | IO[Any] = subprocess.DEVNULL, **env: str) -> Running:
+        """In the test's folder. To be waited for or not."""
+        return self._start([*PROGRAM, *arguments], stdin, env)
+
+    def shell(self, script: str, **env: str) -> Running:
+        """A script, for what only a shell can do."""
+        return self._start(["bash", "-c", script], subprocess.DEVNULL, env)
+
+    def run(self, *arguments: str, stdin: int | IO[Any] = subprocess.DEVNULL, **env: str) -> Done:
+        return self.start(*arguments, stdin=stdin, **env).wait()
+
+    def processes(self) -> list[int]:
+        """All that come from here, and live."""
+        mark = f"{MARK}={self._mark}".encode()
+        return [pid for pid in _all_pids() if mark in _read(pid, "environ").split(b"\0") and is_alive(pid)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        for one in self._running:
+            if one.process.poll() is None:
+                one.process.kill()
+                one.process.wait(PATIENCE_SECONDS)
+            one.close()
+        try:
+            # Without whoever held the claim, nothing goes on: that is promised.
+            until(lambda: not self.processes())
+        except AssertionError:
+            for pid in self.processes():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if kind is None:
+                raise
+
+    def _start(self, command: Sequence[str], stdin: int | IO[Any], env: Mapping[str, str]) -> Running:
+        running = Running(command, {**self.env, **env}, stdin, self.folder)
+        self._running.append(running)
+        return running
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it still does anything: one that has ended may be waited for by its parent."""
+    return state_of(pid) not in {"", *DEAD_STATES}
+
+
+def state_of(pid: int) -> str:
+    """One letter, as `ps` has it: `T` is stopped. Empty where there is no such process."""
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    return fields[0].decode() if fields else ""
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in _read(pid, f"task/{pid}/children").split()]
+
+
+def signals_of(pid: int, kind: str) -> set[int]:
+    """Those that it ignores (`SigIgn`), catches (`SigCgt`) or blocks (`SigBlk`)."""
+    lines = dict(line.split(":", 1) for line in _read(pid, "status").decode().splitlines())
+    mask = int(lines.get(kind, "0"), 16)
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
+
+
+def secrets_visible_of(pid: int) -> bytes:
+    """What everybody who may look at a process sees of it: environment and arguments."""
+    return _read(pid, "environ") + b"\0" + _read(pid, "cmdline")
+
+
+def _all_pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _written_to(file: IO[bytes]) -> str:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
