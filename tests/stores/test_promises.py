@@ -32,9 +32,9 @@ from octostore.core.replies import (
     TokenView,
 )
 from octostore.stores.memory import MemoryBackend
+from octostore.stores.rows import job_from_row, session_from_row, token_from_row
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import connect
-from octostore.stores.rows import job_from_row, session_from_row, token_from_row
 from octostore.stores.sqlite.transaction import SQL
 from tests.support.commands import (
     ALL_DIGESTS,

@@ -9,6 +9,11 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import urlencode
 
+import psycopg
+from psycopg import sql
+
+from octostore.stores.postgres.connection import Place
+
 _numbers = count(1)
 
 
@@ -30,3 +35,8 @@ def new_schema() -> str:
     """The URL of a store of one's own, in the same database."""
     url = postgres_url()
     return f"{url}{'&' if '?' in url else '?'}{urlencode({'schema': f'octostore_{next(_numbers)}'})}"
+
+
+def drop_schema(place: Place) -> None:
+    with psycopg.connect(place.url, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(place.schema)))

@@ -31,7 +31,7 @@ class Running:
     """A process that was started; its output goes to files, so that nobody has to read along."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], stdin: int | IO[Any], cwd: Path) -> None:
-        self._out, self._err = (tempfile.TemporaryFile() for _ in range(2))
+        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115  # see close
         self.process = subprocess.Popen(command, env=env, cwd=cwd, stdin=stdin, stdout=self._out, stderr=self._err)
         self.pid = self.process.pid
 
@@ -166,4 +166,4 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def _written_to(file: IO[bytes]) -> str:
-    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode("utf-8", "backslashreplace")

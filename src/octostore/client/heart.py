@@ -10,6 +10,8 @@ from octostore.core.errors import LeaseLost, NotFound
 from octostore.core.replies import HeartbeatReply, KeepaliveReply
 
 BEATS_PER_TTL = 3
+BEAT_MAX_SECONDS = 10.0
+"""How long an owner may not know that its job was taken away from it, however long its TTL is."""
 TICK_SECONDS = 1.0
 """How long to wait at a time at most: timers stand still while the machine sleeps, and the lease does not."""
 RETRY_SECONDS = 0.1
@@ -20,7 +22,7 @@ Beat = Callable[[], "Future[HeartbeatReply] | Future[KeepaliveReply]"]
 
 
 class Heart:
-    """Calls `beat` three times per TTL until it is stopped, or the lease is lost; then `on_lost`, once.
+    """Calls `beat` in time until it is stopped, or the lease is lost; then `on_lost`, once.
 
     A beat that fails without an answer is tried again, but never past the end of the authority: then the lease counts
     as lost, although the store may still hold it.
@@ -29,7 +31,7 @@ class Heart:
     def __init__(self, beat: Beat, authority: Authority, ttl: float, on_lost: OnLost) -> None:
         self._beat = beat
         self._authority = authority
-        self._interval = ttl / BEATS_PER_TTL
+        self._interval = min(ttl / BEATS_PER_TTL, BEAT_MAX_SECONDS)
         self._on_lost = on_lost
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="octostore-heart", daemon=True)

@@ -85,7 +85,7 @@ class AlreadyDone(OctoStoreError):
     code = "done"
 
     def __init__(self, job_id: str, result: Any) -> None:
-        super().__init__(f"job {job_id!r} is done already; claim it with again=True to do it once more")
+        super().__init__(f"job {job_id!r} is done already; requeue it to have it done once more")
         self.job_id = job_id
         self.result = result
 

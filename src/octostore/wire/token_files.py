@@ -11,11 +11,16 @@ ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105  # a file's name
 
 
 def read_token_file(path: Path, what: str = "the token file") -> str:
-    """Raises `FileNotFoundError`; and `InvalidInput` where others could have read it, too: it is no secret then."""
+    """Raises `FileNotFoundError`; and `InvalidInput` where others could have read it, too: it is no secret then.
+
+    A file that is not ours was put there by whoever runs us, as systemd and containers do with secrets. Its mode is not
+    ours to change, and often says less than is allowed.
+    """
     try:
         with path.open(encoding="ascii") as file:
             status = os.fstat(file.fileno())
-            if stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+            is_open = stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO)
+            if is_open and status.st_uid == os.geteuid():
                 raise InvalidInput(
                     what, f"({path}) can be read by others; run: chmod 600 {path}, and get a new token if they may have"
                 )

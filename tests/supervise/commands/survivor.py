@@ -1,6 +1,6 @@
 """A command that is hard to get rid of: each of its processes writes down the time for as long as it lives.
 
-`survivor.py FOLDER HOW`; `tests/support/survivors.py` knows the ways. The files are called after what a process is, and its pid.
+`survivor.py FOLDER HOW`; `tests/support/survivors.py` knows the ways. Files are called after what a process is.
 """
 
 import os
