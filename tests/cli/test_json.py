@@ -81,7 +81,7 @@ CASES = {
     "done": Same(done, "claim J", "POST", "/jobs/J/claim", {}, 10),
     "again": Same(done, "claim J --again", "POST", "/jobs/J/claim", {"again": True}),
     "delayed": Same(deferred, "claim J", "POST", "/jobs/J/claim", {}, 11),
-    "dead": Same(dead, "claim J", "POST", "/jobs/J/claim", {}, 10),
+    "dead": Same(dead, "claim J", "POST", "/jobs/J/claim", {}, 11),
     "heartbeat": Same(claimed, "heartbeat J --lease-id L", "POST", "/jobs/J/heartbeat", {"lease_id": "L"}),
     "release": Same(claimed, "release J --lease-id L", "POST", "/jobs/J/release", {"lease_id": "L"}),
     "owner": Same(tried, "owner J", "GET", "/jobs/J"),

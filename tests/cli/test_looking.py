@@ -1,6 +1,7 @@
 """Who has what, since when, and what happened."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -34,8 +35,7 @@ def test_an_owner_that_is_alive(cli: Cli) -> None:
 
 
 def test_an_owner_that_has_disappeared(cli: Cli) -> None:
-    lease = cli.lease(ttl=1)
-    cli.store.heartbeat_job(cli.job, lease, progress="half way")
+    cli.lease(ttl=1)
     time.sleep(1.1)
     done = cli.run("owner", cli.job)
     first, before, told, _hint = done.out.splitlines()
@@ -44,7 +44,7 @@ def test_an_owner_that_has_disappeared(cli: Cli) -> None:
     cli.lease(owner="bob")
     assert "ann disappeared after " in cli.call("owner", cli.job).out
     told = cli.call("events", "--job", cli.job).out
-    assert "ann disappeared: last heartbeat " in told
+    assert "ann disappeared: no heartbeat since " in told
     assert "and none for its TTL of 1s" in told
     assert "bob took over from ann" in told
     assert cli.json("owner", cli.job)["previous"][0]["how"] == "expired"
@@ -229,9 +229,8 @@ def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("hour_ago")
 def test_an_owner_that_is_late() -> None:
     told = run_cli("owner", "late").out
-    assert "  late      heartbeat 1h ago, 29m 5" in told
-    assert " left: if none comes, the job is free then\n" in told
-    assert "1h ago (late)" in run_cli("list", "late").out
+    assert re.search(r"\n  late      heartbeat 1h.* ago, 29m.* left: if none comes, the job is free then\n", told), told
+    assert " ago (late)" in run_cli("list", "late").out
 
 
 @pytest.mark.usefixtures("hour_ago")
@@ -250,7 +249,7 @@ def test_what_is_taken_back(form: str) -> None:
         assert (queued[1], queued[-1]) == ("ann", "queued")
         assert "59m" in queued or "58m" in queued
     assert run_cli("recover").out == "every lease is alive; there was nothing to take back\n"
-    assert "ann disappeared: last heartbeat " in run_cli("events", "--job", "queued").out
+    assert "ann disappeared: no heartbeat since " in run_cli("events", "--job", "queued").out
 
 
 def test_recover_tells_nothing_twice(cli: Cli) -> None:

@@ -92,7 +92,7 @@ def test_dead_jobs_and_back(cli: Cli, queue: str) -> None:
     assert row.endswith("Traceback … OSError: no space left")
     assert [job["job_id"] for job in cli.json("dead", "--queue", queue)["jobs"]] == [cli.job]
     claim = cli.call("claim", cli.job)
-    assert claim.code == 10
+    assert claim.code == 11
     assert f"octostore requeue {cli.job}" in claim.out
 
     requeued = cli.run("requeue", cli.job, "--reason", "the disk is larger now")
@@ -114,7 +114,7 @@ def test_a_cancelled_job(cli: Cli, queue: str) -> None:
 def test_a_job_that_is_taken_away(cli: Cli) -> None:
     lease = cli.lease()
     done = cli.run("force-release", cli.job, "--reason", "its runner was shut down")
-    assert (done.code, done.out) == (0, f"{cli.job} is free now\n")
+    assert (done.code, done.out) == (0, f"{cli.job} is free now; it was taken from ann\n")
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 20
     assert "its runner was shut down" in beat.err

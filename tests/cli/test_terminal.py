@@ -1,12 +1,15 @@
 """On a terminal: colours, tables that fit, and nothing that others have written takes it over."""
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from octostore.cli import words
+from octostore.cli.story import sentence
 from octostore.cli.table import as_table, cells
+from octostore.core.events import Event
 from tests.cli.conftest import Cli
 from tests.support.cli import TerminalCli, run_cli, run_on_terminal
 
@@ -126,6 +129,13 @@ def test_what_others_have_written_is_only_read(cli: Cli) -> None:
     shown += [cli.call(*line).out for line in lines]
     assert [text for text in shown if not text.replace("\n", "").isprintable()] == []
     assert "doing     red bell … back2Jback (" in shown[0]
+
+
+def test_a_sentence_about_what_somebody_did_last() -> None:
+    data = {"owner": "ann", "heartbeat_at": datetime.now(UTC), "ttl_ms": 1_000, "note": HOSTILE, "status": "free"}
+    for kind in ("expired", "released", "failed"):
+        event = Event(seq=1, at=datetime.now(UTC), type=kind, actor="local", job_id="J", data=data)
+        assert sentence(event).isprintable()
 
 
 def test_words() -> None:

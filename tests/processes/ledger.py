@@ -1,25 +1,25 @@
 """What workers were told, held against what the store has."""
 
+from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from octostore import OctoStore
 from octostore.core.events import Claimed, Ended, LogEntry, decode_details
 from octostore.core.model import Job, Session
-from tests.support.embedded import open_with_clock
-from tests.support.soundness import only_looking, read_jobs, read_log, read_sessions
-from tests.support.world import ManualClock
+from tests.support.soundness import Contents
 
 Ack = dict[str, Any]
 
 
 class Ledger:
-    """`check` reads what is new in the log, and what became of everything that `acks` say was answered."""
+    """`check` reads what is new in the log, and what became of everything that `acks` say was answered.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    `look` tells what the store has, with the log after an event.
+    """
+
+    def __init__(self, look: Callable[[int], Contents]) -> None:
+        self._look = look
         self.log: list[LogEntry] = []
         self.claims: dict[int, LogEntry] = {}
         self.endings: dict[int, LogEntry] = {}
@@ -46,15 +46,11 @@ class Ledger:
         self.last_token = max([self.last_token, *(token for _, token in tokens)])
 
     def _read(self) -> None:
-        with only_looking(self.path) as connection:
-            new = read_log(connection, len(self.log))
-            self.jobs = read_jobs(connection)
-            self.checkpoints = _decoded(connection.execute("SELECT job_id, data FROM checkpoints").fetchall())
-            seqs = (len(self.log),)
-            self.documents |= _decoded(connection.execute("SELECT * FROM documents WHERE seq > ?", seqs).fetchall())
-            self.sessions = read_sessions(connection)
-        self.log += new
-        for entry in new:
+        found = self._look(len(self.log))
+        self.jobs, self.checkpoints, self.sessions = found.jobs, found.checkpoints, found.sessions
+        self.documents |= found.documents
+        self.log += found.log
+        for entry in found.log:
             details = decode_details(entry)
             if isinstance(details, Claimed):
                 self.claims[entry.seq] = entry
@@ -114,19 +110,14 @@ class Ledger:
         assert self.sessions[ack["session"]].status == "closed"
 
 
-def assert_all_recovered(path: Path, now_ms: int, ledger: Ledger) -> None:
-    """At `now_ms`, when all leases have run out: every job can be claimed, with a token that nobody had before."""
+def assert_all_recovered(store: OctoStore, ledger: Ledger) -> None:
+    """In a store whose leases have all run out by now: every job can be claimed, with a token nobody had before."""
     alive = {job.job_id for job in ledger.jobs.values() if job.claim is not None}
-    with open_with_clock(path, ManualClock(now_ms)) as store:
-        assert {recovery.job_id for recovery in store.recover()} == alive
-        assert store.list_claimed_jobs() == []
-        for job_id in ledger.jobs:
-            reply = store.claim_job(job_id, "successor", again=True)
-            assert reply.status == "claimed"
-            assert reply.fencing_token is not None
-            assert reply.fencing_token > ledger.last_token
-            ledger.last_token = reply.fencing_token
-
-
-def _decoded(rows: list[Any]) -> dict[Any, Any]:
-    return {key: msgspec.json.decode(value) for key, value in rows}
+    assert {recovery.job_id for recovery in store.recover()} == alive
+    assert store.list_claimed_jobs() == []
+    for job_id in ledger.jobs:
+        reply = store.claim_job(job_id, "successor", again=True)
+        assert reply.status == "claimed"
+        assert reply.fencing_token is not None
+        assert reply.fencing_token > ledger.last_token
+        ledger.last_token = reply.fencing_token

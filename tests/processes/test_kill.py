@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import octostore
 from tests.processes.ledger import Ack, Ledger, assert_all_recovered
 from tests.support.embedded import open_with_clock
 from tests.support.processes import Worker
-from tests.support.soundness import assert_sound
+from tests.support.soundness import assert_sound, look_at
 from tests.support.world import START_MS, ManualClock
 
 ROUND_MS = 3_000
@@ -48,7 +49,7 @@ def killed_at_a_random_point(worker: Worker, chance: random.Random) -> list[Ack]
 
 def kill_again_and_again(path: Path, kills: int, seed: int) -> None:
     chance = random.Random(seed)
-    ledger = Ledger(path)
+    ledger = Ledger(partial(look_at, path))
     acks: list[Ack] = []
     open_at(path, START_MS).close()
     for number, worker in enumerate(workers(path, kills)):
@@ -61,7 +62,8 @@ def kill_again_and_again(path: Path, kills: int, seed: int) -> None:
         ledger.check(news)
         acks += news
     ledger.check(acks)
-    assert_all_recovered(path, START_MS + kills * ROUND_MS + 86_400_000, ledger)
+    with open_at(path, START_MS + kills * ROUND_MS + 86_400_000) as store:
+        assert_all_recovered(store, ledger)
     assert_sound(path)
     # The test is worth something only if all of this happened.
     done = Counter(ack["what"] for ack in acks)

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterable
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import octostore
 from tests.processes.ledger import Ledger
 from tests.support.processes import Worker
-from tests.support.soundness import assert_sound
+from tests.support.soundness import assert_sound, look_at
 
 LOSES_ALL, KEEPS_SOME = 0, 1
 """What becomes of writes that were not synced: none is on the disk, or some are, whole or in part."""
@@ -24,7 +25,7 @@ def fail_at(path: Path, operation: int, seed: int) -> int | None:
             return None
         assert worker.exit_code() == -signal.SIGKILL
     with octostore.connect(f"sqlite:///{path}") as store:
-        ledger = Ledger(path)
+        ledger = Ledger(partial(look_at, path))
         ledger.check(acks)
         ledger.check_tokens(acks)
         after = store.claim_job("after").fencing_token

@@ -2,12 +2,9 @@
 
 import random
 import signal
-import socket
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,99 +12,25 @@ import pytest
 
 import octostore
 from octostore.client.http import port as http_port
+from tests.processes.crowd import Follower, answered, at_work, listen, listen_to_all, stop, threads_of
 from tests.processes.ledger import Ack, Ledger, assert_all_recovered
-from tests.processes.workers.mayhem import THREADS
 from tests.support.async_as_sync import Loop, StoreAsSync
-from tests.support.processes import PATIENCE_SECONDS, Worker, until
+from tests.support.embedded import open_with_clock
+from tests.support.processes import PATIENCE_SECONDS, free_port, until
 from tests.support.server import ServerProcess
-from tests.support.soundness import assert_sound, only_looking, read_jobs
+from tests.support.soundness import assert_sound, look_at, only_looking, read_jobs
+from tests.support.world import ManualClock
 
 KINDS = ("sync", "async")
-NAMES = {f"{kind}-{number}" for kind in KINDS for number in range(THREADS)}
 DAY_MS = 86_400_000
 TTL_SECONDS = 6
 AWAY_SECONDS = 2.2
 """Longer than from one heartbeat to the next."""
 
 
-def free_port() -> int:
-    """One that is free, and that the system does not give to those who connect while no server listens there."""
-    for port in random.sample(range(20_000, 32_000), 100):
-        with socket.socket() as one:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if one.connect_ex(("127.0.0.1", port)) == 0:
-                continue
-        try:
-            socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        return port
-    pytest.fail("no port is free")
-
-
-class Follower:
-    """Reads the log as it grows, whatever becomes of the server."""
-
-    def __init__(self, store: octostore.OctoStore) -> None:
-        self.seqs: list[int] = []
-        self.fault: Exception | None = None
-        self._events = store.events(follow=True)
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            for event in self._events:
-                self.seqs.append(event.seq)
-        except octostore.OctoStoreError as fault:
-            self.fault = fault
-
-    def end(self) -> None:
-        """After the store was closed, which is how it hears of it."""
-        self._thread.join(PATIENCE_SECONDS)
-        assert isinstance(self.fault, octostore.Unreachable)
-        assert self.fault.reason == "closed", self.fault
-
-
-@contextmanager
-def at_work(url: str) -> Iterator[list[Worker]]:
-    with Worker("served_mayhem", url, "sync") as one, Worker("served_mayhem", url, "async") as other:
-        workers = [one, other]
-        assert [worker.hear() for worker in workers] == ["ready"] * 2
-        for worker in workers:
-            worker.tell("go")
-        yield workers
-
-
-def listen(workers: list[Worker], seconds: float = 0) -> list[Ack]:
-    """What they were told in so many seconds."""
-    until_then = time.monotonic() + seconds
-    heard: list[Ack] = []
-    while True:
-        heard += [said for worker in workers for said in worker.said()]
-        left = until_then - time.monotonic()
-        if left <= 0:
-            return heard
-        time.sleep(min(left, 0.02))  # their pipes hold more than they can say in this time
-
-
-def listen_to_all(workers: list[Worker]) -> list[Ack]:
-    """Until each thread has been answered."""
-    heard: list[Ack] = []
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while {ack["thread"] for ack in answered(heard)} != NAMES:
-        assert time.monotonic() < deadline, "not all have come back"
-        heard += listen(workers, 0.05)
-    return heard
-
-
-def answered(acks: list[Ack]) -> list[Ack]:
-    return [ack for ack in acks if ack["what"] not in {"took_long", "given_up"}]
-
-
 def kill_again_and_again(home: Path, kills: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
-    ledger = Ledger(home / "octostore.db")
+    ledger = Ledger(partial(look_at, home / "octostore.db"))
     port = free_port()
     with ServerProcess(home, port=port) as server:
         url, token = server.url, server.token
@@ -117,7 +40,7 @@ def kill_again_and_again(home: Path, kills: int, seed: int, monkeypatch: pytest.
         kept = held.__enter__()
     monkeypatch.setenv("OCTOSTORE_TOKEN", token)
     acks: list[Ack] = []
-    with at_work(url) as workers:
+    with at_work({kind: (url, kind) for kind in KINDS}) as workers:
         for _ in range(kills):
             with ServerProcess(home, port=port):
                 # Sometimes at once, when all come back at the same time; mostly in the middle of their work.
@@ -126,30 +49,26 @@ def kill_again_and_again(home: Path, kills: int, seed: int, monkeypatch: pytest.
             ledger.check(answered(news))
             acks += news
         with ServerProcess(home, port=port) as server:
-            acks += listen_to_all(workers)
+            acks += listen_to_all(workers, threads_of(*KINDS))
             kept.check()
-            for worker in workers:
-                worker.tell("stop")
-            for worker in workers:
-                acks += worker.rest()
-                assert worker.exit_code() == 0
+            acks += stop(workers)
             held.__exit__(None, None, None)
             until(lambda: bool(follower.seqs) and follower.seqs[-1] == server.seq)
             store.close()
             follower.end()
-    check_everything(ledger, acks, kills)
+    check_everything(home / "octostore.db", ledger, acks, kills)
     assert not kept.lost.is_set()
     assert follower.seqs == [entry.seq for entry in ledger.log]
 
 
-def check_everything(ledger: Ledger, acks: list[Ack], kills: int) -> None:
+def check_everything(path: Path, ledger: Ledger, acks: list[Ack], kills: int) -> None:
     ledger.check_tokens(answered(acks))
     ledger.check(answered(acks))
-    log = assert_sound(ledger.path)
+    log = assert_sound(path)
     assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
-    now_ms = round(time.time() * 1_000)
-    assert_all_recovered(ledger.path, now_ms + DAY_MS, ledger)
-    assert_sound(ledger.path)
+    with open_with_clock(path, ManualClock(round(time.time() * 1_000) + DAY_MS)) as store:
+        assert_all_recovered(store, ledger)
+    assert_sound(path)
     # The test is worth something only if all of this happened, and calls were under way when the server was killed.
     done = Counter(ack["what"] for ack in acks)
     expected = {"claimed", "heartbeat", "checkpoint", "ended", "enqueued", "saved", "closed", "took_long"}

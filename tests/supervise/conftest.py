@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 import octostore as library
-from tests.support.running import Octostore
+from tests.support.running import Octostore, Served
+from tests.support.server import ServerProcess
 
 
 @pytest.fixture
@@ -24,3 +25,13 @@ def octostore(path: Path, store: library.OctoStore) -> Iterator[Octostore]:
     assert store  # which has made the file
     with Octostore(f"sqlite:///{path}", path.parent) as octostore:
         yield octostore
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    home = tmp_path / "server"
+    with (
+        ServerProcess(home) as server,
+        Octostore(server.url, tmp_path, OCTOSTORE_TOKEN=server.token) as octostore,
+    ):
+        yield Served(server, octostore, home / "octostore.db")

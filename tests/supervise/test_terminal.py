@@ -142,8 +142,10 @@ def test_a_command_in_a_pipeline_reads_the_terminal(sit: Sit, store: library.Oct
 
 def test_a_command_in_the_background_waits_for_its_turn_at_the_terminal(sit: Sit, store: library.OctoStore) -> None:
     with sit(*SHELL) as terminal:
+        terminal.enter("set -b")  # to be told at once what becomes of jobs
         terminal.enter(f"octostore run job -- {' '.join(PYTHON)} -c 'print(*map(str.upper, [input()]))' &")
         terminal.see("the job is kept for")
+        terminal.see("Stopped")
         terminal.press("\n")
         terminal.enter("fg")
         terminal.press("hello\n")

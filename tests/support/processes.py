@@ -2,8 +2,10 @@
 
 import json
 import os
+import random
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -104,3 +106,18 @@ def until(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> N
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.001)
+
+
+def free_port() -> int:
+    """One that is free, and that the system does not give to those who connect while no server listens there."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if one.connect_ex(("127.0.0.1", port)) == 0:
+                continue
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port
+    raise AssertionError("no port is free")

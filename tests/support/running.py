@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
 from tests.support.processes import PATIENCE_SECONDS, ROOT, until
+from tests.support.server import ServerProcess
 
 PROGRAM = (sys.executable, "-m", "octostore")
 PYTHON = (sys.executable, "-I", "-S")
@@ -125,6 +126,15 @@ class Octostore:
         running = Running(command, {**self.env, **env}, stdin, self.folder)
         self._running.append(running)
         return running
+
+
+class Served(NamedTuple):
+    """The same, on a server."""
+
+    server: ServerProcess
+    octostore: Octostore
+    path: Path
+    """Of the server's file, for when nobody answers."""
 
 
 def is_alive(pid: int) -> bool:

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 
 from octostore.core.events import LogEntry
 from octostore.core.model import Job, Session, Token
@@ -26,30 +28,61 @@ def only_looking(path: Path) -> Iterator[apsw.Connection]:
         connection.close()
 
 
+class Contents(NamedTuple):
+    """All that a store has, read past its interface; of the log and its documents, what came after some event."""
+
+    seq: int
+    now: int
+    log: list[LogEntry]
+    jobs: dict[str, Job]
+    sessions: dict[str, Session]
+    tokens: dict[str, Token]
+    checkpoints: dict[str, Any]
+    documents: dict[int, Any]
+
+
+def look_at(path: Path, after: int = 0) -> Contents:
+    with only_looking(path) as connection:
+        seq, mark = Transaction(connection).counters()
+        checkpoints = connection.execute("SELECT job_id, data FROM checkpoints").fetchall()
+        documents = connection.execute("SELECT seq, body FROM documents WHERE seq > ?", (after,)).fetchall()
+        return Contents(
+            seq=seq,
+            now=mark.now,
+            log=read_log(connection, after),
+            jobs=read_jobs(connection),
+            sessions=read_sessions(connection),
+            tokens=read_tokens(connection),
+            checkpoints=decoded(checkpoints),
+            documents=decoded(documents),
+        )
+
+
 def assert_sound(path: Path) -> list[LogEntry]:
     """The file is intact, the log has no gap, and replaying it gives the stored rows. Returns the log."""
     with only_looking(path) as connection:
         assert connection.pragma("integrity_check") == "ok"
-        log = read_log(connection)
-        jobs, sessions, tokens = read_jobs(connection), read_sessions(connection), read_tokens(connection)
-        counters = Transaction(connection).counters()
-        documents = {row[0] for row in connection.execute("SELECT seq FROM documents")}
-    replayed = replay(log)
-    assert replayed.seq == counters.seq
-    assert [entry.at for entry in log] == sorted(entry.at for entry in log)
-    assert replayed.now <= counters.mark.now
-    assert {name: logged_job(job) for name, job in jobs.items()} == {
+    return check_sound(look_at(path))
+
+
+def check_sound(found: Contents) -> list[LogEntry]:
+    """The same for what was found anywhere."""
+    replayed = replay(found.log)
+    assert replayed.seq == found.seq
+    assert [entry.at for entry in found.log] == sorted(entry.at for entry in found.log)
+    assert replayed.now <= found.now
+    assert {name: logged_job(job) for name, job in found.jobs.items()} == {
         name: logged_job(job) for name, job in replayed.jobs.items() if job is not None
     }
-    assert {name: logged_session(session) for name, session in sessions.items()} == {
+    assert {name: logged_session(session) for name, session in found.sessions.items()} == {
         name: logged_session(session) for name, session in replayed.sessions.items() if session is not None
     }
-    assert {token_id: logged_token(token) for token_id, token in tokens.items()} == {
+    assert {token_id: logged_token(token) for token_id, token in found.tokens.items()} == {
         token_id: logged_token(token) for token_id, token in replayed.tokens.items() if token is not None
     }
-    named = [(job.payload_seq, job.result_seq) for job in jobs.values()]
-    assert {seq for pair in named for seq in pair if seq is not None} <= documents
-    return log
+    named = [(job.payload_seq, job.result_seq) for job in found.jobs.values()]
+    assert {seq for pair in named for seq in pair if seq is not None} <= set(found.documents)
+    return found.log
 
 
 def read_log(connection: apsw.Connection, after: int = 0) -> list[LogEntry]:
@@ -69,3 +102,7 @@ def read_sessions(connection: apsw.Connection) -> dict[str, Session]:
 def read_tokens(connection: apsw.Connection) -> dict[str, Token]:
     rows = connection.execute(f"SELECT {SQL['token_columns']} FROM tokens").fetchall()
     return {token.token_id: token for token in map(token_from_row, rows)}
+
+
+def decoded(rows: list[Any]) -> dict[Any, Any]:
+    return {key: msgspec.json.decode(value) for key, value in rows}

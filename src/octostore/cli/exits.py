@@ -26,8 +26,8 @@ BROKEN_PIPE = 141
 
 MEANINGS = {
     DID: "did it (`run`: the command's own exit code)",
-    NOTHING_TO_DO: "nothing to do: the queue is empty, or the job is done or dead",
-    HELD: "held by somebody else or not to be had yet, or the wait ran out",
+    NOTHING_TO_DO: "nothing to do: the queue is empty, or the job is done",
+    HELD: "not to be had: held by somebody else, delayed or dead, or the wait ran out",
     LOST: "the lease was lost (`run`: the command was stopped)",
     BAD_INPUT: "bad input or configuration",
     UNREACHABLE: "the store cannot be reached",
@@ -40,7 +40,7 @@ CLAIMS = {
     "held": HELD,
     "delayed": HELD,
     "done": NOTHING_TO_DO,
-    "dead": NOTHING_TO_DO,
+    "dead": HELD,
     "empty": NOTHING_TO_DO,
 }
 """By the status of the answer to a claim."""

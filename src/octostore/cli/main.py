@@ -50,7 +50,12 @@ def _carry_out(given: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception as fault:  # noqa: BLE001  # the last one who can say so in words
-        return tell_our_fault(fault, console)
+        return exits.INTERRUPTED if _is_after_interrupt(fault) else tell_our_fault(fault, console)
+
+
+def _is_after_interrupt(fault: BaseException | None) -> bool:
+    """Whether it came up while tidying up after Ctrl-C, which can be in the middle of anything."""
+    return fault is not None and (isinstance(fault, KeyboardInterrupt) or _is_after_interrupt(fault.__context__))
 
 
 def _replace_closed_streams() -> None:

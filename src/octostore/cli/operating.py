@@ -22,10 +22,12 @@ def operate(arguments: Arguments, context: Context, change: Callable[[OctoStore,
     code = exits.DID
     with context.place.open() as store:
         for job_id in arguments.jobs:
+            before = store.get_job_owner(job_id)
             try:
                 job = change(store, job_id)
             except (Conflict, NotFound) as error:
                 code = tell_failure(error, context)
             else:
-                context.console.answer(job, f"{job.job_id} is {job.status} now")
+                taken = f"; it was taken from {before.owner}" if before is not None and job.claim is None else ""
+                context.console.answer(job, f"{job.job_id} is {job.status} now{taken}")
     return code

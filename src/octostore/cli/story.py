@@ -22,6 +22,7 @@ def _told_attempt(attempt: AttemptView) -> str:
     return f"{words.clock(attempt.ended_at)}  {attempt.owner} {how} after {lasted}{said}"
 
 
+LATE_MS = 1_000
 _ENDINGS = {
     "released": "released it",
     "done": "finished it",
@@ -47,18 +48,22 @@ def _claimed(_event: Event, data: dict[str, Any]) -> str:
 
 
 def _ended(event: Event, data: dict[str, Any]) -> str:
-    why = data.get("error") or data.get("note") or data.get("reason")
+    why = data.get("error") or data.get("reason")
     said = f": {words.gist(why)}" if why else ""
-    return f"{data['owner']} {_ENDINGS[event.type]}{said}{_next_status(data)}"
+    # What it was doing last, where it did not say anything else in the end.
+    note = f" ({words.gist(data['note'])})" if data.get("note") else ""
+    return f"{data['owner']} {_ENDINGS[event.type]}{said}{note}{_next_status(data)}"
 
 
 def _expired(_event: Event, data: dict[str, Any]) -> str:
     """The evidence: what was missed."""
     heard: datetime = data["heartbeat_at"]
-    missed = f"last heartbeat {heard:%H:%M:%S}"
+    missed = f"no heartbeat since {heard:%H:%M:%S}"
     if data.get("ttl_ms"):
-        missed += f", and none for its TTL of {words.duration(data['ttl_ms'] / 1_000)}"
-    return f"{data['owner']} disappeared: {missed}{_next_status(data)}"
+        missed += f" (TTL {words.duration(data['ttl_ms'] / 1_000)})"
+    note = f" while {words.gist(data['note'])}" if data.get("note") else ""
+    late = f"; noticed {words.duration(data['late_ms'] / 1_000)} later" if data.get("late_ms", 0) >= LATE_MS else ""
+    return f"{data['owner']} disappeared{note}: {missed}{late}{_next_status(data)}"
 
 
 def _force_released(event: Event, data: dict[str, Any]) -> str:

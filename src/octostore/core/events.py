@@ -114,6 +114,12 @@ class TokenChanged(Details, frozen=True):
     name: str
 
 
+class Restored(Details, frozen=True):
+    """A backup was restored, which ended with the event `after`. Numbers in between may have been given out since."""
+
+    after: int
+
+
 DETAILS: dict[str, type[Details]] = {
     "enqueued": Enqueued,
     "claimed": Claimed,
@@ -128,6 +134,7 @@ DETAILS: dict[str, type[Details]] = {
     "token_created": TokenCreated,
     "token_rotated": TokenChanged,
     "token_revoked": TokenChanged,
+    "restored": Restored,
 }
 
 

@@ -5,24 +5,26 @@ from collections.abc import Iterable
 
 import msgspec
 
-from octostore.core.events import LogEntry, decode_details
+from octostore.core.events import LogEntry, Restored, decode_details
 from octostore.core.evolve import evolve
 from octostore.core.model import Job, Session, Token, read_history
 from octostore.core.working_set import WorkingSet
 
 
 def replay(entries: Iterable[LogEntry]) -> WorkingSet:
-    """The rows that the log leads to; raises `ValueError` at a gap."""
+    """The rows that the log leads to; raises `ValueError` at a gap, but for the one that a restored backup leaves."""
     ws = WorkingSet(now=0, seq=0)
     ws.jobs = defaultdict(lambda: None)
     ws.sessions = defaultdict(lambda: None)
     ws.queues = defaultdict(lambda: None)
     ws.tokens = defaultdict(lambda: None)
     for entry in entries:
-        if entry.seq != ws.seq + 1:
+        details = decode_details(entry)
+        before = details.after if isinstance(details, Restored) else entry.seq - 1
+        if ws.seq != before:
             raise ValueError(f"the log has a gap: event {entry.seq} follows event {ws.seq}")
         ws.seq, ws.now = entry.seq, entry.at
-        evolve(ws, entry, decode_details(entry))
+        evolve(ws, entry, details)
     return ws
 
 

@@ -27,7 +27,7 @@ FAILURES_PER_SECOND = 20
 """How many wrong tokens an address may try; each costs a look into the store."""
 CACHED_TOKENS = 10_000
 ALL_SCOPES: tuple[Scope, ...] = get_args(Scope)
-EVENTS = {"token_created", "token_rotated", "token_revoked"}
+EVENTS = {"token_created", "token_rotated", "token_revoked", "restored"}
 
 
 class Auth:

@@ -132,6 +132,8 @@ class Feed:
             self._bell.event.clear()
             while self._arrived:
                 entry = self._arrived.popleft()
+                if entry.seq != self.last_seq + 1:
+                    self._kept.clear()  # a backup was restored; what is kept has no gap
                 self._kept.append(Line(entry))
                 self.last_seq = entry.seq
                 self._on_entry(entry)

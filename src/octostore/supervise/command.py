@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from octostore.client.hold import HeldClaim
+from octostore.core.errors import LeaseLost
 from octostore.stores.clock import boottime
 from octostore.supervise import messages as m
 from octostore.supervise.dispositions import ENDING
@@ -22,11 +23,13 @@ SIGNALLED = 128
 NOT_EXECUTABLE = 126
 TIMED_OUT = 124
 """What `timeout` says; for a command that we had to stop, and that said it had succeeded."""
-GRACE_SHARE = 0.1
+GRACE_SHARE = 0.07
 """Of a lease that nobody renews, how much is left for the command to stop by itself before it is killed.
 
 Not more: heartbeats are a third of the TTL apart, and a store that is away for half of it must not end any work.
 """
+DEATH_SHARE = 0.03
+"""And how much for the killing, which may have to wait for its turn on a busy machine."""
 
 
 class Terms(NamedTuple):
@@ -91,10 +94,12 @@ class Command:
         self._is_gone = self._is_lost = self._is_stopped = self._has_told = False
         self._not_started: int | None = None
         self._ends_at = float("inf") if terms.max_run is None else boottime() + terms.max_run
+        self._kill_at = -float("inf")
 
     def start(self, environment: Mapping[str, str], streams: tuple[int, int, int]) -> None:
         """`streams` may be closed after this."""
         lease = self._lease(self._claim.watch(self._renewed, self._lose))
+        self._kill_at = lease[1]
         in_foreground = self._terminal is not None and self._terminal.is_only_ours
         self._turn = self._guardian.start(environment, streams, lease, in_foreground=in_foreground)
         self._renewed(self._claim.watch(self._renewed, self._lose))  # it may have been renewed in between
@@ -113,32 +118,47 @@ class Command:
 
     def _ending(self) -> Ending:
         code = self._code or (TIMED_OUT if self._problem else 0)
+        is_lost = self._is_lost or self._claim.lost.is_set()
         return Ending(
             code=code if code >= 0 else SIGNALLED - code,
-            problem=self._problem,
-            is_lost=self._is_lost or self._claim.lost.is_set(),
+            problem=self._why_lost() if is_lost else self._problem,
+            is_lost=is_lost,
             is_stopped=self._is_stopped,
             not_started=self._not_started,
         )
 
+    def _why_lost(self) -> str:
+        try:
+            self._claim.check()
+        except LeaseLost as lost:
+            return str(lost)
+        return str(LeaseLost(self._claim.job_id, "it could not be renewed in time"))
+
     def _step(self) -> bool:
         """Whether nothing is left."""
-        left = min(TICK_SECONDS, max(0.0, self._ends_at - boottime()))
+        left = max(0.0, min(TICK_SECONDS, min(self._ends_at, self._kill_at) - boottime()))
         sources = [self._guardian.fileno(), *([self._signals.fileno()] if self._signals else [])]
         select.select(sources, [], [], left)
         for number in self._signals.taken() if self._signals else ():
             self._pass_on(number)
-        if boottime() >= self._ends_at:
-            self._ends_at = float("inf")
-            self._problem = f"it was stopped after {self._terms.max_run:g} seconds (--max-run)"
-            self._tell(self._problem)
-            self._guardian.stop(self._terms.stop_grace)
         news = self._guardian.news(0)
         if not news:
             self._mention_rest()
         for item in news:
             self._is_gone = self._take(item) or self._is_gone
+        if not self._is_gone:
+            self._keep_deadlines()
         return self._is_gone
+
+    def _keep_deadlines(self) -> None:
+        if boottime() >= self._ends_at:
+            self._ends_at = float("inf")
+            self._problem = f"it was stopped after {self._terms.max_run:g} seconds (--max-run)"
+            self._tell(self._problem)
+            self._guardian.stop(self._terms.stop_grace)
+        if boottime() >= self._kill_at:
+            self._kill_at = float("inf")
+            self._lose()  # the guardian does the same, unless somebody has paused it
 
     def _take(self, news: m.News) -> bool:
         match news:
@@ -161,11 +181,14 @@ class Command:
 
     def _lease(self, ends_at: float) -> tuple[float, float]:
         """When to stop and when to kill the command, should this be the last that is heard of the lease."""
-        return ends_at - min(self._terms.stop_grace, self._claim.ttl * GRACE_SHARE), ends_at
+        kill_at = ends_at - self._claim.ttl * DEATH_SHARE
+        return kill_at - min(self._terms.stop_grace, self._claim.ttl * GRACE_SHARE), kill_at
 
     def _renewed(self, ends_at: float) -> None:
+        lease = self._lease(ends_at)
+        self._kill_at = max(self._kill_at, lease[1])
         if self._turn is not None:
-            self._guardian.renew(self._turn, self._lease(ends_at))
+            self._guardian.renew(self._turn, lease)
 
     def _lose(self) -> None:
         """The store has said so, or it is too late: each further moment may be somebody else's already."""

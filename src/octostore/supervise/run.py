@@ -4,8 +4,10 @@ import os
 import select
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -16,7 +18,7 @@ from octostore.client.hold import HeldClaim
 from octostore.client.owner import default_owner
 from octostore.client.store import OctoStore
 from octostore.core.encoding import shorten
-from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
+from octostore.core.errors import Conflict, Held, LeaseLost, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES
 from octostore.stores.clock import boottime
 from octostore.stores.ids import new_request_id
@@ -34,6 +36,10 @@ SECRET_VARIABLES = ("OCTOSTORE_TOKEN", "OCTOSTORE_LEASE_ID")
 """Not for the command: it reports over its socket, and for calls of its own there is OCTOSTORE_TOKEN_FILE."""
 NOT_FOUND = 127
 UNREACHABLE_PAUSE_SECONDS = 1.0
+PATIENCE_SECONDS = 3.0
+"""After this, people wonder what they are waiting for."""
+LAST_CHANCE_SECONDS = 1.0
+"""How long a signal waits for a claim that is just being ended."""
 
 Tell = Callable[[str], None]
 RunOutcome: TypeAlias = Literal["released", "done", "failed"]
@@ -46,6 +52,9 @@ class Interrupted(SystemExit):
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
         self.number = number
+
+    def __str__(self) -> str:
+        return signal.Signals(self.number).name
 
 
 class NoCommand(Exception):
@@ -80,6 +89,8 @@ class Ran(msgspec.Struct, kw_only=True, frozen=True):
     exit_code: int
     outcome: RunOutcome | None
     is_lost: bool
+    why: str | None
+    """Where the command did not end by itself."""
     fencing_token: int
     attempt: int
 
@@ -142,7 +153,7 @@ class _Run:
             at_end.callback(store.close)
             held = ExitStack()
             try:
-                claim = self._patiently(lambda: held.enter_context(self._hold(store)))
+                claim = self._patiently(lambda: self._claim(store, held))
                 with SignalPipe([*signals, signal.SIGTSTP]) as came:
                     return self._own(claim, held, came)
             except Interrupted:
@@ -165,7 +176,17 @@ class _Run:
                     has_told = True
                 time.sleep(UNREACHABLE_PAUSE_SECONDS)
 
-    def _hold(self, store: OctoStore) -> AbstractContextManager[HeldClaim]:
+    def _claim(self, store: OctoStore, held: ExitStack) -> HeldClaim:
+        """At once if it can be had; otherwise nobody should wonder why nothing happens."""
+        try:
+            return held.enter_context(self._hold(store, wait=0))
+        except (Held, Conflict) as refusal:
+            if not self._options.wait or getattr(refusal, "status", "held") not in {"held", "delayed"}:
+                raise
+            self._tell(f"{refusal}; waiting for it for {self._options.wait:g} seconds")
+        return held.enter_context(self._hold(store, wait=self._options.wait))
+
+    def _hold(self, store: OctoStore, wait: float) -> AbstractContextManager[HeldClaim]:
         options = self._options
         self._has_asked = True
         return store.hold(
@@ -173,7 +194,7 @@ class _Run:
             owner=self._owner,
             metadata=options.metadata,
             ttl=options.ttl,
-            wait=options.wait,
+            wait=wait,
             request_id=self._request_id,
         )
 
@@ -199,14 +220,15 @@ class _Run:
             with held:
                 ending, said = self._execute(claim, signals)
                 outcome = self._settle(claim, ending, said)
-                self._keep_until(claimed_at + self._options.min_hold, claim, signals)
+                if not ending.is_stopped:
+                    self._keep_until(claimed_at + self._options.min_hold, claim, signals)
+                self._end(held.pop_all(), claim)
         except LeaseLost as lost:
             outcome = None
-            ending = (ending or Ending(code=0))._replace(is_lost=True)
-            self._tell(str(lost))
+            ending = (ending or Ending(code=0))._replace(is_lost=True, problem=str(lost))
         except Unreachable as fault:
             outcome = None
-            self._tell(f"the command has ended, but its claim could not be: {fault}; it ends by itself")
+            self._tell(f"the command has ended, but its claim could not be: {fault}; that ends by itself")
         return self._ran(claim, ending or Ending(code=0), outcome)
 
     def _execute(self, claim: HeldClaim, signals: SignalPipe) -> tuple[Ending, bytes]:
@@ -253,12 +275,31 @@ class _Run:
             if ENDING.intersection(signals.taken()):
                 return
 
+    def _end(self, held: ExitStack, claim: HeldClaim) -> None:
+        """Tried for as long as the lease lasts, unless a signal says that nobody wants to wait for it.
+
+        That is why it happens in another thread: whatever it is doing when the signal comes, it goes on.
+        """
+        answer: Future[None] = Future()
+        threading.Thread(target=_answer, args=(answer, held.close), name="octostore-end", daemon=True).start()
+        try:
+            with _interrupting([number for number in self._dispositions.forwarded if number in ENDING]):
+                if not wait([answer], PATIENCE_SECONDS).done:
+                    left = claim.remaining()
+                    self._tell(f"the command has ended; the store does not answer, and is asked for {left:.0f}s more")
+                answer.result()
+        except Interrupted as interrupted:
+            if not wait([answer], LAST_CHANCE_SECONDS).done:
+                raise Unreachable(f"{interrupted} came before an answer did", reason="network") from None
+            answer.result()
+
     def _ran(self, claim: HeldClaim, ending: Ending, outcome: RunOutcome | None) -> Ran:
         return Ran(
             job_id=claim.job_id,
             exit_code=ending.code,
             outcome=outcome,
             is_lost=ending.is_lost or claim.lost.is_set(),
+            why=ending.problem,
             fencing_token=claim.fencing_token,
             attempt=claim.attempt,
         )
@@ -270,6 +311,15 @@ def error_text(ending: Ending, said: bytes) -> str:
     room = ERROR_BYTES - len(first.encode())
     last = said.decode("utf-8", "replace").strip().encode()[-room:].decode("utf-8", "ignore")
     return shorten(first + last, ERROR_BYTES).strip()
+
+
+def _answer(answer: "Future[None]", act: Callable[[], None]) -> None:
+    try:
+        act()
+    except Exception as error:  # noqa: BLE001  # for whoever waits for the answer
+        answer.set_exception(error)
+    else:
+        answer.set_result(None)
 
 
 @contextmanager

@@ -154,15 +154,18 @@ class _Worker:
     def _result(self, claim: HeldClaim, stdout: Tail) -> Any:
         """JSON where it is that, else text. Work that is done is not done again because it said too much."""
         written = stdout.result()
-        if len(encode_any("result", written.decode("utf-8", "replace"))) > RESULT_BYTES:
+        try:
+            result = decode_strictly("result", written)
+            size = len(encode_any("result", result))
+        except InvalidInput:
+            result = written.decode("utf-8", "replace").strip() or None
+            size = len(encode_any("result", result))
+        if size > RESULT_BYTES or stdout.size > len(written):
             self._tell(
                 f"{claim.job_id}: its output of {stdout.size:,} bytes is no result; it may have {RESULT_BYTES:,}"
             )
             return None
-        try:
-            return decode_strictly("result", written)
-        except InvalidInput:
-            return words_of(written) or None
+        return result
 
 
 def words_of(written: bytes) -> str:

@@ -18,7 +18,7 @@ from tests.support.processes import until
 
 class Puppet:
     def __init__(self, path: str) -> None:
-        self.store = octostore.connect(f"sqlite:///{path}")
+        self.store = octostore.connect(path if "://" in path else f"sqlite:///{path}")
         self.block = ExitStack()
         self.claim: octostore.HeldClaim
         self.blocker: apsw.Connection

@@ -1,6 +1,6 @@
-"""Does a bit of everything through a server, in three threads, until it is told to stop.
+"""Does a bit of everything on any store, in three threads, until it is told to stop.
 
-The server may go away at any moment: a call that gets no answer is none of the threads' business, as long as it comes
+A server may go away at any moment: a call that gets no answer is none of the threads' business, as long as it comes
 back. What took long, and what was given up, is said besides.
 """
 
@@ -33,6 +33,9 @@ class ServedMayhem(Mayhem):
             if took > LONG_SECONDS:
                 self.ack("took_long", seconds=took)
 
+    def ack(self, what: str, **values: object) -> None:
+        super().ack(what, **values, at=time.monotonic())
+
 
 def connect(url: str, kind: str) -> Any:
     if kind == "sync":
@@ -41,9 +44,9 @@ def connect(url: str, kind: str) -> Any:
     return StoreAsSync(loop, loop.run(octostore.connect_async(url)))
 
 
-def main(url: str, kind: str) -> None:
+def main(url: str, kind: str, name: str) -> None:
     store, stop = connect(url, kind), threading.Event()
-    threads = [threading.Thread(target=ServedMayhem(store, f"{kind}-{n}", stop).run) for n in range(THREADS)]
+    threads = [threading.Thread(target=ServedMayhem(store, f"{name}-{n}", stop).run) for n in range(THREADS)]
     say("ready")
     if hear() is None:
         return
@@ -57,4 +60,4 @@ def main(url: str, kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])

@@ -16,7 +16,7 @@ from octostore.cli.completing import job_names
 from octostore.cli.console import Console
 from octostore.cli.failing import tell_failure
 from octostore.cli.options import exit_status, json_value, seconds, signal_number
-from octostore.core.errors import Conflict, Held
+from octostore.core.errors import AlreadyDone, Conflict, Held
 from octostore.core.limits import TTL_DEFAULT_SECONDS
 from octostore.supervise.command import Terms
 from octostore.supervise.run import Interrupted, NoCommand, Ran, RunOptions
@@ -52,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--held-exit", type=exit_status, metavar="N", help="the exit code if somebody has it, instead of those")
     add("--once", action="store_true", help="success marks the job as done: from then on, run exits with 10")
+    add("--done-exit", type=exit_status, metavar="N", help="the exit code if it is done already, instead of 10")
     add("--max-run", type=seconds, metavar="S", help="stop the command after this time; that is a failure")
     add(
         "--min-hold",
@@ -107,10 +108,12 @@ def run(arguments: Arguments, context: Context) -> int:
     tell = (lambda _text: None) if arguments.quiet else console.remark
     try:
         ran = run_command(context.place.open, options, tell)
+    except AlreadyDone as done:
+        return _done(done, arguments, context)
     except Held as held:
         return _held(held, arguments, context)
     except Conflict as conflict:
-        if exits.exit_code_of(conflict) == exits.HELD:
+        if conflict.status == "delayed":
             return _held(conflict, arguments, context)
         raise
     except NoCommand as problem:
@@ -134,11 +137,17 @@ def _held(error: Held | Conflict, arguments: Arguments, context: Context) -> int
     return code
 
 
+def _done(error: AlreadyDone, arguments: Arguments, context: Context) -> int:
+    if context.console.is_json or not arguments.quiet:
+        tell_failure(error, context)
+    return exits.NOTHING_TO_DO if arguments.done_exit is None else int(arguments.done_exit)
+
+
 def _exit_code(ran: Ran, options: RunOptions, console: Console) -> int:
     if console.is_json:
         console.answer(ran)
     if ran.is_lost:
-        console.remark(f"the lease on {ran.job_id} was lost, so the command was stopped")
+        console.remark(f"the command was stopped: {ran.why}")
         return exits.LOST
     if options.once and ran.exit_code == 0 and ran.outcome is None:
         console.remark(f"the command has succeeded, but {ran.job_id} could not be marked as done")

@@ -6,17 +6,21 @@ names.
 
 import argparse
 from datetime import datetime
+from pathlib import Path
 from typing import get_args
 
 from octostore.cli import exits, words
 from octostore.cli.command import Arguments, Context
 from octostore.cli.options import seconds
+from octostore.core.errors import InvalidInput
 from octostore.core.model import Scope
 from octostore.core.replies import TokenList, TokenView
+from octostore.wire.answers import NewToken
+from octostore.wire.token_files import write_token_file
 
 EXAMPLES = [
     "octostore token create ci --prefix deploy- --expires-in 90d",
-    "(umask 077; octostore token create dashboard --scope read --secret > dashboard.token)",
+    "octostore token create dashboard --scope read --to dashboard.token",
     "octostore token list",
     "octostore token revoke tok-635a275988e64d1f",
 ]
@@ -32,7 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     create.add_argument("--prefix", default="", metavar="P", help="only for jobs whose names begin with this")
     create.add_argument("--expires-in", type=seconds, metavar="S", help="how long it is valid, as 90d (for ever)")
-    create.add_argument("--secret", action="store_true", help="print the token alone, for a file of its user's")
+    shown = create.add_mutually_exclusive_group()
+    shown.add_argument("--to", type=Path, metavar="FILE", help="write it to a file that only you can read")
+    shown.add_argument("--secret", action="store_true", help="print the token alone, for a pipe")
     actions.add_parser("list", help="all that were made", description="All tokens that were made, without secrets.")
     revoke = actions.add_parser("revoke", help="end one for good", description="End a token for good, at once.")
     revoke.add_argument("token_id", metavar="TOKEN", help="its id, as `list` shows it")
@@ -53,6 +59,8 @@ def _create(arguments: Arguments, context: Context) -> int:
     if arguments.secret and not context.console.is_json:
         context.console.say(made.token or "")
         return exits.DID
+    if arguments.to is not None:
+        return _keep(made, arguments.to, context)
     until = "for ever" if made.expires_at is None else f"until {words.clock(made.expires_at)} UTC"
     where = f" within {made.prefix}" if made.prefix else ""
     context.console.answer(
@@ -62,6 +70,18 @@ def _create(arguments: Arguments, context: Context) -> int:
         f"  token  {made.token}",
         "It is shown this once. Keep it where only its user can read it.",
     )
+    return exits.DID
+
+
+def _keep(made: NewToken, path: Path, context: Context) -> int:
+    try:
+        write_token_file(path, made.token or "")
+    except OSError as error:
+        with context.place.open() as store:
+            store.revoke_token(made.token_id)  # nobody will ever know it
+        raise InvalidInput("--to", f"({path}) cannot be written: {error.strerror}; no token was made") from None
+    made.token = None
+    context.console.answer(made, f"the token of {made.name} is in {path}: OCTOSTORE_TOKEN_FILE={path}")
     return exits.DID
 
 

@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +14,8 @@ from octostore.core.needs import Needs
 from octostore.stores.base import Counters, Undone
 from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
-from octostore.stores.postgres.connection import Place, connect, load_sql, prepare
+from octostore.stores.persist import persist
+from octostore.stores.postgres.connection import Place, connect, disown, load_sql, prepare
 from octostore.stores.postgres.faults import is_lost, told_apart
 from octostore.stores.postgres.listener import Listener
 from octostore.stores.postgres.pipeline import Answer, Pipeline
@@ -24,7 +25,9 @@ IDLE_READERS = 4
 """How many reading connections are kept open for later."""
 STUCK_SECONDS = 5
 """After so long a process that stands still in the middle of a transaction loses it, and the others go on."""
-LIMITS = {"lock": "15s", "statement": "10s", "idle": f"{STUCK_SECONDS}s"}
+LIMITS = {"lock": "10s", "statement": "15s", "idle": f"{STUCK_SECONDS}s"}
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+"""What is read after the lock must not be from before it, whatever the database's default is."""
 WRITER_LIFE_MS = 7 * 86_400_000
 """How long it is remembered what a process has written last. It asks within minutes, if at all."""
 LOOK_SECONDS = 1.0
@@ -48,9 +51,15 @@ class PostgresBackend:
         self._batch = 0
         self._listener: Listener | None = None
         self._writer: psycopg.Connection[Any] | None = None
+        self._proven: psycopg.Connection[Any] | None = None
+        """The one on which a commit was answered."""
         with _final(place):
             self._writer = connect(place.url)
-            prepare(self._writer, place)
+            try:
+                prepare(self._writer, place)
+            except BaseException:
+                self._writer.close()
+                raise
 
     # Writing
 
@@ -61,20 +70,25 @@ class PostgresBackend:
             try:
                 transaction = self._begin(connection, needs)
                 yield transaction
-                if transaction.saving is None:
+                saving = transaction.saving
+                if saving is None and self._proven is not connection:
+                    # A primary that was started again shows what its standby may not have. Nothing is answered from
+                    # that before a commit of our own, and all before it, is there.
+                    saving = Pipeline(connection, self._sql)
+                if saving is None:
                     # A batch that changed nothing has nothing to make durable.
                     connection.execute("ROLLBACK")
             except BaseException:
                 self._undo(connection)
                 raise
-            if transaction.saving is not None:
-                self._commit(connection, transaction.saving, has_news=transaction.has_news)
+            if saving is not None:
+                self._commit(connection, saving, has_news=transaction.has_news)
 
     def _begin(self, connection: psycopg.Connection[Any], needs: Needs) -> Transaction:
         asking = Pipeline(connection, self._sql)
-        asking.tell("BEGIN")
+        asking.tell(BEGIN)
         asking.ask("limits", **LIMITS)
-        asking.ask("lock")
+        asking.ask("lock", stuck=LIMITS["idle"])
         counters = asking.ask("counters", now=self._now())
         found = Finding(asking, needs)
         asking.run()
@@ -99,34 +113,47 @@ class PostgresBackend:
             self._undo(connection)
             if not is_unknown or not self._was_committed(error):
                 raise
+        else:
+            self._proven = connection
 
     def _was_committed(self, error: BaseException) -> bool:
-        """What became of the last batch, whose COMMIT nobody answered.
-
-        Its transaction had the lock, so whoever has it next sees the outcome. And that look is itself committed, so
-        that what it saw is as durable as anything that is answered, also where a standby has to have it.
-        """
+        """What became of the last batch, whose COMMIT nobody answered."""
         try:
-            connection = self._writer = self._living_writer()
-            asking = Pipeline(connection, self._sql)
-            asking.tell("BEGIN")
-            asking.ask("limits", **LIMITS)
-            asking.ask("lock")
-            asking.ask("counters", now=self._now())
-            last = asking.ask("last_batch", writer=self._writer_id)
-            asking.run()
-            is_done = bool(last.rows) and last.rows[0][0] == self._batch
-            looked = Pipeline(connection, self._sql)
-            looked.ask("mark_batch", writer=self._writer_id, batch=self._batch)
-            looked.ask("limits", **LIMITS | {"statement": "0"})
-            looked.tell("COMMIT")
-            looked.run()
-        except psycopg.Error as fault:
+            return persist(self._look_for_batch)
+        except Unreachable as fault:
             raise Unreachable(
-                f"{self._place} was lost while it committed, and cannot be asked whether it did ({error})",
+                f"{self._place} was lost while it committed, and cannot be asked whether it did: {fault}",
                 reason="network",
-            ) from fault
-        return is_done
+            ) from error
+
+    def _look_for_batch(self) -> bool:
+        """Its transaction had the lock, so whoever has it next sees the outcome.
+
+        And that look is itself committed, so that what it saw is as durable as anything that is answered, also where a
+        standby has to have it.
+        """
+        with told_apart(self._place):
+            connection = self._writer = self._living_writer()
+            try:
+                asking = Pipeline(connection, self._sql)
+                asking.tell(BEGIN)
+                asking.ask("limits", **LIMITS)
+                asking.ask("lock", stuck=LIMITS["idle"])
+                asking.ask("counters", now=self._now())
+                found = asking.ask("last_batch", writer=self._writer_id)
+                asking.run()
+                last = found.rows[0][0] if found.rows else 0
+                looked = Pipeline(connection, self._sql)
+                # As it was: should this COMMIT get lost, too, the next look must see the same.
+                looked.ask("mark_batch", writer=self._writer_id, batch=last)
+                looked.ask("limits", **LIMITS | {"statement": "0"})
+                looked.tell("COMMIT")
+                looked.run()
+            except BaseException:
+                self._undo(connection)
+                raise
+            self._proven = connection
+            return bool(last == self._batch)
 
     def _living_writer(self) -> psycopg.Connection[Any]:
         if self._is_closed:
@@ -180,7 +207,7 @@ class PostgresBackend:
     # Listening
 
     def attend(self, ring: Callable[[], None]) -> None:
-        with self._lock:
+        with self._gate.inside(), self._lock:
             if self._listener is None and not self._is_closed:
                 self._listener = Listener(self._place, ring)
 
@@ -208,14 +235,6 @@ class PostgresBackend:
             if os.getpid() != self._pid:
                 disown(connection)
             connection.close()
-
-
-def disown(connection: psycopg.Connection[Any]) -> None:
-    """In the child of a fork: the connection is the parent's, and saying goodbye on it would end that one's."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    with suppress(psycopg.OperationalError, OSError):
-        os.dup2(nowhere, connection.fileno())
-    os.close(nowhere)
 
 
 def _counters(answer: Answer) -> Counters:

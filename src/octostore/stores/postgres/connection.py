@@ -2,13 +2,14 @@
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.stores.named_sql import load_queries
@@ -16,8 +17,14 @@ from octostore.stores.named_sql import load_queries
 SCHEMA_DEFAULT = "octostore"
 LISTEN_VARIABLE = "OCTOSTORE_LISTEN_URL"
 MIGRATION_LOCK = 0x4F637453  # "OctS"
+MIGRATION_LIMITS = {"idle_in_transaction_session_timeout": "5s", "lock_timeout": "60s"}
+"""Whoever stands still in the middle of making tables, and whoever waits for it, does so for a while, not for ever."""
 CONNECT_SECONDS = 5
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)")
+_USER = re.compile(r"//[^@/]*@")
+_AUTHORITY = re.compile(r"\w+://([^@/?]*@)?[^@/?]*(/[^@?]*)?(\?.*)?", re.DOTALL)
+_ESCAPES = "in a user or password, write @ as %40, / as %2F, : as %3A, ? as %3F and % as %25"
 
 
 class Place(NamedTuple):
@@ -37,27 +44,41 @@ class Place(NamedTuple):
 
 
 def parse_place(url: str) -> Place:
-    """`schema` among the parameters of the URL is ours; all others are libpq's."""
-    try:
-        parts = urlsplit(url)
-        query = parse_qsl(parts.query, keep_blank_values=True)
-    except ValueError:
-        raise InvalidInput("url", "is no valid URL; it must look like postgresql://user@host/database") from None
-    schema = dict(query).get("schema", SCHEMA_DEFAULT)
+    """`schema` among the parameters of a URL is ours; all others are libpq's."""
+    rest, schema = _parse(url, "url")
+    listen_url = os.environ.get(LISTEN_VARIABLE)
+    return Place(rest, schema, _parse(listen_url, LISTEN_VARIABLE)[0] if listen_url else rest)
+
+
+def _parse(url: str, field: str) -> tuple[str, str]:
+    schema = unquote((_SCHEMA.findall(url) or [SCHEMA_DEFAULT])[-1])
     if not _NAME.fullmatch(schema):
-        raise InvalidInput("url", f"names the schema {schema!r}; use lower-case letters, digits and _, at most 63")
-    rest = urlencode([(name, value) for name, value in query if name != "schema"])
-    url = urlunsplit(parts._replace(query=rest))
+        raise InvalidInput(field, f"names the schema {schema!r}; use lower-case letters, digits and _, at most 63")
+    rest = _SCHEMA.sub("", url)
+    if not _AUTHORITY.fullmatch(rest):
+        raise InvalidInput(field, f"has an @ where there should be none; {_ESCAPES}")
     try:
-        conninfo_to_dict(url)
+        conninfo_to_dict(rest)
+    except psycopg.ProgrammingError:
+        raise InvalidInput(field, f"cannot be understood by PostgreSQL's client{_what_is_wrong(rest)}") from None
+    return rest, schema
+
+
+def _what_is_wrong(url: str) -> str:
+    """What libpq says. It repeats what it does not understand, so it is asked without user and password."""
+    try:
+        conninfo_to_dict(_USER.sub("//", url, count=1))
     except psycopg.ProgrammingError as error:
-        raise InvalidInput("url", f"cannot be understood by PostgreSQL's client: {error}") from None
-    return Place(url, schema, os.environ.get(LISTEN_VARIABLE) or url)
+        if "password" not in url:
+            return f": {str(error).strip()}"
+    return f"; {_ESCAPES}"
 
 
 def connect(url: str) -> psycopg.Connection[Any]:
+    """To a server that can be written to, unless the URL asks for something else: of several, the others stand by."""
+    wanted = {"target_session_attrs": "read-write"} | conninfo_to_dict(url)
     return psycopg.connect(
-        url,
+        make_conninfo(**wanted),
         autocommit=True,  # transactions begin and end in our own pipelines
         prepare_threshold=None,  # nothing that stays with the connection: behind a pooler it may be another one
         connect_timeout=CONNECT_SECONDS,
@@ -67,6 +88,14 @@ def connect(url: str) -> psycopg.Connection[Any]:
         keepalives_interval=2,
         keepalives_count=3,
     )
+
+
+def disown(connection: psycopg.Connection[Any]) -> None:
+    """In the child of a fork: the connection is the parent's, and saying goodbye on it would end that one's."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    with suppress(psycopg.OperationalError, OSError):
+        os.dup2(nowhere, connection.fileno())
+    os.close(nowhere)
 
 
 def load_sql(schema: str) -> dict[str, str]:
@@ -85,7 +114,10 @@ def prepare(connection: psycopg.Connection[Any], place: Place) -> None:
     version = _version(connection, place.schema)
     if version == len(scripts):
         return
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # to see what was done while we waited
     with connection.transaction():
+        for name, value in MIGRATION_LIMITS.items():
+            connection.execute("SELECT set_config(%s, %s, true)", (name, value))
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
         version = _version(connection, place.schema)
         if version > len(scripts):
@@ -93,7 +125,8 @@ def prepare(connection: psycopg.Connection[Any], place: Place) -> None:
             return
         if version == 0:
             name = sql.Identifier(place.schema)
-            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+            if not _has_schema(connection, place.schema):
+                connection.execute(sql.SQL("CREATE SCHEMA {}").format(name))
             connection.execute(
                 sql.SQL("CREATE TABLE {}.migrations (version integer PRIMARY KEY, reads_from integer NOT NULL)").format(
                     name
@@ -125,10 +158,17 @@ def _check_older(connection: psycopg.Connection[Any], place: Place, *, known: in
         )
 
 
+def _has_schema(connection: psycopg.Connection[Any], schema: str) -> bool:
+    """Asked, because IF NOT EXISTS needs the right to create one also where somebody has done so for us."""
+    query = "SELECT FROM pg_catalog.pg_namespace WHERE nspname = %s"
+    return connection.execute(query, (schema,)).fetchone() is not None
+
+
 def _version(connection: psycopg.Connection[Any], schema: str) -> int:
-    exists = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{schema}.migrations",)).fetchone()
-    if exists is None or not exists[0]:
+    query = "SELECT FROM pg_catalog.pg_tables WHERE schemaname = %s AND tablename = 'migrations'"
+    # Not to_regclass(): within a transaction it may not know yet what others have made since.
+    if connection.execute(query, (schema,)).fetchone() is None:
         return 0
-    query = sql.SQL("SELECT coalesce(max(version), 0) FROM {}.migrations").format(sql.Identifier(schema))
-    row = connection.execute(query).fetchone()
+    newest = sql.SQL("SELECT coalesce(max(version), 0) FROM {}.migrations").format(sql.Identifier(schema))
+    row = connection.execute(newest).fetchone()
     return int(row[0]) if row else 0

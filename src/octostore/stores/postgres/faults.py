@@ -1,5 +1,6 @@
 """PostgreSQL's errors, in our words: which database, what happened, what to do."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,7 @@ _PASSING = (
     errors.CrashShutdown,
     errors.CannotConnectNow,
     errors.IdleInTransactionSessionTimeout,
+    errors.TransactionTimeout,
     errors.ReadOnlySqlTransaction,  # a primary that became a standby under an open connection
     errors.SerializationFailure,
     errors.DeadlockDetected,
@@ -27,11 +29,25 @@ _FAULTS: tuple[tuple[type[psycopg.Error], str, str], ...] = (
     (errors.QueryCanceled, "busy", "it took too long to answer; try again, and see what keeps it busy"),
     (errors.DiskFull, "disk_full", "its disk is full; nothing was changed. Free some space and try again"),
     (errors.InsufficientPrivilege, "read_only", "this user lacks rights that OctoStore needs; grant them"),
-    (errors.InvalidCatalogName, "not_a_database", "there is no such database; create it, or check the URL"),
-    (errors.InvalidAuthorizationSpecification, "denied", "it does not let this user in; check user and password"),
-    (errors.InvalidPassword, "denied", "it does not let this user in; check user and password"),
     (errors.UndefinedTable, "not_a_database", "the schema is not OctoStore's; check the URL's schema"),
 )
+
+_REFUSALS: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (
+        re.compile(r'database ".*" does not exist|no such database'),
+        "not_a_database",
+        "there is no such database; create it, or check the URL",
+    ),
+    (
+        re.compile(
+            r"authentication failed|no password supplied|pg_hba\.conf|not permitted to log in|no such user|"
+            r'role ".*" does not exist|permission denied for database'
+        ),
+        "denied",
+        "it does not let this user in; check user and password",
+    ),
+)
+"""What a server or a pooler says to whoever connects: text without a code, which is not known in other languages."""
 
 
 @contextmanager
@@ -43,12 +59,21 @@ def told_apart(place: Place) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        for kind, reason, advice in _FAULTS:
-            if isinstance(error, kind):
-                raise Unreachable(f"{place} cannot be used: {advice} ({_said(error)})", reason=reason) from error
-        if isinstance(error, _PASSING) or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None):
+        for reason, advice in _known(error):
+            raise Unreachable(f"{place} cannot be used: {advice} ({_said(error)})", reason=reason) from error
+        if isinstance(error, _PASSING) or is_lost(error):
             raise Undone(_unreachable(place, error)) from error
         raise
+
+
+def _known(error: psycopg.Error) -> Iterator[tuple[str, str]]:
+    """Where trying again makes no sense: the reason, and what to do about it."""
+    for kind, reason, advice in _FAULTS:
+        if isinstance(error, kind):
+            yield reason, advice
+    for text, reason, advice in _REFUSALS:
+        if error.sqlstate is None and text.search(str(error)):
+            yield reason, advice
 
 
 def is_lost(error: BaseException) -> bool:
@@ -59,6 +84,8 @@ def is_lost(error: BaseException) -> bool:
 
 
 def _unreachable(place: Place, error: psycopg.Error) -> Unreachable:
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return Unreachable(f"{place} cannot be written to: is it a standby? ({_said(error)})", reason="read_only")
     return Unreachable(
         f"{place} does not answer: see that it runs and can be reached from here ({_said(error)})", reason="network"
     )

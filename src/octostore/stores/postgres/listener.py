@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from octostore.stores.postgres.connection import Place, connect
+from octostore.stores.postgres.connection import Place, connect, disown
 
 HEARTBEAT_SECONDS = 5.0
 """How long to wait for news at a time; in between, the connection is tried."""
@@ -17,10 +17,15 @@ RETRY_SECONDS = 0.5
 
 
 class Listener:
-    """Calls `ring` after every commit that brought events, and after every reconnect: some may have been missed."""
+    """Calls `ring` after every commit that brought events, and after every reconnect: some may have been missed.
+
+    Behind a pooler it does nothing, and those who wait have to look: there, LISTEN stays with a connection that is
+    somebody else's next.
+    """
 
     def __init__(self, place: Place, ring: Callable[[], None]) -> None:
         self.is_connected = False
+        self._is_pooled = False
         self._place = place
         self._ring = ring
         self._connection: psycopg.Connection[Any] | None = None
@@ -31,13 +36,17 @@ class Listener:
     def close(self, *, is_ours: bool) -> None:
         self._is_closed.set()
         connection = self._connection
-        if connection is not None and is_ours:
+        if connection is None:
+            return
+        if is_ours:
             with suppress(psycopg.Error, OSError):
                 connection.cancel_safe(timeout=1.0)
             connection.close()
+        else:
+            disown(connection)
 
     def _listen(self) -> None:
-        while not self._is_closed.is_set():
+        while not self._is_closed.is_set() and not self._is_pooled:
             with suppress(psycopg.Error):
                 self._listen_until_it_breaks()
             self.is_connected = False
@@ -46,6 +55,9 @@ class Listener:
     def _listen_until_it_breaks(self) -> None:
         with connect(self._place.listen_url) as connection:
             self._connection = connection
+            self._is_pooled = _is_pooled(connection)
+            if self._is_pooled:
+                return
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._place.schema)))
             self.is_connected = True
             self._ring()
@@ -53,3 +65,9 @@ class Listener:
                 for _ in connection.notifies(timeout=HEARTBEAT_SECONDS, stop_after=1):
                     self._ring()
                 connection.execute("SELECT")
+
+
+def _is_pooled(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the process that answers is another one than the one that we were told of when we connected."""
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is None or row[0] != connection.info.backend_pid

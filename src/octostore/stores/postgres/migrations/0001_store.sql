@@ -133,3 +133,23 @@ CREATE TABLE {schema}.writers (
     batch     bigint NOT NULL,
     at        bigint NOT NULL
 );
+
+-- After a backup was restored: go on with numbers that nobody has had before (docs/decisions/0018). `ahead` must be more
+-- than was written since the backup was made. Gives the seq of the event that says so.
+CREATE FUNCTION {schema}.resume_after_restore(ahead bigint DEFAULT 1000000000) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    last   {schema}.counters;
+    moment bigint := (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+BEGIN
+    IF ahead IS NULL OR ahead < 1 THEN
+        RAISE EXCEPTION 'the store cannot go back: ahead must be at least 1';
+    END IF;
+    SELECT * INTO last FROM {schema}.counters FOR UPDATE;
+    UPDATE {schema}.counters SET seq = last.seq + ahead, now = greatest(last.now, moment);
+    INSERT INTO {schema}.events (seq, at, type, actor, details)
+    VALUES (last.seq + ahead, greatest(last.now, moment), 'restored', 'octostore',
+        convert_to(json_build_object('after', last.seq)::text, 'UTF8'));
+    PERFORM pg_notify('{schema}', '');
+    RETURN last.seq + ahead;
+END $$;
+REVOKE EXECUTE ON FUNCTION {schema}.resume_after_restore FROM PUBLIC;

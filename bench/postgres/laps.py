@@ -1,0 +1,92 @@
+"""What the jobs of one round are, and what it took to enqueue them and to work them off."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter, process_time
+from typing import NamedTuple
+
+import msgspec
+import psycopg
+
+AT_ONCE = 256
+"""How many jobs are enqueued in one call, or by callers who call at the same time."""
+
+
+class Jobs(msgspec.Struct):
+    who: str
+    url: str
+    schema: str
+    store_url: str
+    count: int
+    workers: int
+
+    def payloads(self) -> list[list[dict[str, int]]]:
+        """Of all jobs, in groups of those that are enqueued at once."""
+        numbers = range(self.count)
+        return [[{"number": number} for number in numbers[start : start + AT_ONCE]] for start in numbers[::AT_ONCE]]
+
+
+class Lap(msgspec.Struct):
+    seconds: float
+    cpu: float
+    """Seconds that this process has used, of any core."""
+    commits: int
+    """Transactions that wrote something, of anybody."""
+    wal_bytes: int
+
+
+class Laps(msgspec.Struct):
+    enqueue: Lap
+    work: Lap
+
+
+class Moment(NamedTuple):
+    xid: int
+    wal: int
+
+
+class Stopwatch:
+    """Asks the database what it has written through a connection of its own, and never while the time runs."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._connection = psycopg.connect(jobs.url, autocommit=True, options=f"-csearch_path={jobs.schema}")
+        self._begun_at = 0.0
+        self.laps: list[Lap] = []
+        self.handled = 0
+
+    @contextmanager
+    def lap(self) -> Iterator[None]:
+        before = self._now()
+        cpu = process_time()
+        self._begun_at = perf_counter()
+        yield
+        seconds, cpu = perf_counter() - self._begun_at, process_time() - cpu
+        after = self._now()
+        self.laps.append(Lap(seconds, cpu, after.xid - before.xid, after.wal - before.wal))
+
+    def handle(self) -> bool:
+        """What every handler does, and all that it does: whether this was the last job.
+
+        The clock starts anew with the first one, so that what a library does before it is left out.
+        """
+        if not self.handled:
+            self._begun_at = perf_counter()
+        self.handled += 1
+        return self.handled == self._jobs.count
+
+    def result(self, done: str) -> Laps:
+        """`done` asks the database how many jobs are: if not all of them, their time says nothing."""
+        row = self._connection.execute(done.encode()).fetchone()
+        if row is None or row[0] != self._jobs.count or self.handled != self._jobs.count:
+            raise RuntimeError(f"of {self._jobs.count} jobs {self.handled} were handled, and {row} are done")
+        self._connection.close()
+        enqueue, work = self.laps
+        return Laps(enqueue, work)
+
+    def _now(self) -> Moment:
+        query = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_current_wal_lsn() - '0/0'"
+        row = self._connection.execute(query).fetchone()
+        if row is None:
+            raise LookupError("the database does not tell where it stands")
+        return Moment(int(row[0]), int(row[1]))

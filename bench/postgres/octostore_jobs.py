@@ -1,0 +1,41 @@
+"""The jobs through OctoStore's library, in threads and in tasks."""
+
+from asyncio import gather
+from concurrent.futures import ThreadPoolExecutor
+
+import octostore
+from bench.postgres.laps import AT_ONCE, Jobs, Laps, Stopwatch
+
+QUEUE = "default"
+DONE = "SELECT count(*) FROM jobs WHERE status = 'done'"
+
+
+def in_threads(jobs: Jobs) -> Laps:
+    watch = Stopwatch(jobs)
+    with octostore.connect(jobs.store_url) as store:
+        payloads = [payload for group in jobs.payloads() for payload in group]
+        with ThreadPoolExecutor(AT_ONCE) as callers, watch.lap():
+            for _ in callers.map(lambda payload: store.enqueue("work", payload), payloads):
+                pass
+        with watch.lap():
+            store.work(QUEUE, lambda _: _note(watch), concurrency=jobs.workers, until_empty=True)
+    return watch.result(DONE)
+
+
+async def in_tasks(jobs: Jobs) -> Laps:
+    watch = Stopwatch(jobs)
+
+    async def handle(_: octostore.AsyncHeldClaim) -> None:
+        watch.handle()
+
+    async with await octostore.connect_async(jobs.store_url) as store:
+        with watch.lap():
+            for group in jobs.payloads():
+                await gather(*(store.enqueue("work", payload) for payload in group))
+        with watch.lap():
+            await store.work(QUEUE, handle, concurrency=jobs.workers, until_empty=True)
+    return watch.result(DONE)
+
+
+def _note(watch: Stopwatch) -> None:
+    watch.handle()

@@ -1,0 +1,37 @@
+"""The jobs through pgqueuer."""
+
+import asyncpg
+import msgspec
+from pgqueuer import PgQueuer
+from pgqueuer.db import AsyncpgDriver
+from pgqueuer.models import Job
+from pgqueuer.queries import Queries
+
+from bench.postgres.laps import Jobs, Laps, Stopwatch
+
+ENTRYPOINT = "work"
+DONE = "SELECT count(*) FROM pgqueuer_log WHERE status = 'successful' AND NOT EXISTS (SELECT FROM pgqueuer)"
+
+
+async def in_tasks(jobs: Jobs) -> Laps:
+    watch = Stopwatch(jobs)
+    connection = await asyncpg.connect(jobs.url, server_settings={"search_path": jobs.schema})
+    driver = AsyncpgDriver(connection)
+    queries = Queries(driver)
+    await queries.install()
+    await queries.optimize_autovacuum()
+    worker = PgQueuer(driver)
+
+    async def handle(_: Job) -> None:
+        if watch.handle():
+            worker.shutdown.set()  # it ends when all is written down
+
+    worker.entrypoint(ENTRYPOINT)(handle)
+    with watch.lap():
+        for group in jobs.payloads():
+            size = len(group)
+            await queries.enqueue([ENTRYPOINT] * size, list(map(msgspec.json.encode, group)), [0] * size)
+    with watch.lap():
+        # It insists on a limit of at least twice the batch.
+        await worker.run(batch_size=jobs.workers, max_concurrent_tasks=2 * jobs.workers)
+    return watch.result(DONE)

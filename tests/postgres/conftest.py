@@ -1,0 +1,32 @@
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+import octostore
+from octostore.stores.postgres.connection import parse_place
+from tests.support.postgres import new_schema, postgres_url
+
+
+@pytest.fixture
+def url() -> str:
+    """Of a store that does not exist yet."""
+    return new_schema()
+
+
+@pytest.fixture
+def schema(url: str) -> str:
+    return parse_place(url).schema
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[octostore.OctoStore]:
+    with octostore.connect(url) as store:
+        yield store
+
+
+@pytest.fixture
+def admin() -> Iterator[psycopg.Connection]:
+    """Somebody who may do everything with the database."""
+    with psycopg.connect(postgres_url(), autocommit=True) as connection:
+        yield connection

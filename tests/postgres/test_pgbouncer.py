@@ -1,0 +1,204 @@
+"""Through PgBouncer in transaction mode: each transaction may be on another connection, and nothing stays with one."""
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+import pytest
+
+import octostore
+from octostore.stores.postgres import backend
+from octostore.stores.postgres.backend import PostgresBackend
+from octostore.stores.postgres.connection import LISTEN_VARIABLE, parse_place
+from tests.processes.crowd import Follower, answered, at_work, listen, listen_to_all, stop, threads_of
+from tests.processes.ledger import Ack, Ledger
+from tests.support.embedded import local_store, waiting_threads
+from tests.support.pgbouncer import POOL_SIZE, PROGRAM, PgBouncer
+from tests.support.postgres import new_schema, postgres_url
+from tests.support.postgres_soundness import assert_sound, look_at
+from tests.support.processes import until
+from tests.support.server import ServerProcess
+
+pytestmark = [
+    pytest.mark.skipif(PROGRAM is None, reason="pgbouncer is not installed (apt-get install pgbouncer)"),
+    pytest.mark.xdist_group("pgbouncer"),
+]
+
+SETTINGS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "transaction_timeout")
+LEFT_BEHIND = f"""
+SELECT pg_backend_pid(), {", ".join(f"current_setting('{name}')" for name in SETTINGS)},
+    coalesce(current_setting('octostore.now', true), ''),
+    (SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_listening_channels()),
+    (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())
+""".encode()
+
+
+class Place(NamedTuple):
+    """A store: through the pooler, and straight."""
+
+    url: str
+    direct_url: str
+
+
+@pytest.fixture(scope="module")
+def pooler() -> Iterator[PgBouncer]:
+    with PgBouncer(postgres_url()) as pooler:
+        yield pooler
+
+
+@pytest.fixture
+def place(pooler: PgBouncer) -> Place:
+    direct_url = new_schema()
+    return Place(f"{pooler.url}?schema={parse_place(direct_url).schema}", direct_url)
+
+
+@pytest.fixture
+def stores(place: Place) -> Iterator[list[octostore.OctoStore]]:
+    """Two that know nothing of each other, as two processes would."""
+    with octostore.connect(place.url) as one, octostore.connect(place.url) as other:
+        yield [one, other]
+
+
+def backend_of(store: octostore.OctoStore) -> PostgresBackend:
+    found = local_store(store).engine.backend
+    assert isinstance(found, PostgresBackend)
+    return found
+
+
+def end_all_pooled() -> None:
+    """The database ends all connections that come from the pooler, whatever they are in the middle of."""
+    with psycopg.connect(postgres_url(), autocommit=True) as connection:
+        ended = connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'octostore'"
+        )
+        assert ended.fetchall()
+
+
+# Many at work
+
+
+def test_nothing_acknowledged_is_lost_though_many_share_few_connections(
+    pooler: PgBouncer, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(partial(look_at, place.direct_url))
+    acks: list[Ack] = []
+    with ExitStack() as stack:
+        server = stack.enter_context(ServerProcess(tmp_path, env={"OCTOSTORE_URL": place.url}))
+        monkeypatch.setenv("OCTOSTORE_TOKEN", server.token)
+        stores = [octostore.connect(place.url), octostore.connect(server.url)]
+        for store in stores:
+            stack.callback(store.close)
+        followers = [Follower(store) for store in stores]
+        holds = [store.hold(f"kept-{number}", ttl=60) for number, store in enumerate(stores)]
+        kept = [hold.__enter__() for hold in holds]
+        places = {"one": (place.url, "sync"), "two": (place.url, "async"), "client": (server.url, "sync")}
+        workers = stack.enter_context(at_work(places))
+        acks += listen_to_all(workers, threads_of(*places))
+        clients, servers = pooler.clients_and_servers()
+        assert clients > POOL_SIZE >= servers
+        for _ in range(3):
+            end_all_pooled()
+            acks += listen(workers, 0.2)
+        acks += listen_to_all(workers, threads_of(*places))
+        pooler.kill()
+        acks += listen(workers, 0.2)
+        pooler.start()
+        acks += listen_to_all(workers, threads_of(*places))
+        acks += stop(workers)
+        for claim, hold in zip(kept, holds, strict=True):
+            claim.check()
+            hold.__exit__(None, None, None)
+        end = look_at(place.direct_url).seq
+        for store, follower in zip(stores, followers, strict=True):
+            until(lambda follower=follower: bool(follower.seqs) and follower.seqs[-1] >= end)  # type: ignore[misc]
+            store.close()
+            follower.end()
+            assert follower.seqs == list(range(1, len(follower.seqs) + 1))
+        server.check_has_not_failed()
+    ledger.check_tokens(answered(acks))
+    ledger.check(answered(acks))
+    assert_sound(place.direct_url)
+    done = Counter(ack["what"] for ack in acks)
+    assert {"claimed", "heartbeat", "checkpoint", "ended", "enqueued", "saved"} <= set(done), done
+
+
+@contextmanager
+def all_taken(pooler: PgBouncer) -> Iterator[ExitStack]:
+    """Others are in the middle of transactions on all connections that there are."""
+    with ExitStack() as hogs:
+        for _ in range(POOL_SIZE):
+            hogs.enter_context(psycopg.connect(pooler.url)).execute("SELECT 1")
+        yield hogs
+
+
+def test_a_call_that_gets_no_connection_is_made_again(pooler: PgBouncer, stores: list[octostore.OctoStore]) -> None:
+    with ThreadPoolExecutor(2) as pool, all_taken(pooler) as hogs:
+        calls = [pool.submit(stores[0].claim_job, "job"), pool.submit(stores[1].get_job_owner, "job")]
+        # It has sent both away.
+        until(lambda: pooler.log.count("closing because: query_wait_timeout") >= len(calls))
+        assert not any(call.done() for call in calls)
+        hogs.close()
+        reply, owner = calls[0].result(30), calls[1].result(30)
+    assert reply.status == "claimed"
+    assert owner in {None, stores[1].get_job_owner("job")}
+
+
+def test_a_store_that_gets_no_connection_cannot_be_opened(pooler: PgBouncer, place: Place) -> None:
+    with all_taken(pooler), pytest.raises(octostore.Unreachable, match="query_wait_timeout") as fault:
+        octostore.connect(place.url)
+    assert fault.value.reason == "network"
+
+
+def test_nothing_is_left_with_the_connections(pooler: PgBouncer, stores: list[octostore.OctoStore]) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        following = [pool.submit(next, store.events(follow=True)) for store in stores]
+        claims = [pool.submit(stores[n % 2].claim_job, f"job-{n}") for n in range(20)]
+        assert {claim.result(30).status for claim in claims} == {"claimed"}
+        assert {event.result(30).seq for event in following} == {1}
+        until(lambda: all(backend_of(store)._listener is not None for store in stores))
+    with psycopg.connect(pooler.url) as one, psycopg.connect(pooler.url) as other:
+        found = [connection.execute(LEFT_BEHIND).fetchone() for connection in (one, other)]
+    assert {row[1:] for row in found if row is not None} == {(*["0"] * 4, "", *[0] * 3)}
+    assert len({row[0] for row in found if row is not None}) == POOL_SIZE
+
+
+# Waiting
+
+
+def check_waking(one: octostore.OctoStore, other: octostore.OctoStore) -> None:
+    first = one.claim_job("job", "first", ttl=600)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(other.claim_job, "job", "second", wait=30)
+        until(lambda: waiting_threads() == 1)
+        following = pool.submit(list, islice(other.events(follow=True), 3))
+        until(lambda: waiting_threads() == 2)
+        one.release_job("job", first.lease_id or "")
+        reply = waiting.result(30)
+        assert (reply.status, reply.owner) == ("claimed", "second")
+        assert [event.type for event in following.result(30)] == ["claimed", "released", "claimed"]
+
+
+def test_whoever_waits_is_woken_over_a_direct_connection(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LISTEN_VARIABLE, place.direct_url)
+    monkeypatch.setattr(backend, "LOOK_SECONDS", 3_600)
+    with octostore.connect(place.url) as one, octostore.connect(place.url) as other:
+        with local_store(other).listening([], lambda: None):
+            until(lambda: backend_of(other).look_seconds == 3_600)
+        check_waking(one, other)
+
+
+def test_whoever_waits_looks_where_there_is_no_direct_connection(stores: list[octostore.OctoStore]) -> None:
+    one, other = stores
+    check_waking(one, other)
+    listener = backend_of(other)._listener
+    assert listener is not None
+    until(lambda: listener._is_pooled)
+    assert backend_of(other).look_seconds == backend.LOOK_ALONE_SECONDS
+    # It has given up for good, and keeps no connection of the pool.
+    until(lambda: not listener._thread.is_alive())

