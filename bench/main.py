@@ -73,8 +73,8 @@ QUICK = Effort(
     crowd_seconds=3,
     waiters=5,
     starts=5,
-    postgres_claims={1: 32, 64: 256, 256: 768},
-    postgres_jobs={1: 50, 8: 200, 32: 500},
+    postgres_claims={1: 32, 64: 256, 256: 512},
+    postgres_jobs={1: 30, 8: 120, 32: 320},
     postgres_rounds=1,
 )
 
@@ -136,7 +136,7 @@ def _parse() -> tuple[Effort, list[str]]:
         description="OctoStore's speed: next to bare SQLite, at two sizes, over HTTP next to etcd and Redis, at start, "
         "and on PostgreSQL next to procrastinate and pgqueuer."
     )
-    parser.add_argument("--quick", action="store_true", help="small files and few rounds: about a minute, and noisy")
+    parser.add_argument("--quick", action="store_true", help="small files and few rounds: a minute or two, and noisy")
     parser.add_argument("--only", choices=PARTS, help="one part of it")
     parser.add_argument("--jobs", type=int, help="jobs in the large file (1,000,000)")
     parser.add_argument("--events", type=int, help="events in the large file (five for each job)")

@@ -71,7 +71,7 @@ def report(database: Database, jobs: dict[int, int], rounds: int) -> None:
     title = (
         f"11. Jobs per second on PostgreSQL: a process enqueues all, then works them off (medians of {rounds} rounds)\n"
         "   work: from the first call of the handler, which does nothing, until all are done; both: enqueue + work\n"
-        "   of all of it: milliseconds of CPU in our process, transactions that wrote, and bytes of WAL, for each job"
+        "   and for each job: milliseconds of CPU of that process, transactions that wrote something, bytes of WAL"
     )
     header = ["workers", "jobs", "library", "enqueue/s", "work/s", "both/s", "OctoStore:it", "CPU ms", "writes", "WAL"]
     show(title, header, rows)

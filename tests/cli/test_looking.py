@@ -45,7 +45,7 @@ def test_an_owner_that_has_disappeared(cli: Cli) -> None:
     assert "ann disappeared after " in cli.call("owner", cli.job).out
     told = cli.call("events", "--job", cli.job).out
     assert "ann disappeared: no heartbeat since " in told
-    assert "and none for its TTL of 1s" in told
+    assert " (TTL 1s)" in told
     assert "bob took over from ann" in told
     assert cli.json("owner", cli.job)["previous"][0]["how"] == "expired"
 

@@ -134,7 +134,8 @@ def test_what_others_have_written_is_only_read(cli: Cli) -> None:
 def test_a_sentence_about_what_somebody_did_last() -> None:
     data = {"owner": "ann", "heartbeat_at": datetime.now(UTC), "ttl_ms": 1_000, "note": HOSTILE, "status": "free"}
     for kind in ("expired", "released", "failed"):
-        event = Event(seq=1, at=datetime.now(UTC), type=kind, actor="local", job_id="J", data=data)
+        at = datetime.now(UTC)
+        event = Event(seq=1, at=at, type=kind, actor="local", job_id="J", queue=None, session_id=None, data=data)
         assert sentence(event).isprintable()
 
 

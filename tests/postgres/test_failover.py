@@ -16,6 +16,7 @@ import pytest
 
 import octostore
 from octostore.client.embedded import EmbeddedPort
+from octostore.stores import persist
 from octostore.stores.clock import as_stored
 from octostore.stores.postgres import backend
 from octostore.stores.postgres.backend import PostgresBackend
@@ -25,13 +26,19 @@ from tests.processes.crowd import Follower, answered, at_work, listen, listen_to
 from tests.processes.ledger import Ack, Ledger, assert_all_recovered
 from tests.support.cluster import Cluster
 from tests.support.postgres_soundness import assert_sound, look_at
-from tests.support.processes import Worker, until
+from tests.support.processes import PATIENCE_SECONDS, Worker, until
 from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
 DAY_MS = 86_400_000
 numbers = count(1)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of this process, so that a busy machine does not change what its calls end with. The others are as usual."""
+    monkeypatch.setattr(persist, "GIVE_UP_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="module")

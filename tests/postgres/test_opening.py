@@ -248,7 +248,8 @@ def test_a_standby_can_be_read_and_says_that_it_is_none_to_write_to(url: str, mo
     monkeypatch.setattr("octostore.stores.persist.GIVE_UP_SECONDS", 0.2)
     with octostore.connect(url) as store:
         store.claim_job("job", "ann")
-    with octostore.connect(f"{url}&options=-c%20default_transaction_read_only%3Don") as store:
+    only_reading = "options=-c%20default_transaction_read_only%3Don&target_session_attrs=any"
+    with octostore.connect(f"{url}&{only_reading}") as store:
         assert store.get_job("job").owner == "ann"
         with pytest.raises(octostore.Unreachable) as caught:
             store.claim_job("other")

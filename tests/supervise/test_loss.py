@@ -40,8 +40,10 @@ def test_a_job_that_is_taken_away_takes_the_command_along(
     for how, run in runs.items():
         done = run.wait()
         assert done.code == 20
-        assert "was lost" in done.err
-        assert json.loads(done.out)["is_lost"] is True
+        ran = json.loads(done.out)
+        assert (ran["is_lost"], ran["outcome"]) == (True, None)
+        assert "is lost" in ran["why"]
+        assert "(wrong machine)" in done.err
         assert not survivors[how].is_alive()
         assert types_of(store, how) == ["claimed", "force_released"]
     # Each further moment may be somebody else's, so there was no grace.
@@ -98,7 +100,7 @@ def test_a_command_is_dead_before_a_lease_ends_that_cannot_be_renewed(served: Se
     for run in runs.values():
         done = run.wait()
         assert done.code == 20
-        assert "was lost" in done.err
+        assert "is lost: it could not be renewed in time" in done.err
     served.server.process.send_signal(signal.SIGCONT)
     for job in runs:
         assert served.server.post(f"/jobs/{job}/claim", {"owner": "next", "wait_seconds": 30}).json["owner"] == "next"

@@ -40,6 +40,7 @@ def test_wait_gets_the_job_after_the_other_has_ended(
     second = octostore.start("run", "job", "--owner", "second", "--wait", FOREVER, "--", "echo", "mine")
     too_late = octostore.run("run", "job", "--wait", "0.2", "--", "touch", "ran")
     assert too_late.code == 11
+    until(lambda: "waiting for it for 600 seconds" in second.err)
     assert not (tmp_path / "ran").exists()
     assert second.process.poll() is None
     (tmp_path / "told").touch()
@@ -96,8 +97,11 @@ def test_once_is_never_again(octostore: Octostore, store: library.OctoStore) -> 
     first = octostore.run("run", "job", "--once", "--", "echo", "did it")
     assert first[:2] == (0, "did it\n")
     assert store.get_job("job").status == "done"
-    again = [octostore.start("run", "job", *options, "--", "echo", "did it") for options in (["--once"], [])]
-    assert [run.wait()[:2] for run in again] == [(10, ""), (10, "")]
+    again = [
+        octostore.start("run", "job", *options, "--", "echo", "did it")
+        for options in (["--once"], [], ["--wait", FOREVER], ["--done-exit", "0"])
+    ]
+    assert [run.wait()[:2] for run in again] == [(10, ""), (10, ""), (10, ""), (0, "")]
     assert types_of(store) == ["claimed", "failed", "claimed", "done"]
 
 
@@ -187,6 +191,7 @@ def test_json_tells_what_became_of_it(octostore: Octostore, store: library.OctoS
         "exit_code": 3,
         "outcome": "failed",
         "is_lost": False,
+        "why": None,
         "fencing_token": claimed.seq,
         "attempt": claimed.data["attempt"],
     }

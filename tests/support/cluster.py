@@ -127,7 +127,6 @@ class Cluster:
         self._folder = Path(tempfile.mkdtemp(prefix="octostore-cluster-"))
         os.chown(self._folder, *programs().owner)
         self.primary, self.standby = Node(self._folder / "one"), Node(self._folder / "two")
-        self.ports = (self.primary.port, self.standby.port)
 
     def __enter__(self) -> Self:
         programs().run("initdb", "-D", self.primary.data, "-Upostgres", "-Atrust", "-Eutf8", "--no-sync")
@@ -143,8 +142,8 @@ class Cluster:
         shutil.rmtree(self._folder)
 
     def url(self, schema: str) -> str:
-        """It names both, and leads to the one that can be written to."""
-        hosts = ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        """It names both, now the primary first, and leads to the one that can be written to."""
+        hosts = ",".join(f"127.0.0.1:{node.port}" for node in (self.primary, self.standby))
         return f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write&schema={schema}"
 
     def heal(self) -> None:

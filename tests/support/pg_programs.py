@@ -36,7 +36,8 @@ class Programs(NamedTuple):
             )
         except subprocess.CalledProcessError as failed:
             raise AssertionError(f"{program} failed: {failed.stderr.decode()}") from failed
-        return done.stdout
+        output: bytes = done.stdout
+        return output
 
     def _command(self, program: str, arguments: tuple[object, ...]) -> list[str]:
         return [str(self.folder / program), *map(str, arguments)]

@@ -142,6 +142,10 @@ class PgProxy:
         """What becomes of the next round trips that have `text` in them; all others are passed on."""
         self._acts += [(text, act) for act in acts]
 
+    def forget(self) -> None:
+        """Nothing more becomes of anything."""
+        self._acts.clear()
+
     @property
     def is_idle(self) -> bool:
         """Whether everything has happened that was to happen."""

@@ -103,9 +103,11 @@ class Worker:
 def until(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
     """Wait for what nobody announces."""
     deadline = time.monotonic() + seconds
+    pause = 0.001
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.001)
+        time.sleep(pause)
+        pause = min(pause * 1.2, 0.01)  # who asks more often slows down what it waits for
 
 
 def free_port() -> int:

@@ -53,6 +53,8 @@ def tell_our_fault(fault: Exception, console: Console) -> int:
 def _advice(error: OctoStoreError, context: Context) -> list[tuple[str, str]]:
     place = context.place
     where = ("store", f"{place}, from {place.setting}")
+    if isinstance(error, Unreachable) and error.reason == "address":
+        return []  # of a server that is to be, which has said what to do
     if isinstance(error, Unreachable):
         return [where, ("next", _how_to_reach(error, context))]
     if isinstance(error, NotAllowed):

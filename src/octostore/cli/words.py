@@ -15,12 +15,13 @@ def duration(seconds: float) -> str:
     if abs(seconds) < SHORT_SECONDS and round(seconds, 1) != int(seconds):
         return f"{seconds:.1f}s"
     left = int(seconds)
+    first = next((place for place, (size, _) in enumerate(_UNITS) if left >= size), len(_UNITS) - 1)
     parts = []
-    for size, unit in _UNITS:
-        if left >= size:
+    for size, unit in _UNITS[first : first + 2]:
+        if left >= size or not parts:
             parts.append(f"{left // size}{unit}")
             left %= size
-    return " ".join(parts[:2]) or "0s"
+    return " ".join(parts)
 
 
 def seconds_between(earlier: datetime, later: datetime) -> float:

@@ -5,6 +5,12 @@ import os
 OWNER_VARIABLE = "OCTOSTORE_OWNER"
 
 
+def person() -> str:
+    """Who types commands: the process that does is over before anybody reads its number."""
+    user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"user {os.getuid()}"
+    return os.environ.get(OWNER_VARIABLE) or f"{user}@{os.uname().nodename}"
+
+
 def default_owner() -> str:
     """For people to read. It authorises nothing, so two workers with the same one are still two."""
     return os.environ.get(OWNER_VARIABLE) or f"{os.uname().nodename}:{os.getpid()}"

@@ -89,7 +89,7 @@ def _listen(settings: Settings) -> socket.socket:
         where = settings.uds or f"{settings.host}:{settings.port}"
         raise Unreachable(
             f"cannot listen on {where}: {error.strerror or error}; choose another with --host, --port or --uds",
-            reason="io",
+            reason="address",
         ) from error
 
 

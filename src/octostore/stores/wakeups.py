@@ -117,14 +117,15 @@ class Wakeups:
             rings = {ring for rings in self._bells.values() for ring in rings}
         for ring in rings:
             ring()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        thread = self._thread
+        if thread is not None and thread.ident is not None and thread is not threading.current_thread():
+            thread.join()
 
     def _begin(self) -> None:
         if not self._somebody_listens.is_set():
             # Read before the listener looks at anything: what happens after its look must not go unnoticed.
             _, self._seen_seq = self._read_after(None)
-        if self._thread is None:
+        if self._thread is None or self._thread.ident is None:
             self._thread = threading.Thread(target=self._look, name="octostore-wakeups", daemon=True)
             self._thread.start()
             self._attend(self._look_now.set)

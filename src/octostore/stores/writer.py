@@ -46,7 +46,7 @@ class Writer:
         with self._lock:
             if self._is_closed:
                 raise Unreachable("this store has been closed", reason="closed")
-            if self._thread is None:
+            if self._thread is None or self._thread.ident is None:  # Ctrl-C may have come before it was started
                 self._thread = threading.Thread(target=self._work, name="octostore-writer", daemon=True)
                 self._thread.start()
             self._waiting.put(_Submission(commands, done))
@@ -58,7 +58,7 @@ class Writer:
             thread = self._thread
             self._waiting.put(None)
         # A store that nobody uses any more may be let go of, and so closed, in any thread: also in this one.
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread.ident is not None and thread is not threading.current_thread():
             thread.join()
 
     def _work(self) -> None:

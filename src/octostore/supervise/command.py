@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from octostore.client.hold import HeldClaim
-from octostore.core.errors import LeaseLost
+from octostore.core.errors import LeaseLost, NotFound
 from octostore.stores.clock import boottime
 from octostore.supervise import messages as m
 from octostore.supervise.dispositions import ENDING
@@ -130,7 +130,7 @@ class Command:
     def _why_lost(self) -> str:
         try:
             self._claim.check()
-        except LeaseLost as lost:
+        except (LeaseLost, NotFound) as lost:
             return str(lost)
         return str(LeaseLost(self._claim.job_id, "it could not be renewed in time"))
 

@@ -11,6 +11,7 @@ from octostore.cli.claims import tell_claim
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.options import json_value, seconds
+from octostore.client.owner import person
 from octostore.core.limits import TTL_DEFAULT_SECONDS
 
 EXAMPLES = [
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_claim_options(parser: argparse.ArgumentParser) -> None:
     """Those that `claim` and `next` share."""
-    parser.add_argument("--owner", metavar="O", help="who you are, for people (OCTOSTORE_OWNER, else host:pid)")
+    parser.add_argument("--owner", metavar="O", help="who you are, for people (OCTOSTORE_OWNER, else user@host)")
     parser.add_argument(
         "--ttl",
         type=seconds,
@@ -54,7 +55,7 @@ def run(arguments: Arguments, context: Context) -> int:
     with context.place.open() as store:
         reply = store.claim_job(
             arguments.job,
-            arguments.owner,
+            arguments.owner or person(),
             arguments.metadata,
             arguments.ttl,
             wait=arguments.wait,

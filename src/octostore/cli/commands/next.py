@@ -6,6 +6,7 @@ from octostore.cli import exits
 from octostore.cli.claims import tell_claim
 from octostore.cli.command import Arguments, Context
 from octostore.cli.commands.claim import add_claim_options
+from octostore.client.owner import person
 
 EXAMPLES = [
     "octostore next reviews --owner agent-3 --ttl 10m",
@@ -24,7 +25,7 @@ def run(arguments: Arguments, context: Context) -> int:
         reply = store.claim_next(
             arguments.queue,
             kinds=arguments.kind,
-            owner=arguments.owner,
+            owner=arguments.owner or person(),
             metadata=arguments.metadata,
             ttl=arguments.ttl,
             wait=arguments.wait,

@@ -78,7 +78,7 @@ def connect(url: str) -> psycopg.Connection[Any]:
     """To a server that can be written to, unless the URL asks for something else: of several, the others stand by."""
     wanted = {"target_session_attrs": "read-write"} | conninfo_to_dict(url)
     return psycopg.connect(
-        make_conninfo(**wanted),
+        make_conninfo("", **wanted),
         autocommit=True,  # transactions begin and end in our own pipelines
         prepare_threshold=None,  # nothing that stays with the connection: behind a pooler it may be another one
         connect_timeout=CONNECT_SECONDS,

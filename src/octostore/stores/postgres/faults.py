@@ -78,9 +78,11 @@ def _known(error: psycopg.Error) -> Iterator[tuple[str, str]]:
 
 def is_lost(error: BaseException) -> bool:
     """Whether the connection is gone, and with it the answer to what was asked last."""
-    if not isinstance(error, psycopg.OperationalError):
+    if not isinstance(error, psycopg.Error):
         return False
-    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P")) or error.sqlstate == "25P03"
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate.startswith(("08", "57P", "25P03", "25P04"))
 
 
 def _unreachable(place: Place, error: psycopg.Error) -> Unreachable:

@@ -1,0 +1,162 @@
+"""Whoever waits is woken by NOTIFY, from process to process and from server to server; looking is for when that fails."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+import psycopg
+import pytest
+
+import octostore
+from octostore.stores.postgres import backend
+from octostore.stores.postgres.backend import PostgresBackend
+from octostore.stores.postgres.connection import LISTEN_VARIABLE
+from tests.support.embedded import local_store, waiting_threads
+from tests.support.pg_proxy import PgProxy
+from tests.support.processes import Worker, until
+from tests.support.server import ServerProcess
+
+PROMISED_MS = 250
+TRIES = 5
+LISTENING = "FROM pg_stat_activity WHERE query ILIKE 'listen%%' AND query ILIKE %s"
+
+
+@pytest.fixture
+def blind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process does not look at the log by itself within the time of a test."""
+    monkeypatch.setattr(backend, "LOOK_SECONDS", 3_600)
+    monkeypatch.setattr(backend, "LOOK_ALONE_SECONDS", 3_600)
+
+
+def backend_of(store: octostore.OctoStore) -> PostgresBackend:
+    found = local_store(store).engine.backend
+    assert isinstance(found, PostgresBackend)
+    return found
+
+
+def is_listening(store: octostore.OctoStore) -> bool:
+    listener = backend_of(store)._listener
+    return listener is not None and listener.is_connected
+
+
+@contextmanager
+def waiting(store: octostore.OctoStore, job_id: str) -> Iterator[Callable[[], octostore.ClaimReply]]:
+    """While the block runs, somebody waits for the job and listens; gives what waits for the answer."""
+    with ThreadPoolExecutor(1) as pool:
+        claiming = pool.submit(store.claim_job, job_id, "second", wait=60)
+        until(lambda: waiting_threads() == 1 and is_listening(store))
+        try:
+            yield lambda: claiming.result(30)
+        finally:
+            if not claiming.done():
+                store.close()
+
+
+def delays(store: octostore.OctoStore, first: int = 1) -> list[float]:
+    """In milliseconds, from each release to the claim after it; by the clock that both were written with."""
+    events = list(store.events(after=first - 1))
+    return [
+        (after.at - before.at).total_seconds() * 1_000
+        for before, after in zip(events, events[1:], strict=False)
+        if (before.type, after.type) == ("released", "claimed")
+    ]
+
+
+@pytest.fixture
+def elsewhere(url: str) -> Iterator[Worker]:
+    """Another process, that uses the same store."""
+    with Worker("puppet", url) as worker:
+        assert worker.hear() == "ready"
+        yield worker
+
+
+def test_a_release_elsewhere_wakes_by_notify(blind: None, store: octostore.OctoStore, elsewhere: Worker) -> None:
+    for number in range(TRIES):
+        job_id = f"job-{number}"
+        lease_id = store.claim_job(job_id, "first", ttl=600).lease_id
+        with waiting(store, job_id) as answer:
+            elsewhere.ask("release_job", job_id=job_id, lease_id=lease_id)
+            assert answer().owner == "second"
+    took = delays(store)
+    assert len(took) == TRIES
+    assert median(took) < PROMISED_MS
+
+
+def test_an_enqueued_job_elsewhere_wakes_by_notify(blind: None, store: octostore.OctoStore, elsewhere: Worker) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        taking = pool.submit(store.claim_next, wait=60)
+        until(lambda: waiting_threads() == 1 and is_listening(store))
+        elsewhere.ask("enqueue", kind="letter", job_id="letter-1")
+        assert taking.result(30).job_id == "letter-1"
+
+
+def test_from_server_to_server(url: str, tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--url", url) as one, ServerProcess(tmp_path, "--url", url) as other:
+        here = octostore.connect(one.url, token=one.token)
+        there = octostore.connect(other.url, token=one.token)
+        for number in range(TRIES):
+            job_id = f"job-{number}"
+            lease_id = here.claim_job(job_id, "first", ttl=600).lease_id or ""
+            with ThreadPoolExecutor(1) as pool:
+                claiming = pool.submit(there.claim_job, job_id, "second", wait=60)
+                until(lambda: "octostore_waiting_claims 1.0" in other.get("/metrics").body.decode())
+                here.release_job(job_id, lease_id)
+                assert claiming.result(30).owner == "second"
+        took = delays(here)
+        here.close()
+        there.close()
+    assert len(took) == TRIES
+    assert median(took) < PROMISED_MS
+
+
+def test_a_listener_that_was_cut_off_comes_back_and_reads_what_it_missed(
+    blind: None, admin: psycopg.Connection, store: octostore.OctoStore, elsewhere: Worker, schema: str
+) -> None:
+    lease_id = store.claim_job("job", "first", ttl=600).lease_id
+    with waiting(store, "job") as answer:
+        for _ in range(2):
+            terminate_listener(admin, schema)
+        elsewhere.ask("release_job", job_id="job", lease_id=lease_id)
+        assert answer().owner == "second"
+    until(lambda: is_listening(store))
+
+
+def terminate_listener(admin: psycopg.Connection, schema: str) -> None:
+    until(lambda: admin.execute(f"SELECT pg_terminate_backend(pid) {LISTENING}", (f"%{schema}%",)).rowcount == 1)
+    until(lambda: admin.execute(f"SELECT {LISTENING}", (f"%{schema}%",)).rowcount == 0)
+
+
+def test_without_a_listener_it_looks(url: str, elsewhere: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LISTEN_VARIABLE, "postgresql://127.0.0.1:1/nowhere")
+    with octostore.connect(url) as store, ThreadPoolExecutor(1) as pool:
+        lease_id = store.claim_job("job", "first", ttl=600).lease_id
+        claiming = pool.submit(store.claim_job, "job", "second", wait=60)
+        until(lambda: waiting_threads() == 1)
+        elsewhere.ask("release_job", job_id="job", lease_id=lease_id)
+        assert claiming.result(30).owner == "second"
+        assert not is_listening(store)
+
+
+def test_listening_has_its_own_way_where_one_is_named(
+    blind: None, url: str, elsewhere: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with PgProxy(url) as main_way, PgProxy(url) as own_way:
+        # As people copy it: with the schema, which is no business of libpq's.
+        monkeypatch.setenv(LISTEN_VARIABLE, own_way.url)
+        with octostore.connect(main_way.url) as store:
+            lease_id = store.claim_job("job", "first", ttl=600).lease_id
+            with waiting(store, "job") as answer:
+                elsewhere.ask("release_job", job_id="job", lease_id=lease_id)
+                assert answer().owner == "second"
+        assert any(b"LISTEN" in trip for trip in own_way.trips)
+        assert not any(b"LISTEN" in trip for trip in main_way.trips)
+        assert not any(b"FOR UPDATE" in trip for trip in own_way.trips)
+
+
+def test_where_to_listen_has_to_make_sense(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LISTEN_VARIABLE, "postgresql://h/db?no_such_option=1")
+    with pytest.raises(octostore.InvalidInput) as caught:
+        octostore.connect(url)
+    assert caught.value.field == LISTEN_VARIABLE
