@@ -57,7 +57,7 @@ FULL = Effort(
     waiters=20,
     starts=20,
     postgres_claims={1: 256, 64: 2_560, 256: 5_120},
-    postgres_jobs={1: 300, 8: 1_500, 32: 3_000},
+    postgres_jobs={1: 200, 8: 1_000, 32: 2_000},
     postgres_rounds=4,
 )
 QUICK = Effort(

@@ -80,14 +80,14 @@ def test_what_the_standby_never_got_is_not_acknowledged(
     cluster: Cluster, url: str, store: octostore.OctoStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(backend.LIMITS, "statement", "200ms")
-    monkeypatch.setitem(backend.LIMITS, "idle", "200ms")
+    monkeypatch.setitem(backend.LIMITS, "idle", "400ms")
     before = store.claim_job("before", "worker")
     cluster.primary.send_nothing()
     with ThreadPoolExecutor(1) as pool:
         claiming = pool.submit(store.claim_job, "job", "worker")
         until(cluster.primary.has_waiting_commit)
         # The time of a statement and of a transaction is up by then, which must not end the wait.
-        time.sleep(0.5)
+        time.sleep(0.6)
         assert cluster.primary.has_waiting_commit()
         assert not claiming.done()
         assert store.get_job_owner("job") is None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -54,12 +55,11 @@ def waiting(store: octostore.OctoStore, job_id: str) -> Iterator[Callable[[], oc
                 store.close()
 
 
-def delays(store: octostore.OctoStore, first: int = 1) -> list[float]:
+def delays(store: octostore.OctoStore) -> list[float]:
     """In milliseconds, from each release to the claim after it; by the clock that both were written with."""
-    events = list(store.events(after=first - 1))
     return [
         (after.at - before.at).total_seconds() * 1_000
-        for before, after in zip(events, events[1:], strict=False)
+        for before, after in pairwise(store.events())
         if (before.type, after.type) == ("released", "claimed")
     ]
 
@@ -72,7 +72,8 @@ def elsewhere(url: str) -> Iterator[Worker]:
         yield worker
 
 
-def test_a_release_elsewhere_wakes_by_notify(blind: None, store: octostore.OctoStore, elsewhere: Worker) -> None:
+@pytest.mark.usefixtures("blind")
+def test_a_release_elsewhere_wakes_by_notify(store: octostore.OctoStore, elsewhere: Worker) -> None:
     for number in range(TRIES):
         job_id = f"job-{number}"
         lease_id = store.claim_job(job_id, "first", ttl=600).lease_id
@@ -84,7 +85,8 @@ def test_a_release_elsewhere_wakes_by_notify(blind: None, store: octostore.OctoS
     assert median(took) < PROMISED_MS
 
 
-def test_an_enqueued_job_elsewhere_wakes_by_notify(blind: None, store: octostore.OctoStore, elsewhere: Worker) -> None:
+@pytest.mark.usefixtures("blind")
+def test_an_enqueued_job_elsewhere_wakes_by_notify(store: octostore.OctoStore, elsewhere: Worker) -> None:
     with ThreadPoolExecutor(1) as pool:
         taking = pool.submit(store.claim_next, wait=60)
         until(lambda: waiting_threads() == 1 and is_listening(store))
@@ -111,8 +113,9 @@ def test_from_server_to_server(url: str, tmp_path: Path) -> None:
     assert median(took) < PROMISED_MS
 
 
+@pytest.mark.usefixtures("blind")
 def test_a_listener_that_was_cut_off_comes_back_and_reads_what_it_missed(
-    blind: None, admin: psycopg.Connection, store: octostore.OctoStore, elsewhere: Worker, schema: str
+    admin: psycopg.Connection, store: octostore.OctoStore, elsewhere: Worker, schema: str
 ) -> None:
     lease_id = store.claim_job("job", "first", ttl=600).lease_id
     with waiting(store, "job") as answer:
@@ -139,8 +142,9 @@ def test_without_a_listener_it_looks(url: str, elsewhere: Worker, monkeypatch: p
         assert not is_listening(store)
 
 
+@pytest.mark.usefixtures("blind")
 def test_listening_has_its_own_way_where_one_is_named(
-    blind: None, url: str, elsewhere: Worker, monkeypatch: pytest.MonkeyPatch
+    url: str, elsewhere: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with PgProxy(url) as main_way, PgProxy(url) as own_way:
         # As people copy it: with the schema, which is no business of libpq's.

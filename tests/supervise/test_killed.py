@@ -7,11 +7,10 @@ from pathlib import Path
 
 import octostore as library
 from tests.support.processes import until
-from tests.support.running import Octostore, Running, Served, state_of
+from tests.support.running import FOREVER, Octostore, Running, Served, state_of
 from tests.support.survivors import Survivor, stored_expiry
 
-FOREVER = "600"
-TTL_SECONDS = 1.5
+TTL_SECONDS = 2
 TAKEOVER_SECONDS = TTL_SECONDS + 0.5
 """Promised: from the last heartbeat until whoever waits has the job."""
 DEATH_SECONDS = 1.0

@@ -5,22 +5,14 @@ from pathlib import Path
 
 import octostore as library
 from tests.support.processes import until
-from tests.support.running import Octostore
+from tests.support.running import FOREVER, UNTIL_TOLD, Octostore, types_of
 from tests.support.survivors import Survivor
-
-UNTIL_TOLD = "while [ ! -e told ]; do sleep 0.02; done"
-FOREVER = "600"
-"""Longer than a test is waited for."""
 
 
 def hold(store: library.OctoStore, job_id: str = "job") -> str:
     reply = store.claim_job(job_id, "somebody", ttl=600)
     assert reply.lease_id is not None
     return reply.lease_id
-
-
-def types_of(store: library.OctoStore, job_id: str = "job") -> list[str]:
-    return [event.type for event in store.events(job_id=job_id)]
 
 
 def held_for(store: library.OctoStore, job_id: str) -> tuple[str, float]:
@@ -106,7 +98,7 @@ def test_once_is_never_again(octostore: Octostore, store: library.OctoStore) -> 
 
 
 def test_min_hold_keeps_a_job_that_was_done_quickly(octostore: Octostore, store: library.OctoStore) -> None:
-    short = octostore.start("run", "short", "--ttl", "1", "--min-hold", "1.3", "--", "true")
+    short = octostore.start("run", "short", "--ttl", "1.5", "--min-hold", "2", "--", "true")
     long = octostore.start("run", "long", "--min-hold", FOREVER, "--", "bash", "-c", "echo over")
     failing = octostore.start("run", "failing", "--min-hold", "0.7", "--", "bash", "-c", "exit 3")
     until(lambda: long.out == "over\n")
@@ -119,7 +111,7 @@ def test_min_hold_keeps_a_job_that_was_done_quickly(octostore: Octostore, store:
         "long": "released",
         "failing": "failed",
     }
-    assert ended["short"][1] >= 1.3  # which is longer than its lease
+    assert ended["short"][1] >= 2  # which is longer than its lease
     assert ended["failing"][1] >= 0.7
 
 
@@ -162,8 +154,8 @@ def test_max_run_stops_the_command_and_that_is_a_failure(
 
 def test_a_command_that_is_being_stopped_has_all_its_grace_while_the_lease_is_renewed(octostore: Octostore) -> None:
     # Longer than any of its leases lasts.
-    script = 'trap "sleep 1.5; exit 7" TERM; while :; do sleep 0.02; done'
-    options = ["--ttl", "1", "--max-run", "1", "--stop-grace", FOREVER]
+    script = 'trap "sleep 2; exit 7" TERM; while :; do sleep 0.02; done'
+    options = ["--ttl", "1.5", "--max-run", "1", "--stop-grace", FOREVER]
     assert octostore.run("run", "job", *options, "--", "bash", "-c", script).code == 7
 
 

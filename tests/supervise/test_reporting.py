@@ -6,10 +6,9 @@ from pathlib import Path
 
 import octostore as library
 from tests.support.processes import until
-from tests.support.running import Octostore, Running, Served, children_of, secrets_visible_of
+from tests.support.running import UNTIL_TOLD, Octostore, Running, Served, children_of, secrets_visible_of
 from tests.support.soundness import only_looking
 
-UNTIL_TOLD = "while [ ! -e told ]; do sleep 0.02; done"
 SECRET = "a-lease-of-somebody"
 
 

@@ -6,17 +6,12 @@ from pathlib import Path
 
 import octostore as library
 from tests.support.processes import until
-from tests.support.running import PYTHON, Octostore, Running, is_alive
+from tests.support.running import PYTHON, UNTIL_TOLD, Octostore, Running, is_alive, types_of
 from tests.support.survivors import Survivor
 
-TTL_SECONDS = 1.2
+TTL_SECONDS = 2
 RACERS = 8
 RACES = 5
-UNTIL_TOLD = "while [ ! -e told ]; do sleep 0.02; done"
-
-
-def types_of(store: library.OctoStore, job_id: str) -> list[str]:
-    return [event.type for event in store.events(job_id=job_id)]
 
 
 def test_a_command_that_takes_longer_than_its_lease_keeps_the_job(
@@ -24,7 +19,7 @@ def test_a_command_that_takes_longer_than_its_lease_keeps_the_job(
 ) -> None:
     run = octostore.start("run", "job", "--owner", "me", "--ttl", str(TTL_SECONDS), "--", "bash", "-c", UNTIL_TOLD)
     until(lambda: store.get_job("job").status == "claimed")
-    rival = store.claim_job("job", "rival", wait=2 * TTL_SECONDS)
+    rival = store.claim_job("job", "rival", wait=1.5 * TTL_SECONDS)
     (tmp_path / "told").touch()
     assert run.wait().code == 0
     assert (rival.status, rival.owner) == ("held", "me")

@@ -7,17 +7,22 @@ from pathlib import Path
 
 import octostore as library
 from tests.support.processes import ROOT, until
-from tests.support.running import PYTHON, Octostore, Running, Served, children_of, is_alive, signals_of
+from tests.support.running import (
+    FOREVER,
+    PYTHON,
+    Octostore,
+    Running,
+    Served,
+    children_of,
+    is_alive,
+    signals_of,
+    types_of,
+)
 
 NOTING = str(ROOT / "tests" / "supervise" / "commands" / "noting.py")
 FORWARDED = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM]
 ENDING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1]
-FOREVER = "600"
 TRIES = 10
-
-
-def types_of(store: library.OctoStore, job_id: str = "job") -> list[str]:
-    return [event.type for event in store.events(job_id=job_id)]
 
 
 def passes_signals_on(run: Running) -> bool:

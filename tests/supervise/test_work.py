@@ -9,11 +9,9 @@ from pathlib import Path
 
 import octostore as library
 from tests.support.processes import until
-from tests.support.running import Octostore, children_of, is_alive
+from tests.support.running import FOREVER, UNTIL_TOLD, Octostore, children_of, is_alive
 from tests.support.survivors import Survivor
 
-FOREVER = "600"
-UNTIL_TOLD = "while [ ! -e told ]; do sleep 0.02; done"
 RESULT_BYTES = 65_536
 
 
@@ -229,7 +227,7 @@ def test_a_lease_that_is_lost_ends_its_command_and_no_other(
     lost = f"mkdir first && exec {' '.join(survivor.command)}; echo again"
     command = by_job(tmp_path, lost=lost, kept=f"echo $$ > pid; {UNTIL_TOLD}; echo kept")
     enqueue(store, "lost", "kept")
-    options = ["--until-empty", "--concurrency", "2", "--ttl", "1.5"]
+    options = ["--until-empty", "--concurrency", "2", "--ttl", "3"]
     work = octostore.start("work", "queue", *options, "--", *command)
     survivor.started()
     until((tmp_path / "pid").exists)

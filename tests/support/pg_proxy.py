@@ -23,6 +23,8 @@ class Link:
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self._client = client
         self._server = server
+        self.is_cut = False
+        """The client's part of it, at least."""
         self._is_muted = False
         self._is_answered = threading.Event()
 
@@ -38,6 +40,7 @@ class Link:
 
     def cut_client(self) -> None:
         """Not in an orderly way: it gets an error at once. The server does not notice."""
+        self.is_cut = True
         with suppress(OSError):
             self._client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self._client.shutdown(socket.SHUT_RD)  # a thread that reads from it would keep it open
@@ -175,6 +178,7 @@ class PgProxy:
     def _accept(self) -> None:
         while True:
             client = self._listener.accept()[0]
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link = Link(client, self._reach_server())
             self._links.append(link)
             self._start(self._pass_on, link)
@@ -189,19 +193,22 @@ class PgProxy:
         return server
 
     def _pass_on(self, link: Link) -> None:
+        content = b""
         try:
             link.deliver(link.read_message(is_first=True))
-            content = b""
             while message := link.read_message(is_first=False):
                 content += message
                 if message[:1] in {SYNC, QUERY}:
                     self._act_for(content)(RoundTrip(link, content))
                     content = b""
+                    if link.is_cut:
+                        return
                 elif message[:1] not in b"PBDEC":
                     # Passwords, and what else is no part of a round trip.
                     link.deliver(content)
                     content = b""
-        finally:
+            link.cut()
+        except OSError:
             link.cut()
 
     def _act_for(self, content: bytes) -> Act:

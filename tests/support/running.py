@@ -12,12 +12,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
+import octostore as library
 from tests.support.processes import PATIENCE_SECONDS, ROOT, until
 from tests.support.server import ServerProcess
 
 PROGRAM = (sys.executable, "-m", "octostore")
 PYTHON = (sys.executable, "-I", "-S")
 """For commands: as quick to start as it gets."""
+FOREVER = "600"
+"""Seconds: longer than anything here is waited for."""
+UNTIL_TOLD = "while [ ! -e told ]; do sleep 0.02; done"
+"""For a shell, in whose folder the test makes the file."""
 MARK = "TEST_OF_SUPERVISE"
 DEAD_STATES = {"Z", "X"}
 
@@ -135,6 +140,11 @@ class Served(NamedTuple):
     octostore: Octostore
     path: Path
     """Of the server's file, for when nobody answers."""
+
+
+def types_of(store: library.OctoStore, job_id: str = "job") -> list[str]:
+    """What has happened to it."""
+    return [event.type for event in store.events(job_id=job_id)]
 
 
 def is_alive(pid: int) -> bool:

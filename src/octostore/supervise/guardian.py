@@ -96,6 +96,7 @@ class Guardian:
         """It ends, and everything that it watches over."""
         if not self.is_over:
             self._let_go()
+            signal_all([self.pid], signal.SIGCONT)  # should somebody have paused it
             os.waitpid(self.pid, 0)
 
     def bury(self) -> None:

@@ -11,9 +11,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import octostore
+from octostore.stores.postgres import backend as postgres_backend
+from octostore.stores.postgres.backend import PostgresBackend
+from octostore.stores.postgres.listener import Listener
 from tests.processes.workers.talk import say
+from tests.support.embedded import local_store, waiting_threads
 from tests.support.processes import until
 
 FORKS = 8
@@ -289,6 +294,74 @@ def child_has_no_connection_of_its_parent(store: octostore.OctoStore) -> None:
     say({"child": Child(in_child).wait()})
 
 
+def parent_waits(store: octostore.OctoStore) -> None:
+    """Of a store in PostgreSQL, that it listens to."""
+    lease_id = store.claim_job("held").lease_id or ""
+    answers: list[str] = []
+    waiting = threading.Thread(target=lambda: answers.append(store.claim_job("held", "waiter", wait=60).status))
+    waiting.start()
+    until(lambda: is_listening(store) and waiting_threads() == 1)
+    before = backends(store)
+    say({"child": Child(lambda: claim(store, "child")).wait()})
+    store.release_job("held", lease_id)
+    waiting.join(PATIENCE_SECONDS)
+    say({"woken": answers[0] if answers else "never"})
+    say({"connections": "the same" if backends(store) == before else "others"})
+
+
+def while_somebody_begins_to_listen(store: octostore.OctoStore) -> None:
+    """Of a store in PostgreSQL: a thread is in the middle of that when another one forks."""
+    claim(store, "held")
+    began = threading.Event()
+
+    def begin_slowly(*args: Any) -> Listener:
+        began.set()
+        time.sleep(0.3)
+        return Listener(*args)
+
+    postgres_backend.Listener = begin_slowly  # type: ignore[attr-defined]
+    waiting = threading.Thread(target=lambda: store.claim_job("held", "waiter", wait=60), daemon=True)
+    waiting.start()
+    began.wait()
+    say({"child": Child(lambda: claim(store, "child")).wait()})
+    claim(store, "parent-after")
+
+
+def child_outlives_its_parent(store: octostore.OctoStore) -> None:
+    """Of a store in PostgreSQL: both wait until they are killed."""
+    claim_quietly = store.claim_job("held")
+    assert store.get_job("held").owner == claim_quietly.owner
+    waiting = threading.Thread(target=lambda: store.claim_job("held", "waiter", wait=600), daemon=True)
+    waiting.start()
+    until(lambda: is_listening(store) and waiting_threads() == 1)
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    say({"child": pid, "backends": sorted(backends(store))})
+    signal.pause()
+
+
+def is_listening(store: octostore.OctoStore) -> bool:
+    listener = postgres_of(store)._listener
+    return listener is not None and listener.is_connected
+
+
+def backends(store: octostore.OctoStore) -> set[int]:
+    """The processes of PostgreSQL at the other end of our connections."""
+    backend = postgres_of(store)
+    assert backend._writer is not None
+    assert backend._listener is not None
+    assert backend._listener._connection is not None
+    ours = [backend._writer, *backend._idle_readers, backend._listener._connection]
+    return {connection.info.backend_pid for connection in ours}
+
+
+def postgres_of(store: octostore.OctoStore) -> PostgresBackend:
+    backend = local_store(store).engine.backend
+    assert isinstance(backend, PostgresBackend)
+    return backend
+
+
 def connections() -> int:
     """How many sockets this process has that are connected to something."""
     found = 0
@@ -318,6 +391,9 @@ SCENES: dict[str, Callable[[octostore.OctoStore], None]] = {
         pool_of_processes,
         child_leaves_a_session,
         child_has_no_connection_of_its_parent,
+        parent_waits,
+        while_somebody_begins_to_listen,
+        child_outlives_its_parent,
     )
 } | {
     "child_leaves_a_hold": lambda store: child_leaves_a_hold(store, by_raising=False),

@@ -6,6 +6,7 @@ Others may go on without it after the time that it was given.
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,8 @@ def stop_once() -> Callable[[], None]:
     def stop() -> None:
         if chances:
             chances.pop()
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # To this very thread: another one may take its time until it stops all of them.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     return stop
 
@@ -47,9 +49,9 @@ def around(
 ) -> None:
     called = getattr(owner, name)
 
-    def call(*args: Any) -> Any:
+    def call(*args: Any, **options: Any) -> Any:
         before(*args)
-        result = called(*args)
+        result = called(*args, **options)
         after(*args)
         return result
 
