@@ -16,7 +16,7 @@ from tests.support.processes import Worker, until
 from tests.support.running import state_of
 
 NEWCOMERS = 8
-SECRET = "s3cr3t-words"  # noqa: S105
+SECRET = "s3cr3t-words"
 KNOWN = len(migrations("any"))
 
 
@@ -49,7 +49,6 @@ def test_the_library_works_on_it(url: str) -> None:
         other.heartbeat_job("letter-1", taken.lease_id or "")
         other.release_job("letter-1", taken.lease_id or "", "done", result="sent")
         assert [next(following).type for _ in range(3)] == ["enqueued", "claimed", "done"]
-        following.close()
     assert_sound(url)
 
 

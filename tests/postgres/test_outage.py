@@ -77,7 +77,6 @@ def test_the_library_says_unreachable_and_goes_on_when_it_is_back(
         assert store.claim_job("other", "ann").status == "claimed"
         assert store.get_job("letter").status == "free"
         assert next(following).job_id == "other"
-        following.close()
     assert [entry.job_id for entry in assert_sound(url)] == ["job", "other"]
 
 

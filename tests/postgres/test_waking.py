@@ -1,4 +1,4 @@
-"""Whoever waits is woken by NOTIFY, from process to process and from server to server; looking is for when that fails."""
+"""Whoever waits is woken by NOTIFY, from process to process and from server to server; to look is a last resort."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

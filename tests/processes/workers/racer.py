@@ -7,7 +7,8 @@ import octostore
 from tests.processes.workers.talk import hear, say
 
 if __name__ == "__main__":
-    place, owner, jobs, threads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int((*sys.argv, 1)[4])
+    place, owner = sys.argv[1:3]
+    jobs, threads = map(int, (*sys.argv[3:], "1")[:2])
     url = place if "://" in place else f"sqlite:///{place}"
     with octostore.connect(url) as store, ThreadPoolExecutor(threads) as pool:
         say("ready")

@@ -116,8 +116,8 @@ def prepare(connection: psycopg.Connection[Any], place: Place) -> None:
         return
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # to see what was done while we waited
     with connection.transaction():
-        for name, value in MIGRATION_LIMITS.items():
-            connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        for limit in MIGRATION_LIMITS.items():
+            connection.execute("SELECT set_config(%s, %s, true)", limit)
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
         version = _version(connection, place.schema)
         if version > len(scripts):
