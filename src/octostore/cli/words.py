@@ -16,7 +16,7 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f}s"
     left = int(seconds)
     first = next((place for place, (size, _) in enumerate(_UNITS) if left >= size), len(_UNITS) - 1)
-    parts = []
+    parts: list[str] = []
     for size, unit in _UNITS[first : first + 2]:
         if left >= size or not parts:
             parts.append(f"{left // size}{unit}")

@@ -20,6 +20,8 @@ MIGRATION_LOCK = 0x4F637453  # "OctS"
 MIGRATION_LIMITS = {"idle_in_transaction_session_timeout": "5s", "lock_timeout": "60s"}
 """Whoever stands still in the middle of making tables, and whoever waits for it, does so for a while, not for ever."""
 CONNECT_SECONDS = 5
+PREPARE_AFTER = 2
+"""How often a statement is run before it is prepared. Most of what a small batch costs the database is planning."""
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)")
 _USER = re.compile(r"//[^@/]*@")
@@ -77,10 +79,10 @@ def _what_is_wrong(url: str) -> str:
 def connect(url: str) -> psycopg.Connection[Any]:
     """To a server that can be written to, unless the URL asks for something else: of several, the others stand by."""
     wanted = {"target_session_attrs": "read-write"} | conninfo_to_dict(url)
-    return psycopg.connect(
+    connection = psycopg.connect(
         make_conninfo("", **wanted),
         autocommit=True,  # transactions begin and end in our own pipelines
-        prepare_threshold=None,  # nothing that stays with the connection: behind a pooler it may be another one
+        prepare_threshold=None,
         connect_timeout=CONNECT_SECONDS,
         application_name="octostore",
         tcp_user_timeout=10_000,
@@ -88,6 +90,18 @@ def connect(url: str) -> psycopg.Connection[Any]:
         keepalives_interval=2,
         keepalives_count=3,
     )
+    if _is_direct(connection):
+        connection.prepare_threshold = PREPARE_AFTER
+    return connection
+
+
+def _is_direct(connection: psycopg.Connection[Any]) -> bool:
+    """Whether it leads to one process of the server, for which statements can be prepared, and not to a pooler.
+
+    Poolers tell their clients process numbers of their own, because there is none that stays the same.
+    """
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is not None and row[0] == connection.info.backend_pid
 
 
 def disown(connection: psycopg.Connection[Any]) -> None:
