@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from octostore.stores.postgres.connection import parse_place
 from tests.support.processes import PATIENCE_SECONDS
 
-SYNC, QUERY, READY = b"S", b"Q", b"Z"
+SYNC, QUERY, READY, PARSE, BIND = b"S", b"Q", b"Z", b"P", b"B"
 
 
 class Link:
@@ -27,6 +27,7 @@ class Link:
         """The client's part of it, at least."""
         self._is_muted = False
         self._is_answered = threading.Event()
+        self._prepared: dict[bytes, bytes] = {}
 
     def deliver(self, content: bytes) -> None:
         self._server.sendall(content)
@@ -56,6 +57,18 @@ class Link:
         head = _read(self._client, 4 if is_first else 5)
         return head + _read(self._client, int.from_bytes(head[-4:]) - 4) if head else b""
 
+    def statement_of(self, message: bytes) -> bytes:
+        """The text of what is to be run, also where that was prepared before."""
+        if message[:1] == PARSE:
+            name, text = message[5:].split(b"\0")[:2]
+            self._prepared[name] = text
+        elif message[:1] == BIND:
+            _portal, name = message[5:].split(b"\0")[:2]
+            return self._prepared[name] + b"\n"
+        elif message[:1] == QUERY:
+            return message[5:-1] + b"\n"
+        return b""
+
     def pass_answers(self) -> None:
         try:
             while head := _read(self._server, 5):
@@ -74,6 +87,8 @@ class RoundTrip(NamedTuple):
 
     link: Link
     content: bytes
+    statements: bytes
+    """Each on a line, or more."""
 
 
 Act: TypeAlias = Callable[[RoundTrip], None]
@@ -131,7 +146,7 @@ class PgProxy:
         place = parse_place(url)
         self._upstream = conninfo_to_dict(place.url)
         self.trips: list[bytes] = []
-        """What was said, with all that connecting takes."""
+        """The statements of each, with those that connecting takes."""
         self._acts: list[tuple[bytes, Act]] = []
         self._links: list[Link] = []
         self._threads: list[threading.Thread] = []
@@ -193,27 +208,31 @@ class PgProxy:
         return server
 
     def _pass_on(self, link: Link) -> None:
-        content = b""
         try:
             link.deliver(link.read_message(is_first=True))
-            while message := link.read_message(is_first=False):
-                content += message
-                if message[:1] in {SYNC, QUERY}:
-                    self._act_for(content)(RoundTrip(link, content))
-                    content = b""
-                    if link.is_cut:
-                        return
-                elif message[:1] not in b"PBDEC":
-                    # Passwords, and what else is no part of a round trip.
-                    link.deliver(content)
-                    content = b""
-            link.cut()
+            while not link.is_cut and (trip := self._read_trip(link)) is not None:
+                self._act_for(trip)(trip)
         except OSError:
             link.cut()
+        if not link.is_cut:
+            link.cut()  # the client has gone
 
-    def _act_for(self, content: bytes) -> Act:
-        self.trips.append(content)
-        if self._acts and self._acts[0][0] in content:
+    def _read_trip(self, link: Link) -> RoundTrip | None:
+        content = statements = b""
+        while message := link.read_message(is_first=False):
+            content += message
+            statements += link.statement_of(message)
+            if message[:1] in {SYNC, QUERY}:
+                return RoundTrip(link, content, statements)
+            if message[:1] not in b"PBDEC":
+                # Passwords, and what else is no part of a round trip.
+                link.deliver(content)
+                content = b""
+        return None
+
+    def _act_for(self, trip: RoundTrip) -> Act:
+        self.trips.append(trip.statements)
+        if self._acts and self._acts[0][0] in trip.statements:
             return self._acts.pop(0)[1]
         return pass_on
 

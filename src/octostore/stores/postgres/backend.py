@@ -76,8 +76,7 @@ class PostgresBackend:
                     # that before a commit of our own, and all before it, is there.
                     saving = Pipeline(connection, self._sql)
                 if saving is None:
-                    # A batch that changed nothing has nothing to make durable.
-                    connection.execute("ROLLBACK")
+                    _end(connection)
             except BaseException:
                 self._undo(connection)
                 raise
@@ -181,8 +180,11 @@ class PostgresBackend:
                 counters = asking.ask("counters", now=self._now())
                 asking.run()
                 yield Transaction(connection, self._sql, _counters(counters))
-            finally:
+                _end(connection)
+            except BaseException:
                 self._undo(connection)
+                raise
+            finally:
                 self._give_back(connection)
 
     def _take_reader(self) -> psycopg.Connection[Any]:
@@ -233,6 +235,11 @@ class PostgresBackend:
             if os.getpid() != self._pid:
                 disown(connection)
             connection.close()
+
+
+def _end(connection: psycopg.Connection[Any]) -> None:
+    """Of a transaction that changed nothing. Not by a ROLLBACK: psycopg forgets all prepared statements after one."""
+    connection.execute("COMMIT", prepare=False)
 
 
 def _counters(answer: Answer) -> Counters:
