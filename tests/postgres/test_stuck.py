@@ -7,13 +7,21 @@ from contextlib import contextmanager
 import pytest
 
 import octostore
+from octostore.stores.postgres import backend
 from octostore.stores.postgres.backend import STUCK_SECONDS
+from tests.support.pg_proxy import PgProxy, cut_unnoticed_after
+from tests.support.postgres import OLDEST, new_schema
 from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import Worker, until
 from tests.support.running import state_of
 
 A_LITTLE_MS = 3_000
 """This machine may be busy with something else."""
+
+
+@pytest.fixture
+def old_url() -> str:
+    return new_schema(OLDEST)
 
 
 @contextmanager
@@ -52,6 +60,16 @@ def test_the_usual_limit_is_a_few_seconds(url: str, store: octostore.OctoStore) 
         assert waited_ms(store, "other") < STUCK_SECONDS * 1_000 + A_LITTLE_MS
 
 
+@pytest.mark.parametrize("point", ["deciding", "asking", "saving"])
+def test_an_older_database_does_without_it_too(old_url: str, point: str) -> None:
+    with octostore.connect(old_url) as store, stopped(old_url, point, "1s") as worker:
+        assert store.claim_job("other", "ann").status == "claimed"
+        assert waited_ms(store, "other") < 1_000 + A_LITTLE_MS
+        worker.signal(signal.SIGCONT)
+        assert worker.hear()["status"] == "claimed"
+    assert [entry.job_id for entry in assert_sound(old_url)] == ["before", "other", "wanted"]
+
+
 def test_what_it_wanted_may_be_somebody_else_s_by_then(url: str, store: octostore.OctoStore) -> None:
     with stopped(url, "saving", "1s") as worker:
         assert store.claim_job("wanted", "ann").status == "claimed"
@@ -60,6 +78,26 @@ def test_what_it_wanted_may_be_somebody_else_s_by_then(url: str, store: octostor
         assert (answer["status"], answer["owner"]) == ("held", "ann")
         assert worker.ask("something-else")["status"] == "claimed"
     assert [entry.job_id for entry in assert_sound(url)] == ["before", "wanted", "something-else"]
+
+
+@pytest.mark.parametrize("trip", [b"FOR UPDATE", b"\nCOMMIT\n"], ids=["beginning", "end"])
+@pytest.mark.parametrize("part", [0.2, 0.5, 0.8, 0.999])
+def test_whoever_vanishes_while_it_sends_is_not_waited_for_for_long(
+    url: str, monkeypatch: pytest.MonkeyPatch, trip: bytes, part: float
+) -> None:
+    """Its machine has lost power, say, and nobody tells the database."""
+    monkeypatch.setitem(backend.LIMITS, "idle", "1s")
+    with PgProxy(url) as proxy, octostore.connect(proxy.url) as store:
+        store.claim_job("before")
+        proxy.when(trip, cut_unnoticed_after(part))
+        # It has to wait for what it was itself before it vanished.
+        reply = store.claim_job("wanted")
+        assert proxy.is_idle
+        assert waited_ms(store, "wanted") < 1_000 + A_LITTLE_MS
+    assert [(entry.job_id, entry.seq) for entry in assert_sound(url)] == [
+        ("before", 1),
+        ("wanted", reply.fencing_token),
+    ]
 
 
 @pytest.mark.parametrize("point", ["deciding", "asking", "saving"])

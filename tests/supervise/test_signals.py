@@ -22,7 +22,7 @@ from tests.support.running import (
 NOTING = str(ROOT / "tests" / "supervise" / "commands" / "noting.py")
 FORWARDED = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM]
 ENDING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1]
-TRIES = 10
+TRIES = 6
 
 
 def passes_signals_on(run: Running) -> bool:

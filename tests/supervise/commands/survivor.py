@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-PAUSE_SECONDS = 0.001
+PAUSE_SECONDS = 0.002
 FOLDER = Path(sys.argv[1])
 
 

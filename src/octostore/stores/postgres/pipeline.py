@@ -1,8 +1,9 @@
 """Statements that are sent together, in one round trip."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
+import psycopg
 from psycopg import Connection, Cursor
 
 from octostore.stores.rows import Row
@@ -63,14 +64,45 @@ class Pipeline:
         self._statements.append((statement, None, None))
 
     def run(self) -> None:
+        """Send all in one piece, and nothing after it.
+
+        While PostgreSQL waits for the rest of what we send, or was asked to flush after it, it does not count us as
+        idle. A process that is stopped at such a moment would keep the lock for as long as it likes. psycopg does both;
+        where it can no longer be kept from it, this still works, but for that.
+        """
         if not self._statements:
             return
-        with self._connection.pipeline():
-            for statement, values, answer in self._statements:
-                cursor = self._connection.cursor(binary=True)
-                cursor.execute(statement, values)
-                if answer is not None:
-                    answer.give(cursor)
+        with self._connection.pipeline() as pipeline:
+            pipeline._communicate_gen = _nothing  # type: ignore[method-assign]  # noqa: SLF001
+            try:
+                for statement, values, answer in self._statements:
+                    cursor = self._connection.cursor(binary=True)
+                    cursor.execute(statement, values)
+                    if answer is not None:
+                        answer.give(cursor)
+            finally:
+                del pipeline._communicate_gen  # noqa: SLF001
+            _make_one_piece(pipeline)
+            pipeline.sync()
+            pipeline._exit_gen = _nothing  # type: ignore[method-assign]  # noqa: SLF001  # it would sync and flush again
+
+
+def _nothing() -> Generator[Any, Any, None]:
+    return
+    yield
+
+
+def _make_one_piece(pipeline: psycopg.Pipeline) -> None:
+    """Of all that is to be sent; with a sync at its end, before the one that psycopg sends by itself."""
+    commands = [*pipeline.command_queue, pipeline.pgconn.pipeline_sync]
+
+    def send_all() -> None:
+        for command in commands:
+            command()
+
+    pipeline.command_queue.clear()
+    pipeline.command_queue.append(send_all)
+    pipeline.result_queue.append(None)
 
 
 def array(values: Iterable[str | bytes | int | None]) -> str:

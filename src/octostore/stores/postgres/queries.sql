@@ -33,8 +33,8 @@ SELECT set_config('lock_timeout', %(lock)s, true), set_config('statement_timeout
     set_config('idle_in_transaction_session_timeout', %(idle)s, true)
 
 -- name: lock
--- Be the only one who writes, but not for long. A process that stands still while it sends statements does not count as
--- idle, and is stopped only where PostgreSQL can limit a whole transaction (17 and later); that begins with the lock.
+-- Be the only one who writes, but not for long. Whoever vanishes while it sends something does not count as idle; from 17
+-- on PostgreSQL can limit the whole transaction, which begins with the lock.
 WITH locked AS MATERIALIZED (SELECT FROM {schema}.counters FOR UPDATE)
 SELECT CASE WHEN current_setting('server_version_num')::integer >= 170000
     THEN set_config('transaction_timeout', %(stuck)s, true) END FROM locked
