@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import apsw
 
 from bench.sample_rows import BUILT_AT, SampleRows
-from octostore.stores.sqlite.connection import connect, migrations, prepare
 from octostore.stores.rows import job_to_row, to_row
+from octostore.stores.sqlite.connection import connect, migrations, prepare
 from octostore.stores.sqlite.transaction import SQL
 
 CACHE_PREFIX = "octostore-bench-"

@@ -162,7 +162,7 @@ def test_whoever_cannot_find_out_says_so_and_goes_on(
 ) -> None:
     """The lost transaction keeps the lock, so that nobody can see what became of it; and then it is gone."""
     store.probe()
-    monkeypatch.setattr(backend, "LIMITS", {"lock": "100ms", "statement": "15s", "idle": "2s"})
+    monkeypatch.setattr(backend, "LIMITS", backend.LIMITS | {"lock": "100ms", "idle": "2s"})
     proxy.when(COMMIT, cut_unnoticed)
     with pytest.raises(octostore.Unreachable, match="cannot be asked whether it did") as caught:
         store.claim_job("job", "ann")

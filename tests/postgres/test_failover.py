@@ -81,6 +81,7 @@ def test_what_the_standby_never_got_is_not_acknowledged(
 ) -> None:
     monkeypatch.setitem(backend.LIMITS, "statement", "200ms")
     monkeypatch.setitem(backend.LIMITS, "idle", "400ms")
+    monkeypatch.setitem(backend.LIMITS, "transaction", "400ms")
     before = store.claim_job("before", "worker")
     cluster.primary.send_nothing()
     with ThreadPoolExecutor(1) as pool:

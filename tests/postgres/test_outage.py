@@ -20,6 +20,8 @@ from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import until
 from tests.support.server import ServerProcess
 
+pytestmark = pytest.mark.xdist_group("outage")
+
 numbers = count(1)
 
 

@@ -90,6 +90,15 @@ def test_a_batch_takes_three_round_trips(client: Client, url: str, size: int) ->
     assert_sound(url)
 
 
+def test_a_batch_of_many_megabytes_does(client: Client, url: str) -> None:
+    """More than fits into what the system sends and receives at a time, in either direction."""
+    payload = b'"' + b"x" * 200_000 + b'"'
+    large: list[AnyCommand] = [Enqueue(job_id=f"large-{n}", kind="l", queue="q", payload=payload) for n in range(30)]
+    assert client.round_trips(large) <= MOST
+    assert client.round_trips([ClaimNext(owner="me", queue="q") for _ in large]) <= MOST
+    assert_sound(url)
+
+
 def test_the_end_of_everything_does(client: Client) -> None:
     mine = client.submit([ClaimJob(job_id="bound", owner="me", session_id="session")])[0].lease_id or ""
     ending: list[AnyCommand] = [

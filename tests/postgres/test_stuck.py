@@ -60,6 +60,7 @@ def test_the_usual_limit_is_a_few_seconds(url: str, store: octostore.OctoStore) 
         assert waited_ms(store, "other") < STUCK_SECONDS * 1_000 + A_LITTLE_MS
 
 
+@pytest.mark.xdist_group("old")
 @pytest.mark.parametrize("point", ["deciding", "asking", "saving"])
 def test_an_older_database_does_without_it_too(old_url: str, point: str) -> None:
     with octostore.connect(old_url) as store, stopped(old_url, point, "1s") as worker:
@@ -86,7 +87,8 @@ def test_whoever_vanishes_while_it_sends_is_not_waited_for_for_long(
     url: str, monkeypatch: pytest.MonkeyPatch, trip: bytes, part: float
 ) -> None:
     """Its machine has lost power, say, and nobody tells the database."""
-    monkeypatch.setitem(backend.LIMITS, "idle", "1s")
+    monkeypatch.setitem(backend.LIMITS, "idle", "1h")
+    monkeypatch.setitem(backend.LIMITS, "transaction", "1s")
     with PgProxy(url) as proxy, octostore.connect(proxy.url) as store:
         store.claim_job("before")
         proxy.when(trip, cut_unnoticed_after(part))

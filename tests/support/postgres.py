@@ -22,8 +22,12 @@ OLDEST = 16
 NEWEST = 18
 
 
-@cache
 def postgres_url(version: int = NEWEST) -> str:
+    return _started(version)
+
+
+@cache
+def _started(version: int) -> str:
     with warnings.catch_warnings():
         # Its import warns where no login session set XDG_RUNTIME_DIR, as in containers.
         warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")

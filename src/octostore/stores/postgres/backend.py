@@ -25,7 +25,7 @@ IDLE_READERS = 4
 """How many reading connections are kept open for later."""
 STUCK_SECONDS = 5
 """After so long a process that stands still in the middle of a transaction loses it, and the others go on."""
-LIMITS = {"lock": "10s", "statement": "15s", "idle": f"{STUCK_SECONDS}s"}
+LIMITS = {"lock": "10s", "statement": "15s", "idle": f"{STUCK_SECONDS}s", "transaction": "30s"}
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 """What is read after the lock must not be from before it, whatever the database's default is."""
 WRITER_LIFE_MS = 7 * 86_400_000
@@ -87,7 +87,7 @@ class PostgresBackend:
         asking = Pipeline(connection, self._sql)
         asking.tell(BEGIN)
         asking.ask("limits", **LIMITS)
-        asking.ask("lock", stuck=LIMITS["idle"])
+        asking.ask("lock", **LIMITS)
         counters = asking.ask("counters", now=self._now())
         found = Finding(asking, needs)
         asking.run()
@@ -136,7 +136,7 @@ class PostgresBackend:
                 asking = Pipeline(connection, self._sql)
                 asking.tell(BEGIN)
                 asking.ask("limits", **LIMITS)
-                asking.ask("lock", stuck=LIMITS["idle"])
+                asking.ask("lock", **LIMITS)
                 asking.ask("counters", now=self._now())
                 found = asking.ask("last_batch", writer=self._writer_id)
                 asking.run()

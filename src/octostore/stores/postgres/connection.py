@@ -90,13 +90,13 @@ def connect(url: str) -> psycopg.Connection[Any]:
         keepalives_interval=2,
         keepalives_count=3,
     )
-    if _is_direct(connection):
+    if is_direct(connection):
         connection.prepare_threshold = PREPARE_AFTER
     return connection
 
 
-def _is_direct(connection: psycopg.Connection[Any]) -> bool:
-    """Whether it leads to one process of the server, for which statements can be prepared, and not to a pooler.
+def is_direct(connection: psycopg.Connection[Any]) -> bool:
+    """Whether it leads to one process of the server, which keeps what is said to it, and not to a pooler.
 
     Poolers tell their clients process numbers of their own, because there is none that stays the same.
     """

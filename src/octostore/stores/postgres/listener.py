@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from octostore.stores.postgres.connection import Place, connect, disown
+from octostore.stores.postgres.connection import Place, connect, disown, is_direct
 
 HEARTBEAT_SECONDS = 5.0
 """How long to wait for news at a time; in between, the connection is tried."""
@@ -55,7 +55,7 @@ class Listener:
     def _listen_until_it_breaks(self) -> None:
         with connect(self._place.listen_url) as connection:
             self._connection = connection
-            self._is_pooled = _is_pooled(connection)
+            self._is_pooled = not is_direct(connection)
             if self._is_pooled:
                 return
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._place.schema)))
@@ -65,9 +65,3 @@ class Listener:
                 for _ in connection.notifies(timeout=HEARTBEAT_SECONDS, stop_after=1):
                     self._ring()
                 connection.execute("SELECT")
-
-
-def _is_pooled(connection: psycopg.Connection[Any]) -> bool:
-    """Whether the process that answers is another one than the one that we were told of when we connected."""
-    row = connection.execute("SELECT pg_backend_pid()").fetchone()
-    return row is None or row[0] != connection.info.backend_pid

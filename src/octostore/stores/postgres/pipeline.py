@@ -5,6 +5,7 @@ from typing import Any
 
 import psycopg
 from psycopg import Connection, Cursor
+from psycopg.waiting import Ready, Wait
 
 from octostore.stores.rows import Row
 
@@ -82,7 +83,7 @@ class Pipeline:
                         answer.give(cursor)
             finally:
                 del pipeline._communicate_gen  # noqa: SLF001
-            _make_one_piece(pipeline)
+            self._connection.wait(_send(pipeline))
             pipeline.sync()
             pipeline._exit_gen = _nothing  # type: ignore[method-assign]  # noqa: SLF001  # it would sync and flush again
 
@@ -92,17 +93,15 @@ def _nothing() -> Generator[Any, Any, None]:
     yield
 
 
-def _make_one_piece(pipeline: psycopg.Pipeline) -> None:
-    """Of all that is to be sent; with a sync at its end, before the one that psycopg sends by itself."""
-    commands = [*pipeline.command_queue, pipeline.pgconn.pipeline_sync]
-
-    def send_all() -> None:
-        for command in commands:
-            command()
-
+def _send(pipeline: psycopg.Pipeline) -> Generator[Wait, Ready | int, None]:
+    """All of it; with a sync at its end, before the one that psycopg sends by itself."""
+    for command in (*pipeline.command_queue, pipeline.pgconn.pipeline_sync):
+        command()
     pipeline.command_queue.clear()
-    pipeline.command_queue.append(send_all)
     pipeline.result_queue.append(None)
+    while pipeline.pgconn.flush():
+        if (yield Wait.RW) & Ready.R:
+            pipeline.pgconn.consume_input()
 
 
 def array(values: Iterable[str | bytes | int | None]) -> str:

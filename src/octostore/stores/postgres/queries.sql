@@ -37,7 +37,7 @@ SELECT set_config('lock_timeout', %(lock)s, true), set_config('statement_timeout
 -- on PostgreSQL can limit the whole transaction, which begins with the lock.
 WITH locked AS MATERIALIZED (SELECT FROM {schema}.counters FOR UPDATE)
 SELECT CASE WHEN current_setting('server_version_num')::integer >= 170000
-    THEN set_config('transaction_timeout', %(stuck)s, true) END FROM locked
+    THEN set_config('transaction_timeout', %(transaction)s, true) END FROM locked
 
 -- name: counters
 -- Where the store stands, and the time: that of the database unless one is given, and never before the last.
