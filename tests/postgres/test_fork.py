@@ -56,7 +56,7 @@ def test_the_connections_of_a_killed_parent_end_although_its_child_lives(admin: 
     with Worker("forker", url, "child_outlives_its_parent") as worker:
         said = worker.hear()
         assert backends(admin, said["backends"]) == set(said["backends"])
-        assert len(said["backends"]) == 3, "one writes, one reads and one listens"
+        assert len(said["backends"]) >= 3, "one writes, one listens, and others read"
         worker.signal(signal.SIGKILL)
         assert worker.exit_code() == -signal.SIGKILL
         try:

@@ -337,7 +337,7 @@ def child_outlives_its_parent(store: octostore.OctoStore) -> None:
     pid = os.fork()
     if pid == 0:
         signal.pause()
-    say({"child": pid, "backends": sorted(backends(store))})
+    say({"child": pid, "backends": sorted(backends(store) | {one.info.backend_pid for one in idle_readers(store)})})
     signal.pause()
 
 
@@ -347,13 +347,17 @@ def is_listening(store: octostore.OctoStore) -> bool:
 
 
 def backends(store: octostore.OctoStore) -> set[int]:
-    """The processes of PostgreSQL at the other end of our connections."""
+    """The processes of PostgreSQL at the other end of our connections: that which writes, and that which listens."""
     backend = postgres_of(store)
     assert backend._writer is not None
     assert backend._listener is not None
     assert backend._listener._connection is not None
-    ours = [backend._writer, *backend._idle_readers, backend._listener._connection]
-    return {connection.info.backend_pid for connection in ours}
+    return {connection.info.backend_pid for connection in (backend._writer, backend._listener._connection)}
+
+
+def idle_readers(store: octostore.OctoStore) -> list[Any]:
+    until(lambda: bool(postgres_of(store)._idle_readers))
+    return postgres_of(store)._idle_readers
 
 
 def postgres_of(store: octostore.OctoStore) -> PostgresBackend:

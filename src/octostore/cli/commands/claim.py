@@ -55,7 +55,7 @@ def run(arguments: Arguments, context: Context) -> int:
     with context.place.open() as store:
         reply = store.claim_job(
             arguments.job,
-            arguments.owner or person(),
+            person() if arguments.owner is None else arguments.owner,
             arguments.metadata,
             arguments.ttl,
             wait=arguments.wait,

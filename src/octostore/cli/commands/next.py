@@ -25,7 +25,7 @@ def run(arguments: Arguments, context: Context) -> int:
         reply = store.claim_next(
             arguments.queue,
             kinds=arguments.kind,
-            owner=arguments.owner or person(),
+            owner=person() if arguments.owner is None else arguments.owner,
             metadata=arguments.metadata,
             ttl=arguments.ttl,
             wait=arguments.wait,
