@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# The tests start hundreds of processes, each of which would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 BENCH_READY := .venv/.bench-ready
 
 .DEFAULT_GOAL := help
@@ -36,7 +38,7 @@ serve: $(READY) ## the server on http://127.0.0.1:3000, with its data in an SQLi
 
 .PHONY: test
 test: $(READY) ## all tests, in under five minutes
-	$(BIN)/pytest -n 2 --dist loadgroup -m 'not slow'
+	$(BIN)/pytest -n 4 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
 
 .PHONY: faults
 faults: $(READY) ## the long form of the fault tests

@@ -69,7 +69,9 @@ def test_a_claim_is_made_once_and_answered_truly(
 
 
 @pytest.mark.parametrize("how", CUTS)
-def test_what_ends_a_claim_is_done_once(url: str, store: octostore.OctoStore, proxy: PgProxy, how: Act) -> None:
+def test_what_ends_a_claim_is_done_once(
+    url: str, store: octostore.OctoStore, proxy: PgProxy, how: Act, caplog: pytest.LogCaptureFixture
+) -> None:
     lease_id = store.claim_job("job", "ann").lease_id or ""
     proxy.when(COMMIT, how)
     store.heartbeat_job("job", lease_id, progress="half way")
@@ -82,6 +84,7 @@ def test_what_ends_a_claim_is_done_once(url: str, store: octostore.OctoStore, pr
     assert proxy.is_idle
     assert [kind for kind, _ in log_of(url, "job")] == ["claimed", "done"]
     assert store.claim_job("job").result == {"sent": True}
+    assert caplog.records == [], "nobody has to hear of it"
 
 
 @pytest.mark.parametrize("how", CUTS)

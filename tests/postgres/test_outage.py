@@ -69,7 +69,7 @@ def test_the_library_says_unreachable_and_goes_on_when_it_is_back(
         following = store.events(follow=True)
         assert next(following).type == "claimed"
         database.kill()
-        monkeypatch.setattr(persist, "GIVE_UP_SECONDS", 0.3)
+        monkeypatch.setattr(persist, "GIVE_UP_SECONDS", 0.1)
         for call in calls(store, held.lease_id or ""):
             with pytest.raises(octostore.Unreachable) as caught:
                 call()

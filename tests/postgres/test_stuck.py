@@ -82,7 +82,7 @@ def test_what_it_wanted_may_be_somebody_else_s_by_then(url: str, store: octostor
 
 
 @pytest.mark.parametrize("trip", [b"FOR UPDATE", b"\nCOMMIT\n"], ids=["beginning", "end"])
-@pytest.mark.parametrize("part", [0.2, 0.5, 0.8, 0.999])
+@pytest.mark.parametrize("part", [0.3, 0.7])
 def test_whoever_vanishes_while_it_sends_is_not_waited_for_for_long(
     url: str, monkeypatch: pytest.MonkeyPatch, trip: bytes, part: float
 ) -> None:

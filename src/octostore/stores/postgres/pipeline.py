@@ -73,19 +73,33 @@ class Pipeline:
         """
         if not self._statements:
             return
-        with self._connection.pipeline() as pipeline:
-            pipeline._communicate_gen = _nothing  # type: ignore[method-assign]  # noqa: SLF001
-            try:
-                for statement, values, answer in self._statements:
-                    cursor = self._connection.cursor(binary=True)
-                    cursor.execute(statement, values)
-                    if answer is not None:
-                        answer.give(cursor)
-            finally:
-                del pipeline._communicate_gen  # noqa: SLF001
-            self._connection.wait(_send(pipeline))
-            pipeline.sync()
-            pipeline._exit_gen = _nothing  # type: ignore[method-assign]  # noqa: SLF001  # it would sync and flush again
+        fault: psycopg.Error | None = None
+        try:
+            with self._connection.pipeline() as pipeline:
+                try:
+                    self._collect(pipeline)
+                    self._connection.wait(_send(pipeline))
+                    pipeline.sync()
+                except psycopg.Error as error:
+                    fault = error  # and what follows from it is not worth a line in somebody's log
+                if not pipeline.result_queue:
+                    # There is nothing left to wait for. psycopg would sync once more, and flush.
+                    pipeline._exit_gen = _nothing  # type: ignore[method-assign]  # noqa: SLF001
+        except psycopg.Error as error:
+            fault = fault or error
+        if fault is not None:
+            raise fault
+
+    def _collect(self, pipeline: psycopg.Pipeline) -> None:
+        pipeline._communicate_gen = _nothing  # type: ignore[method-assign]  # noqa: SLF001  # not yet
+        try:
+            for statement, values, answer in self._statements:
+                cursor = self._connection.cursor(binary=True)
+                cursor.execute(statement, values)
+                if answer is not None:
+                    answer.give(cursor)
+        finally:
+            del pipeline._communicate_gen  # noqa: SLF001
 
 
 def _nothing() -> Generator[Any, Any, None]:
