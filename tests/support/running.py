@@ -166,7 +166,8 @@ def signals_of(pid: int, kind: str) -> set[int]:
     """Those that it ignores (`SigIgn`), catches (`SigCgt`) or blocks (`SigBlk`)."""
     lines = dict(line.split(":", 1) for line in _read(pid, "status").decode().splitlines())
     mask = int(lines.get(kind, "0"), 16)
-    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
+    # Without those that belong to the system's library of threads.
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1 and number not in {32, 33}}
 
 
 def secrets_visible_of(pid: int) -> bytes:

@@ -31,7 +31,7 @@ def open_store(url: str | None = None, retry: RetryPolicy | None = None, on_batc
         raise InvalidInput("retry", f"must be a RetryPolicy, not {type(retry).__name__}")
     given = usual_given(retry)
     url = chosen_url(url)
-    scheme = "" if url is None else urlsplit(url).scheme
+    scheme = _scheme_of(url)
     if scheme == "memory":
         rows = MemoryRows()
         return LocalStore(lambda: MemoryBackend(rows), given=given, on_batch=on_batch)
@@ -65,7 +65,13 @@ def sqlite_path(url: str | None) -> Path | None:
     """The file that `url` (None: the default) names; None where it names something else."""
     if url is None:
         return default_path()
-    return _sqlite_path(url) if urlsplit(url).scheme == "sqlite" else None
+    return _sqlite_path(url) if _scheme_of(url) == "sqlite" else None
+
+
+def _scheme_of(url: str | None) -> str:
+    """Whatever else is in it, which only those who know that scheme can understand."""
+    scheme, colon, _ = (url or "").partition(":")
+    return scheme.lower() if colon else ""
 
 
 def default_path() -> Path:
