@@ -110,6 +110,7 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     "session_saved": lambda _, data: f"context saved ({data['context_bytes']:,} bytes)",
     "session_closed": lambda _, data: f"{data['agent']} closed its session",
     "session_expired": lambda _, data: f"{data['agent']} disappeared, and its session with it",
+    "restored": lambda _, data: f"restored from a backup that ended with event {data['after']}",
     "token_created": lambda event, data: f"{event.actor} made a token for {data['name']}",
     "token_rotated": lambda _, data: f"the token of {data['name']} was renewed",
     "token_revoked": lambda event, data: f"{event.actor} revoked a token of {data['name']}",
