@@ -130,7 +130,7 @@ ROUTES = [
         scope=None,
         summary="Whose token this is, and what it may do",
         answers={200: PrincipalView},
-        example={"answer": {"name": "admin", "scopes": ["admin"], "prefix": "", "expires_at": None}},
+        example={"answer": {"name": "admin", "scopes": ["admin", "claim", "read"], "prefix": "", "expires_at": None}},
     ),
     Route(
         method="POST",

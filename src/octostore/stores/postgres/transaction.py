@@ -19,10 +19,10 @@ from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
+from octostore.stores.listing import LAST_NAME, Log, page_of_log, span_of
 from octostore.stores.postgres.pipeline import Answer, Pipeline
 from octostore.stores.rows import (
     Row,
-    entry_from_row,
     job_from_row,
     job_to_renewal,
     job_to_row,
@@ -31,13 +31,6 @@ from octostore.stores.rows import (
     token_from_row,
     token_to_row,
 )
-
-FIRST_LONGER = "!"
-"""Sorts before everything that a name may contain, so that `name + FIRST_LONGER` is just after `name`."""
-LAST_NAME = "\U0010ffff"
-"""Sorts after every name, so that `prefix + LAST_NAME` ends the range of a prefix."""
-SCAN_LIMIT = 10_000
-"""How many events are looked through for a prefix at a time: a rare one must not make a page slow."""
 
 
 class Finding:
@@ -168,8 +161,7 @@ class Transaction:
     # Listing
 
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
-        first = max(wanted.prefix, wanted.after + FIRST_LONGER) if wanted.after else wanted.prefix
-        span = {"first": first, "last": wanted.prefix + LAST_NAME, "limit": wanted.limit}
+        span = span_of(wanted)._asdict()
         asking = self._asking()
         if wanted.queue is not None:
             statuses = get_args(Status) if wanted.status is None else (wanted.status,)
@@ -200,20 +192,11 @@ class Transaction:
         return sessions
 
     def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
-        last_seq = max(self._counters.seq, wanted.after)
-        if wanted.job_id is not None:
-            rows = self._one("list_events_by_job", job=wanted.job_id, after=wanted.after, limit=wanted.limit)
-        elif not wanted.prefix:
-            rows = self._one("list_events", after=wanted.after, limit=wanted.limit)
-        else:
-            looked_at = self._one("list_events", after=wanted.after, limit=SCAN_LIMIT)
-            last_seq = looked_at[-1][0] if looked_at else last_seq
-            entries = (entry_from_row(row) for row in looked_at)
-            prefix = wanted.prefix
-            matching = [entry for entry in entries if entry.job_id is not None and entry.job_id.startswith(prefix)]
-            page = matching[: wanted.limit]
-            return page, page[-1].seq if len(page) < len(matching) else last_seq
-        return [entry_from_row(row) for row in rows], rows[-1][0] if len(rows) == wanted.limit else last_seq
+        log = Log(
+            lambda after, limit: self._one("list_events", after=after, limit=limit),
+            lambda job, after, limit: self._one("list_events_by_job", job=job, after=after, limit=limit),
+        )
+        return page_of_log(wanted, self._counters.seq, log)
 
     def list_tokens(self) -> list[Token]:
         return [token_from_row(row) for row in self._one("list_tokens")]

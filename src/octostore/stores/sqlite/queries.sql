@@ -1,25 +1,5 @@
 -- Every statement that the SQLite store runs. Each has a name and a line that says what it is for;
--- {name} stands for the text of another one.
-
--- name: job_columns
--- The columns of a job, in the order of the model: the job's own, then its claim's.
-job_id, status, created_at, available_at, attempts, last_outcome, error, note, result_seq,
-queue, kind, priority, max_attempts, enqueued_seq, payload_seq, history,
-owner, principal, fencing_token, ttl_ms, lock_delay_ms, claimed_at, heartbeat_at, expires_at, session_id, metadata,
-lease_id, request_id, is_lock, progress
-
--- name: session_columns
--- The columns of a session, in the order of the model.
-session_id, agent, principal, status, ttl_ms, opened_at, heartbeat_at, expires_at, resumed, context_seq, lease_id,
-request_id
-
--- name: token_columns
--- The columns of a token, in the order of the model.
-token_id, principal, scopes, prefix, created_at, expires_at, revoked_at, digest
-
--- name: event_columns
--- The columns of an event, in the order of the model.
-seq, at, type, actor, job_id, queue, session_id, details
+-- {name} stands for the text of another one, or for the columns of a table (`columns.sql`).
 
 -- name: counters
 -- Where the store stands.

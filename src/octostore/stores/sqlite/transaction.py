@@ -1,6 +1,7 @@
 """Loading and saving inside one transaction. SQL, and no rules."""
 
 from collections.abc import Iterable
+from functools import partial
 from heapq import merge
 from itertools import islice
 from pathlib import Path
@@ -16,9 +17,9 @@ from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
+from octostore.stores.listing import LAST_NAME, Log, page_of_log, span_of
 from octostore.stores.named_sql import load_queries
 from octostore.stores.rows import (
-    entry_from_row,
     job_from_row,
     job_to_renewal,
     job_to_row,
@@ -31,13 +32,6 @@ from octostore.stores.rows import (
 SQL = load_queries(Path(__file__).with_name("queries.sql"))
 
 NO_LIMIT = -1
-FIRST_LONGER = "!"
-"""Sorts before everything that a name may contain, so that `name + FIRST_LONGER` is just after `name`."""
-LAST_NAME = "\U0010ffff"
-"""Sorts after every name, so that `prefix + LAST_NAME` ends the range of a prefix."""
-
-SCAN_LIMIT = 10_000
-"""How many events are looked through for a prefix at a time: a rare one must not make a page slow."""
 
 
 class Transaction:
@@ -194,8 +188,7 @@ class Transaction:
     # Listing
 
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
-        first = max(wanted.prefix, wanted.after + FIRST_LONGER) if wanted.after else wanted.prefix
-        span = (first, wanted.prefix + LAST_NAME, wanted.limit)
+        span = span_of(wanted)
         if wanted.queue is not None:
             statuses = get_args(Status) if wanted.status is None else (wanted.status,)
             parts = [self._all("list_jobs_by_queue", wanted.queue, status, *span) for status in statuses]
@@ -232,20 +225,8 @@ class Transaction:
         return parts
 
     def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
-        last_seq = max(self.counters().seq, wanted.after)
-        if wanted.job_id is not None:
-            rows = self._all("list_events_by_job", wanted.job_id, wanted.after, wanted.limit)
-        elif not wanted.prefix:
-            rows = self._all("list_events", wanted.after, wanted.limit)
-        else:
-            looked_at = self._all("list_events", wanted.after, SCAN_LIMIT)
-            last_seq = looked_at[-1][0] if looked_at else last_seq
-            entries = (entry_from_row(row) for row in looked_at)
-            prefix = wanted.prefix
-            matching = [entry for entry in entries if entry.job_id is not None and entry.job_id.startswith(prefix)]
-            page = matching[: wanted.limit]
-            return page, page[-1].seq if len(page) < len(matching) else last_seq
-        return [entry_from_row(row) for row in rows], rows[-1][0] if len(rows) == wanted.limit else last_seq
+        log = Log(partial(self._all, "list_events"), partial(self._all, "list_events_by_job"))
+        return page_of_log(wanted, self.counters().seq, log)
 
     def list_tokens(self) -> list[Token]:
         return [token_from_row(row) for row in self._all("list_tokens")]
