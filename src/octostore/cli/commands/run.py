@@ -8,17 +8,15 @@ has started are stopped before anybody else can have the job, and the exit code 
 """
 
 import argparse
-import signal
 
 from octostore.cli import exits
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
 from octostore.cli.failing import tell_failure
-from octostore.cli.options import exit_status, json_value, seconds, signal_number
+from octostore.cli.options import exit_status, json_value, seconds
+from octostore.cli.running import add_command_options, tell_of, terms_of
 from octostore.core.errors import AlreadyDone, Conflict, Held
-from octostore.core.limits import TTL_DEFAULT_SECONDS
-from octostore.supervise.command import Terms
 from octostore.supervise.run import Interrupted, NoCommand, Ran, RunOptions
 from octostore.supervise.run import run as run_command
 
@@ -28,23 +26,13 @@ EXAMPLES = [
     "octostore run migrate-2026-11 --once -- ./migrate.sh    # never again after it has succeeded",
     "octostore run backup --on-held skip --min-hold 1m -- ./backup.sh    # for cron on several machines",
 ]
-GRACE_DEFAULT = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "octostore run JOB [options] -- COMMAND …"
-    parser.set_defaults(takes_command=True)
     completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
     add = parser.add_argument
-    add("--owner", metavar="O", help="who you are, for people (OCTOSTORE_OWNER, else host:pid)")
     add("--metadata", type=json_value, metavar="JSON", help="for others to see; also @FILE")
-    add(
-        "--ttl",
-        type=seconds,
-        default=TTL_DEFAULT_SECONDS,
-        metavar="S",
-        help=f"how soon another can take over when this machine disappears ({TTL_DEFAULT_SECONDS})",
-    )
     add("--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (not at all)")
     add("--no-wait", dest="wait", action="store_const", const=0, help="give up at once if somebody has it; the default")
     add(
@@ -53,7 +41,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--held-exit", type=exit_status, metavar="N", help="the exit code if somebody has it, instead of those")
     add("--once", action="store_true", help="success marks the job as done: from then on, run exits with 10")
     add("--done-exit", type=exit_status, metavar="N", help="the exit code if it is done already, instead of 10")
-    add("--max-run", type=seconds, metavar="S", help="stop the command after this time; that is a failure")
     add(
         "--min-hold",
         type=seconds,
@@ -67,26 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="fail",
         help="if the store cannot be reached: exit 69, or try again until it can (fail)",
     )
-    add_stop_options(parser)
-    add("--quiet", action="store_true", help="say nothing unless something is wrong")
-
-
-def add_stop_options(parser: argparse.ArgumentParser) -> None:
-    """Those that `run` and `work` share."""
-    add = parser.add_argument
-    add("--stop-signal", type=signal_number, default=signal.SIGTERM, metavar="SIG", help="how it is stopped (TERM)")
-    add(
-        "--stop-grace",
-        type=seconds,
-        default=GRACE_DEFAULT,
-        metavar="S",
-        help=f"after the stop signal, how long until it is killed ({GRACE_DEFAULT}; a tenth of the TTL at most when a "
-        "lease runs out)",
-    )
-    add(
-        "--stop-rest", action="store_true", help="stop what it leaves running, instead of holding the job until it ends"
-    )
-    add("--no-stderr", action="store_true", help="keep nothing of its stderr as the error of a failure")
+    add_command_options(parser)
 
 
 def run(arguments: Arguments, context: Context) -> int:
@@ -100,14 +68,13 @@ def run(arguments: Arguments, context: Context) -> int:
         once=arguments.once,
         on_unreachable=arguments.on_unreachable,
         min_hold=arguments.min_hold,
-        terms=terms_of(arguments, arguments.max_run),
+        terms=terms_of(arguments),
         stop_signal=arguments.stop_signal,
         keep_stderr=not arguments.no_stderr,
     )
     console = context.console
-    tell = (lambda _text: None) if arguments.quiet else console.remark
     try:
-        ran = run_command(context.place.open, options, tell)
+        ran = run_command(context.place.open, options, tell_of(arguments, console))
     except AlreadyDone as done:
         return _done(done, arguments, context)
     except Held as held:
@@ -122,10 +89,6 @@ def run(arguments: Arguments, context: Context) -> int:
     except Interrupted as interrupted:
         return 128 + interrupted.number
     return _exit_code(ran, options, console)
-
-
-def terms_of(arguments: Arguments, max_run: float | None = None) -> Terms:
-    return Terms(stop_grace=arguments.stop_grace, max_run=max_run, stop_rest=arguments.stop_rest)
 
 
 def _held(error: Held | Conflict, arguments: Arguments, context: Context) -> int:

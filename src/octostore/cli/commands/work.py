@@ -9,9 +9,8 @@ import argparse
 
 from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
-from octostore.cli.commands.run import add_stop_options, terms_of
 from octostore.cli.options import exit_status, seconds, whole
-from octostore.core.limits import TTL_DEFAULT_SECONDS
+from octostore.cli.running import add_command_options, tell_of, terms_of
 from octostore.supervise.run import NoCommand
 from octostore.supervise.work import WorkOptions, work
 
@@ -26,21 +25,11 @@ CONCURRENCY_MAX = 64
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "octostore work QUEUE [options] -- COMMAND …"
-    parser.set_defaults(takes_command=True)
     parser.add_argument("queue", metavar="QUEUE", help="its name")
     add = parser.add_argument
     add("--kind", action="append", metavar="K", help="only jobs of this kind; may be given again")
     add("--concurrency", type=_concurrency, default=1, metavar="N", help="how many jobs at once (1)")
-    add("--owner", metavar="O", help="who you are, for people (OCTOSTORE_OWNER, else host:pid)")
-    add(
-        "--ttl",
-        type=seconds,
-        default=TTL_DEFAULT_SECONDS,
-        metavar="S",
-        help=f"how soon another can take over when this machine disappears ({TTL_DEFAULT_SECONDS})",
-    )
     add("--until-empty", action="store_true", help="end when no job can be claimed")
-    add("--max-run", type=seconds, metavar="S", help="stop a command after this time; that is a failure")
     add(
         "--deferred-exit",
         type=exit_status,
@@ -49,8 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"the exit code by which a command puts its job off ({DEFERRED_EXIT})",
     )
     add("--retry-after", type=seconds, metavar="S", help="when a job that was put off is tried again (60)")
-    add_stop_options(parser)
-    add("--quiet", action="store_true", help="say nothing unless something is wrong")
+    add_command_options(parser)
 
 
 def run(arguments: Arguments, context: Context) -> int:
@@ -64,13 +52,12 @@ def run(arguments: Arguments, context: Context) -> int:
         until_empty=arguments.until_empty,
         deferred_exit=arguments.deferred_exit,
         retry_after=arguments.retry_after,
-        terms=terms_of(arguments, arguments.max_run),
+        terms=terms_of(arguments),
         stop_signal=arguments.stop_signal,
         keep_stderr=not arguments.no_stderr,
     )
-    tell = (lambda _text: None) if arguments.quiet else context.console.remark
     try:
-        handled = work(context.place.open, options, tell)
+        handled = work(context.place.open, options, tell_of(arguments, context.console))
     except NoCommand as problem:
         context.console.remark(str(problem))
         return problem.code
