@@ -2,8 +2,20 @@
 
 from pathlib import Path
 
-from octostore.core.commands import AcquireLock, CancelJob, ClaimJob, ClaimNext, CloseSession, Enqueue, OpenSession
+from octostore.core.commands import (
+    AcquireLock,
+    CancelJob,
+    ClaimJob,
+    ClaimNext,
+    CloseSession,
+    Enqueue,
+    ForceReleaseJob,
+    KeepSessionAlive,
+    OpenSession,
+    Recover,
+)
 from octostore.core.limits import FIGURES_QUEUES
+from octostore.core.moments import to_datetime
 from octostore.core.questions import GetFigures, GetStoreKey
 from octostore.core.replies import Figures
 from octostore.stores.sqlite import SqliteBackend
@@ -11,7 +23,19 @@ from tests.support.world import World
 
 
 def test_of_nothing_there_is_nothing(world: World) -> None:
-    assert world.ask(GetFigures()) == Figures(claimed=0, dead=0, open_sessions=0, queued={}, seq=0)
+    nothing = Figures(
+        claimed=0,
+        late=0,
+        dead=0,
+        open_sessions=0,
+        waiting=0,
+        oldest_due_at=None,
+        taken_back=0,
+        queued={},
+        seq=0,
+        at=to_datetime(world.clock.now_ms),
+    )
+    assert world.ask(GetFigures()) == nothing
 
 
 def test_how_much_there_is_of_everything(world: World) -> None:
@@ -27,6 +51,7 @@ def test_how_much_there_is_of_everything(world: World) -> None:
     figures = world.ask(GetFigures())
     assert (figures.claimed, figures.dead, figures.open_sessions, figures.seq) == (3, 1, 1, len(world.log()))
     assert figures.queued == {"a": 1, "b": 2, "c": 1}
+    assert figures.waiting == 4
 
 
 def test_what_has_run_out_is_no_claim_and_no_session(world: World) -> None:
@@ -39,6 +64,39 @@ def test_what_has_run_out_is_no_claim_and_no_session(world: World) -> None:
     world.advance(10)
     assert (world.ask(GetFigures()).claimed, world.ask(GetFigures()).open_sessions) == (1, 0)
     assert "expired" not in world.event_types(), "nobody has written it down"
+
+
+def test_since_when_the_longest_waiting_job_could_have_been_claimed(world: World) -> None:
+    world.do(Enqueue(job_id="later", kind="build", run_at=world.clock.now_ms + 5_000))
+    assert world.ask(GetFigures()).oldest_due_at is None
+    world.advance(6)
+    world.do(Enqueue(job_id="now", kind="build"))
+    assert world.ask(GetFigures()).oldest_due_at == to_datetime(world.clock.now_ms - 1_000)
+
+
+def test_claims_are_late_once_half_of_their_time_is_over(world: World) -> None:
+    world.do(ClaimJob(job_id="own", owner="ann", ttl=10))
+    world.do(OpenSession(session_id="s", agent="ann", ttl=10))
+    world.do(ClaimJob(job_id="bound", owner="ann", session_id="s"))
+    world.advance(5)
+    assert world.ask(GetFigures()).late == 0
+    world.advance(0.001)
+    assert world.ask(GetFigures()).late == 2
+    world.do(KeepSessionAlive(session_id="s", lease_id=None))
+    assert world.ask(GetFigures()).late == 1
+    world.advance(5)
+    assert world.ask(GetFigures()).late == 0, "what has run out is not late any more"
+
+
+def test_what_was_taken_back_is_counted_for_an_hour(world: World) -> None:
+    world.do(ClaimJob(job_id="lost", owner="ann", ttl=10))
+    world.do(ClaimJob(job_id="taken", owner="ann", ttl=3_600))
+    world.do(ForceReleaseJob(job_id="taken"))
+    world.advance(11)
+    world.do(Recover())
+    assert world.ask(GetFigures()).taken_back == 2
+    world.advance(3_600)
+    assert world.ask(GetFigures()).taken_back == 0
 
 
 def test_only_the_longest_queues_are_told(world: World) -> None:

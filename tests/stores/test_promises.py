@@ -19,12 +19,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from octostore.core import commands as c
 from octostore.core.commands import AnyCommand
 from octostore.core.errors import NotFound, OctoStoreError
-from octostore.core.model import SessionStatus
+from octostore.core.model import Outcome, SessionStatus
 from octostore.core.moments import to_moment
-from octostore.core.questions import FindToken, GetFigures, ListSessions, ListTokens, Question
+from octostore.core.questions import FindToken, GetFigures, GetSession, ListSessions, ListTokens, Question
 from octostore.core.replay import logged_job, logged_session, logged_token, replay
 from octostore.core.replies import (
     ClaimReply,
+    HandedOverReply,
     HeartbeatReply,
     KeepaliveReply,
     RecoverReply,
@@ -108,6 +109,26 @@ class Promises(RuleBasedStateMachine):
     def a_session_is_opened(self, session_id: str, principal: str, ttl: float) -> None:
         self.run([c.OpenSession(session_id=session_id, agent="ann", principal=principal, ttl=ttl)])
 
+    @rule(session_id=SESSIONS, ttl=TTLS, agent=st.sampled_from(["ann", "bob"]))
+    def a_session_takes_its_next_task(self, session_id: str, ttl: float, agent: str) -> None:
+        self.run([c.ClaimTask(session_id=session_id, owner=agent, ttl=ttl, queues=("default", "other"))])
+
+    @rule(number=st.integers(0, 2), outcome=st.sampled_from(["released", "done", "failed", "deferred"]))
+    def a_session_is_done_with_its_task(self, number: int, outcome: Outcome) -> None:
+        tasks = [lease for lease in self.leases if lease in self.session_leases]
+        if number < len(tasks):
+            lease = tasks[-1 - number]
+            job_id, session_id = self.leases[lease][0], self.session_leases[lease]
+            self.run([c.ReleaseTask(session_id=session_id, job_id=job_id, lease_id=lease, outcome=outcome)])
+
+    @rule(number=st.integers(0, 2), to_agent=st.sampled_from(["ann", "bob"]), drawn=any_command())
+    def a_session_is_handed_over_and_taken(self, number: int, to_agent: str, drawn: AnyCommand) -> None:
+        if number < len(self.session_leases):
+            lease, session_id = list(self.session_leases.items())[-1 - number]
+            given = c.HandOverSession(session_id=session_id, lease_id=lease, to_agent=to_agent, note="yours")
+            taken = c.OpenSession(session_id=session_id, agent=to_agent)
+            self.run([given, self.with_a_lease(drawn), taken])
+
     @rule(drawn=st.lists(locks() | st.just(c.ReleaseLock(job_id="a", lease_id="#0")), min_size=2, max_size=4))
     def locks_are_acquired(self, drawn: list[AnyCommand]) -> None:
         self.run([self.with_a_lease(command) for command in drawn])
@@ -159,38 +180,61 @@ class Promises(RuleBasedStateMachine):
         lease, its = known[-1 - number]
         return msgspec.structs.replace(command, **{"lease_id": lease, field: its})
 
-    def believe(self, command: AnyCommand, answer: Any) -> None:
+    def believe(self, command: AnyCommand, answer: Any) -> None:  # noqa: C901  # one case for each command
         match command, answer:
             case ((c.ClaimJob() | c.ClaimNext() | c.AcquireLock()), ClaimReply(status="claimed")):
                 self.believe_claim(answer)
             case c.HeartbeatJob(), HeartbeatReply():
                 self.sure_until[command.job_id] = moment(answer.expires_at)
+            case ((c.ReleaseTask() | c.CloseSession()), answer) if not isinstance(answer, OctoStoreError):
+                if self.memory.ask(GetSession(session_id=command.session_id)).status == "closed":
+                    self.forget_session(command.session_id)
             case ((c.ReleaseJob() | c.ReleaseLock() | c.ForceReleaseJob()), answer) if not isinstance(
                 answer, OctoStoreError
             ):
                 if self.leases.get(getattr(command, "lease_id", ""), (None,))[0] in {None, command.job_id}:
                     self.sure_until.pop(command.job_id, None)
+            case c.ClaimTask(), ClaimReply(status="claimed"):
+                self.believe_session(answer.session)
+                self.believe_claim(answer)
             case c.OpenSession(), SessionReply():
-                self.session_leases[answer.lease_id] = command.session_id
-                self.session_sure_until[command.session_id] = moment(answer.expires_at)
+                self.believe_session(answer)
+            case c.HandOverSession(), HandedOverReply():
+                for job_id in answer.jobs:
+                    self.sure_until.pop(job_id, None)
             case c.KeepSessionAlive(), KeepaliveReply():
                 self.session_sure_until[command.session_id] = moment(answer.expires_at)
-            case c.CloseSession(), answer if not isinstance(answer, OctoStoreError):
-                self.session_sure_until.pop(command.session_id, None)
             case ((c.CreateToken() | c.RotateToken()), TokenView()):
                 self.digests[command.token_id] = command.digest
+
+    def believe_session(self, session: SessionReply | None) -> None:
+        assert session is not None
+        self.session_leases[session.lease_id] = session.session_id
+        self.session_sure_until[session.session_id] = moment(session.expires_at)
+
+    def forget_session(self, session_id: str) -> None:
+        """It is over, and so are the claims that were bound to it."""
+        self.session_sure_until.pop(session_id, None)
+        for job_id in [job_id for job_id, bound in self.bound_to.items() if bound == session_id]:
+            self.sure_until.pop(job_id, None)
 
     def believe_claim(self, claim: ClaimReply) -> None:
         assert claim.job_id is not None
         assert claim.lease_id is not None
         assert claim.fencing_token is not None
-        if not claim.replayed:
+        if not claim.replayed and not self.was_handed_over(claim.fencing_token):
             self.nobody_else_is_sure(claim)
             assert claim.fencing_token > self.last_token, "fencing tokens strictly increase"
             self.last_token = claim.fencing_token
         self.leases[claim.lease_id] = (claim.job_id, claim.owner or "")
         self.bound_to[claim.job_id] = claim.session_id
         self.sure_until[claim.job_id] = moment(claim.expires_at)
+
+    def was_handed_over(self, fencing_token: int) -> bool:
+        """Whether the claim had been made for this owner before it came to take it."""
+        entry = self.memory.log()[fencing_token - 1]
+        assert entry.type == "claimed"
+        return b"handed_over_by" in entry.details
 
     def nobody_else_is_sure(self, claim: ClaimReply) -> None:
         """At most one live claim; and a lease is never ended early."""

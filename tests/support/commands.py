@@ -3,12 +3,13 @@
 A lease is drawn as `#0` (the newest one known), `#1` and so on: what is drawn must not depend on what happened.
 """
 
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 
 from octostore.core import commands as c
 from octostore.core.commands import AnyCommand
+from octostore.core.model import Phase
 from tests.support.world import START_MS
 
 JOBS = st.sampled_from(["a", "b", "c", "d/e"])
@@ -26,6 +27,7 @@ ALL_DIGESTS = [number * 32 for number in (b"1", b"2", b"3", b"4")]
 DIGESTS = st.sampled_from(ALL_DIGESTS)
 DOCUMENTS = st.sampled_from([None, b"1", b'{"step":3}'])
 LEASES = st.integers(0, 4).map(lambda number: f"#{number}")
+PHASES = st.sampled_from([None, *get_args(Phase)])
 NOTES = st.sampled_from([None, "note"])
 
 
@@ -41,6 +43,12 @@ def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrat
         "max_claims": MAX_CLAIMS,
         **terms,
     }
+
+
+def task_claims(kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[AnyCommand]:
+    queues = st.sampled_from([("default",), ("other", "default")])
+    terms = claims({"session_id": SESSIONS, "queues": queues, "kinds": kinds, "prefix": PREFIXES})
+    return st.builds(c.ClaimTask, **terms)
 
 
 def locks() -> st.SearchStrategy[AnyCommand]:
@@ -110,14 +118,18 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
             max_attempts=st.sampled_from([1, 2, 5]),
         ),
         st.builds(c.CancelJob, job_id=JOBS, reason=NOTES),
-        st.builds(c.RequeueJob, job_id=JOBS, reason=NOTES),
+        st.builds(c.DiscardJob, job_id=JOBS, reason=NOTES),
+        st.builds(c.RequeueJob, job_id=JOBS, reason=NOTES, keep_attempts=st.booleans()),
         st.builds(c.ForceReleaseJob, job_id=JOBS, reason=NOTES),
         st.builds(c.LimitQueue, queue=QUEUES, max_claimed=st.sampled_from([None, 1, 2])),
         st.builds(
             c.OpenSession, session_id=SESSIONS, agent=OWNERS, ttl=TTLS, principal=PRINCIPALS, request_id=REQUESTS
         ),
         st.builds(c.KeepSessionAlive, **session),
-        st.builds(c.SaveSession, **session, context=st.sampled_from([b"1", b'{"turn":2}'])),
+        st.builds(c.SaveSession, **session, context=st.sampled_from([b"1", b'{"turn":2}']), phase=PHASES),
+        st.builds(c.HandOverSession, **session, to_agent=OWNERS, note=NOTES),
+        task_claims(kinds),
+        st.builds(c.ReleaseTask, **lease, session_id=SESSIONS, outcome=st.sampled_from(["released", "done", "failed"])),
         st.builds(c.CloseSession, **session),
         tokens(),
         st.builds(c.Recover),

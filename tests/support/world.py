@@ -78,5 +78,5 @@ class World:
         with self.backend.reading() as reading:
             last_seq = reading.counters().seq
             while after < last_seq:
-                entries, after = reading.list_events(EventFilter(after, None, None, 1_000))
+                entries, after = reading.list_events(EventFilter(after, 1_000))
                 yield from entries

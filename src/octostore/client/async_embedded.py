@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
-from octostore.client.embedded import EmbeddedPort, pause_of, topics_of_claim, topics_of_log
+from octostore.client.embedded import EmbeddedPort, pause_of, topics_of_log
 from octostore.client.threads import in_thread
 from octostore.core.commands import Command, R_co
 from octostore.core.events import Event
@@ -15,6 +15,7 @@ from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.stores.loop_flag import LoopFlag
 from octostore.stores.store import LocalStore
+from octostore.stores.wakeups import topics_of_claim
 
 
 class AsyncEmbeddedPort:

@@ -6,7 +6,9 @@ from typing import Any, Self
 
 from octostore.client.session import Session
 from octostore.client.threads import in_thread
-from octostore.core.replies import KeepaliveReply
+from octostore.core.events import Event
+from octostore.core.model import Phase
+from octostore.core.replies import HandedOverReply, KeepaliveReply
 
 
 class AsyncSession:
@@ -18,10 +20,16 @@ class AsyncSession:
         self.reply = session.reply
         self.session_id = session.session_id
         self.resumed = session.resumed
+        self.note = session.note
+        self.in_flight = session.in_flight
 
     @property
     def context(self) -> Any:
         return self._session.context
+
+    @property
+    def phase(self) -> Phase:
+        return self._session.phase
 
     def remaining(self) -> float:
         return self._session.remaining()
@@ -29,8 +37,14 @@ class AsyncSession:
     async def keepalive(self) -> KeepaliveReply:
         return await in_thread(self._session.keepalive)
 
-    async def save(self, context: Any) -> None:
-        await in_thread(self._session.save, context)
+    async def save(self, context: Any, *, phase: Phase | None = None) -> None:
+        await in_thread(self._session.save, context, phase=phase)
+
+    async def since(self) -> list[Event]:
+        return await in_thread(lambda: list(self._session.since()))
+
+    async def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
+        return await in_thread(self._session.hand_over, to_agent, note)
 
     async def close(self) -> None:
         await in_thread(self._session.close)

@@ -12,13 +12,18 @@ from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
 from octostore.client.hold import HeldClaim
+from octostore.client.log import past_events_async
 from octostore.client.port import AsyncPort
 from octostore.client.session import Session
-from octostore.client.store import CONCURRENCY_MAX
+from octostore.client.store import CONCURRENCY_MAX, OctoStore
+from octostore.client.threads import in_thread
+from octostore.client.verification import OnEvent
+from octostore.client.work import NewClaim
 from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
+from octostore.core.health import Health, Thresholds, judge
 from octostore.core.limits import (
     MAX_ATTEMPTS_DEFAULT,
     PAGE_DEFAULT,
@@ -27,23 +32,28 @@ from octostore.core.limits import (
     TTL_DEFAULT_SECONDS,
     check_whole,
 )
-from octostore.core.model import Outcome, Scope, SessionStatus, Status
+from octostore.core.model import Outcome, Phase, Scope, SessionStatus, Status
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
     EnqueueReply,
+    Figures,
+    HandedOverReply,
     HeartbeatReply,
     JobOwner,
     JobPage,
     JobView,
+    KeepaliveReply,
     PrincipalView,
     ProbeReply,
     QueueView,
     Recovery,
     ReleaseReply,
+    SavedReply,
     SessionView,
     TokenView,
 )
+from octostore.core.verify import Verification
 from octostore.stores.clock import boottime
 from octostore.stores.loop_flag import LoopFlag
 from octostore.wire.answers import NewToken
@@ -241,27 +251,83 @@ class AsyncOctoStore:
         until_empty: bool = False,
     ) -> int:
         """See `OctoStore.work`; the handler is a coroutine function."""
-        check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
-        if not callable(handler):
-            raise InvalidInput("handler", "must be a coroutine function of one claim")
 
         def new_claim() -> c.ClaimNext:
             return requests.claim_next(
                 queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
             )
 
-        new_claim()
-        return await AsyncWorkLoop(self._port, new_claim, handler, stop or asyncio.Event(), until_empty).run(
-            concurrency
+        return await self._run_loop(new_claim, handler, concurrency, stop, until_empty=until_empty)
+
+    async def claim_task(
+        self,
+        session_id: str,
+        agent: str | None = None,
+        *,
+        queues: Sequence[str] = ("default",),
+        kinds: Sequence[str] | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        wait: float = 0,
+        request_id: str | None = None,
+    ) -> ClaimReply:
+        """See `OctoStore.claim_task`."""
+        command = requests.claim_task(
+            session_id, agent, queues=queues, kinds=kinds, metadata=metadata, ttl=ttl, request_id=request_id
         )
+        return await self._port.execute(command, wait)
+
+    async def release_task(
+        self,
+        session_id: str,
+        job_id: str,
+        lease_id: str,
+        outcome: Outcome = "done",
+        *,
+        result: Any = None,
+        error: str | None = None,
+        note: str | None = None,
+        retry_after: float | None = None,
+    ) -> ReleaseReply:
+        """See `OctoStore.release_task`."""
+        return await self._port.execute(
+            requests.release_task(
+                session_id, job_id, lease_id, outcome, result=result, error=error, note=note, retry_after=retry_after
+            )
+        )
+
+    async def work_session(
+        self,
+        session_id: str,
+        handler: AsyncHandler,
+        *,
+        agent: str | None = None,
+        queues: Sequence[str] = ("default",),
+        kinds: Sequence[str] | None = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        stop: asyncio.Event | None = None,
+        until_empty: bool = False,
+    ) -> int:
+        """See `OctoStore.work_session`; the handler is a coroutine function."""
+
+        def new_claim() -> c.ClaimTask:
+            return requests.claim_task(
+                session_id, agent, queues=queues, kinds=kinds, metadata=None, ttl=ttl, request_id=None
+            )
+
+        return await self._run_loop(new_claim, handler, 1, stop, until_empty=until_empty)
 
     async def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> list[JobView]:
         """See `OctoStore.dead_jobs`."""
         return [job async for job in self._all_jobs(prefix, "dead", queue)]
 
-    async def requeue(self, job_id: str, *, reason: str | None = None) -> JobView:
+    async def requeue(self, job_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> JobView:
         """See `OctoStore.requeue`."""
-        return await self._port.execute(c.RequeueJob(job_id=job_id, reason=reason))
+        return await self._port.execute(c.RequeueJob(job_id=job_id, reason=reason, keep_attempts=keep_attempts))
+
+    async def discard(self, job_id: str, *, reason: str | None = None) -> JobView:
+        """See `OctoStore.discard`."""
+        return await self._port.execute(c.DiscardJob(job_id=job_id, reason=reason))
 
     async def cancel(self, job_id: str, *, reason: str | None = None) -> JobView:
         """See `OctoStore.cancel`."""
@@ -290,6 +356,23 @@ class AsyncOctoStore:
         asked_at = boottime()
         reply = await self._port.execute(requests.open_session(agent, ttl, session_id, request_id))
         return AsyncSession(Session(self._port.blocking, reply, asked_at, on_lost=lost.set), lost.event)
+
+    async def hand_over(
+        self, session_id: str, to_agent: str, note: str | None = None, *, lease_id: str | None = None
+    ) -> HandedOverReply:
+        """See `OctoStore.hand_over`."""
+        command = c.HandOverSession(session_id=session_id, lease_id=lease_id, to_agent=to_agent, note=note)
+        return await self._port.execute(command)
+
+    async def keep_session_alive(self, session_id: str, lease_id: str) -> KeepaliveReply:
+        """See `OctoStore.keep_session_alive`."""
+        return await self._port.execute(c.KeepSessionAlive(session_id=session_id, lease_id=lease_id))
+
+    async def save_session(
+        self, session_id: str, lease_id: str, context: Any, *, phase: Phase | None = None
+    ) -> SavedReply:
+        """See `OctoStore.save_session`."""
+        return await self._port.execute(requests.save_session(session_id, lease_id, context, phase))
 
     async def get_session(self, session_id: str) -> SessionView:
         """See `OctoStore.get_session`."""
@@ -341,13 +424,31 @@ class AsyncOctoStore:
     # Log and recovery
 
     def events(
-        self, after: int = 0, *, job_id: str | None = None, prefix: str | None = None, follow: bool = False
+        self,
+        after: int = 0,
+        *,
+        job_id: str | None = None,
+        prefix: str | None = None,
+        session_id: str | None = None,
+        follow: bool = False,
     ) -> AsyncIterator[Event]:
         """See `OctoStore.events`."""
-        question = q.ListEvents(after=after, job_id=job_id, prefix=prefix, limit=PAGE_MAX)
+        question = q.ListEvents(after=after, job_id=job_id, prefix=prefix, session_id=session_id, limit=PAGE_MAX)
         if follow:
             return self._port.follow(question)
-        return self._past_events(question)
+        return past_events_async(self._port, question)
+
+    async def verify(self, on_event: OnEvent | None = None) -> Verification:
+        """See `OctoStore.verify`; `on_event` is called from another thread."""
+        return await in_thread(OctoStore(self._port.blocking).verify, on_event)
+
+    async def figures(self) -> Figures:
+        """See `OctoStore.figures`."""
+        return await self._port.ask(q.GetFigures())
+
+    async def health(self, thresholds: Thresholds | None = None) -> Health:
+        """See `OctoStore.health`."""
+        return judge(await self.figures(), await self.list_sessions(status="open"), thresholds or Thresholds())
 
     async def recover(self) -> list[Recovery]:
         """See `OctoStore.recover`."""
@@ -385,13 +486,18 @@ class AsyncOctoStore:
             if cursor is None:
                 return
 
-    async def _past_events(self, question: q.ListEvents) -> AsyncIterator[Event]:
-        after = -1
-        while question.after != after:
-            after = question.after
-            page = await self._port.ask(question)
-            for event in page.events:
-                yield event
-            question = q.ListEvents(
-                after=page.after, job_id=question.job_id, prefix=question.prefix, limit=question.limit
-            )
+    async def _run_loop(
+        self,
+        new_claim: NewClaim,
+        handler: AsyncHandler,
+        concurrency: int,
+        stop: asyncio.Event | None,
+        *,
+        until_empty: bool,
+    ) -> int:
+        check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
+        if not callable(handler):
+            raise InvalidInput("handler", "must be a coroutine function of one claim")
+        new_claim()
+        loop = AsyncWorkLoop(self._port, new_claim, handler, stop or asyncio.Event(), until_empty)
+        return await loop.run(concurrency)

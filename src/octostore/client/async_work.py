@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
 from octostore.client.hold import Granted, HeldClaim, describe
 from octostore.client.port import AsyncPort
-from octostore.client.work import UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, Deferred, Failed, log
-from octostore.core.commands import ClaimNext
+from octostore.client.work import UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, Deferred, Failed, NewClaim, log
 from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.limits import ERROR_BYTES
@@ -22,7 +21,7 @@ class AsyncWorkLoop(NamedTuple):
     """See `WorkLoop`."""
 
     port: AsyncPort
-    new_claim: Callable[[], ClaimNext]
+    new_claim: NewClaim
     handler: AsyncHandler
     stop: asyncio.Event
     until_empty: bool

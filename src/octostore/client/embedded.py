@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import msgspec
 
-from octostore.client.undo import undo_of
-from octostore.core.commands import AnyCommand, ClaimJob, Command, R_co
+from octostore.core.commands import AnyCommand, Command, R_co
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import ClaimReply, is_worth_waiting
+from octostore.core.undo import undo_of
 from octostore.stores.store import LocalStore
-from octostore.stores.wakeups import EVERYTHING, Topic
+from octostore.stores.wakeups import EVERYTHING, Topic, topics_of_claim
 
 
 class EmbeddedPort:
@@ -98,15 +98,7 @@ def pause_of(reply: object) -> float | None:
     return ((reply.retry_after_ms or 0) + 1) / 1_000
 
 
-def topics_of_claim(command: Command[Any], reply: object) -> Sequence[Topic]:
-    topics: list[Topic] = []
-    if isinstance(command, ClaimJob):
-        topics.append(("job", command.job_id))
-    if isinstance(reply, ClaimReply) and reply.queue is not None:
-        # For the next job of a queue; and for one by name, because its queue may be full.
-        topics.append(("queue", reply.queue))
-    return topics
-
-
 def topics_of_log(question: ListEvents) -> Sequence[Topic]:
+    if question.session_id is not None:
+        return [("session", question.session_id)]
     return [EVERYTHING] if question.job_id is None else [("job", question.job_id)]

@@ -13,7 +13,7 @@ from octostore.client import requests
 from octostore.client.authority import Authority
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
-from octostore.core.commands import Command, HeartbeatJob, R_co, ReleaseJob
+from octostore.core.commands import Command, HeartbeatJob, KeepSessionAlive, R_co, ReleaseJob
 from octostore.core.encoding import shorten
 from octostore.core.errors import AlreadyDone, Conflict, Held, LeaseLost, NotFound, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES
@@ -23,6 +23,7 @@ from octostore.stores.clock import boottime
 
 LASTING = {"closed", "corrupt", "newer_schema", "not_a_database", "read_only"}
 """The reasons of faults that do not go away by themselves."""
+_NOTHING_SAID: dict[str, Any] = dict.fromkeys(("result", "error", "note", "retry_after"))
 NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
 
 
@@ -68,12 +69,19 @@ def granted(reply: ClaimReply, asked_at: float) -> Granted:
     return Granted(reply, asked_at, reply.remaining_ms or 0)
 
 
-def refresher(granted: Granted) -> HeartbeatJob | None:
+def refresher(granted: Granted) -> Command[Any] | None:
     """The heartbeat that a claim needs first if it was waited for, because it is counted from before the wait."""
     reply, asked_at, remaining_ms = granted
-    if reply.lease_id is None or reply.job_id is None or boottime() - asked_at < remaining_ms / 4_000:
+    if reply.lease_id is None or boottime() - asked_at < remaining_ms / 4_000:
         return None
-    return HeartbeatJob(job_id=reply.job_id, lease_id=reply.lease_id)
+    return heartbeat_of(reply, reply.lease_id)
+
+
+def heartbeat_of(reply: ClaimReply, lease_id: str) -> Command[Any]:
+    """What keeps the claim alive; one that came with its session lives with that."""
+    if reply.session is not None:
+        return KeepSessionAlive(session_id=reply.session.session_id, lease_id=lease_id)
+    return HeartbeatJob(job_id=reply.job_id or "", lease_id=lease_id)
 
 
 def ask_for(port: Port, command: Command[ClaimReply], wait: float) -> Granted:
@@ -114,7 +122,7 @@ class HeldClaim:
         self._authority.renew(granted.asked_at, granted.remaining_ms)
         self._on_lost = on_lost
         self._loss: LeaseLost | NotFound | None = None
-        self._ending: ReleaseJob | None = ReleaseJob(job_id=self.job_id, lease_id=self._lease_id)
+        self._ending: ReleaseJob | None = self._release("released")
         self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
         self._pid = os.getpid()
 
@@ -179,9 +187,7 @@ class HeldClaim:
         retry_after: float | None = None,
     ) -> None:
         """Choose how the claim ends when the block does without an exception."""
-        self._ending = requests.release_job(
-            self.job_id, self._lease_id, outcome, result=result, error=error, note=note, retry_after=retry_after
-        )
+        self._ending = self._release(outcome, result=result, error=error, note=note, retry_after=retry_after)
 
     def let_expire(self) -> None:
         """Do not release the job when the block ends, for what can no longer be done in time."""
@@ -225,12 +231,17 @@ class HeldClaim:
         outcome: Outcome = "failed" if isinstance(error, Exception) else "released"
         with suppress(OctoStoreError):
             # What the block raised matters more than that its claim could not be given back; it expires by itself.
-            self._persist(
-                ReleaseJob(job_id=self.job_id, lease_id=self._lease_id, outcome=outcome, error=describe(error))
-            )
+            self._persist(self._release(outcome, error=describe(error)))
 
     def _beat(self) -> Any:
-        return self._port.submit(HeartbeatJob(job_id=self.job_id, lease_id=self._lease_id))
+        return self._port.submit(heartbeat_of(self.reply, self._lease_id))
+
+    def _release(self, outcome: Outcome, **ending: Any) -> ReleaseJob:
+        if self.reply.session is not None:
+            return requests.release_task(
+                self.reply.session.session_id, self.job_id, self._lease_id, outcome, **{**_NOTHING_SAID, **ending}
+            )
+        return requests.release_job(self.job_id, self._lease_id, outcome, **{**_NOTHING_SAID, **ending})
 
     def _lose(self, why: LeaseLost | NotFound | None) -> None:
         self._loss = why

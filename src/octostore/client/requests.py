@@ -8,7 +8,7 @@ from octostore.client.owner import default_owner
 from octostore.core import commands as c
 from octostore.core.encoding import encode_any, encode_json
 from octostore.core.errors import InvalidInput
-from octostore.core.model import Outcome, Scope
+from octostore.core.model import Outcome, Phase, Scope
 from octostore.core.moments import to_moment
 from octostore.stores.ids import new_job_id, new_request_id, new_session_id, new_token_id
 from octostore.wire.tokens import digest_of
@@ -47,18 +47,43 @@ def claim_next(
     session_id: str | None,
     request_id: str | None,
 ) -> c.ClaimNext:
-    if isinstance(kinds, str):
-        # It would pass for a list of one-letter kinds, and the worker would wait for ever.
-        raise InvalidInput("kinds", f"must be a list of kinds, such as [{kinds!r}]")
     return c.ClaimNext(
         queue=queue,
-        kinds=None if kinds is None else tuple(kinds),
+        kinds=None if kinds is None else _listed("kinds", kinds),
         owner=default_owner() if owner is None else owner,
         metadata=encode_json("metadata", metadata),
         ttl=ttl,
         session_id=session_id,
         request_id=new_request_id() if request_id is None else request_id,
     )
+
+
+def claim_task(
+    session_id: str,
+    agent: str | None,
+    *,
+    queues: Sequence[str],
+    kinds: Sequence[str] | None,
+    metadata: Any,
+    ttl: float,
+    request_id: str | None,
+) -> c.ClaimTask:
+    return c.ClaimTask(
+        session_id=session_id,
+        owner=default_owner() if agent is None else agent,
+        queues=_listed("queues", queues),
+        kinds=None if kinds is None else _listed("kinds", kinds),
+        metadata=encode_json("metadata", metadata),
+        ttl=ttl,
+        request_id=new_request_id() if request_id is None else request_id,
+    )
+
+
+def _listed(field: str, words: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(words, str):
+        # It would pass for a list of one-letter words, and the worker would wait for ever.
+        raise InvalidInput(field, f"must be a list of {field}, such as [{words!r}]")
+    return tuple(words)
 
 
 def checkpoint_job(job_id: str, lease_id: str, data: Any) -> c.CheckpointJob:
@@ -76,6 +101,29 @@ def release_job(
     retry_after: float | None,
 ) -> c.ReleaseJob:
     return c.ReleaseJob(
+        job_id=job_id,
+        lease_id=lease_id,
+        outcome=outcome,
+        result=encode_json("result", result),
+        error=error,
+        note=note,
+        retry_after=retry_after,
+    )
+
+
+def release_task(
+    session_id: str,
+    job_id: str,
+    lease_id: str,
+    outcome: Outcome,
+    *,
+    result: Any,
+    error: str | None,
+    note: str | None,
+    retry_after: float | None,
+) -> c.ReleaseTask:
+    return c.ReleaseTask(
+        session_id=session_id,
         job_id=job_id,
         lease_id=lease_id,
         outcome=outcome,
@@ -116,8 +164,8 @@ def open_session(agent: str | None, ttl: float, session_id: str | None, request_
     )
 
 
-def save_session(session_id: str, lease_id: str, context: Any) -> c.SaveSession:
-    return c.SaveSession(session_id=session_id, lease_id=lease_id, context=encode_any("context", context))
+def save_session(session_id: str, lease_id: str, context: Any, phase: Phase | None) -> c.SaveSession:
+    return c.SaveSession(session_id=session_id, lease_id=lease_id, context=encode_any("context", context), phase=phase)
 
 
 def create_token(

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Any, Self
@@ -10,17 +10,23 @@ from typing import Any, Self
 from octostore.client import requests
 from octostore.client.authority import Authority
 from octostore.client.heart import Heart
+from octostore.client.log import past_events
 from octostore.client.port import Port
-from octostore.core.commands import CloseSession, KeepSessionAlive
+from octostore.core.commands import CloseSession, HandOverSession, KeepSessionAlive
 from octostore.core.errors import OctoStoreError
-from octostore.core.replies import KeepaliveReply, SessionReply
+from octostore.core.events import Event
+from octostore.core.model import Phase
+from octostore.core.questions import ListEvents
+from octostore.core.replies import HandedOverReply, KeepaliveReply, SessionReply
 
 
 class Session:
     """Keep it alive with `keepalive()`, or use it as a block: that heartbeats by itself and closes it at the end.
 
-    `context` is what was last saved, by this session or by the one it resumes. `lost` is set when the block's
-    heartbeats fail for so long that the session, and with it every claim bound to it, may have ended.
+    `context` is what was last saved, by this session or by the one it resumes, and `phase` what it was doing then;
+    `in_flight` are the jobs that it was working on, with their checkpoints, and `note` what the agent that handed it
+    over had to say. `lost` is set when the block's heartbeats fail for so long that the session, and with it every
+    claim bound to it, may have ended.
     """
 
     def __init__(
@@ -30,12 +36,16 @@ class Session:
         self.session_id = reply.session_id
         self.context: Any = reply.context
         self.resumed = reply.resumed
+        self.phase: Phase = reply.phase
+        self.note = reply.note
+        self.in_flight = reply.in_flight
         self.lost = threading.Event()
         self._port = port
         self._authority = Authority()
         self._authority.renew(asked_at, reply.remaining_ms)
         self._on_lost = on_lost
         self._pid = os.getpid()
+        self._is_handed_over = False
         self._heart = Heart(self._beat, self._authority, reply.ttl, self._lose)
 
     def keepalive(self) -> KeepaliveReply:
@@ -45,10 +55,29 @@ class Session:
         self._authority.renew(asked_at, reply.remaining_ms)
         return reply
 
-    def save(self, context: Any) -> None:
-        """Keep `context` (JSON of up to 256 KiB), for this session and whoever resumes it."""
-        self._port.execute(requests.save_session(self.session_id, self.reply.lease_id, context))
-        self.context = context
+    def save(self, context: Any, *, phase: Phase | None = None) -> None:
+        """Keep `context` (JSON of up to 256 KiB), for this session and whoever resumes it.
+
+        `phase` says what it is doing from now on: `idle`, `planning`, `executing`, `blocked`, `done` or `error`. Raises
+        `Conflict` for one that cannot follow on the last.
+        """
+        reply = self._port.execute(requests.save_session(self.session_id, self.reply.lease_id, context, phase))
+        self.context, self.phase = context, reply.phase
+
+    def since(self) -> Iterator[Event]:
+        """What happened to the session and its jobs after the context that it was opened with had been saved."""
+        return past_events(self._port, ListEvents(after=self.reply.context_seq or 0, session_id=self.session_id))
+
+    def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
+        """Pass the session on, with its context and its claims. This one is over then, and `to_agent` opens it."""
+        command = HandOverSession(
+            session_id=self.session_id, lease_id=self.reply.lease_id, to_agent=to_agent, note=note
+        )
+        reply = self._port.execute(command)
+        self._is_handed_over = True
+        self._heart.stop()
+        self._authority.end()
+        return reply
 
     def close(self) -> None:
         """End the session and release its claims. The context stays, for the next one with this id."""
@@ -67,8 +96,8 @@ class Session:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        if os.getpid() != self._pid:
-            return  # a forked child leaves the block, too; the session is its parent's
+        if os.getpid() != self._pid or self._is_handed_over:
+            return  # a forked child leaves the block, too; the session is its parent's, or another agent's
         # What the block raised matters more than that its session could not be closed; it expires by itself.
         with suppress(OctoStoreError) if error else nullcontext():
             self.close()

@@ -9,13 +9,16 @@ from typing import Any, Self
 
 from octostore.client import requests
 from octostore.client.hold import HeldClaim, ask_for
+from octostore.client.log import past_events
 from octostore.client.port import Port
 from octostore.client.session import Session
-from octostore.client.work import Handler, WorkLoop
+from octostore.client.verification import OnEvent, verify
+from octostore.client.work import Handler, NewClaim, WorkLoop
 from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
+from octostore.core.health import Health, Thresholds, judge
 from octostore.core.limits import (
     MAX_ATTEMPTS_DEFAULT,
     PAGE_DEFAULT,
@@ -24,23 +27,28 @@ from octostore.core.limits import (
     TTL_DEFAULT_SECONDS,
     check_whole,
 )
-from octostore.core.model import Outcome, Scope, SessionStatus, Status
+from octostore.core.model import Outcome, Phase, Scope, SessionStatus, Status
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
     EnqueueReply,
+    Figures,
+    HandedOverReply,
     HeartbeatReply,
     JobOwner,
     JobPage,
     JobView,
+    KeepaliveReply,
     PrincipalView,
     ProbeReply,
     QueueView,
     Recovery,
     ReleaseReply,
+    SavedReply,
     SessionView,
     TokenView,
 )
+from octostore.core.verify import Verification
 from octostore.stores.clock import boottime
 from octostore.wire.answers import NewToken
 from octostore.wire.tokens import new_token
@@ -283,30 +291,92 @@ class OctoStore:
         off without using up an attempt. Heartbeats go on whatever the handler does. Returns how many jobs were handled.
         `stop` is noticed within a second, but like Ctrl-C it waits for the handlers that run.
         """
-        from inspect import iscoroutinefunction  # noqa: PLC0415  # takes long to import, and only this needs it
-
-        check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
-        if not callable(handler) or iscoroutinefunction(handler):
-            raise InvalidInput("handler", "must be a plain function of one claim; connect_async() takes coroutines")
 
         def new_claim() -> c.ClaimNext:
             return requests.claim_next(
                 queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
             )
 
-        new_claim()  # bad input is told before any thread starts
-        return WorkLoop(self._port, new_claim, handler, stop or threading.Event(), until_empty).run(concurrency)
+        return self._run_loop(new_claim, handler, concurrency, stop, until_empty=until_empty)
+
+    def claim_task(
+        self,
+        session_id: str,
+        agent: str | None = None,
+        *,
+        queues: Sequence[str] = ("default",),
+        kinds: Sequence[str] | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        wait: float = 0,
+        request_id: str | None = None,
+    ) -> ClaimReply:
+        """Acquire a session and claim its next task, in one step: that of the first queue that has one.
+
+        `claimed`, with `session` (its context, phase and what was in flight) and one `lease_id` for both; `held` if
+        somebody else has the session; `empty` if there is no task, and then the session is left as it is. A session
+        runs one task at a time, and `release_task` frees it. One that was handed over to `agent` comes with its task.
+        """
+        command = requests.claim_task(
+            session_id, agent, queues=queues, kinds=kinds, metadata=metadata, ttl=ttl, request_id=request_id
+        )
+        return self._port.execute(command, wait)
+
+    def release_task(
+        self,
+        session_id: str,
+        job_id: str,
+        lease_id: str,
+        outcome: Outcome = "done",
+        *,
+        result: Any = None,
+        error: str | None = None,
+        note: str | None = None,
+        retry_after: float | None = None,
+    ) -> ReleaseReply:
+        """Settle a session's task as `release_job` does, and free the session, in one step."""
+        return self._port.execute(
+            requests.release_task(
+                session_id, job_id, lease_id, outcome, result=result, error=error, note=note, retry_after=retry_after
+            )
+        )
+
+    def work_session(
+        self,
+        session_id: str,
+        handler: Handler,
+        *,
+        agent: str | None = None,
+        queues: Sequence[str] = ("default",),
+        kinds: Sequence[str] | None = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        stop: threading.Event | None = None,
+        until_empty: bool = False,
+    ) -> int:
+        """`work` for the tasks of a session: one at a time, each with the session's context (`claim.reply.session`)."""
+
+        def new_claim() -> c.ClaimTask:
+            return requests.claim_task(
+                session_id, agent, queues=queues, kinds=kinds, metadata=None, ttl=ttl, request_id=None
+            )
+
+        return self._run_loop(new_claim, handler, 1, stop, until_empty=until_empty)
 
     def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> list[JobView]:
         """The jobs that are out of attempts or cancelled, and wait for a person; without documents (see `get_job`)."""
         return list(self._all_jobs(prefix, "dead", queue))
 
-    def requeue(self, job_id: str, *, reason: str | None = None) -> JobView:
-        """Let a dead or done job run again, with all its attempts, or one that waits for a retry run now.
+    def requeue(self, job_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> JobView:
+        """Let a dead or done job run again, or one that waits for a retry run now.
 
-        Raises `NotFound`, or `Conflict` where it is claimed.
+        A dead one gets all its attempts back; with `keep_attempts` it gets one more. Raises `NotFound`, or `Conflict`
+        where it is claimed.
         """
-        return self._port.execute(c.RequeueJob(job_id=job_id, reason=reason))
+        return self._port.execute(c.RequeueJob(job_id=job_id, reason=reason, keep_attempts=keep_attempts))
+
+    def discard(self, job_id: str, *, reason: str | None = None) -> JobView:
+        """Give a dead job up for good: its name is free then. Raises `NotFound`, or `Conflict` if it is not dead."""
+        return self._port.execute(c.DiscardJob(job_id=job_id, reason=reason))
 
     def cancel(self, job_id: str, *, reason: str | None = None) -> JobView:
         """Take a queued job out of its queue; it is dead then. Raises `NotFound`, or `Conflict` if it is not queued."""
@@ -330,14 +400,34 @@ class OctoStore:
         session_id: str | None = None,
         request_id: str | None = None,
     ) -> Session:
-        """Begin a session, or resume the ended one of that id with its context.
+        """Begin a session, or resume the ended one of that id: with its context, what was in flight, and `since()`.
 
-        Raises `Held`, telling who has it, if it is alive elsewhere. The same `request_id` and `session_id` again get
-        the session that the first call opened.
+        One that was handed over to `agent` is taken, with the claims bound to it. Raises `Held`, telling who has it, if
+        it is alive elsewhere. The same `request_id` and `session_id` again get the session that the first call opened.
         """
         asked_at = boottime()
         reply = self._port.execute(requests.open_session(agent, ttl, session_id, request_id))
         return Session(self._port, reply, asked_at)
+
+    def hand_over(
+        self, session_id: str, to_agent: str, note: str | None = None, *, lease_id: str | None = None
+    ) -> HandedOverReply:
+        """Pass a live session on to another agent, with its context and the claims bound to it, in one step.
+
+        The old holder's lease is dead from then on, and those of its claims; each claim has a new fencing token.
+        `to_agent` opens the session within its TTL and goes on. Without `lease_id` it is done on behalf of whoever
+        opened the session, which only the same principal may do.
+        """
+        command = c.HandOverSession(session_id=session_id, lease_id=lease_id, to_agent=to_agent, note=note)
+        return self._port.execute(command)
+
+    def keep_session_alive(self, session_id: str, lease_id: str) -> KeepaliveReply:
+        """One heartbeat for a session and all its claims, for those who do not use `open_session`."""
+        return self._port.execute(c.KeepSessionAlive(session_id=session_id, lease_id=lease_id))
+
+    def save_session(self, session_id: str, lease_id: str, context: Any, *, phase: Phase | None = None) -> SavedReply:
+        """Keep a session's context, and say what it is doing; see `Session.save`."""
+        return self._port.execute(requests.save_session(session_id, lease_id, context, phase))
 
     def get_session(self, session_id: str) -> SessionView:
         """How a session stands, with its context and the jobs bound to it. Raises `NotFound`."""
@@ -392,17 +482,39 @@ class OctoStore:
     # Log and recovery
 
     def events(
-        self, after: int = 0, *, job_id: str | None = None, prefix: str | None = None, follow: bool = False
+        self,
+        after: int = 0,
+        *,
+        job_id: str | None = None,
+        prefix: str | None = None,
+        session_id: str | None = None,
+        follow: bool = False,
     ) -> Iterator[Event]:
-        """The log after event `after`, oldest first, of one job or of all whose name begins with `prefix`.
+        """The log after event `after`, oldest first: all, or that of a job, a session, or of jobs by `prefix`.
 
         With `follow` it goes on with what happens next, for ever. `seq` has no gaps, so the last one seen is all that
         is needed to resume.
         """
-        question = q.ListEvents(after=after, job_id=job_id, prefix=prefix, limit=PAGE_MAX)
+        question = q.ListEvents(after=after, job_id=job_id, prefix=prefix, session_id=session_id, limit=PAGE_MAX)
         if follow:
             return self._port.follow(question)
-        return self._past_events(question)
+        return past_events(self._port, question)
+
+    def verify(self, on_event: OnEvent | None = None) -> Verification:
+        """Whether the log has no gap, leads to what is stored, and every claim in it ended once. For operators.
+
+        It reads the whole log and every job, beside whatever else is going on. `on_event` is told the `seq` of each
+        event as it is read.
+        """
+        return verify(self, on_event)
+
+    def figures(self) -> Figures:
+        """How much there is of everything, and how it goes."""
+        return self._port.ask(q.GetFigures())
+
+    def health(self, thresholds: Thresholds | None = None) -> Health:
+        """Whether the work gets done: `ok`, `degraded` or `unhealthy`, with the reasons in words."""
+        return judge(self.figures(), self.list_sessions(status="open"), thresholds or Thresholds())
 
     def recover(self) -> list[Recovery]:
         """Write down every expiry now, and tell what was taken back, with the evidence.
@@ -442,12 +554,19 @@ class OctoStore:
             if cursor is None:
                 return
 
-    def _past_events(self, question: q.ListEvents) -> Iterator[Event]:
-        after = -1
-        while question.after != after:
-            after = question.after
-            page = self._port.ask(question)
-            yield from page.events
-            question = q.ListEvents(
-                after=page.after, job_id=question.job_id, prefix=question.prefix, limit=question.limit
-            )
+    def _run_loop(
+        self,
+        new_claim: NewClaim,
+        handler: Handler,
+        concurrency: int,
+        stop: threading.Event | None,
+        *,
+        until_empty: bool,
+    ) -> int:
+        from inspect import iscoroutinefunction  # noqa: PLC0415  # takes long to import, and only this needs it
+
+        check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
+        if not callable(handler) or iscoroutinefunction(handler):
+            raise InvalidInput("handler", "must be a plain function of one claim; connect_async() takes coroutines")
+        new_claim()  # bad input is told before any thread starts
+        return WorkLoop(self._port, new_claim, handler, stop or threading.Event(), until_empty).run(concurrency)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from octostore.client.hold import HeldClaim, ask_for, describe
 from octostore.client.port import Port
-from octostore.core.commands import ClaimNext
+from octostore.core.commands import ClaimNext, ClaimTask
 from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RETRY_AFTER_MAX_MS, check_seconds, check_size
@@ -39,13 +39,14 @@ class Failed(Exception):  # a handler's answer, not an error
 
 
 Handler = Callable[[HeldClaim], Any]
+NewClaim = Callable[[], ClaimNext | ClaimTask]
 
 
 class WorkLoop(NamedTuple):
     """`new_claim` makes the command of each claim; `stop` ends the loop after the jobs at hand."""
 
     port: Port
-    new_claim: Callable[[], ClaimNext]
+    new_claim: NewClaim
     handler: Handler
     stop: threading.Event
     until_empty: bool

@@ -10,13 +10,15 @@ import msgspec
 
 from octostore.core import limits
 from octostore.core.errors import InvalidInput
-from octostore.core.model import LOCAL, RESERVED, Outcome, Scope
+from octostore.core.model import LOCAL, RESERVED, Outcome, Phase, Scope
 from octostore.core.names import check_job_id, check_name, check_prefix, check_session_id
+from octostore.core.phases import check_phase
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
     ClosedReply,
     EnqueueReply,
+    HandedOverReply,
     HeartbeatReply,
     JobView,
     KeepaliveReply,
@@ -112,10 +114,28 @@ class ClaimNext(ClaimTerms, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_name("queue", self.queue)
         check_prefix(self.prefix)
-        if self.kinds is not None:
-            limits.check_range("kinds", len(self.kinds), 1, limits.KINDS_MAX)
-            for kind in self.kinds:
-                check_name("kinds", kind)
+        _check_kinds(self.kinds)
+        self.check_terms()
+
+
+class ClaimTask(ClaimTerms, frozen=True, kw_only=True):
+    """Acquire a session and claim its next task, in one step: the first in line of the first queue that has one.
+
+    `owner` is the agent, and `ttl` the session's. The lease of the session is that of the claim, too. Where there is no
+    task, the session is left as it is. One that was handed over to the agent is taken, with the task that it has.
+    """
+
+    session_id: str
+    queues: tuple[str, ...]
+    kinds: tuple[str, ...] | None = None
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        limits.check_range("queues", len(self.queues), 1, limits.TASK_QUEUES_MAX)
+        for queue in self.queues:
+            check_name("queues", queue)
+        check_prefix(self.prefix)
+        _check_kinds(self.kinds)
         self.check_terms()
 
 
@@ -168,6 +188,9 @@ class ReleaseJob(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
     retry_after: float | None = None
 
     def __post_init__(self) -> None:
+        self.check_release()
+
+    def check_release(self) -> None:
         self.check_lease()
         check_outcome(self.outcome)
         if self.result is not None and self.outcome != "done":
@@ -179,6 +202,16 @@ class ReleaseJob(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
         limits.check_size("note", self.note, limits.NOTE_BYTES)
         if self.retry_after is not None:
             limits.check_seconds("retry_after", self.retry_after, 0, limits.RETRY_AFTER_MAX_MS)
+
+
+class ReleaseTask(ReleaseJob, frozen=True, kw_only=True):
+    """Settle a session's task and free the session, in one step. The lease is the session's."""
+
+    session_id: str
+
+    def __post_init__(self) -> None:
+        check_session_id(self.session_id)
+        self.check_release()
 
 
 class ReleaseLock(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
@@ -223,8 +256,17 @@ class CancelJob(_OperatorCommand, frozen=True, kw_only=True):
     """Take a job that waits out of its queue. It is dead then, and `requeue` brings it back."""
 
 
+class DiscardJob(_OperatorCommand, frozen=True, kw_only=True):
+    """Give a dead job up for good. Its name is free then, and its story stays in the log."""
+
+
 class RequeueJob(_OperatorCommand, frozen=True, kw_only=True):
-    """Let a dead or done job run again, with all its attempts; let one that waits for a retry run now."""
+    """Let a dead or done job run again; let one that waits for a retry run now.
+
+    A dead one gets all its attempts back. With `keep_attempts` it gets one more, and is dead again if that fails.
+    """
+
+    keep_attempts: bool = False
 
 
 class ForceReleaseJob(_OperatorCommand, frozen=True, kw_only=True):
@@ -244,7 +286,10 @@ class LimitQueue(Command[QueueView], frozen=True, kw_only=True):
 
 
 class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
-    """Begin a session, or resume one that has ended, with its context. One that is alive elsewhere is refused."""
+    """Begin a session, or resume one that has ended, with its context. One that is alive elsewhere is refused.
+
+    One that was handed over to this agent is taken, with the claims bound to it, all of which get the session's lease.
+    """
 
     session_id: str
     agent: str
@@ -277,13 +322,30 @@ class KeepSessionAlive(_SessionCommand[KeepaliveReply], frozen=True, kw_only=Tru
 
 
 class SaveSession(_SessionCommand[SavedReply], frozen=True, kw_only=True):
-    """Keep the session's context, for whoever resumes it."""
+    """Keep the session's context, for whoever resumes it; and say what it is doing now."""
 
     context: bytes
+    phase: Phase | None = None
 
     def __post_init__(self) -> None:
         self.check_session()
+        check_phase(self.phase)
         limits.check_bytes("context", self.context, limits.CONTEXT_BYTES)
+
+
+class HandOverSession(_SessionCommand[HandedOverReply], frozen=True, kw_only=True):
+    """Pass a live session on to another agent of the same principal, with its context and the claims bound to it.
+
+    The lease that does it is dead from then on. The session lives for another TTL, within which `to_agent` opens it.
+    """
+
+    to_agent: str
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        self.check_session()
+        limits.check_text("to_agent", self.to_agent, limits.TEXT_BYTES, required=True)
+        limits.check_size("note", self.note, limits.NOTE_BYTES)
 
 
 class CloseSession(_SessionCommand[ClosedReply], frozen=True, kw_only=True):
@@ -364,6 +426,13 @@ def check_outcome(outcome: str) -> None:
         raise InvalidInput("outcome", f"is {outcome!r}; it must be one of {', '.join(get_args(Outcome))}")
 
 
+def _check_kinds(kinds: tuple[str, ...] | None) -> None:
+    if kinds is not None:
+        limits.check_range("kinds", len(kinds), 1, limits.KINDS_MAX)
+        for kind in kinds:
+            check_name("kinds", kind)
+
+
 def _check_request_id(request_id: str | None) -> None:
     limits.check_text("request_id", request_id, limits.REQUEST_ID_BYTES, required=request_id is not None)
 
@@ -376,18 +445,22 @@ AnyCommand = (
     ClaimJob
     | AcquireLock
     | ClaimNext
+    | ClaimTask
     | HeartbeatJob
     | CheckpointJob
     | ReleaseJob
+    | ReleaseTask
     | ReleaseLock
     | Enqueue
     | CancelJob
+    | DiscardJob
     | RequeueJob
     | ForceReleaseJob
     | LimitQueue
     | OpenSession
     | KeepSessionAlive
     | SaveSession
+    | HandOverSession
     | CloseSession
     | CreateToken
     | RotateToken

@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from octostore.core.model import HowEnded, Scope, Status
-from octostore.core.moments import Moment, to_datetime
+from octostore.core.model import HowEnded, Phase, Scope, Status
+from octostore.core.moments import Moment, to_datetime, to_moment
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -40,6 +40,8 @@ class Claimed(Details, frozen=True):
     is_lock: bool = False
     took_over_from: str | None = None
     """The last owner, where its claim expired or was taken away."""
+    handed_over_by: str | None = None
+    """The last owner, where it handed its session over, and the claim with it."""
 
 
 class Ended(Details, frozen=True):
@@ -67,6 +69,13 @@ class Cancelled(Details, frozen=True):
     reason: str | None = None
 
 
+class Discarded(Details, frozen=True):
+    """A dead job is no longer one of its queue; its name is free."""
+
+    available_at: int
+    reason: str | None = None
+
+
 class Requeued(Details, frozen=True):
     status: Status
     available_at: int
@@ -83,10 +92,24 @@ class SessionOpened(Details, frozen=True):
     ttl_ms: int
     expires_at: int
     resumed: bool = False
+    phase: Phase | None = None
+    """Here and below: what it is doing from now on, where that changes, and what it was doing until now."""
+    phase_before: Phase | None = None
 
 
 class SessionSaved(Details, frozen=True):
     context_bytes: int
+    agent: str | None = None
+    phase: Phase | None = None
+    phase_before: Phase | None = None
+
+
+class SessionHandedOver(Details, frozen=True):
+    agent: str
+    to_agent: str
+    ttl_ms: int
+    expires_at: int
+    note: str | None = None
 
 
 class SessionEnded(Details, frozen=True):
@@ -97,6 +120,8 @@ class SessionEnded(Details, frozen=True):
     heartbeat_at: int | None = None
     ttl_ms: int | None = None
     late_ms: int | None = None
+    phase: Phase | None = None
+    phase_before: Phase | None = None
 
 
 class TokenCreated(Details, frozen=True):
@@ -125,10 +150,12 @@ DETAILS: dict[str, type[Details]] = {
     "claimed": Claimed,
     **dict.fromkeys(get_args(HowEnded), Ended),
     "cancelled": Cancelled,
+    "discarded": Discarded,
     "requeued": Requeued,
     "queue_limited": QueueLimited,
     "session_opened": SessionOpened,
     "session_saved": SessionSaved,
+    "session_handed_over": SessionHandedOver,
     "session_closed": SessionEnded,
     "session_expired": SessionEnded,
     "token_created": TokenCreated,
@@ -152,7 +179,11 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as it is read. `actor` is the principal that caused it; `data` holds the details of its type."""
+    """An event as it is read. `data` holds the details of its type.
+
+    `actor` is the principal that caused it, `agent` the owner or agent whom it is about, by the name that it gives
+    itself. `reason` says why, where there is a why.
+    """
 
     seq: int
     at: Moment
@@ -161,6 +192,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str | None
     queue: str | None
     session_id: str | None
+    agent: str | None = None
+    reason: str | None = None
     data: dict[str, Any]
 
     @property
@@ -190,5 +223,33 @@ def public_event(entry: LogEntry) -> Event:
         job_id=entry.job_id,
         queue=entry.queue,
         session_id=entry.session_id,
+        agent=data.get("owner") or data.get("agent"),
+        reason=data.get("reason") or data.get("error") or _missed(data),
         data=data,
+    )
+
+
+def _missed(details: dict[str, Any]) -> str | None:
+    """Why somebody lost something to time alone."""
+    if "late_ms" not in details or "ttl_ms" not in details:
+        return None
+    ttl, late = details["ttl_ms"] / 1_000, details["late_ms"] / 1_000
+    return f"no heartbeat for {ttl:g} s, which was noticed {late:g} s later"
+
+
+def stored_event(event: Event) -> LogEntry:
+    """What `public_event` was made from."""
+    data = {
+        field: to_moment(field, value) if field.endswith("_at") and value is not None else value
+        for field, value in event.data.items()
+    }
+    return LogEntry(
+        event.seq,
+        to_moment("at", event.at),
+        event.type,
+        event.actor,
+        event.job_id,
+        event.queue,
+        event.session_id,
+        encode_details(data),
     )

@@ -15,18 +15,21 @@ from octostore.core.events import (
     Cancelled,
     Claimed,
     Details,
+    Discarded,
     Ended,
     Enqueued,
     LogEntry,
     QueueLimited,
     Requeued,
     SessionEnded,
+    SessionHandedOver,
     SessionOpened,
+    SessionSaved,
     TokenChanged,
     TokenCreated,
 )
-from octostore.core.limits import PREVIOUS_KEPT
-from octostore.core.model import Attempt, Claim, Job, Queue, Session, Token, read_history
+from octostore.core.limits import IN_FLIGHT_KEPT, PREVIOUS_KEPT
+from octostore.core.model import Attempt, Claim, Job, Queue, Session, Token, read_history, read_in_flight
 
 if TYPE_CHECKING:
     from octostore.core.working_set import WorkingSet
@@ -39,9 +42,11 @@ def evolve(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
         job = ws.job(entry.job_id)
         _JOB_CHANGES[entry.type](job, entry, details)
         ws.touch_job(job)
-        if entry.type == "done":
+        if entry.type in {"done", "discarded"}:
             # The next run of a finished job starts afresh.
             ws.set_checkpoint(job.job_id, None)
+        if entry.session_id is not None and entry.type in {"claimed", "expired"}:
+            _change_in_flight(ws, entry.session_id, job.job_id, is_lost=entry.type == "expired")
     elif entry.session_id is not None:
         _change_session(ws, entry, details)
     elif isinstance(details, QueueLimited) and entry.queue is not None:
@@ -116,6 +121,16 @@ def _cancelled(job: Job, _entry: LogEntry, details: Cancelled) -> None:
     job.error = details.reason
 
 
+def _discarded(job: Job, _entry: LogEntry, details: Discarded) -> None:
+    job.status = "free"
+    job.available_at = details.available_at
+    job.attempts = 0
+    job.last_outcome = "discarded"
+    job.error = details.reason
+    job.queue = job.kind = job.payload_seq = None
+    job.priority = job.max_attempts = job.enqueued_seq = 0
+
+
 def _requeued(job: Job, _entry: LogEntry, details: Requeued) -> None:
     job.status = details.status
     job.available_at = details.available_at
@@ -132,6 +147,7 @@ _JOB_CHANGES: dict[str, Callable[[Job, LogEntry, Any], None]] = {
     "expired": _ended,
     "force_released": _ended,
     "cancelled": _cancelled,
+    "discarded": _discarded,
     "requeued": _requeued,
 }
 
@@ -150,16 +166,52 @@ def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None
             heartbeat_at=entry.at,
             expires_at=details.expires_at,
             resumed=details.resumed,
-            context_seq=session.context_seq if session else None,
+            **(_what_stays(session) if session else {}),
         )
     if session is None:
         raise LookupError(f"event {entry.seq} is about a session that no event opened")
-    if entry.type == "session_saved":
+    if isinstance(details, SessionOpened | SessionSaved | SessionEnded):
+        session.phase = details.phase or session.phase
+    if isinstance(details, SessionSaved):
         session.context_seq = entry.seq
+    elif isinstance(details, SessionHandedOver):
+        _hand_over(session, entry, details)
     elif isinstance(details, SessionEnded):
         session.status = "closed" if entry.type == "session_closed" else "expired"
         session.expires_at = details.ended_at
+        session.offered = False
+        if entry.type == "session_closed":
+            session.note, session.in_flight = None, _encode(())
     ws.touch_session(session)
+
+
+def _what_stays(before: Session) -> dict[str, Any]:
+    return {
+        "context_seq": before.context_seq,
+        "phase": before.phase,
+        "note": before.note,
+        "in_flight": before.in_flight,
+    }
+
+
+def _hand_over(session: Session, entry: LogEntry, details: SessionHandedOver) -> None:
+    session.agent = details.to_agent
+    session.offered = True
+    session.note = details.note
+    session.heartbeat_at = entry.at
+    session.expires_at = details.expires_at
+
+
+def _change_in_flight(ws: "WorkingSet", session_id: str, job_id: str, *, is_lost: bool) -> None:
+    session = ws.session(session_id)
+    if session is None:
+        raise LookupError(f"the claim on {job_id!r} is bound to a session that no event opened")
+    before = read_in_flight(session)
+    others = tuple(name for name in before if name != job_id)
+    after = (*others, job_id)[-IN_FLIGHT_KEPT:] if is_lost else others
+    if after != before:
+        session.in_flight = _encode(after)
+        ws.touch_session(session)
 
 
 def _change_token(ws: "WorkingSet", entry: LogEntry, details: TokenCreated | TokenChanged) -> None:

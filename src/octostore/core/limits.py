@@ -45,6 +45,12 @@ KINDS_MAX = 100
 PREVIOUS_KEPT = 5
 """How many ended attempts a job remembers: for its successor, and to recognise a repeated release."""
 
+IN_FLIGHT_KEPT = 100
+"""How many of the jobs that a lost session had are remembered, for whoever resumes it."""
+
+TASK_QUEUES_MAX = 10
+"""In how many queues one call may look for a session's next task."""
+
 SWEEP_LIMIT = 100
 """How many expiries one writing transaction writes down, so that nobody's call pays for a mass death.
 

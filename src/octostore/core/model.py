@@ -13,9 +13,10 @@ from octostore.core.secret_free import SecretFree
 
 Status: TypeAlias = Literal["free", "queued", "claimed", "done", "dead"]
 SessionStatus: TypeAlias = Literal["open", "closed", "expired"]
+Phase: TypeAlias = Literal["idle", "planning", "executing", "blocked", "done", "error"]
 Outcome: TypeAlias = Literal["released", "done", "failed", "deferred"]
 HowEnded: TypeAlias = Literal["released", "done", "failed", "deferred", "expired", "force_released"]
-LastOutcome: TypeAlias = HowEnded | Literal["cancelled"]
+LastOutcome: TypeAlias = HowEnded | Literal["cancelled", "discarded"]
 Scope: TypeAlias = Literal["read", "claim", "admin"]
 
 LOCAL = "local"
@@ -125,6 +126,15 @@ class Session(SecretFree, msgspec.Struct):
     context_seq: int | None = None
     lease_id: str = ""
     request_id: str | None = None
+    phase: Phase = "idle"
+    offered: bool = False
+    """Handed over to `agent`, who has not opened it yet."""
+    note: str | None = None
+    """What the agent that handed it over had to say."""
+    in_flight: bytes = b"[]"
+    """The jobs that were taken back when the session was lost and that it has not claimed since, as JSON."""
+    giver_lease_id: str | None = None
+    """The lease that handed it over: a secret, by which the same call is recognised."""
 
 
 class Queue(msgspec.Struct):
@@ -152,7 +162,12 @@ class Token(SecretFree, msgspec.Struct):
 
 
 _history_decoder = msgspec.json.Decoder(tuple[Attempt, ...])
+_names_decoder = msgspec.json.Decoder(tuple[str, ...])
 
 
 def read_history(job: Job) -> tuple[Attempt, ...]:
     return _history_decoder.decode(job.history)
+
+
+def read_in_flight(session: Session) -> tuple[str, ...]:
+    return _names_decoder.decode(session.in_flight)

@@ -33,6 +33,8 @@ class Needs(msgspec.Struct):
     sessions: set[str] = msgspec.field(default_factory=set)
     claims_of: set[str] = msgspec.field(default_factory=set)
     """The sessions of which every bound claim is needed."""
+    in_flight_of: set[str] = msgspec.field(default_factory=set)
+    """Those of which the jobs that they lost are needed, too, and the documents of all these jobs."""
     queues: set[str] = msgspec.field(default_factory=set)
     counted_queues: set[str] = msgspec.field(default_factory=set)
     """The queues whose claimed jobs are to be counted although they have no limit yet."""
@@ -59,7 +61,7 @@ def needs_of(commands: "Sequence[c.AnyCommand]") -> Needs:
 
 def _add(needs: Needs, command: "c.AnyCommand") -> None:  # noqa: C901  # one case for each command
     match command:
-        case c.ClaimJob() | c.AcquireLock() | c.CancelJob() | c.RequeueJob() | c.ForceReleaseJob():
+        case c.ClaimJob() | c.AcquireLock() | c.CancelJob() | c.DiscardJob() | c.RequeueJob() | c.ForceReleaseJob():
             needs.jobs.add(command.job_id)
             needs.documents_of.add(command.job_id)
         case c.HeartbeatJob() | c.CheckpointJob() | c.ReleaseJob() | c.ReleaseLock():
@@ -69,28 +71,45 @@ def _add(needs: Needs, command: "c.AnyCommand") -> None:  # noqa: C901  # one ca
             needs.documents_of.add(command.job_id)
             needs.queues.add(command.queue)
         case c.ClaimNext():
-            line = needs.lines.setdefault(command.queue, LineNeed(set()))
-            line.selections.add((command.kinds, command.prefix))
-            line.count += 1
-            needs.queues.add(command.queue)
+            _add_line(needs, command.queue, command)
             if command.request_id is not None:
                 needs.requests.add((command.principal, command.request_id, command.queue))
         case c.LimitQueue():
             needs.queues.add(command.queue)
             needs.counted_queues.add(command.queue)
-        case c.OpenSession() | c.CloseSession():
-            needs.sessions.add(command.session_id)
-            needs.claims_of.add(command.session_id)
-        case c.KeepSessionAlive() | c.SaveSession():
-            needs.sessions.add(command.session_id)
-        case c.CreateToken() | c.RotateToken() | c.RevokeToken():
+        case c.CreateToken() | c.RotateToken():
             needs.tokens.add(command.token_id)
-            if not isinstance(command, c.RevokeToken):
-                needs.digests.add(command.digest)
+            needs.digests.add(command.digest)
+        case c.RevokeToken():
+            needs.tokens.add(command.token_id)
         case c.Recover():
             needs.sweep_limit = RECOVER_LIMIT
+    _add_session(needs, command)
     if isinstance(command, c.ClaimTerms):
         _add_terms(needs, command)
+
+
+def _add_session(needs: Needs, command: "c.AnyCommand") -> None:
+    match command:
+        case c.KeepSessionAlive() | c.SaveSession():
+            needs.sessions.add(command.session_id)
+        case c.HandOverSession() | c.CloseSession() | c.ReleaseTask():
+            needs.sessions.add(command.session_id)
+            needs.claims_of.add(command.session_id)
+        case c.OpenSession() | c.ClaimTask():
+            needs.sessions.add(command.session_id)
+            needs.claims_of.add(command.session_id)
+            needs.in_flight_of.add(command.session_id)
+    if isinstance(command, c.ClaimTask):
+        for queue in command.queues:
+            _add_line(needs, queue, command)
+
+
+def _add_line(needs: Needs, queue: str, command: "c.ClaimNext | c.ClaimTask") -> None:
+    line = needs.lines.setdefault(queue, LineNeed(set()))
+    line.selections.add((command.kinds, command.prefix))
+    line.count += 1
+    needs.queues.add(queue)
 
 
 def _add_terms(needs: Needs, command: "c.ClaimTerms") -> None:

@@ -60,12 +60,17 @@ class ListEvents(Question[EventPage], frozen=True, kw_only=True):
     after: int = 0
     job_id: str | None = None
     prefix: str | None = None
+    session_id: str | None = None
     limit: int = limits.PAGE_DEFAULT
 
     def __post_init__(self) -> None:
         limits.check_whole("after", self.after, 0, limits.SEQ_MAX)
         if self.job_id is not None:
             check_job_id(self.job_id)
+        if self.session_id is not None:
+            check_session_id(self.session_id)
+            if self.job_id is not None or self.prefix:
+                raise InvalidInput("session_id", "cannot be combined with a job or a prefix")
         check_prefix(self.prefix)
         limits.check_whole("limit", self.limit, 1, limits.PAGE_MAX)
 

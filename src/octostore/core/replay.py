@@ -11,21 +11,36 @@ from octostore.core.model import Job, Session, Token, read_history
 from octostore.core.working_set import WorkingSet
 
 
-def replay(entries: Iterable[LogEntry]) -> WorkingSet:
-    """The rows that the log leads to; raises `ValueError` at a gap, but for the one that a restored backup leaves."""
-    ws = WorkingSet(now=0, seq=0)
-    ws.jobs = defaultdict(lambda: None)
-    ws.sessions = defaultdict(lambda: None)
-    ws.queues = defaultdict(lambda: None)
-    ws.tokens = defaultdict(lambda: None)
-    for entry in entries:
+class GapInLog(ValueError):
+    """Something is missing, or out of order."""
+
+
+class Replay:
+    """`ws` holds the rows that the log leads to, as far as it has been taken."""
+
+    def __init__(self) -> None:
+        self.ws = WorkingSet(now=0, seq=0)
+        self.ws.jobs = defaultdict(lambda: None)
+        self.ws.sessions = defaultdict(lambda: None)
+        self.ws.queues = defaultdict(lambda: None)
+        self.ws.tokens = defaultdict(lambda: None)
+
+    def take(self, entry: LogEntry, *, past_a_gap: bool = False) -> None:
+        """Raises `GapInLog`, but for the gap that a restored backup leaves."""
         details = decode_details(entry)
         before = details.after if isinstance(details, Restored) else entry.seq - 1
-        if ws.seq != before:
-            raise ValueError(f"the log has a gap: event {entry.seq} follows event {ws.seq}")
-        ws.seq, ws.now = entry.seq, entry.at
-        evolve(ws, entry, details)
-    return ws
+        if self.ws.seq != before and not past_a_gap:
+            raise GapInLog(f"the log has a gap: event {entry.seq} follows event {self.ws.seq}")
+        self.ws.seq, self.ws.now = entry.seq, entry.at
+        evolve(self.ws, entry, details)
+
+
+def replay(entries: Iterable[LogEntry]) -> WorkingSet:
+    """The rows that the log leads to."""
+    replayed = Replay()
+    for entry in entries:
+        replayed.take(entry)
+    return replayed.ws
 
 
 def logged_job(job: Job) -> Job:
@@ -40,7 +55,9 @@ def logged_job(job: Job) -> Job:
 def logged_session(session: Session) -> Session:
     """The same for a session."""
     expires_at = 0 if session.status == "open" else session.expires_at
-    return msgspec.structs.replace(session, lease_id="", request_id=None, heartbeat_at=0, expires_at=expires_at)
+    return msgspec.structs.replace(
+        session, lease_id="", request_id=None, giver_lease_id=None, heartbeat_at=0, expires_at=expires_at
+    )
 
 
 def logged_token(token: Token) -> Token:

@@ -10,7 +10,7 @@ import msgspec
 
 from octostore._version import __version__
 from octostore.core.events import Event
-from octostore.core.model import HowEnded, LastOutcome, Outcome, Scope, SessionStatus, Status
+from octostore.core.model import HowEnded, LastOutcome, Outcome, Phase, Scope, SessionStatus, Status
 from octostore.core.moments import Moment
 from octostore.core.secret_free import SecretFree
 
@@ -66,7 +66,10 @@ class ClaimReply(Reply, frozen=True):
     - `delayed`: nobody has it, but it cannot be claimed before `available_at` (backoff, schedule, lock-delay, full
       queue).
     - `dead`: out of attempts or cancelled; it waits for a person (`requeue`).
-    - `empty` (claim_next only): nothing in the queue can be claimed now; `available_at` is when that may change.
+    - `empty` (claim_next and claim_task): nothing in the queue can be claimed now; `available_at` is when that may
+      change.
+
+    For claim_task, `session` is what was acquired, and `held` is about the session.
     """
 
     status: Literal["claimed", "held", "done", "delayed", "dead", "empty"]
@@ -99,6 +102,7 @@ class ClaimReply(Reply, frozen=True):
     available_at: Moment | None = None
     result: Any = None
     error: str | None = None
+    session: "SessionReply | None" = None
 
 
 def is_worth_waiting(reply: object) -> bool:
@@ -179,6 +183,27 @@ class EventPage(Reply, frozen=True):
     after: int
 
 
+class InFlight(Reply, frozen=True):
+    """What a session was working on before it was resumed or handed over, as it stands now.
+
+    `is_ours`: it was handed over alive, and the session's lease is that of its claim, too. Otherwise it was taken back
+    when the session was lost; it is to be claimed again, unless `owner` has it now or it is `done` or `dead`.
+    """
+
+    job_id: str
+    status: Status
+    is_ours: bool
+    owner: str | None
+    fencing_token: int | None
+    queue: str | None
+    kind: str | None
+    attempts: int
+    available_at: Moment | None
+    payload: Any
+    checkpoint: Any
+    note: str | None
+
+
 class SessionReply(Reply, frozen=True):
     session_id: str
     agent: str
@@ -192,6 +217,10 @@ class SessionReply(Reply, frozen=True):
     renew_after_ms: int
     context: Any
     context_seq: int | None
+    phase: Phase = "idle"
+    note: str | None = None
+    """What the agent that handed it over had to say."""
+    in_flight: list[InFlight] = []
 
 
 class KeepaliveReply(Reply, frozen=True):
@@ -204,6 +233,16 @@ class KeepaliveReply(Reply, frozen=True):
 class SavedReply(Reply, frozen=True):
     session_id: str
     context_seq: int
+    phase: Phase = "idle"
+
+
+class HandedOverReply(Reply, frozen=True):
+    """`agent` has until `expires_at` to open the session; `jobs` are the claims that went with it."""
+
+    session_id: str
+    agent: str
+    expires_at: Moment
+    jobs: list[str]
 
 
 class ClosedReply(Reply, frozen=True):
@@ -221,6 +260,12 @@ class SessionView(Reply, frozen=True):
     context: Any
     context_seq: int | None
     jobs: list[str]
+    phase: Phase = "idle"
+    offered: bool = False
+    """Handed over to `agent`, who has not opened it yet."""
+    note: str | None = None
+    in_flight: list[str] = []
+    """What it was working on when it was lost, and has not claimed again since."""
 
 
 class SessionPage(Reply, frozen=True):
@@ -267,13 +312,23 @@ class StoreKey(Reply, frozen=True):
 
 
 class Figures(Reply, frozen=True):
-    """`queued` is by queue, and only the longest are told."""
+    """`queued` is by queue, and only the longest are told; `waiting` is the sum over all of them.
+
+    `late` are the claims whose owners have missed heartbeats but still have time. `oldest_due_at` is since when the job
+    that has waited longest could have been claimed. `taken_back` are the claims that expired or were taken away within
+    the last hour.
+    """
 
     claimed: int
+    late: int
     dead: int
     open_sessions: int
+    waiting: int
+    oldest_due_at: Moment | None
+    taken_back: int
     queued: dict[str, int]
     seq: int
+    at: Moment
 
 
 class Recovery(Reply, frozen=True):

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from octostore.core import replies
-from octostore.core.model import Attempt, Claim, Job, Progress, Session, Token, read_history
+from octostore.core.model import Attempt, Claim, Job, Progress, Session, Token, read_history, read_in_flight
 from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.working_set import WorkingSet
 
@@ -200,7 +200,67 @@ def session_view(ws: WorkingSet, session: Session, *, with_context: bool = True)
         expires_at=to_datetime(session.expires_at),
         context=decoded(ws.document(session.context_seq)) if with_context else None,
         context_seq=session.context_seq,
-        jobs=sorted(job.job_id for job in ws.claims_of(session.session_id)),
+        jobs=[job.job_id for job in ws.claims_of(session.session_id)],
+        phase=session.phase,
+        offered=session.offered,
+        note=session.note,
+        in_flight=list(read_in_flight(session)),
+    )
+
+
+def opened_reply(
+    ws: WorkingSet, session: Session, in_flight: list[replies.InFlight], *, replayed: bool
+) -> replies.SessionReply:
+    remaining_ms = session.expires_at - ws.now
+    return replies.SessionReply(
+        session_id=session.session_id,
+        agent=session.agent,
+        lease_id=session.lease_id,
+        resumed=session.resumed,
+        replayed=replayed,
+        ttl=session.ttl_ms / 1_000,
+        opened_at=to_datetime(session.opened_at),
+        expires_at=to_datetime(session.expires_at),
+        remaining_ms=remaining_ms,
+        renew_after_ms=remaining_ms // 2,
+        context=decoded(ws.document(session.context_seq)),
+        context_seq=session.context_seq,
+        phase=session.phase,
+        note=session.note,
+        in_flight=in_flight,
+    )
+
+
+def in_flight_view(ws: WorkingSet, job: Job, session: Session) -> replies.InFlight:
+    claim = job.claim
+    is_ours = claim is not None and claim.session_id == session.session_id
+    return replies.InFlight(
+        job_id=job.job_id,
+        status=job.status,
+        is_ours=is_ours,
+        owner=claim.owner if claim else None,
+        fencing_token=claim.fencing_token if claim and is_ours else None,
+        queue=job.queue,
+        kind=job.kind,
+        attempts=job.attempts,
+        available_at=to_datetime(job.available_at) if job.status in {"free", "queued"} else None,
+        payload=decoded(ws.document(job.payload_seq)),
+        checkpoint=decoded(ws.checkpoints[job.job_id]),
+        note=claim.progress.note if claim and is_ours and claim.progress else job.note,
+    )
+
+
+def session_held_reply(ws: WorkingSet, session: Session) -> replies.ClaimReply:
+    return replies.ClaimReply(
+        status="held",
+        job_id=None,
+        owner=session.agent,
+        principal=session.principal,
+        claimed_at=to_datetime(session.opened_at),
+        heartbeat_at=to_datetime(session.heartbeat_at),
+        expires_at=to_datetime(session.expires_at),
+        session_id=session.session_id,
+        retry_after_ms=session.expires_at - ws.now,
     )
 
 

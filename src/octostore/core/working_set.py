@@ -34,8 +34,8 @@ class WorkingSet:
         self.look_again_at: dict[str, int] = {}
         """Queue -> when something in it may become claimable without anybody writing."""
         self.line = Line()
-        self._bound: dict[str, dict[str, None]] = defaultdict(dict)
-        """Session -> the jobs that have been bound to it, in order; some may have ended by now."""
+        self._bound: dict[str, set[str]] = defaultdict(set)
+        """Session -> the jobs that have been bound to it; some may have ended by now."""
 
         self.entries: list[LogEntry] = []
         self.new_documents: dict[int, bytes] = {}
@@ -55,7 +55,8 @@ class WorkingSet:
 
     def add_job(self, job: Job) -> None:
         self.jobs[job.job_id] = job
-        self._index(job)
+        self.line.add(job, self.now)
+        self._bind(job)
 
     # Used by the core
 
@@ -67,8 +68,11 @@ class WorkingSet:
         return self.sessions[session_id]
 
     def claims_of(self, session_id: str) -> Iterator[Job]:
-        """The loaded jobs whose claim is bound to the session; all there are if `sessions_with_all_claims` says so."""
-        for job_id in list(self._bound[session_id]):
+        """The loaded jobs whose claim is bound to the session; all there are if `sessions_with_all_claims` says so.
+
+        By name, because the order in which a store finds them must not be that of the log.
+        """
+        for job_id in sorted(self._bound[session_id]):
             job = self.jobs[job_id]
             if job is not None and job.claim is not None and job.claim.session_id == session_id:
                 yield job
@@ -85,6 +89,7 @@ class WorkingSet:
 
     def touch_job(self, job: Job) -> None:
         self.jobs[job.job_id] = self.changed_jobs[job.job_id] = job
+        self._bind(job)
 
     def renew_job(self, job: Job) -> None:
         self.renewed_jobs[job.job_id] = job
@@ -129,13 +134,12 @@ class WorkingSet:
         else:
             self.jobs[job.job_id] = job
             evolve(self, entry, details)
-            self._index(job)
+            self.line.add(job, self.now)
         return entry
 
-    def _index(self, job: Job) -> None:
-        self.line.add(job, self.now)
+    def _bind(self, job: Job) -> None:
         if job.claim is not None and job.claim.session_id is not None:
-            self._bound[job.claim.session_id][job.job_id] = None
+            self._bound[job.claim.session_id].add(job.job_id)
 
     @property
     def has_changes(self) -> bool:

@@ -8,19 +8,20 @@ from functools import partial
 from itertools import count, islice
 from typing import TypeAlias
 
-from octostore.core.commands import ClaimJob, ClaimNext, ReleaseJob
+from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask
 from octostore.core.replies import ClaimReply, is_worth_waiting
+from octostore.core.undo import undo_of
 from octostore.server.http import ClientGone, Request
 from octostore.server.store import ServedStore
 from octostore.stores.batch import Answer
 from octostore.stores.loop_flag import LoopFlag
-from octostore.stores.wakeups import Topic
+from octostore.stores.wakeups import Topic, topics_of_claim
 from octostore.stores.writer import MAX_BATCH
 
 PLACE_SECONDS = 5
 """How long somebody whose wait has run out may come back to the same place in the line, with the same request id."""
 
-ClaimCommand: TypeAlias = ClaimJob | ClaimNext
+ClaimCommand: TypeAlias = ClaimJob | ClaimNext | ClaimTask
 _Key: TypeAlias = tuple[object, ...]
 
 
@@ -70,14 +71,14 @@ class WaitingRoom:
 
     async def _wait(self, waiter: _Waiter, gone: "asyncio.Task[None]") -> ClaimReply:
         command, key = waiter.command, _key(waiter.command)
-        topics = _topics(command)
+        topics = topics_of_claim(command)
         if key not in self._lines:
             (reply,) = await asyncio.shield(self._store.submit([command]))
             if not is_worth_waiting(reply):
                 waiter.answer.set_result(reply)
                 return self._answer(waiter, gone)
             waiter.has_been_tried = True
-            topics += _more_topics(command, reply)
+            topics = topics_of_claim(command, reply)
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = _Line(self._store, topics, on_end=partial(self._lines.pop, key))
@@ -108,10 +109,9 @@ class WaitingRoom:
 
     def give_back(self, command: ClaimCommand, reply: Answer) -> None:
         """A claim that nobody will hear of would keep everybody else waiting until it expires."""
-        if isinstance(reply, ClaimReply) and reply.lease_id and reply.job_id and not reply.replayed:
-            note = "whoever claimed it was not there any more for the answer"
-            release = ReleaseJob(job_id=reply.job_id, lease_id=reply.lease_id, note=note, principal=command.principal)
-            self._store.submit([release])
+        undo = undo_of(reply, "whoever claimed it was not there any more for the answer", command.principal)
+        if undo is not None:
+            self._store.submit([undo])
 
     # The place of somebody who comes back
 
@@ -196,15 +196,10 @@ def _settle(waiter: _Waiter, reply: Answer) -> None:
 
 
 def _key(command: ClaimCommand) -> _Key:
-    if isinstance(command, ClaimJob):
-        return "job", command.job_id
-    return "queue", command.queue, command.kinds, command.prefix
-
-
-def _topics(command: ClaimCommand) -> list[Topic]:
-    return [("job", command.job_id) if isinstance(command, ClaimJob) else ("queue", command.queue)]
-
-
-def _more_topics(command: ClaimCommand, reply: ClaimReply) -> list[Topic]:
-    """A job by name may be kept back because its queue is full."""
-    return [("queue", reply.queue)] if isinstance(command, ClaimJob) and reply.queue is not None else []
+    match command:
+        case ClaimJob():
+            return "job", command.job_id
+        case ClaimNext():
+            return "queue", command.queue, command.kinds, command.prefix
+        case ClaimTask():
+            return "session", command.session_id, command.queues, command.kinds, command.prefix

@@ -46,10 +46,13 @@ class SessionFilter(NamedTuple):
 
 
 class EventFilter(NamedTuple):
+    """At most one of `job_id`, `prefix` and `session_id` is given."""
+
     after: int
-    job_id: str | None
-    prefix: str | None
     limit: int
+    job_id: str | None = None
+    prefix: str | None = None
+    session_id: str | None = None
 
 
 class Reading(Protocol):

@@ -10,7 +10,7 @@ lease_id, request_id, is_lock, progress
 -- name: session_columns
 -- The columns of a session, in the order of the model.
 session_id, agent, principal, status, ttl_ms, opened_at, heartbeat_at, expires_at, resumed, context_seq, lease_id,
-request_id
+request_id, phase, offered, note, in_flight, giver_lease_id
 
 -- name: token_columns
 -- The columns of a token, in the order of the model.

@@ -68,4 +68,4 @@ class Engine:
             last_seq = reading.counters().seq
             if seq is None or last_seq <= seq:
                 return [], last_seq
-            return reading.list_events(EventFilter(seq, None, None, PAGE_MAX))
+            return reading.list_events(EventFilter(seq, PAGE_MAX))

@@ -29,21 +29,24 @@ def span_of(wanted: JobFilter) -> Span:
 
 
 class Log(NamedTuple):
-    """How a store asks its log: for so many events after one, of all jobs or of one by its name."""
+    """How a store asks its log: for so many events after one, all or those of a job or a session."""
 
     after: Callable[[int, int], Sequence[Row]]
     of_job: Callable[[str, int, int], Sequence[Row]]
+    of_session: Callable[[str, int, int], Sequence[Row]]
 
 
 def page_of_log(wanted: EventFilter, seq: int, log: Log) -> tuple[list[LogEntry], int]:
     """The events, and how far the log, whose last event is `seq`, was looked through for them."""
     last_seq = max(seq, wanted.after)
-    if wanted.prefix and wanted.job_id is None:
-        return _page_of_prefix(wanted, wanted.prefix, last_seq, log)
-    if wanted.job_id is None:
-        rows = log.after(wanted.after, wanted.limit)
-    else:
+    if wanted.job_id is not None:
         rows = log.of_job(wanted.job_id, wanted.after, wanted.limit)
+    elif wanted.session_id is not None:
+        rows = log.of_session(wanted.session_id, wanted.after, wanted.limit)
+    elif wanted.prefix:
+        return _page_of_prefix(wanted, wanted.prefix, last_seq, log)
+    else:
+        rows = log.after(wanted.after, wanted.limit)
     return [entry_from_row(row) for row in rows], rows[-1][0] if len(rows) == wanted.limit else last_seq
 
 

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from copy import deepcopy
 
 from octostore.core.events import LogEntry
+from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
 from octostore.core.limits import FIGURES_QUEUES, SWEEP_LIMIT
-from octostore.core.model import Job, Queue, Session, SessionStatus, Token
+from octostore.core.model import Claim, Job, Queue, Session, SessionStatus, Token, read_in_flight
+from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.needs import Needs, Selection
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
@@ -45,6 +47,9 @@ class MemoryRows:
             self._add_session(ws, session_id)
         if needs.claims_of:
             self._add_claims_of(ws, needs.claims_of)
+        for session_id in needs.in_flight_of & self.sessions.keys():
+            for job_id in read_in_flight(self.sessions[session_id]):
+                self._add_job(ws, self.jobs[job_id])
         for name in needs.queues:
             self._add_queue(ws, name, count=name in needs.counted_queues)
         for job_id in needs.jobs & self.jobs.keys():
@@ -82,6 +87,7 @@ class MemoryRows:
             entry
             for entry in self.log[wanted.after :]
             if wanted.job_id in {None, entry.job_id}
+            and wanted.session_id in {None, entry.session_id}
             and (not wanted.prefix or (entry.job_id or "").startswith(wanted.prefix))
         ]
         page = found[: wanted.limit]
@@ -99,12 +105,19 @@ class MemoryRows:
     def figures(self, now: int) -> Figures:
         depths = Counter(job.queue for job in self.jobs.values() if job.status == "queued" and job.queue)
         longest = sorted(depths.items(), key=lambda row: (-row[1], row[0]))
+        due = [job.available_at for job in self.jobs.values() if job.status == "queued" and job.available_at <= now]
+        lost = [entry for entry in self.log if entry.type in {"expired", "force_released"}]
         return Figures(
             claimed=sum(job.claim is not None and not self._is_over(job, now) for job in self.jobs.values()),
+            late=sum(self._is_late(job, now) for job in self.jobs.values()),
             dead=sum(job.status == "dead" for job in self.jobs.values()),
             open_sessions=sum(s.status == "open" and s.expires_at > now for s in self.sessions.values()),
+            waiting=depths.total(),
+            oldest_due_at=to_datetime_or_none(min(due, default=None)),
+            taken_back=sum(entry.at > now - TAKEN_BACK_MS for entry in lost),
             queued=dict(longest[:FIGURES_QUEUES]),
             seq=self.seq,
+            at=to_datetime(now),
         )
 
     def save(self, ws: WorkingSet, mark: Mark) -> None:
@@ -193,6 +206,12 @@ class MemoryRows:
             else:
                 ws.has_all_expired = False
             room = max(0, room - len(bound))
+
+    def _is_late(self, job: Job, now: int) -> bool:
+        if job.claim is None or self._is_over(job, now):
+            return False
+        beats: Claim | Session = self.sessions[job.claim.session_id] if job.claim.session_id else job.claim
+        return now - max(beats.heartbeat_at, job.claim.heartbeat_at) > beats.ttl_ms * LATE_SHARE
 
     def _is_over(self, job: Job, now: int) -> bool:
         if job.claim is None:

@@ -96,7 +96,7 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
 
 
 def _list_events(reading: Reading, _ws: WorkingSet, question: q.ListEvents, _given: Given) -> EventPage:
-    wanted = EventFilter(question.after, question.job_id, question.prefix, question.limit)
+    wanted = EventFilter(question.after, question.limit, question.job_id, question.prefix, question.session_id)
     entries, looked_through = reading.list_events(wanted)
     return EventPage(events=[public_event(entry) for entry in entries], after=looked_through)
 

@@ -44,7 +44,7 @@ def job_to_renewal(job: Job) -> Row:
 
 def session_from_row(row: Row) -> Session:
     session = Session(*row)
-    session.resumed = bool(session.resumed)
+    session.resumed, session.offered = bool(session.resumed), bool(session.offered)
     return session
 
 

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Literal, TypeAlias
 
+from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask
 from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.model import Job
+from octostore.core.replies import ClaimReply
 
-Topic: TypeAlias = tuple[Literal["job", "renewal", "queue", "all"], str]
+Topic: TypeAlias = tuple[Literal["job", "renewal", "queue", "session", "all"], str]
 EVERYTHING: Topic = ("all", "")
 Follower: TypeAlias = Callable[[list[LogEntry]], None]
 
@@ -19,6 +21,8 @@ def topics_of_all(entries: Iterable[LogEntry]) -> Iterator[Topic]:
     for entry in entries:
         yield EVERYTHING
         yield from topics_of(entry)
+        if entry.session_id is not None:
+            yield "session", entry.session_id
 
 
 def topics_of(subject: LogEntry | Job) -> Iterator[Topic]:
@@ -26,6 +30,22 @@ def topics_of(subject: LogEntry | Job) -> Iterator[Topic]:
         yield "job", subject.job_id
     if subject.queue is not None:
         yield "queue", subject.queue
+
+
+def topics_of_claim(command: object, reply: object = None) -> list[Topic]:
+    """What to listen to for whoever waits for this claim to succeed."""
+    match command:
+        case ClaimTask():
+            return [("session", command.session_id), *(("queue", queue) for queue in command.queues)]
+        case ClaimNext():
+            return [("queue", command.queue)]
+        case ClaimJob() if isinstance(reply, ClaimReply) and reply.queue is not None:
+            # It may be kept back because its queue is full.
+            return [("job", command.job_id), ("queue", reply.queue)]
+        case ClaimJob():
+            return [("job", command.job_id)]
+        case _:
+            return []
 
 
 class Wakeups:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from octostore.core.model import Scope, SessionStatus
+from octostore.core.model import Phase, Scope, SessionStatus
 from octostore.core.moments import Moment
 from octostore.core.replies import AttemptView, ClaimReply, ProgressView, SessionReply, TokenView
 from octostore.core.secret_free import SecretFree
@@ -108,6 +108,32 @@ def claim_answer(reply: ClaimReply) -> _Claim:
     return msgspec.convert(reply, _ANSWERS[reply.status], from_attributes=True)
 
 
+class TaskClaimed(Claimed, tag="claimed"):
+    """The session is yours, and this task. `lease_id` is that of both."""
+
+    session: SessionReply
+
+
+class SessionHeld(_Claim, tag="held"):
+    """Somebody else has the session, and is alive."""
+
+    session_id: str
+    owner: str
+    principal: str
+    claimed_at: Moment
+    heartbeat_at: Moment
+    expires_at: Moment
+    retry_after_ms: int
+
+
+TaskAnswer: TypeAlias = TaskClaimed | SessionHeld | Empty
+_TASK_ANSWERS: dict[str, type[_Claim]] = {"claimed": TaskClaimed, "held": SessionHeld, "empty": Empty}
+
+
+def task_answer(reply: ClaimReply) -> _Claim:
+    return msgspec.convert(reply, _TASK_ANSWERS[reply.status], from_attributes=True)
+
+
 class OpenedSession(SessionReply, frozen=True, kw_only=True):
     keepalive_interval_secs: float
 
@@ -135,6 +161,10 @@ class SessionState(msgspec.Struct, kw_only=True):
     jobs: list[str]
     context: Any
     context_seq: int | None
+    phase: Phase
+    offered: bool
+    note: str | None
+    in_flight: list[str]
 
 
 class SessionList(msgspec.Struct, kw_only=True):

@@ -67,6 +67,31 @@ class ClaimNextBody(_Terms):
         return c.ClaimNext(queue=queue, kinds=kinds, prefix=prefix, max_claims=max_claims, **self.terms(principal))
 
 
+class ClaimTaskBody(Body):
+    agent: f.Agent
+    queues: f.TaskQueues
+    kinds: f.Kinds | None = None
+    metadata: f.Metadata = None
+    ttl_seconds: f.Ttl = limits.TTL_DEFAULT_SECONDS
+    wait_seconds: f.Wait = 0
+    request_id: f.RequestId | None = None
+
+    def command(self, session_id: str, principal: str, prefix: str, max_claims: int | None = None) -> c.ClaimTask:
+        check_wait(self.wait_seconds)
+        return c.ClaimTask(
+            session_id=session_id,
+            principal=principal,
+            owner=self.agent,
+            queues=tuple(self.queues),
+            kinds=None if self.kinds is None else tuple(self.kinds),
+            prefix=prefix,
+            metadata=encode_json("metadata", self.metadata),
+            ttl=self.ttl_seconds,
+            request_id=self.request_id,
+            max_claims=max_claims,
+        )
+
+
 class ProgressBody(Body):
     note: f.ProgressNote | None = None
     percent: f.Percent | None = None
@@ -118,16 +143,24 @@ class ReleaseBody(Body):
     ]
 
     def command(self, job_id: str, principal: str) -> c.ReleaseJob:
-        return c.ReleaseJob(
-            job_id=job_id,
-            principal=principal,
-            lease_id=self.lease_id,
-            outcome=self.outcome,
-            result=encode_json("result", self.result),
-            error=self.error,
-            note=self.note,
-            retry_after=self.retry_after_seconds,
-        )
+        return c.ReleaseJob(job_id=job_id, principal=principal, **self.ending())
+
+    def ending(self) -> dict[str, Any]:
+        return {
+            "lease_id": self.lease_id,
+            "outcome": self.outcome,
+            "result": encode_json("result", self.result),
+            "error": self.error,
+            "note": self.note,
+            "retry_after": self.retry_after_seconds,
+        }
+
+
+class ReleaseTaskBody(ReleaseBody, kw_only=True):
+    job_id: f.JobId
+
+    def task_command(self, session_id: str, principal: str) -> c.ReleaseTask:
+        return c.ReleaseTask(session_id=session_id, job_id=self.job_id, principal=principal, **self.ending())
 
 
 class EnqueueBody(Body):
@@ -154,6 +187,10 @@ class EnqueueBody(Body):
 
 class ReasonBody(Body):
     reason: f.Reason | None = None
+
+
+class RequeueBody(ReasonBody):
+    keep_attempts: f.KeepAttempts = False
 
 
 class LimitQueueBody(Body):
@@ -199,11 +236,32 @@ class SessionLeaseBody(Body):
 
 class SaveSessionBody(Body):
     context: f.Context
+    phase: f.PhaseWord | None = None
     lease_id: f.LeaseId | None = None
 
     def command(self, session_id: str, principal: str) -> c.SaveSession:
-        context = encode_any("context", self.context)
-        return c.SaveSession(session_id=session_id, lease_id=self.lease_id, principal=principal, context=context)
+        return c.SaveSession(
+            session_id=session_id,
+            lease_id=self.lease_id,
+            principal=principal,
+            context=encode_any("context", self.context),
+            phase=self.phase,
+        )
+
+
+class HandOverBody(Body):
+    to_agent: f.ToAgent
+    note: f.Note | None = None
+    lease_id: f.LeaseId | None = None
+
+    def command(self, session_id: str, principal: str) -> c.HandOverSession:
+        return c.HandOverSession(
+            session_id=session_id,
+            lease_id=self.lease_id,
+            principal=principal,
+            to_agent=self.to_agent,
+            note=self.note,
+        )
 
 
 class TokenBody(Body):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias, get_args
 from msgspec import Meta
 
 from octostore.core import limits
-from octostore.core.model import Scope, SessionStatus, Status
+from octostore.core.model import Phase, Scope, SessionStatus, Status
 
 # Patterns of names: no lookahead and no classes of Unicode, so that every implementation of JSON Schema can read them.
 _NOT_IN_NAMES = r"\x00-,/:-@\[-\^`{-\x7f"
@@ -106,6 +106,17 @@ BoundTo: TypeAlias = Annotated[
         pattern=SESSION_ID_PATTERN,
     ),
 ]
+OnlySession: TypeAlias = Annotated[
+    str, _text("Only this session.", limits.SESSION_ID_BYTES, "agent-3", minimum=1, pattern=SESSION_ID_PATTERN)
+]
+TaskQueues: TypeAlias = Annotated[
+    list[Queue],
+    Meta(
+        description="Where to look for a task; a later one only if there is none in those before.",
+        examples=[["tasks"]],
+        extra_json_schema={"minItems": 1, "maxItems": limits.TASK_QUEUES_MAX},
+    ),
+]
 SessionCursor: TypeAlias = Annotated[
     str,
     _text(
@@ -173,6 +184,8 @@ Digest: TypeAlias = Annotated[
 Owner: TypeAlias = Annotated[
     str, _text("Who this is, for people to read; by default the token's name.", limits.TEXT_BYTES, "agent-3", minimum=1)
 ]
+Agent: TypeAlias = Annotated[str, _text("Who this is, for people to read.", limits.TEXT_BYTES, "agent-3", minimum=1)]
+ToAgent: TypeAlias = Annotated[str, _text("Who is to open the session next.", limits.TEXT_BYTES, "agent-4", minimum=1)]
 Reason: TypeAlias = Annotated[str, _text("Why, for the log.", limits.TEXT_BYTES, "the worker is stuck")]
 Note: TypeAlias = Annotated[
     str, _text("What a successor should know.", limits.NOTE_BYTES, "half of it is uploaded", pattern=TEXT_PATTERN)
@@ -274,6 +287,12 @@ Scopes: TypeAlias = Annotated[
 ]
 StatusWord: TypeAlias = Annotated[
     str, Meta(description="Only jobs that are so.", extra_json_schema={"enum": list(get_args(Status))})
+]
+PhaseWord: TypeAlias = Annotated[
+    Phase, Meta(description="What the session is doing now; without it, that stays.", examples=["planning"])
+]
+KeepAttempts: TypeAlias = Annotated[
+    bool, Meta(description="Give a dead job one more attempt, and not all of them again.", examples=[False])
 ]
 SessionStatusWord: TypeAlias = Annotated[
     str, Meta(description="Only sessions that are so.", extra_json_schema={"enum": list(get_args(SessionStatus))})

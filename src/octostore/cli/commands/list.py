@@ -10,9 +10,9 @@ from octostore.cli import exits, words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
-from octostore.cli.liveness import is_late
 from octostore.cli.options import positive, seconds
 from octostore.client.store import OctoStore
+from octostore.core.health import is_late
 from octostore.core.limits import PAGE_MAX
 from octostore.core.model import Status
 from octostore.core.replies import JobPage, JobView
@@ -116,7 +116,7 @@ def _claimed_row(job: JobView, now: datetime) -> tuple[str, ...]:
         job.job_id,
         claim.owner,
         words.ago(claim.claimed_at, now),
-        words.ago(claim.heartbeat_at, now) + (" (late)" if is_late(claim, now) else ""),
+        words.ago(claim.heartbeat_at, now) + (" (late)" if is_late(claim.heartbeat_at, claim.expires_at, now) else ""),
         words.until(claim.expires_at, now),
         percent + (words.gist(progress.note or "") if progress else ""),
         str(claim.attempt),

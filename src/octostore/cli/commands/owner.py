@@ -8,8 +8,8 @@ from octostore.cli import exits, words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
-from octostore.cli.liveness import is_late
 from octostore.cli.story import told_attempts
+from octostore.core.health import is_late
 from octostore.core.replies import JobOwner, JobView
 
 EXAMPLES = [
@@ -53,7 +53,7 @@ def _story(job: JobView, console: Console) -> Iterator[str]:
 def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[tuple[str, str]]:
     heard = f"heartbeat {words.ago(claim.heartbeat_at, now)}"
     left = f"{words.until(claim.expires_at, now)} left"
-    if is_late(claim, now):
+    if is_late(claim.heartbeat_at, claim.expires_at, now):
         yield console.style("late".ljust(LABEL), "yellow"), f"{heard}, {left}: if none comes, the job is free then"
     else:
         yield console.style("alive".ljust(LABEL), "green"), f"{heard}, {left}"

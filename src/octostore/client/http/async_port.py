@@ -34,13 +34,13 @@ from octostore.client.http.port import STREAM_HEADERS, HttpPort
 from octostore.client.http.server_url import ServerUrl
 from octostore.client.http.sse import FrameReader
 from octostore.client.threads import in_thread
-from octostore.client.undo import undo_of
-from octostore.core.commands import ClaimJob, ClaimNext, Command, OpenSession, R_co
+from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, Command, OpenSession, R_co
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
+from octostore.core.undo import undo_of
 
 IDLE_SECONDS = 60
 GIVE_BACK_SECONDS = 1.0
@@ -71,7 +71,7 @@ class AsyncHttpPort:
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         check_range("wait", wait, 0, WAIT_MAX_SECONDS)
         reply: R_co
-        if not wait and isinstance(command, ClaimJob | ClaimNext | OpenSession):
+        if not wait and isinstance(command, ClaimJob | ClaimNext | ClaimTask | OpenSession):
             reply = await self._see_through(command)
             return reply
         deadline = time.monotonic() + wait

@@ -34,7 +34,7 @@ def call_of(asked: c.Command[Any] | q.Question[Any], wait: float = 0) -> HttpCal
     make = _CALLS.get(type(asked))
     if make is None:
         raise TypeError(f"a {type(asked).__name__} cannot be asked of a server")
-    if isinstance(asked, c.ClaimJob | c.ClaimNext):
+    if isinstance(asked, c.ClaimJob | c.ClaimNext | c.ClaimTask):
         return make(asked, wait)
     return make(asked)
 
@@ -65,6 +65,8 @@ _READERS: dict[Any, Callable[[bytes], Any]] = {
         r.SessionReply,
         r.KeepaliveReply,
         r.SavedReply,
+        r.HandedOverReply,
+        r.Figures,
         r.SessionView,
         r.SessionPage,
         r.RecoverReply,
@@ -107,6 +109,19 @@ def _claim_next(asked: c.ClaimNext, wait: float) -> HttpCall:
     return _post(_path("queues", asked.queue, "claim"), body, r.ClaimReply, asked.queue)
 
 
+def _claim_task(asked: c.ClaimTask, wait: float) -> HttpCall:
+    body = bodies.ClaimTaskBody(
+        agent=asked.owner,
+        queues=list(asked.queues),
+        kinds=None if asked.kinds is None else list(asked.kinds),
+        metadata=_raw(asked.metadata),
+        ttl_seconds=asked.ttl,
+        wait_seconds=wait,
+        request_id=asked.request_id,
+    )
+    return _post(_path("sessions", asked.session_id, "claim"), body, r.ClaimReply, asked.session_id)
+
+
 def _heartbeat(asked: c.HeartbeatJob) -> HttpCall:
     progress = None
     if asked.note is not None or asked.percent is not None:
@@ -120,16 +135,25 @@ def _checkpoint(asked: c.CheckpointJob) -> HttpCall:
     return _post(_path("jobs", asked.job_id, "checkpoint"), body, r.CheckpointReply, asked.job_id)
 
 
+def _ending(asked: c.ReleaseJob) -> dict[str, Any]:
+    return {
+        "lease_id": asked.lease_id,
+        "outcome": asked.outcome,
+        "result": _raw(asked.result),
+        "error": asked.error,
+        "note": asked.note,
+        "retry_after_seconds": asked.retry_after,
+    }
+
+
 def _release(asked: c.ReleaseJob) -> HttpCall:
-    body = bodies.ReleaseBody(
-        lease_id=asked.lease_id,
-        outcome=asked.outcome,
-        result=_raw(asked.result),
-        error=asked.error,
-        note=asked.note,
-        retry_after_seconds=asked.retry_after,
-    )
+    body = bodies.ReleaseBody(**_ending(asked))
     return _post(_path("jobs", asked.job_id, "release"), body, r.ReleaseReply, asked.job_id)
+
+
+def _release_task(asked: c.ReleaseTask) -> HttpCall:
+    body = bodies.ReleaseTaskBody(**_ending(asked), job_id=asked.job_id)
+    return _post(_path("sessions", asked.session_id, "release"), body, r.ReleaseReply, asked.job_id)
 
 
 def _enqueue(asked: c.Enqueue) -> HttpCall:
@@ -145,8 +169,14 @@ def _enqueue(asked: c.Enqueue) -> HttpCall:
     return _post("/jobs", body, r.EnqueueReply, asked.job_id)
 
 
+def _requeue(asked: c.RequeueJob) -> HttpCall:
+    path = _path("jobs", asked.job_id, "requeue")
+    body = bodies.RequeueBody(reason=asked.reason, keep_attempts=asked.keep_attempts)
+    return _post(path, body, r.JobView, asked.job_id)._replace(is_repeatable=False)
+
+
 def _operate(verb: str, *, is_repeatable: bool = True) -> Callable[[Any], HttpCall]:
-    def make(asked: c.CancelJob | c.RequeueJob | c.ForceReleaseJob) -> HttpCall:
+    def make(asked: c.CancelJob | c.DiscardJob | c.ForceReleaseJob) -> HttpCall:
         path, body = _path("jobs", asked.job_id, verb), bodies.ReasonBody(reason=asked.reason)
         return _post(path, body, r.JobView, asked.job_id)._replace(is_repeatable=is_repeatable)
 
@@ -171,8 +201,13 @@ def _keepalive(asked: c.KeepSessionAlive) -> HttpCall:
 
 
 def _save_session(asked: c.SaveSession) -> HttpCall:
-    body = bodies.SaveSessionBody(context=_raw(asked.context), lease_id=asked.lease_id)
+    body = bodies.SaveSessionBody(context=_raw(asked.context), phase=asked.phase, lease_id=asked.lease_id)
     return _post(_path("sessions", asked.session_id, "context"), body, r.SavedReply, asked.session_id, method="PUT")
+
+
+def _hand_over(asked: c.HandOverSession) -> HttpCall:
+    body = bodies.HandOverBody(to_agent=asked.to_agent, note=asked.note, lease_id=asked.lease_id)
+    return _post(_path("sessions", asked.session_id, "hand-over"), body, r.HandedOverReply, asked.session_id)
 
 
 def _close_session(asked: c.CloseSession) -> HttpCall:
@@ -230,7 +265,13 @@ def _list_events(asked: q.ListEvents) -> HttpCall:
 
 
 def events_path(asked: q.ListEvents) -> str:
-    query = {"after": asked.after, "job": asked.job_id, "prefix": asked.prefix, "limit": asked.limit}
+    query = {
+        "after": asked.after,
+        "job": asked.job_id,
+        "prefix": asked.prefix,
+        "session": asked.session_id,
+        "limit": asked.limit,
+    }
     return "/events?" + urlencode({name: value for name, value in query.items() if value is not None})
 
 
@@ -263,23 +304,28 @@ def _with_moments(event: Event) -> Event:
 _CALLS: dict[type[Any], Callable[..., HttpCall]] = {
     c.ClaimJob: _claim_job,
     c.ClaimNext: _claim_next,
+    c.ClaimTask: _claim_task,
     c.HeartbeatJob: _heartbeat,
     c.CheckpointJob: _checkpoint,
     c.ReleaseJob: _release,
+    c.ReleaseTask: _release_task,
     c.Enqueue: _enqueue,
     c.CancelJob: _operate("cancel"),
+    c.DiscardJob: _operate("discard"),
     # These are about whatever claim or attempt there is: the second time it could be the next one.
-    c.RequeueJob: _operate("requeue", is_repeatable=False),
+    c.RequeueJob: _requeue,
     c.ForceReleaseJob: _operate("force-release", is_repeatable=False),
     c.LimitQueue: _limit_queue,
     c.OpenSession: _open_session,
     c.KeepSessionAlive: _keepalive,
     c.SaveSession: _save_session,
+    c.HandOverSession: _hand_over,
     c.CloseSession: _close_session,
     c.CreateToken: _create_token,
     c.RevokeToken: _revoke_token,
     c.Probe: lambda _asked: _get("/readyz", {}, _READERS[r.ProbeReply]),
     c.Recover: lambda _asked: _post("/recover", None, r.RecoverReply),
+    q.GetFigures: lambda _asked: _get("/figures", {}, _READERS[r.Figures]),
     q.GetJob: _get_job,
     q.ListJobs: _list_jobs,
     q.ListEvents: _list_events,

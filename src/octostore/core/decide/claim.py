@@ -3,7 +3,7 @@
 import msgspec
 
 from octostore.core import views
-from octostore.core.commands import AcquireLock, ClaimJob, ClaimNext, ClaimTerms
+from octostore.core.commands import AcquireLock, ClaimJob, ClaimNext, ClaimTask, ClaimTerms
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.lease import renew
 from octostore.core.decide.sessions import open_session_of
@@ -55,7 +55,7 @@ def _claim_if_free(ws: WorkingSet, job: Job, command: ClaimJob | AcquireLock, gi
         return views.delayed_reply(ws, job, job.available_at)
     if job.queue is not None and _is_full(ws, job.queue):
         return views.delayed_reply(ws, job, ws.now + QUEUE_FULL_RETRY_MS)
-    return _grant(ws, job, command, given)
+    return grant(ws, job, command, given)
 
 
 def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
@@ -65,16 +65,20 @@ def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
             job = settled(ws, job_id, given)
             if job.claim is not None and _is_repeat(job.claim, command):
                 return views.claimed_reply(ws, job, job.claim, replayed=True)
-    if _is_full(ws, command.queue):
-        return views.empty_reply(ws, command.queue, ws.now + QUEUE_FULL_RETRY_MS)
-    first = ws.line.first(command.queue, command.kinds, command.prefix)
+    first = first_in_line(ws, command.queue, command)
     if first is None:
-        return views.empty_reply(ws, command.queue, _look_again_at(ws, command.queue))
-    return _grant(ws, first, command, given)
+        return views.empty_reply(ws, command.queue, look_again_at(ws, command.queue))
+    return grant(ws, first, command, given)
 
 
-def _look_again_at(ws: WorkingSet, queue: str) -> int:
+def first_in_line(ws: WorkingSet, queue: str, command: ClaimNext | ClaimTask) -> Job | None:
+    return None if _is_full(ws, queue) else ws.line.first(queue, command.kinds, command.prefix)
+
+
+def look_again_at(ws: WorkingSet, queue: str) -> int:
     """As the store found it, and after what this batch has put off."""
+    if _is_full(ws, queue):
+        return ws.now + QUEUE_FULL_RETRY_MS
     put_off = (
         job.available_at
         for job in ws.jobs.values()
@@ -97,47 +101,47 @@ def _is_full(ws: WorkingSet, queue_name: str) -> bool:
     return queue is not None and queue.max_claimed is not None and queue.claimed >= queue.max_claimed
 
 
-def _check_count(ws: WorkingSet, command: ClaimTerms, *, is_lock: bool) -> None:
-    limit = command.max_claims
+def check_count(ws: WorkingSet, command: ClaimTerms) -> None:
+    limit, is_lock = command.max_claims, isinstance(command, AcquireLock)
     if limit is not None and ws.claim_counts[command.principal, is_lock] >= limit:
         what = "locks" if is_lock else "claims"
         raise LimitExceeded(f"you have {limit:,} {what}, which is as many as you may; release one first", limit=limit)
 
 
-def _grant(ws: WorkingSet, job: Job, command: ClaimTerms, given: Given) -> ClaimReply:
-    is_lock = isinstance(command, AcquireLock)
-    _check_count(ws, command, is_lock=is_lock)
+def grant(ws: WorkingSet, job: Job, command: ClaimTerms, given: Given) -> ClaimReply:
+    check_count(ws, command)
     session = open_session_of(ws, command.session_id, command.principal) if command.session_id is not None else None
     ttl_ms = session.ttl_ms if session else round(command.ttl * 1_000)
-    entry = ws.record(
-        "claimed",
-        Claimed(
-            owner=command.owner,
-            attempt=1 if job.status == "done" else job.attempts + 1,
-            ttl_ms=ttl_ms,
-            expires_at=None if session else ws.now + ttl_ms,
-            metadata=NO_METADATA if command.metadata is None else msgspec.Raw(command.metadata),
-            lock_delay_ms=round(command.lock_delay * 1_000),
-            is_lock=is_lock,
-            took_over_from=_robbed_owner(job),
-        ),
-        actor=command.principal,
-        job=job,
-        session_id=command.session_id,
+    details = Claimed(
+        owner=command.owner,
+        attempt=1 if job.status == "done" else job.attempts + 1,
+        ttl_ms=ttl_ms,
+        expires_at=None if session else ws.now + ttl_ms,
+        metadata=NO_METADATA if command.metadata is None else msgspec.Raw(command.metadata),
+        lock_delay_ms=round(command.lock_delay * 1_000),
+        is_lock=isinstance(command, AcquireLock),
+        took_over_from=_robbed_owner(job),
     )
+    claim = begin_claim(ws, job, details, actor=command.principal, session_id=command.session_id)
+    # What comes with its session is the session's, and so is the right to write to it.
+    claim.lease_id = session.lease_id if session and isinstance(command, ClaimTask) else given.new_lease_id()
+    claim.request_id = command.request_id
+    if command.request_id is not None and job.queue is not None:
+        ws.requests[command.principal, command.request_id, job.queue] = job.job_id
+    return views.claimed_reply(ws, job, claim)
+
+
+def begin_claim(ws: WorkingSet, job: Job, details: Claimed, *, actor: str, session_id: str | None) -> Claim:
+    """A live claim, which has no lease yet."""
+    entry = ws.record("claimed", details, actor=actor, job=job, session_id=session_id)
     claim = job.claim
     if claim is None or claim.fencing_token != entry.seq:
         raise AssertionError("a claimed event makes a claim")
-    claim.lease_id = given.new_lease_id()
-    claim.request_id = command.request_id
-    ws.count_claim(claim.principal, is_lock=is_lock, change=1)
-    if job.queue is not None:
-        queue = ws.queues[job.queue]
-        if queue is not None:
-            queue.claimed += 1
-        if command.request_id is not None:
-            ws.requests[command.principal, command.request_id, job.queue] = job.job_id
-    return views.claimed_reply(ws, job, claim)
+    ws.count_claim(claim.principal, is_lock=claim.is_lock, change=1)
+    queue = ws.queues[job.queue] if job.queue is not None else None
+    if queue is not None:
+        queue.claimed += 1
+    return claim
 
 
 def _robbed_owner(job: Job) -> str | None:

@@ -1,11 +1,11 @@
 """What operators do to jobs that are not theirs. Each call can be repeated, with one event."""
 
 from octostore.core import views
-from octostore.core.commands import CancelJob, ForceReleaseJob, RequeueJob
+from octostore.core.commands import CancelJob, DiscardJob, ForceReleaseJob, RequeueJob
 from octostore.core.decide.ending import How, end_claim
 from octostore.core.decide.expiry import settled
 from octostore.core.errors import Conflict, NotFound
-from octostore.core.events import Cancelled, Requeued
+from octostore.core.events import Cancelled, Discarded, Requeued
 from octostore.core.given import Given
 from octostore.core.model import Job
 from octostore.core.replies import JobView
@@ -24,6 +24,16 @@ def cancel_job(ws: WorkingSet, command: CancelJob, given: Given) -> JobView:
     return views.job_view(ws, job)
 
 
+def discard_job(ws: WorkingSet, command: DiscardJob, given: Given) -> JobView:
+    job = _known(ws, command.job_id, given)
+    if job.status == "dead":
+        ws.record("discarded", Discarded(ws.now, command.reason), actor=command.principal, job=job)
+    elif job.last_outcome != "discarded":
+        hint = "; cancel it first" if job.status == "queued" else ""
+        raise Conflict(f"only a dead job can be discarded, and {job.job_id!r} is {job.status}{hint}", status=job.status)
+    return views.job_view(ws, job)
+
+
 def requeue_job(ws: WorkingSet, command: RequeueJob, given: Given) -> JobView:
     job = _known(ws, command.job_id, given)
     if job.claim is not None:
@@ -31,7 +41,7 @@ def requeue_job(ws: WorkingSet, command: RequeueJob, given: Given) -> JobView:
             f"{job.job_id!r} is claimed by {job.claim.owner!r}; force-release it first, or wait", status=job.status
         )
     if job.status in {"dead", "done"} or job.available_at > ws.now:
-        attempts = job.attempts if job.status == "queued" else 0
+        attempts = job.attempts if job.status == "queued" or command.keep_attempts else 0
         details = Requeued("queued" if job.is_enqueued else "free", ws.now, attempts, command.reason)
         ws.record("requeued", details, actor=command.principal, job=job)
     return views.job_view(ws, job)

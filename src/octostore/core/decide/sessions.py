@@ -3,30 +3,28 @@
 from typing import TypeAlias
 
 from octostore.core import views
-from octostore.core.commands import CloseSession, KeepSessionAlive, OpenSession, SaveSession
+from octostore.core.commands import CloseSession, HandOverSession, KeepSessionAlive, OpenSession, SaveSession
 from octostore.core.decide.ending import How, end_claim
-from octostore.core.decide.expiry import settle_session
+from octostore.core.decide.expiry import settle_session, settled
 from octostore.core.decide.lease import same_lease
 from octostore.core.errors import Held, LeaseLost, NotAllowed, NotFound
 from octostore.core.events import SessionEnded, SessionOpened, SessionSaved
 from octostore.core.given import Given
-from octostore.core.model import Session
+from octostore.core.model import Phase, Session, read_in_flight
 from octostore.core.moments import to_datetime
+from octostore.core.phases import next_phase
 from octostore.core.replies import ClosedReply, KeepaliveReply, SavedReply, SessionReply
 from octostore.core.working_set import WorkingSet
 
-_Write: TypeAlias = KeepSessionAlive | SaveSession | CloseSession
+_Write: TypeAlias = KeepSessionAlive | SaveSession | HandOverSession | CloseSession
 
 
 def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionReply:
-    known = ws.session(command.session_id)
-    if known is not None:
-        if known.principal != command.principal:
-            raise NotAllowed(f"session {command.session_id!r} belongs to somebody else")
-        settle_session(ws, known, given)
-        if known.status == "open":
-            if command.request_id is not None and known.request_id == command.request_id:
-                return _opened(ws, known, replayed=True)
+    known = own_session(ws, command, given)
+    if known is not None and known.status == "open":
+        if is_repeat(known, command):
+            return opened(ws, known, given, replayed=True)
+        if not is_offered_to(known, command):
             raise Held(
                 f"session {known.session_id!r}",
                 owner=known.agent,
@@ -34,20 +32,64 @@ def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionR
                 heartbeat_at=to_datetime(known.heartbeat_at),
                 expires_at=to_datetime(known.expires_at),
             )
+    return opened(ws, begin_session(ws, command, given), given, replayed=False)
+
+
+def own_session(ws: WorkingSet, command: OpenSession, given: Given) -> Session | None:
+    """The session of that id as it truly stands, if there is one; it is nobody else's."""
+    known = ws.session(command.session_id)
+    if known is not None:
+        if known.principal != command.principal:
+            raise NotAllowed(f"session {command.session_id!r} belongs to somebody else")
+        settle_session(ws, known, given)
+    return known
+
+
+def is_repeat(session: Session, command: OpenSession) -> bool:
+    return command.request_id is not None and session.request_id == command.request_id
+
+
+def is_offered_to(session: Session, command: OpenSession) -> bool:
+    return session.offered and session.agent == command.agent
+
+
+def begin_session(ws: WorkingSet, command: OpenSession, given: Given, phase: Phase | None = None) -> Session:
+    """A new session, or one that goes on: after it has ended, or handed over with its claims."""
+    before = ws.session(command.session_id)
     ttl_ms = round(command.ttl * 1_000)
-    details = SessionOpened(command.agent, ttl_ms, ws.now + ttl_ms, resumed=known is not None)
+    details = SessionOpened(
+        command.agent,
+        ttl_ms,
+        ws.now + ttl_ms,
+        resumed=before is not None,
+        phase=phase,
+        phase_before=before.phase if before and phase else None,
+    )
     ws.record("session_opened", details, actor=command.principal, session_id=command.session_id)
     session = ws.session(command.session_id)
     if session is None:
         raise AssertionError("a session_opened event makes a session")
     session.lease_id = given.new_lease_id()
     session.request_id = command.request_id
+    session.giver_lease_id = before.giver_lease_id if before and before.offered else None
+    for job in ws.claims_of(session.session_id):
+        if job.claim is not None:
+            job.claim.lease_id = session.lease_id
+            job.claim.ttl_ms = session.ttl_ms
+            ws.touch_job(job)
     ws.sessions_with_all_claims.add(session.session_id)
-    return _opened(ws, session, replayed=False)
+    return session
+
+
+def opened(ws: WorkingSet, session: Session, given: Given, *, replayed: bool) -> SessionReply:
+    names = [job.job_id for job in ws.claims_of(session.session_id)]
+    names += [name for name in read_in_flight(session) if name not in names]
+    in_flight = [views.in_flight_view(ws, settled(ws, name, given), session) for name in names]
+    return views.opened_reply(ws, session, in_flight, replayed=replayed)
 
 
 def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) -> KeepaliveReply:
-    session = _held(ws, command, given)
+    session = held_session(ws, command, given)
     session.heartbeat_at = ws.now
     session.expires_at = ws.now + session.ttl_ms
     ws.touch_session(session)
@@ -60,29 +102,41 @@ def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) 
 
 
 def save_session(ws: WorkingSet, command: SaveSession, given: Given) -> SavedReply:
-    session = _held(ws, command, given)
+    session = held_session(ws, command, given)
+    phase = next_phase(session, command.phase)
+    details = SessionSaved(
+        context_bytes=len(command.context),
+        agent=session.agent,
+        phase=phase,
+        phase_before=session.phase if phase else None,
+    )
     entry = ws.record(
         "session_saved",
-        SessionSaved(context_bytes=len(command.context)),
+        details,
         actor=command.principal,
         session_id=session.session_id,
         document=command.context,
     )
-    return SavedReply(session_id=session.session_id, context_seq=entry.seq)
+    return SavedReply(session_id=session.session_id, context_seq=entry.seq, phase=session.phase)
 
 
 def close_session(ws: WorkingSet, command: CloseSession, given: Given) -> ClosedReply:
     session = ws.session(command.session_id)
     if session is not None and session.status == "closed" and _may_write(session, command):
         return ClosedReply(session_id=session.session_id)
-    session = _held(ws, command, given)
+    session = held_session(ws, command, given)
+    end_session(ws, session, command.principal, given)
+    return ClosedReply(session_id=session.session_id)
+
+
+def end_session(ws: WorkingSet, session: Session, actor: str, given: Given, phase: Phase | None = None) -> None:
     for job in ws.claims_of(session.session_id):
         if job.claim is not None:
             end = How("released", ended_at=ws.now, reason="its session was closed")
-            end_claim(ws, job, job.claim, end, actor=command.principal, given=given)
-    details = SessionEnded(agent=session.agent, ended_at=ws.now)
-    ws.record("session_closed", details, actor=command.principal, session_id=session.session_id)
-    return ClosedReply(session_id=session.session_id)
+            end_claim(ws, job, job.claim, end, actor=actor, given=given)
+    before = session.phase if phase else None
+    details = SessionEnded(agent=session.agent, ended_at=ws.now, phase=phase, phase_before=before)
+    ws.record("session_closed", details, actor=actor, session_id=session.session_id)
 
 
 def open_session_of(ws: WorkingSet, session_id: str, principal: str) -> Session:
@@ -95,7 +149,7 @@ def open_session_of(ws: WorkingSet, session_id: str, principal: str) -> Session:
     return session
 
 
-def _held(ws: WorkingSet, command: _Write, given: Given) -> Session:
+def held_session(ws: WorkingSet, command: _Write, given: Given) -> Session:
     """The live session that the command may write to."""
     session = ws.session(command.session_id)
     if session is None or not (_may_write(session, command) or session.principal == command.principal):
@@ -115,27 +169,11 @@ def _may_write(session: Session, command: _Write) -> bool:
 
 
 def _how_it_stands(session: Session) -> str:
+    if session.offered:
+        return "waits for it to take over"
     return "alive" if session.status == "open" else _how_ended(session)
 
 
 def _how_ended(session: Session) -> str:
     how = "closed" if session.status == "closed" else "expired"
     return f"the session {how} at {to_datetime(session.expires_at):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _opened(ws: WorkingSet, session: Session, *, replayed: bool) -> SessionReply:
-    remaining_ms = session.expires_at - ws.now
-    return SessionReply(
-        session_id=session.session_id,
-        agent=session.agent,
-        lease_id=session.lease_id,
-        resumed=session.resumed,
-        replayed=replayed,
-        ttl=session.ttl_ms / 1_000,
-        opened_at=to_datetime(session.opened_at),
-        expires_at=to_datetime(session.expires_at),
-        remaining_ms=remaining_ms,
-        renew_after_ms=remaining_ms // 2,
-        context=views.decoded(ws.document(session.context_seq)),
-        context_seq=session.context_seq,
-    )

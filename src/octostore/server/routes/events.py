@@ -24,15 +24,21 @@ TAG = "events"
 class EventsQuery(PageQuery, kw_only=True, forbid_unknown_fields=True):
     after: f.EventSeq = 0
     job: f.OnlyJob | None = None
+    session: f.OnlySession | None = None
 
 
 async def events(call: Call) -> Answer | Streaming:
     query: EventsQuery = call.query
     if query.job is not None:
         call.principal.require_name(query.job)
+    if query.session is not None:
+        # It may have had jobs of any name.
+        call.principal.require_everything()
     # One job is as narrow as it gets.
     prefix = call.principal.narrowed(query.prefix) if query.job is None else None
-    question = ListEvents(after=query.after, job_id=query.job, prefix=prefix or None, limit=query.limit)
+    question = ListEvents(
+        after=query.after, job_id=query.job, prefix=prefix or None, session_id=query.session, limit=query.limit
+    )
     question = msgspec.structs.replace(question, after=_resume_from(call, query.after))
     if b"text/event-stream" not in call.request.headers.get(b"accept", b"").lower():
         return Answer(await call.services.store.ask(question))
@@ -73,6 +79,8 @@ async def _frames(call: Call, question: ListEvents) -> AsyncGenerator[bytes, Non
 
 def _matches(question: ListEvents, event: LogEntry) -> bool:
     if question.job_id is not None and event.job_id != question.job_id:
+        return False
+    if question.session_id is not None and event.session_id != question.session_id:
         return False
     return not question.prefix or (event.job_id or "").startswith(question.prefix)
 

@@ -42,6 +42,10 @@ async def claim_job(call: Call) -> Answer:
 
 
 async def answer_claim(call: Call, command: c.ClaimJob | c.ClaimNext, wait: float) -> Answer:
+    return Answer(claim_answer(await claim(call, command, wait)))
+
+
+async def claim(call: Call, command: c.ClaimJob | c.ClaimNext | c.ClaimTask, wait: float) -> ClaimReply:
     reply: ClaimReply = await call.services.waiting.claim(command, wait, call.request)
     if wait and not await call.services.auth.is_current(call.request, call.principal):
         call.services.waiting.give_back(command, reply)
@@ -49,7 +53,7 @@ async def answer_claim(call: Call, command: c.ClaimJob | c.ClaimNext, wait: floa
     call.services.metrics.count("claims", reply.status)
     if call.principal.prefix and reply.status == "empty":
         reply = _without_others(reply)
-    return Answer(claim_answer(reply))
+    return reply
 
 
 def _without_others(reply: ClaimReply) -> ClaimReply:
@@ -117,7 +121,12 @@ async def enqueue(call: Call) -> Answer:
 
 
 async def requeue_job(call: Call) -> Answer:
-    return await _operate(call, c.RequeueJob)
+    body: bodies.RequeueBody = call.body
+    return await _operate(call, c.RequeueJob, keep_attempts=body.keep_attempts)
+
+
+async def discard_job(call: Call) -> Answer:
+    return await _operate(call, c.DiscardJob)
 
 
 async def cancel_job(call: Call) -> Answer:
@@ -128,9 +137,9 @@ async def force_release_job(call: Call) -> Answer:
     return await _operate(call, c.ForceReleaseJob)
 
 
-async def _operate(call: Call, kind: type[Any]) -> Answer:
+async def _operate(call: Call, kind: type[Any], **more: Any) -> Answer:
     body: bodies.ReasonBody = call.body
-    command = kind(job_id=call.job_id, principal=call.principal.name, reason=body.reason)
+    command = kind(job_id=call.job_id, principal=call.principal.name, reason=body.reason, **more)
     return Answer(await call.services.store.execute(command))
 
 
@@ -284,7 +293,7 @@ ROUTES = [
         tag=TAG,
         scope="admin",
         summary="Let a dead or done job run again",
-        body=bodies.ReasonBody,
+        body=bodies.RequeueBody,
         answers={200: JobView},
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
@@ -320,6 +329,30 @@ ROUTES = [
                 "available_at": None,
                 "last_outcome": "cancelled",
                 "error": "not needed",
+            },
+        },
+    ),
+    Route(
+        method="POST",
+        path="/jobs/{job_id}/discard",
+        handler=discard_job,
+        tag=TAG,
+        scope="admin",
+        summary="Give a dead job up for good",
+        description="Its name is free then, and its story stays in the log.",
+        body=bodies.ReasonBody,
+        answers={200: JobView},
+        codes={404: ("not_found",), 409: ("conflict",)},
+        example={
+            "params": {"job_id": "build-3f1c2aa"},
+            "body": {"reason": "the branch is gone"},
+            "first": ["enqueue", "cancel_job"],
+            "answer": {
+                **FREE,
+                "job_id": "build-3f1c2aa",
+                "queue": None,
+                "last_outcome": "discarded",
+                "error": "the branch is gone",
             },
         },
     ),

@@ -4,8 +4,10 @@ import time
 
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
+from octostore.core.replies import Figures
 from octostore.server import metrics
 from octostore.server.calls import Call
+from octostore.server.examples import NOW
 from octostore.server.http import Answer
 from octostore.server.refusals import Refusal, shutting_down
 from octostore.server.router import Route
@@ -31,27 +33,32 @@ async def readyz(call: Call) -> Answer:
 
 
 async def status(call: Call) -> Answer:
-    figures = await call.services.figures()
+    counts = await call.services.figures()
     counted = call.services.metrics
     return Answer(
         ServerStatus(
             status="ok",
             version=__version__,
             uptime_seconds=int(time.monotonic() - counted.started_at),
-            active_locks=figures.claimed,
+            active_locks=counts.claimed,
             total_acquires=counted.total("claims", "claimed"),
             total_releases=counted.total("releases"),
-            open_sessions=figures.open_sessions,
-            dead_jobs=figures.dead,
-            seq=figures.seq,
+            open_sessions=counts.open_sessions,
+            dead_jobs=counts.dead,
+            seq=counts.seq,
         )
     )
 
 
+async def figures(call: Call) -> Answer:
+    call.principal.require_everything()
+    return Answer(await call.services.figures())
+
+
 async def metrics_page(call: Call) -> Answer:
-    figures = await call.services.figures()
+    counts = await call.services.figures()
     call.services.metrics.waiting.set(call.services.waiting.waiting)
-    page = call.services.metrics.render(figures, with_queues=await _may_read_all(call))
+    page = call.services.metrics.render(counts, with_queues=await _may_read_all(call))
     return Answer(page, content_type=metrics.CONTENT_TYPE)
 
 
@@ -121,6 +128,28 @@ ROUTES = [
                 "total_releases": 317,
                 "open_sessions": 2,
                 "dead_jobs": 0,
+            }
+        },
+    ),
+    Route(
+        method="GET",
+        path="/figures",
+        handler=figures,
+        tag=TAG,
+        summary="How much there is of everything, and how it goes",
+        description="At most as old as a second. `late` are claims whose owners have missed heartbeats.",
+        answers={200: Figures},
+        codes={503: ("unreachable",)},
+        example={
+            "answer": {
+                "claimed": 3,
+                "late": 0,
+                "dead": 1,
+                "open_sessions": 2,
+                "waiting": 17,
+                "oldest_due_at": NOW,
+                "taken_back": 0,
+                "queued": {"default": 17},
             }
         },
     ),

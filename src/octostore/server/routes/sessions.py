@@ -9,16 +9,17 @@ from octostore.core import questions as q
 from octostore.core.errors import LeaseLost, OctoStoreError
 from octostore.core.limits import PAGE_DEFAULT
 from octostore.core.model import SessionStatus
-from octostore.core.replies import SavedReply, SessionView
+from octostore.core.replies import HandedOverReply, ReleaseReply, SavedReply, SessionView
 from octostore.server.calls import Call
 from octostore.server.examples import IN_A_MINUTE
 from octostore.server.http import Answer
 from octostore.server.refusals import Refusal
 from octostore.server.router import Route
+from octostore.server.routes.jobs import claim
 from octostore.stores.ids import new_session_id
 from octostore.wire import bodies
 from octostore.wire import fields as f
-from octostore.wire.answers import KeptSession, OpenedSession, SessionList, SessionState
+from octostore.wire.answers import KeptSession, OpenedSession, SessionList, SessionState, TaskAnswer, task_answer
 from octostore.wire.failures import failure_of
 
 TAG = "sessions"
@@ -99,6 +100,10 @@ def _state(call: Call, view: SessionView) -> SessionState:
         jobs=view.jobs,
         context=view.context,
         context_seq=view.context_seq,
+        phase=view.phase,
+        offered=view.offered,
+        note=view.note,
+        in_flight=view.in_flight,
     )
 
 
@@ -106,6 +111,27 @@ async def save_context(call: Call) -> Answer:
     body: bodies.SaveSessionBody = call.body
     command = body.command(_session_id(call), call.principal.name)
     return Answer(await call.services.store.execute(command))
+
+
+async def hand_over(call: Call) -> Answer:
+    body: bodies.HandOverBody = call.body
+    return Answer(await call.services.store.execute(body.command(_session_id(call), call.principal.name)))
+
+
+async def claim_task(call: Call) -> Answer:
+    body: bodies.ClaimTaskBody = call.body
+    principal = call.principal
+    limit = call.services.settings.max_claims
+    command = body.command(_session_id(call), principal.name, principal.prefix, limit)
+    return Answer(task_answer(await claim(call, command, body.wait_seconds)))
+
+
+async def release_task(call: Call) -> Answer:
+    body: bodies.ReleaseTaskBody = call.body
+    call.principal.require_name(body.job_id)
+    reply = await call.services.store.execute(body.task_command(_session_id(call), call.principal.name))
+    call.services.metrics.count("releases", reply.outcome)
+    return Answer(reply)
 
 
 async def close_session(call: Call) -> Answer:
@@ -185,12 +211,81 @@ ROUTES = [
         summary="Keep a session's context, for whoever resumes it",
         body=bodies.SaveSessionBody,
         answers={200: SavedReply},
+        codes={404: ("not_found",), 409: ("conflict",), 410: ("lease_lost",)},
+        translate=tell_gone,
+        example={
+            **SESSION,
+            "body": {"context": {"turn": 4, "next_action": "run the tests"}, "phase": "planning"},
+            "answer": {"session_id": "agent-3", "context_seq": 4712, "phase": "planning"},
+        },
+    ),
+    Route(
+        method="POST",
+        path="/sessions/{session_id}/hand-over",
+        handler=hand_over,
+        tag=TAG,
+        scope="claim",
+        summary="Pass a live session on to another agent, with its context and its claims",
+        description=(
+            "The lease that does it is dead from then on. `to_agent` opens the session, with a token of the same name, "
+            "and goes on: the lease it gets is that of the claims, too."
+        ),
+        body=bodies.HandOverBody,
+        answers={200: HandedOverReply},
         codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
         example={
             **SESSION,
-            "body": {"context": {"phase": "planning", "turn": 4}},
-            "answer": {"session_id": "agent-3", "context_seq": 4712},
+            "body": {"to_agent": "agent-4", "note": "the tests still fail on Windows"},
+            "answer": {"session_id": "agent-3", "agent": "agent-4", "expires_at": IN_A_MINUTE, "jobs": []},
+        },
+    ),
+    Route(
+        method="POST",
+        path="/sessions/{session_id}/claim",
+        handler=claim_task,
+        tag=TAG,
+        scope="claim",
+        summary="Acquire a session and claim its next task, in one step",
+        description="`held` if somebody else has the session; `empty`, and nothing has changed, if there is no task.",
+        body=bodies.ClaimTaskBody,
+        answers={200: TaskAnswer},
+        codes={403: ("not_allowed",), 409: ("limit_exceeded",)},
+        example={
+            "params": {"session_id": "agent-3"},
+            "body": {"agent": "agent-3", "queues": ["default"]},
+            "first": ["enqueue"],
+            "answer": {
+                "job_id": "build-3f1c2aa",
+                "queue": "default",
+                "kind": "build",
+                "metadata": None,
+                "session_id": "agent-3",
+                "payload": {"commit": "3f1c2aa"},
+                "session": {**OPEN, "ttl": 120, "phase": "planning"},
+            },
+            "others": {
+                "held": {"job_id": None, "queue": None, "kind": None, "session_id": "agent-3"},
+                "empty": {"job_id": None, "kind": None},
+            },
+        },
+    ),
+    Route(
+        method="POST",
+        path="/sessions/{session_id}/release",
+        handler=release_task,
+        tag=TAG,
+        scope="claim",
+        summary="Settle a session's task, and free the session, in one step",
+        description="The `lease_id` is the session's. The same call again gets the same answer.",
+        body=bodies.ReleaseTaskBody,
+        answers={200: ReleaseReply},
+        codes={409: ("lease_lost",)},
+        example={
+            "params": {"session_id": "agent-3"},
+            "body": {"lease_id": "0b9e1c9e-6a5c-4f6e-9d0c-2f6f3f0f8f11", "job_id": "build-3f1c2aa", "outcome": "done"},
+            "first": ["enqueue", "claim_task"],
+            "answer": {"job_id": "build-3f1c2aa", "outcome": "done", "status": "done"},
         },
     ),
     Route(

@@ -154,7 +154,7 @@ def prepare(connection: psycopg.Connection[Any], place: Place) -> None:
             )
 
 
-OLDEST_READER: dict[int, int] = {1: 1}
+OLDEST_READER: dict[int, int] = {1: 1, 2: 1}
 """Version -> the oldest one whose code can still work with it; so that servers can be replaced one by one."""
 
 

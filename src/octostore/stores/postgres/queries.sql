@@ -160,6 +160,12 @@ SELECT least(
 SELECT {session_columns}, (SELECT body FROM {schema}.documents d WHERE d.seq = context_seq)
 FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s::text[])
 
+-- name: jobs_in_flight
+-- What sessions were working on when they were lost.
+SELECT {job_columns} FROM {schema}.jobs WHERE job_id IN (
+    SELECT jsonb_array_elements_text(convert_from(in_flight, 'UTF8')::jsonb)
+    FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s::text[]))
+
 -- name: queues
 -- The limits of queues, and how many of their jobs are claimed, where that matters.
 SELECT wanted.name, q.max_claimed, CASE WHEN q.max_claimed IS NOT NULL OR wanted.counted THEN
@@ -234,6 +240,11 @@ SELECT {event_columns} FROM {schema}.events WHERE seq > %(after)s ORDER BY seq L
 -- The story of one job after an event.
 SELECT {event_columns} FROM {schema}.events WHERE job_id = %(job)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
 
+-- name: list_events_by_session
+-- The story of one session after an event.
+SELECT {event_columns} FROM {schema}.events
+WHERE session_id = %(session)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
+
 -- name: list_tokens
 -- All tokens.
 SELECT {token_columns} FROM {schema}.tokens ORDER BY created_at DESC, token_id
@@ -243,10 +254,19 @@ SELECT {token_columns} FROM {schema}.tokens ORDER BY created_at DESC, token_id
 SELECT key FROM {schema}.store_key
 
 -- name: figures
--- How many claims and sessions are alive, and how many jobs dead.
+-- How many claims are alive, and late (by themselves, or because their session is); how many jobs are dead, sessions
+-- alive, and claims were taken back of late; how many jobs wait, and since when the first could have been claimed.
 SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed' AND NOT coalesce({has_run_out}, false)),
+    (SELECT count(*) FROM {schema}.jobs WHERE expires_at > {now} AND {now} - heartbeat_at > ttl_ms * %(late_share)s)
+        + (SELECT count(*) FROM {schema}.sessions s JOIN {schema}.jobs j ON j.session_id = s.session_id
+            WHERE s.status = 'open' AND s.expires_at > {now} AND j.expires_at IS NULL
+                AND {now} - greatest(s.heartbeat_at, j.heartbeat_at) > s.ttl_ms * %(late_share)s),
     (SELECT count(*) FROM {schema}.jobs WHERE status = 'dead'),
-    (SELECT count(*) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now})
+    (SELECT count(*) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}),
+    (SELECT count(*) FROM {schema}.events WHERE type IN ('expired', 'force_released') AND at > {now} - %(lately)s),
+    waiting.number, waiting.oldest_due_at
+FROM (SELECT count(*) AS number, min(available_at) FILTER (WHERE available_at <= {now}) AS oldest_due_at
+    FROM {schema}.jobs WHERE status = 'queued') waiting
 
 -- name: queued_jobs
 -- How many jobs wait, in the queues in which most do.
@@ -283,12 +303,13 @@ WHERE jobs.job_id = beat.job_id
 -- Sessions that are new or have changed.
 INSERT INTO {schema}.sessions ({session_columns})
 SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[],
-    %s::boolean[], %s::bigint[], %s::text[], %s::text[])
+    %s::boolean[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::boolean[], %s::text[], %s::bytea[], %s::text[])
 ON CONFLICT (session_id) DO UPDATE SET
     agent = excluded.agent, principal = excluded.principal, status = excluded.status, ttl_ms = excluded.ttl_ms,
     opened_at = excluded.opened_at, heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
     resumed = excluded.resumed, context_seq = excluded.context_seq, lease_id = excluded.lease_id,
-    request_id = excluded.request_id
+    request_id = excluded.request_id, phase = excluded.phase, offered = excluded.offered, note = excluded.note,
+    in_flight = excluded.in_flight, giver_lease_id = excluded.giver_lease_id
 
 -- name: drop_tokens
 -- Tokens that are about to be saved: of two in a batch, one may have got the digest that the other had.

@@ -12,8 +12,10 @@ from typing import Any, get_args
 from psycopg import Connection
 
 from octostore.core.events import LogEntry
+from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
 from octostore.core.limits import FIGURES_QUEUES, SWEEP_LIMIT
 from octostore.core.model import Job, Queue, Session, SessionStatus, Status, Token
+from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.needs import LineNeed, Needs, Selection
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
@@ -41,6 +43,7 @@ class Finding:
         limit = needs.sweep_limit
         self.by_name = asking.unless_empty("jobs", jobs=needs.jobs)
         self.bound = asking.unless_empty("claims_of_sessions", sessions=needs.claims_of)
+        self.in_flight = asking.unless_empty("jobs_in_flight", sessions=needs.in_flight_of)
         self.expired = asking.when(limit, "expired_claims", limit=limit)
         self.expired_sessions = asking.when(limit, "expired_sessions", limit=limit + 1)
         self.expired_bound = asking.when(limit, "claims_of_expired_sessions", limit=limit + 1)
@@ -117,12 +120,17 @@ class Transaction:
         sessions = set(needs.sessions) | self._take_jobs(ws, found)
         is_enough = {queue: _is_enough(ws, found, queue) for queue in needs.lines}
         _take_rights(ws, found)
-        self._complete(ws, needs, sessions, [queue for queue, enough in is_enough.items() if not enough])
+        in_flight = {row[0] for row in found.in_flight.rows}
+        in_flight |= {job.job_id for session_id in needs.in_flight_of for job in ws.claims_of(session_id)}
+        documents_of = needs.documents_of | in_flight
+        short_lines = [queue for queue, enough in is_enough.items() if not enough]
+        self._complete(ws, needs, documents_of, sessions, short_lines)
 
     def _take_jobs(self, ws: WorkingSet, found: Finding) -> set[str]:
         """Gives the sessions that have run out."""
         _add_jobs(ws, found.by_name.rows)
         _add_jobs(ws, found.bound.rows)
+        _add_jobs(ws, found.in_flight.rows)
         ws.sessions_with_all_claims |= found.needs.claims_of
         sessions = _add_expired(ws, found)
         for job in _add_jobs(ws, found.requested.rows):
@@ -132,12 +140,14 @@ class Transaction:
         _add_jobs(ws, found.expired_of_principals.rows)
         return sessions
 
-    def _complete(self, ws: WorkingSet, needs: Needs, sessions: set[str], short_lines: list[str]) -> None:
+    def _complete(
+        self, ws: WorkingSet, needs: Needs, documents_of: set[str], sessions: set[str], short_lines: list[str]
+    ) -> None:
         """The second round trip: what belongs to the jobs."""
         jobs = [job for job in ws.jobs.values() if job is not None]
         sessions |= {job.claim.session_id for job in jobs if job.claim is not None and job.claim.session_id is not None}
         names = needs.queues | {job.queue for job in jobs if job.queue is not None}
-        with_documents = [job for job in jobs if job.job_id in needs.documents_of or job.queue in needs.lines]
+        with_documents = [job for job in jobs if job.job_id in documents_of or job.queue in needs.lines]
         seqs = [seq for job in with_documents for seq in (job.payload_seq, job.result_seq) if seq is not None]
         asking = self._asking()
         of_sessions = asking.unless_empty("sessions", sessions=sessions)
@@ -153,7 +163,7 @@ class Transaction:
         for name, max_claimed, claimed in queues.rows:
             ws.queues[name] = None if claimed is None else Queue(name, max_claimed, claimed)
         ws.documents.update(documents.rows)
-        ws.checkpoints.update(dict.fromkeys(needs.documents_of))
+        ws.checkpoints.update(dict.fromkeys(documents_of))
         ws.checkpoints.update({job.job_id: None for job in with_documents})
         ws.checkpoints.update(checkpoints.rows)
         ws.look_again_at.update({queue: at.rows[0][0] for queue, at in again.items() if at.rows[0][0] is not None})
@@ -174,7 +184,7 @@ class Transaction:
             parts.append(asking.ask("list_expired", queue=wanted.queue, **span))
         asking.run()
         jobs = _add_jobs(ws, islice(merge(*(part.rows for part in parts)), wanted.limit))
-        self._complete(ws, Needs(), set(), [])
+        self._complete(ws, Needs(), set(), set(), [])
         return jobs
 
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
@@ -195,6 +205,9 @@ class Transaction:
         log = Log(
             lambda after, limit: self._one("list_events", after=after, limit=limit),
             lambda job, after, limit: self._one("list_events_by_job", job=job, after=after, limit=limit),
+            lambda session, after, limit: self._one(
+                "list_events_by_session", session=session, after=after, limit=limit
+            ),
         )
         return page_of_log(wanted, self._counters.seq, log)
 
@@ -210,13 +223,22 @@ class Transaction:
         return key
 
     def figures(self, now: int) -> Figures:
-        del now  # that of the transaction
-        asking = self._asking()
-        counted, queued = asking.ask("figures"), asking.ask("queued_jobs", limit=FIGURES_QUEUES)
+        asking = self._asking()  # in which `now` is that of the transaction
+        counted = asking.ask("figures", late_share=LATE_SHARE, lately=TAKEN_BACK_MS)
+        queued = asking.ask("queued_jobs", limit=FIGURES_QUEUES)
         asking.run()
-        claimed, dead, open_sessions = counted.rows[0]
+        claimed, late, dead, open_sessions, taken_back, waiting, oldest_due_at = counted.rows[0]
         return Figures(
-            claimed=claimed, dead=dead, open_sessions=open_sessions, queued=dict(queued.rows), seq=self._counters.seq
+            claimed=claimed,
+            late=late,
+            dead=dead,
+            open_sessions=open_sessions,
+            waiting=waiting,
+            oldest_due_at=to_datetime_or_none(oldest_due_at),
+            taken_back=taken_back,
+            queued=dict(queued.rows),
+            seq=self._counters.seq,
+            at=to_datetime(now),
         )
 
     # Saving

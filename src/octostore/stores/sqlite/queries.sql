@@ -170,6 +170,10 @@ SELECT {event_columns} FROM events WHERE seq > ? ORDER BY seq LIMIT ?
 -- The story of one job after an event.
 SELECT {event_columns} FROM events WHERE job_id = ? AND seq > ? ORDER BY seq LIMIT ?
 
+-- name: list_events_by_session
+-- The story of one session after an event.
+SELECT {event_columns} FROM events WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?
+
 -- name: token
 -- A token by its id.
 SELECT {token_columns} FROM tokens WHERE token_id = ?
@@ -193,6 +197,13 @@ SELECT (SELECT count(*) FROM jobs WHERE status = 'claimed')
     - (SELECT count(*) FROM jobs
         WHERE session_id IN (SELECT session_id FROM sessions WHERE status = 'open' AND expires_at <= ?1))
 
+-- name: late_claims
+-- How many of them are late: by themselves, or because their session is.
+SELECT (SELECT count(*) FROM jobs WHERE expires_at > ?1 AND ?1 - heartbeat_at > ttl_ms * ?2)
+    + (SELECT count(*) FROM sessions s JOIN jobs j ON j.session_id = s.session_id
+        WHERE s.status = 'open' AND s.expires_at > ?1 AND j.expires_at IS NULL
+            AND ?1 - max(s.heartbeat_at, j.heartbeat_at) > s.ttl_ms * ?2)
+
 -- name: dead_jobs
 -- How many jobs are dead.
 SELECT count(*) FROM jobs WHERE status = 'dead'
@@ -205,6 +216,15 @@ SELECT count(*) FROM sessions WHERE status = 'open' AND expires_at > ?
 -- How many jobs wait, in the queues in which most do. From the line itself: those done, and their rows, are many more.
 SELECT queue, count(*) AS depth FROM jobs INDEXED BY jobs_in_line
 WHERE status = 'queued' GROUP BY queue ORDER BY depth DESC, queue LIMIT ?
+
+-- name: waiting_jobs
+-- How many jobs wait in all, and since when the first of them could have been claimed.
+SELECT count(*), min(CASE WHEN available_at <= ? THEN available_at END) FROM jobs INDEXED BY jobs_in_line
+WHERE status = 'queued'
+
+-- name: taken_back
+-- How many claims were taken back after a moment.
+SELECT count(*) FROM events WHERE type IN ('expired', 'force_released') AND at > ?
 
 -- name: save_job
 -- A job that is new or has changed.
@@ -227,12 +247,14 @@ UPDATE jobs SET ttl_ms = ?, heartbeat_at = ?, expires_at = ?, progress = ? WHERE
 
 -- name: save_session
 -- A session that is new or has changed.
-INSERT INTO sessions ({session_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO sessions ({session_columns}) 
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (session_id) DO UPDATE SET
     agent = excluded.agent, principal = excluded.principal, status = excluded.status, ttl_ms = excluded.ttl_ms,
     opened_at = excluded.opened_at, heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
     resumed = excluded.resumed, context_seq = excluded.context_seq, lease_id = excluded.lease_id,
-    request_id = excluded.request_id
+    request_id = excluded.request_id, phase = excluded.phase, offered = excluded.offered, note = excluded.note,
+    in_flight = excluded.in_flight, giver_lease_id = excluded.giver_lease_id
 
 -- name: drop_token
 -- A token that is about to be saved.

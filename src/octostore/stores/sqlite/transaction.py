@@ -10,8 +10,10 @@ from typing import Any, get_args
 import apsw
 
 from octostore.core.events import LogEntry
+from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
 from octostore.core.limits import FIGURES_QUEUES, PRIORITY_MIN, SWEEP_LIMIT
-from octostore.core.model import Job, Queue, Session, SessionStatus, Status, Token
+from octostore.core.model import Job, Queue, Session, SessionStatus, Status, Token, read_in_flight
+from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.needs import LineNeed, Needs, Selection
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
@@ -53,9 +55,8 @@ class Transaction:
         for name in needs.queues:
             self._add_queue(ws, name, count=name in needs.counted_queues)
         self._add_jobs(ws, self._many("job", ((job_id,) for job_id in needs.jobs)))
-        for session_id in needs.claims_of:
-            self._add_jobs(ws, self._all("claims_of_session", session_id, NO_LIMIT))
-            ws.sessions_with_all_claims.add(session_id)
+        self._add_claims_of(ws, needs.claims_of)
+        with_documents = needs.documents_of | self._add_in_flight(ws, needs.in_flight_of)
         self._add_expired(ws, needs.sweep_limit)
         for request in needs.requests:
             for claimed in self._add_jobs(ws, self._all("job_of_request", *request)):
@@ -67,8 +68,26 @@ class Transaction:
         self._add_rights(ws, needs)
         ws.checkpoints.update(dict.fromkeys(needs.documents_of))
         for job in ws.jobs.values():
-            if job is not None and (job.job_id in needs.documents_of or job.queue in needs.lines):
+            if job is not None and (job.job_id in with_documents or job.queue in needs.lines):
                 self._add_documents(ws, job)
+
+    def _add_claims_of(self, ws: WorkingSet, session_ids: set[str]) -> None:
+        for session_id in session_ids:
+            self._add_jobs(ws, self._all("claims_of_session", session_id, NO_LIMIT))
+        ws.sessions_with_all_claims |= session_ids
+
+    def _add_in_flight(self, ws: WorkingSet, session_ids: set[str]) -> set[str]:
+        """What these sessions have and had: the names of these jobs."""
+        names: set[str] = set()
+        for session_id in session_ids:
+            session = ws.sessions[session_id]
+            if session is not None:
+                names |= {job.job_id for job in ws.claims_of(session_id)}
+                names |= {
+                    job.job_id
+                    for job in self._add_jobs(ws, self._many("job", ((name,) for name in read_in_flight(session))))
+                }
+        return names
 
     def _add_rights(self, ws: WorkingSet, needs: Needs) -> None:
         for token_id in needs.tokens:
@@ -225,7 +244,11 @@ class Transaction:
         return parts
 
     def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
-        log = Log(partial(self._all, "list_events"), partial(self._all, "list_events_by_job"))
+        log = Log(
+            after=partial(self._all, "list_events"),
+            of_job=partial(self._all, "list_events_by_job"),
+            of_session=partial(self._all, "list_events_by_session"),
+        )
         return page_of_log(wanted, self.counters().seq, log)
 
     def list_tokens(self) -> list[Token]:
@@ -240,12 +263,18 @@ class Transaction:
         return key
 
     def figures(self, now: int) -> Figures:
+        waiting, oldest_due_at = self._one("waiting_jobs", now)
         return Figures(
             claimed=self._one("live_claims", now)[0],
+            late=self._one("late_claims", now, LATE_SHARE)[0],
             dead=self._one("dead_jobs")[0],
             open_sessions=self._one("open_sessions", now)[0],
+            waiting=waiting,
+            oldest_due_at=to_datetime_or_none(oldest_due_at),
+            taken_back=self._one("taken_back", now - TAKEN_BACK_MS)[0],
             queued=dict(self._all("queued_jobs", FIGURES_QUEUES)),
             seq=self.counters().seq,
+            at=to_datetime(now),
         )
 
     # Saving

@@ -1,0 +1,88 @@
+"""Verifying a store from outside, while others work with it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from octostore.core.errors import NotAllowed
+from octostore.core.limits import PAGE_MAX
+from octostore.core.replies import JobView, SessionView
+from octostore.core.verify import Verification, Verifier, session_key
+
+if TYPE_CHECKING:
+    from octostore.client.store import OctoStore
+
+LOOKS = 20
+"""How often to look at something that keeps changing between looking at it and reading the log."""
+
+OnEvent = Callable[[int], None]
+
+
+def verify(store: "OctoStore", on_event: OnEvent | None = None) -> Verification:
+    """`on_event` is told the `seq` of each event that was read."""
+    who = store.whoami()
+    if who.prefix or "admin" not in who.scopes:
+        raise NotAllowed("the log can only be verified by those who may read all of it: use an operator's token")
+    return _Verifying(store, on_event or (lambda _seq: None)).run()
+
+
+class _Verifying:
+    def __init__(self, store: "OctoStore", on_event: OnEvent) -> None:
+        self._store = store
+        self._on_event = on_event
+        self._verifier = Verifier()
+
+    def run(self) -> Verification:
+        self._catch_up()
+        jobs = self._check_jobs()
+        sessions = self._check_sessions()
+        return self._verifier.verdict(jobs=jobs, sessions=sessions)
+
+    def _catch_up(self) -> int:
+        """Read what the log has had since; gives how far it was read before."""
+        before = self._verifier.last_seq
+        for event in self._store.events(before):
+            self._verifier.take(event)
+            self._on_event(event.seq)
+        return before
+
+    def _check_jobs(self) -> int:
+        logged = self._verifier.logged_jobs()
+        names: set[str] = set()
+        cursor = None
+        is_complete = False
+        while not is_complete:
+            page = self._store.list_jobs(limit=PAGE_MAX, cursor=cursor)
+            read_before = self._catch_up()
+            for job in page.jobs:
+                self._check_job(job, read_before)
+            names |= {job.job_id for job in page.jobs}
+            cursor = page.cursor
+            is_complete = cursor is None
+        self._verifier.tell_missing("job", logged - names)
+        return len(names)
+
+    def _check_job(self, job: JobView, read_before: int) -> None:
+        """What changed while we looked is looked at again."""
+        for _ in range(LOOKS):
+            if self._verifier.last_change.get(job.job_id, 0) <= read_before:
+                self._verifier.check_job(job)
+                return
+            job = self._store.get_job(job.job_id)
+            read_before = self._catch_up()
+
+    def _check_sessions(self) -> int:
+        logged = self._verifier.logged_sessions()
+        sessions = self._store.list_sessions()
+        read_before = self._catch_up()
+        for session in sessions:
+            self._check_session(session, read_before)
+        self._verifier.tell_missing("session", logged - {session.session_id for session in sessions})
+        return len(sessions)
+
+    def _check_session(self, session: SessionView, read_before: int) -> None:
+        for _ in range(LOOKS):
+            if self._verifier.last_change.get(session_key(session.session_id), 0) <= read_before:
+                self._verifier.check_session(session)
+                return
+            session = self._store.get_session(session.session_id)
+            read_before = self._catch_up()

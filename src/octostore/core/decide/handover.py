@@ -1,0 +1,77 @@
+"""Passing a live session on: its context and its claims go with it, and whoever passed it on has no say any more."""
+
+import msgspec
+
+from octostore.core.commands import HandOverSession
+from octostore.core.decide.claim import begin_claim
+from octostore.core.decide.ending import How, end_claim
+from octostore.core.decide.lease import same_lease
+from octostore.core.decide.sessions import held_session
+from octostore.core.events import NO_METADATA, Claimed, SessionHandedOver
+from octostore.core.given import Given
+from octostore.core.model import Claim, Job, Session
+from octostore.core.moments import to_datetime
+from octostore.core.replies import HandedOverReply
+from octostore.core.working_set import WorkingSet
+
+
+def hand_over_session(ws: WorkingSet, command: HandOverSession, given: Given) -> HandedOverReply:
+    session = ws.session(command.session_id)
+    if session is None or not _is_repeat(session, command):
+        session = held_session(ws, command, given)
+        _hand_over(ws, session, command, given)
+    return HandedOverReply(
+        session_id=session.session_id,
+        agent=session.agent,
+        expires_at=to_datetime(session.expires_at),
+        jobs=[job.job_id for job in ws.claims_of(session.session_id)],
+    )
+
+
+def _is_repeat(session: Session, command: HandOverSession) -> bool:
+    """The lease that did it may say so again, also when the other agent has opened the session in the meantime."""
+    if session.giver_lease_id is None or session.agent != command.to_agent:
+        return False
+    if command.lease_id is None:
+        return session.offered and session.principal == command.principal
+    return same_lease(session.giver_lease_id, command.lease_id)
+
+
+def _hand_over(ws: WorkingSet, session: Session, command: HandOverSession, given: Given) -> None:
+    giver_lease_id = session.lease_id
+    details = SessionHandedOver(
+        agent=session.agent,
+        to_agent=command.to_agent,
+        ttl_ms=session.ttl_ms,
+        expires_at=ws.now + session.ttl_ms,
+        note=command.note,
+    )
+    ws.record("session_handed_over", details, actor=command.principal, session_id=session.session_id)
+    # Nobody knows it, until the other agent opens the session and gets one of its own.
+    session.lease_id = given.new_lease_id()
+    session.request_id = None
+    session.giver_lease_id = giver_lease_id
+    for job in ws.claims_of(session.session_id):
+        claim = job.claim
+        if claim is not None:
+            # Forgotten, so that a late release by the first owner is not taken for a repetition of this one.
+            claim.lease_id = ""
+            end = How("released", ended_at=ws.now, note=command.note, reason=f"handed over to {session.agent!r}")
+            end_claim(ws, job, claim, end, actor=command.principal, given=given)
+            _claim_again(ws, job, claim, session)
+
+
+def _claim_again(ws: WorkingSet, job: Job, before: Claim, session: Session) -> None:
+    """By another claim, so that what the first owner still writes elsewhere has a lower fencing token."""
+    details = Claimed(
+        owner=session.agent,
+        attempt=job.attempts + 1,
+        ttl_ms=session.ttl_ms,
+        metadata=NO_METADATA if before.metadata is None else msgspec.Raw(before.metadata),
+        lock_delay_ms=before.lock_delay_ms,
+        is_lock=before.is_lock,
+        handed_over_by=before.owner,
+    )
+    claim = begin_claim(ws, job, details, actor=before.principal, session_id=session.session_id)
+    claim.lease_id = session.lease_id
+    claim.progress = before.progress

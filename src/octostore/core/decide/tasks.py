@@ -1,0 +1,78 @@
+"""Tasks of sessions: a session is acquired with one task, and freed with it."""
+
+import msgspec
+
+from octostore.core import views
+from octostore.core.commands import ClaimTask, OpenSession, ReleaseTask
+from octostore.core.decide.claim import check_count, first_in_line, grant, look_again_at
+from octostore.core.decide.lease import same_lease
+from octostore.core.decide.release import release_job
+from octostore.core.decide.sessions import begin_session, end_session, is_offered_to, is_repeat, opened, own_session
+from octostore.core.errors import InvalidInput
+from octostore.core.given import Given
+from octostore.core.model import Job, Session
+from octostore.core.phases import phase_after_task, phase_with_task
+from octostore.core.replies import ClaimReply, ReleaseReply
+from octostore.core.working_set import WorkingSet
+
+
+def claim_task(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
+    opening = OpenSession(
+        session_id=command.session_id,
+        agent=command.owner,
+        ttl=command.ttl,
+        request_id=command.request_id,
+        principal=command.principal,
+    )
+    session = own_session(ws, opening, given)
+    is_open = session is not None and session.status == "open"
+    if session is not None and is_open:
+        if is_repeat(session, opening):
+            return _claim_within(ws, session, command, given, replayed=True)
+        if not is_offered_to(session, opening):
+            return views.session_held_reply(ws, session)
+    if _task_at_hand(ws, command) is None:
+        if _first_task(ws, command) is None:
+            return _nothing_to_do(ws, command)
+        check_count(ws, command)  # before anything has happened
+    phase = phase_with_task(session.phase if session else "idle")
+    return _claim_within(ws, begin_session(ws, opening, given, phase), command, given, replayed=False)
+
+
+def _claim_within(ws: WorkingSet, session: Session, command: ClaimTask, given: Given, *, replayed: bool) -> ClaimReply:
+    at_hand = _task_at_hand(ws, command)
+    if at_hand is not None and at_hand.claim is not None:
+        reply = views.claimed_reply(ws, at_hand, at_hand.claim, replayed=replayed)
+    else:
+        first = _first_task(ws, command)
+        if first is None:
+            return _nothing_to_do(ws, command)
+        reply = grant(ws, first, command, given)
+    return msgspec.structs.replace(reply, session=opened(ws, session, given, replayed=replayed))
+
+
+def _task_at_hand(ws: WorkingSet, command: ClaimTask) -> Job | None:
+    """The one that the session has: it was handed over with it, or its claim is repeated."""
+    return next((job for job in ws.claims_of(command.session_id) if job.queue in command.queues), None)
+
+
+def _first_task(ws: WorkingSet, command: ClaimTask) -> Job | None:
+    firsts = (first_in_line(ws, queue, command) for queue in command.queues)
+    return next((job for job in firsts if job is not None), None)
+
+
+def _nothing_to_do(ws: WorkingSet, command: ClaimTask) -> ClaimReply:
+    queue, *_ = command.queues
+    return views.empty_reply(ws, queue, min(look_again_at(ws, name) for name in command.queues))
+
+
+def release_task(ws: WorkingSet, command: ReleaseTask, given: Given) -> ReleaseReply:
+    claim = ws.job(command.job_id).claim
+    if claim is not None and claim.session_id != command.session_id and same_lease(claim.lease_id, command.lease_id):
+        raise InvalidInput("session_id", f"is {command.session_id!r}, which is not the session that has this task")
+    reply = release_job(ws, command, given)
+    session = ws.session(command.session_id)
+    if session is not None and session.status == "open" and same_lease(session.lease_id, command.lease_id):
+        phase = phase_after_task(session.phase, command.outcome, reply.status)
+        end_session(ws, session, command.principal, given, phase)
+    return reply

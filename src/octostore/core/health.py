@@ -1,0 +1,117 @@
+"""Whether the work gets done: what is told of all jobs and sessions, judged by thresholds, with the reason in words."""
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from octostore.core.errors import InvalidInput
+from octostore.core.model import Phase
+from octostore.core.replies import Figures, Reply, SessionView
+
+HealthStatus: TypeAlias = Literal["ok", "degraded", "unhealthy"]
+
+LATE_SHARE = 0.5
+"""Owners heartbeat three times per TTL; one that has let half of it go by has missed some."""
+
+TAKEN_BACK_MS = 3_600_000
+"""For how long what was taken back is counted."""
+
+
+class Threshold(msgspec.Struct, frozen=True):
+    """From which number on something is not as it should be; None: never."""
+
+    degraded: float | None = None
+    unhealthy: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.degraded is not None and self.unhealthy is not None and self.degraded > self.unhealthy:
+            raise InvalidInput("threshold", "has to be reached by what is degraded before what is unhealthy")
+
+
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
+    late: Threshold = Threshold(1, 10)
+    dead: Threshold = Threshold(1, 100)
+    taken_back: Threshold = Threshold(5, 50)
+    waiting: Threshold = Threshold(None, None)
+    oldest_waiting_seconds: Threshold = Threshold(300, 3_600)
+
+
+class SessionHealth(Reply, frozen=True):
+    session_id: str
+    agent: str
+    phase: Phase
+    heartbeat_age_seconds: float
+    is_late: bool
+    jobs: list[str]
+
+
+class Health(Reply, frozen=True):
+    """`degraded`: it works, and somebody should look. `unhealthy`: work is not getting done. `reasons` say why."""
+
+    status: HealthStatus
+    reasons: list[str]
+    queued: int
+    running: int
+    late: int
+    dead: int
+    oldest_waiting_seconds: float | None
+    takeovers_last_hour: int
+    open_sessions: int
+    sessions: list[SessionHealth]
+
+
+def is_late(heartbeat_at: datetime, expires_at: datetime, now: datetime) -> bool:
+    return now - heartbeat_at > (expires_at - heartbeat_at) * LATE_SHARE
+
+
+def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds) -> Health:
+    waited = None if figures.oldest_due_at is None else (figures.at - figures.oldest_due_at).total_seconds()
+    measured: list[tuple[Threshold, float, str]] = [
+        (thresholds.oldest_waiting_seconds, waited or 0, f"a job has been waiting for {waited or 0:,.0f} s"),
+        (thresholds.waiting, figures.waiting, f"{figures.waiting:,} jobs are waiting"),
+        (thresholds.late, figures.late, f"{_claims(figures.late)} late with heartbeats"),
+        (thresholds.taken_back, figures.taken_back, f"{_claims(figures.taken_back)} taken back within the last hour"),
+        (thresholds.dead, figures.dead, f"{figures.dead:,} jobs are dead and wait for a person"),
+    ]
+    found = [(_level(threshold, value), text) for threshold, value, text in measured]
+    status: HealthStatus = "ok"
+    for level in ("degraded", "unhealthy"):
+        if any(reached == level for reached, _ in found):
+            status = level
+    worst_first = sorted(found, key=lambda one: one[0] != "unhealthy")
+    return Health(
+        status=status,
+        reasons=[text for level, text in worst_first if level != "ok"],
+        queued=figures.waiting,
+        running=figures.claimed,
+        late=figures.late,
+        dead=figures.dead,
+        oldest_waiting_seconds=waited,
+        takeovers_last_hour=figures.taken_back,
+        open_sessions=figures.open_sessions,
+        sessions=[_session_health(session, figures.at) for session in sessions],
+    )
+
+
+def _session_health(session: SessionView, now: datetime) -> SessionHealth:
+    return SessionHealth(
+        session_id=session.session_id,
+        agent=session.agent,
+        phase=session.phase,
+        heartbeat_age_seconds=max(0.0, (now - session.heartbeat_at).total_seconds()),
+        is_late=is_late(session.heartbeat_at, session.expires_at, now),
+        jobs=session.jobs,
+    )
+
+
+def _level(threshold: Threshold, value: float) -> HealthStatus:
+    if threshold.unhealthy is not None and value >= threshold.unhealthy:
+        return "unhealthy"
+    if threshold.degraded is not None and value >= threshold.degraded:
+        return "degraded"
+    return "ok"
+
+
+def _claims(number: int) -> str:
+    return "1 claim was" if number == 1 else f"{number:,} claims were"

@@ -1,0 +1,164 @@
+"""Whether a log and what is stored are sound: nothing is missing, and each claim began and ended once.
+
+It takes what anybody may read, so that it can be done from outside: events, and how jobs and sessions stand.
+"""
+
+from octostore.core import views
+from octostore.core.events import Ended, Event, LogEntry, decode_details, stored_event
+from octostore.core.model import Job
+from octostore.core.replay import GapInLog, Replay
+from octostore.core.replies import JobView, Reply, SessionView
+
+PROBLEMS_TOLD = 100
+_SAME_JOB = (
+    "status",
+    "queue",
+    "kind",
+    "priority",
+    "attempts",
+    "max_attempts",
+    "available_at",
+    "created_at",
+    "owner",
+    "last_outcome",
+    "error",
+    "note",
+    "previous",
+)
+_SAME_SESSION = (
+    "agent",
+    "principal",
+    "status",
+    "opened_at",
+    "context_seq",
+    "phase",
+    "offered",
+    "note",
+    "in_flight",
+    "jobs",
+)
+
+
+class Verification(Reply, frozen=True):
+    """What was looked at, up to event `last_seq`; and what is wrong, if anything is (the first hundred such)."""
+
+    events: int
+    claims: int
+    jobs: int
+    sessions: int
+    last_seq: int
+    problems: list[str]
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.problems
+
+
+class Verifier:
+    """Give it the log from the beginning, in order, and then ask about jobs and sessions."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.last_change: dict[str, int] = {}
+        """Job or session -> the event that last changed it."""
+        self._replay = Replay()
+        self._live: dict[str, int] = {}
+        self._events = self._claims = 0
+
+    @property
+    def last_seq(self) -> int:
+        return self._replay.ws.seq
+
+    def take(self, event: Event) -> None:
+        self._events += 1
+        try:
+            self._follow(stored_event(event))
+        except (ValueError, LookupError, AttributeError) as error:
+            self._tell(f"event {event.seq} ({event.type}) cannot follow on those before it: {error}")
+            self._replay.ws.seq = event.seq
+        if event.job_id is not None:
+            self.last_change[event.job_id] = event.seq
+        if event.session_id is not None:
+            self.last_change[session_key(event.session_id)] = event.seq
+
+    def check_job(self, stored: JobView) -> None:
+        job = self._replay.ws.jobs[stored.job_id]
+        if job is None:
+            self._tell(f"job {stored.job_id!r} is stored, and no event speaks of it")
+        elif not self._is_unwritten_expiry(job, stored):
+            self._compare(f"job {stored.job_id!r}", views.job_view(self._replay.ws, job, with_documents=False), stored)
+
+    def check_session(self, stored: SessionView) -> None:
+        session = self._replay.ws.sessions[stored.session_id]
+        if session is None:
+            self._tell(f"session {stored.session_id!r} is stored, and no event speaks of it")
+        elif not (session.status == "open" and stored.status == "expired"):  # which nobody has written down yet
+            expected = views.session_view(self._replay.ws, session, with_context=False)
+            self._compare(f"session {stored.session_id!r}", expected, stored)
+
+    def logged_jobs(self) -> set[str]:
+        return {name for name, job in self._replay.ws.jobs.items() if job is not None}
+
+    def logged_sessions(self) -> set[str]:
+        return {name for name, session in self._replay.ws.sessions.items() if session is not None}
+
+    def tell_missing(self, what: str, names: set[str]) -> None:
+        for name in sorted(names):
+            self._tell(f"the log speaks of {what} {name!r}, which is not stored")
+
+    def verdict(self, *, jobs: int, sessions: int) -> Verification:
+        return Verification(
+            events=self._events,
+            claims=self._claims,
+            jobs=jobs,
+            sessions=sessions,
+            last_seq=self.last_seq,
+            problems=self.problems,
+        )
+
+    def _follow(self, entry: LogEntry) -> None:
+        self._check_claim(entry)
+        try:
+            self._replay.take(entry)
+        except GapInLog as gap:
+            self._tell(str(gap))
+            self._replay.take(entry, past_a_gap=True)
+
+    def _check_claim(self, entry: LogEntry) -> None:
+        job_id = entry.job_id or ""
+        if entry.type == "claimed":
+            self._claims += 1
+            if job_id in self._live:
+                self._tell(f"event {entry.seq} claims {job_id!r}, which has a live claim ({self._live[job_id]})")
+            self._live[job_id] = entry.seq
+            return
+        details = decode_details(entry)
+        if isinstance(details, Ended):
+            live = self._live.pop(job_id, None)
+            if live != details.fencing_token:
+                self._tell(
+                    f"event {entry.seq} ends claim {details.fencing_token} on {job_id!r}, where "
+                    + ("there is none" if live is None else f"{live} is the live one")
+                )
+
+    def _is_unwritten_expiry(self, job: Job, stored: JobView) -> bool:
+        """An expired lease is no owner at once, and written down by whoever comes by."""
+        if job.claim is None or stored.claim is not None or not stored.previous:
+            return False
+        last = stored.previous[0]
+        return last.how == "expired" and last.fencing_token == job.claim.fencing_token
+
+    def _compare(self, what: str, expected: JobView | SessionView, stored: JobView | SessionView) -> None:
+        for field in _SAME_JOB if isinstance(expected, JobView) else _SAME_SESSION:
+            logged, kept = getattr(expected, field), getattr(stored, field)
+            if logged != kept:
+                self._tell(f"{what}: the log leads to {field} {logged!r}, and stored is {kept!r}")
+
+    def _tell(self, problem: str) -> None:
+        if len(self.problems) < PROBLEMS_TOLD:
+            self.problems.append(problem)
+
+
+def session_key(session_id: str) -> str:
+    """A session may be named like a job; no job has a blank in its name."""
+    return f"session {session_id}"
