@@ -44,6 +44,8 @@ PLANS = {
     "(principal=? AND status=? AND session_id>?)",
     "list_events": "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
     "list_events_by_job": "SEARCH events USING INDEX events_by_job (job_id=? AND seq>?)",
+    "list_events_by_session": "SEARCH events USING INDEX events_by_session (session_id=? AND seq>?)",
+    "taken_back": "SEARCH events USING INDEX events_of_losses (at>?)",
     "token": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_1 (token_id=?)",
     "token_by_digest": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_2 (digest=?)",
     "store_key": "SCAN store_key",  # it has one row
@@ -63,6 +65,15 @@ LONGER_PLANS = {
     "list_tokens": ("SCAN tokens", "USE TEMP B-TREE FOR ORDER BY"),
     # Figures count, but only what waits or is claimed, and without looking at the rows; the queues are sorted.
     "queued_jobs": ("SCAN jobs USING COVERING INDEX jobs_in_line", "USE TEMP B-TREE FOR ORDER BY"),
+    "waiting_jobs": ("SCAN jobs USING COVERING INDEX jobs_in_line",),
+    "late_claims": (
+        "SCAN CONSTANT ROW",
+        "SCALAR SUBQUERY 1",
+        "SEARCH jobs USING INDEX jobs_by_expiry (expires_at>?)",
+        "SCALAR SUBQUERY 2",
+        "SEARCH s USING INDEX sessions_by_expiry (expires_at>?)",
+        "SEARCH j USING INDEX jobs_by_session (session_id=?)",
+    ),
     "live_claims": (
         "SCAN CONSTANT ROW",
         "SCALAR SUBQUERY 1",

@@ -81,10 +81,16 @@ class StoreAsSync(_Adapted):
             self._loop.run(events.aclose())  # type: ignore[attr-defined]  # they are generators
 
     def work(self, queue: str, handler: Any, **options: Any) -> Any:
+        return self._loop.run(self._inner.work(queue, self._awaited(handler), **options))
+
+    def work_session(self, session_id: str, handler: Any, **options: Any) -> Any:
+        return self._loop.run(self._inner.work_session(session_id, self._awaited(handler), **options))
+
+    def _awaited(self, handler: Any) -> Any:
         async def awaited(claim: AsyncHeldClaim) -> Any:
             return await asyncio.to_thread(handler, _Adapted(self._loop, claim))
 
-        return self._loop.run(self._inner.work(queue, awaited, **options))
+        return awaited
 
 
 async def _next(events: AsyncIterator[Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from octostore.core.commands import AnyCommand, Command, R_co
 from octostore.core.errors import OctoStoreError
-from octostore.core.events import LogEntry
+from octostore.core.events import Event, LogEntry, public_event
 from octostore.core.given import Given
 from octostore.core.questions import Question
 from octostore.core.retry import RetryPolicy
@@ -70,6 +70,9 @@ class World:
 
     def log(self, after: int = 0) -> list[LogEntry]:
         return list(self._log(after))
+
+    def events(self, after: int = 0) -> list[Event]:
+        return [public_event(entry) for entry in self.log(after)]
 
     def event_types(self, after: int = 0) -> list[str]:
         return [entry.type for entry in self.log(after)]

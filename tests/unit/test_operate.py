@@ -2,7 +2,17 @@
 
 import pytest
 
-from octostore.core.commands import CancelJob, ClaimJob, ClaimNext, Enqueue, ForceReleaseJob, ReleaseJob, RequeueJob
+from octostore.core.commands import (
+    CancelJob,
+    CheckpointJob,
+    ClaimJob,
+    ClaimNext,
+    DiscardJob,
+    Enqueue,
+    ForceReleaseJob,
+    ReleaseJob,
+    RequeueJob,
+)
 from octostore.core.errors import Conflict, NotFound
 from tests.support.world import World
 
@@ -37,6 +47,56 @@ def test_requeueing_gives_a_dead_job_all_its_attempts(world: World) -> None:
     assert world.event_types().count("requeued") == 1
     again = world.do(ClaimNext(owner="bob"))
     assert (again.job_id, again.attempt, again.previous[0].error) == ("task", 1, "no")
+
+
+def test_requeueing_without_giving_attempts_back_is_one_more_try(world: World) -> None:
+    world.do(Enqueue(job_id="task", kind="build", max_attempts=2))
+    for _ in range(2):
+        world.advance(1_000)
+        claim = world.do(ClaimNext(owner="ann"))
+        world.do(ReleaseJob(job_id="task", lease_id=claim.lease_id or "", outcome="failed"))
+    view = world.do(RequeueJob(job_id="task", keep_attempts=True))
+    assert (view.status, view.attempts) == ("queued", 2)
+    claim = world.do(ClaimNext(owner="bob"))
+    assert claim.attempt == 3
+    reply = world.do(ReleaseJob(job_id="task", lease_id=claim.lease_id or "", outcome="failed"))
+    assert reply.status == "dead"
+
+
+def test_discarding_gives_a_dead_job_up_and_its_name_back(world: World) -> None:
+    world.do(Enqueue(job_id="task", kind="build", payload=b"1"))
+    world.do(CancelJob(job_id="task"))
+    view = world.do(DiscardJob(job_id="task", reason="the branch is gone"))
+    assert (view.status, view.last_outcome, view.error) == ("free", "discarded", "the branch is gone")
+    assert (view.queue, view.kind, view.payload) == (None, None, None)
+    world.do(DiscardJob(job_id="task"))
+    assert world.event_types() == ["enqueued", "cancelled", "discarded"]
+    assert world.do(Enqueue(job_id="task", kind="test")).created
+    assert world.do(ClaimNext(owner="ann")).kind == "test"
+
+
+def test_what_an_earlier_run_left_is_discarded_too(world: World) -> None:
+    world.do(Enqueue(job_id="task", kind="build", max_attempts=1))
+    claim = world.do(ClaimNext(owner="ann"))
+    world.do(CheckpointJob(job_id="task", lease_id=claim.lease_id or "", data=b"1"))
+    world.do(ReleaseJob(job_id="task", lease_id=claim.lease_id or "", outcome="failed"))
+    world.do(DiscardJob(job_id="task"))
+    assert world.do(ClaimJob(job_id="task", owner="bob")).checkpoint is None
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"), [("queued", "cancel it first"), ("claimed", "is claimed"), ("done", "is done")]
+)
+def test_only_a_dead_job_can_be_discarded(world: World, status: str, hint: str) -> None:
+    world.do(Enqueue(job_id="task", kind="build"))
+    if status != "queued":
+        claim = world.do(ClaimNext(owner="ann"))
+        if status == "done":
+            world.do(ReleaseJob(job_id="task", lease_id=claim.lease_id or "", outcome="done"))
+    with pytest.raises(Conflict, match=hint):
+        world.do(DiscardJob(job_id="task"))
+    with pytest.raises(NotFound):
+        world.do(DiscardJob(job_id="never"))
 
 
 def test_requeueing_lets_a_retry_run_now_without_giving_attempts_back(world: World) -> None:

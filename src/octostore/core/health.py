@@ -68,11 +68,11 @@ def is_late(heartbeat_at: datetime, expires_at: datetime, now: datetime) -> bool
 def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds) -> Health:
     waited = None if figures.oldest_due_at is None else (figures.at - figures.oldest_due_at).total_seconds()
     measured: list[tuple[Threshold, float, str]] = [
-        (thresholds.oldest_waiting_seconds, waited or 0, f"a job has been waiting for {waited or 0:,.0f} s"),
-        (thresholds.waiting, figures.waiting, f"{figures.waiting:,} jobs are waiting"),
-        (thresholds.late, figures.late, f"{_claims(figures.late)} late with heartbeats"),
-        (thresholds.taken_back, figures.taken_back, f"{_claims(figures.taken_back)} taken back within the last hour"),
-        (thresholds.dead, figures.dead, f"{figures.dead:,} jobs are dead and wait for a person"),
+        (thresholds.oldest_waiting_seconds, waited or 0, f"waiting for {waited or 0:,.0f} s: the oldest job"),
+        (thresholds.waiting, figures.waiting, f"waiting: {_many(figures.waiting, 'job')}"),
+        (thresholds.late, figures.late, f"late with heartbeats: {_many(figures.late, 'claim')}"),
+        (thresholds.taken_back, figures.taken_back, f"taken back in an hour: {_many(figures.taken_back, 'claim')}"),
+        (thresholds.dead, figures.dead, f"dead, and waiting for a person: {_many(figures.dead, 'job')}"),
     ]
     found = [(_level(threshold, value), text) for threshold, value, text in measured]
     status: HealthStatus = "ok"
@@ -113,5 +113,5 @@ def _level(threshold: Threshold, value: float) -> HealthStatus:
     return "ok"
 
 
-def _claims(number: int) -> str:
-    return "1 claim was" if number == 1 else f"{number:,} claims were"
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -4,6 +4,7 @@ import time
 
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
+from octostore.core.questions import GetFigures
 from octostore.core.replies import Figures
 from octostore.server import metrics
 from octostore.server.calls import Call
@@ -52,7 +53,7 @@ async def status(call: Call) -> Answer:
 
 async def figures(call: Call) -> Answer:
     call.principal.require_everything()
-    return Answer(await call.services.figures())
+    return Answer(await call.services.store.ask(GetFigures()))
 
 
 async def metrics_page(call: Call) -> Answer:
@@ -137,7 +138,7 @@ ROUTES = [
         handler=figures,
         tag=TAG,
         summary="How much there is of everything, and how it goes",
-        description="At most as old as a second. `late` are claims whose owners have missed heartbeats.",
+        description="`late` are claims whose owners have missed heartbeats, but still have time.",
         answers={200: Figures},
         codes={503: ("unreachable",)},
         example={

@@ -1,0 +1,60 @@
+"""Whether the work gets done, judged by thresholds."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from octostore.core.errors import InvalidInput
+from octostore.core.health import Threshold, Thresholds, judge
+from octostore.core.replies import Figures
+
+NOW = datetime(2026, 7, 1, 10, tzinfo=UTC)
+
+
+def figures(**told: Any) -> Figures:
+    nothing: dict[str, Any] = dict.fromkeys(("claimed", "late", "dead", "open_sessions", "waiting", "taken_back"), 0)
+    return Figures(**{**nothing, "oldest_due_at": None, "queued": {}, "seq": 0, "at": NOW, **told})
+
+
+def test_nothing_to_do_is_fine() -> None:
+    health = judge(figures(), [], Thresholds())
+    assert (health.status, health.reasons, health.oldest_waiting_seconds) == ("ok", [], None)
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "reason"),
+    [
+        ({"late": 1}, "degraded", "late with heartbeats: 1 claim"),
+        ({"late": 10}, "unhealthy", "late with heartbeats: 10 claims"),
+        ({"dead": 1}, "degraded", "dead, and waiting for a person: 1 job"),
+        ({"dead": 100}, "unhealthy", "dead, and waiting for a person: 100 jobs"),
+        ({"taken_back": 5}, "degraded", "taken back in an hour: 5 claims"),
+        ({"taken_back": 50}, "unhealthy", "taken back in an hour: 50 claims"),
+        ({"oldest_due_at": NOW - timedelta(minutes=5)}, "degraded", "waiting for 300 s: the oldest job"),
+        ({"oldest_due_at": NOW - timedelta(hours=1)}, "unhealthy", "waiting for 3,600 s: the oldest job"),
+    ],
+)
+def test_what_is_not_as_it_should_be(told: dict[str, Any], status: str, reason: str) -> None:
+    health = judge(figures(**told), [], Thresholds())
+    assert (health.status, health.reasons) == (status, [reason])
+
+
+def test_just_below_is_still_fine() -> None:
+    told = figures(taken_back=4, oldest_due_at=NOW - timedelta(seconds=299), waiting=1_000_000)
+    assert judge(told, [], Thresholds()).status == "ok"
+
+
+def test_the_worst_is_told_first() -> None:
+    health = judge(figures(dead=500, late=1), [], Thresholds())
+    assert health.status == "unhealthy"
+    assert health.reasons == ["dead, and waiting for a person: 500 jobs", "late with heartbeats: 1 claim"]
+
+
+def test_thresholds_are_whatever_one_says() -> None:
+    strict = Thresholds(waiting=Threshold(10, 20), late=Threshold(None, 5))
+    assert judge(figures(waiting=10), [], strict).status == "degraded"
+    assert judge(figures(waiting=20), [], strict).status == "unhealthy"
+    assert judge(figures(late=4), [], strict).status == "ok"
+    with pytest.raises(InvalidInput, match="threshold"):
+        Threshold(2, 1)

@@ -1,0 +1,72 @@
+"""What a session is doing, as a state machine."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octostore.core.commands import OpenSession, SaveSession
+from octostore.core.errors import Conflict, InvalidInput
+from octostore.core.model import Phase
+from octostore.core.phases import NEXT, phase_after_task, phase_with_task
+from octostore.core.questions import GetSession
+from tests.support.world import World
+
+PHASES: tuple[Phase, ...] = get_args(Phase)
+
+
+def save(world: World, phase: Phase | None) -> Phase:
+    return world.do(SaveSession(session_id="s", lease_id=None, context=b"1", phase=phase)).phase
+
+
+@given(st.lists(st.sampled_from(PHASES), max_size=12))
+def test_only_what_may_follow_does_and_each_change_is_logged(wanted: list[Phase]) -> None:
+    world = World()
+    world.do(OpenSession(session_id="s", agent="ann"))
+    current: Phase = "idle"
+    changes = []
+    for phase in wanted:
+        if phase == current or phase in NEXT[current]:
+            assert save(world, phase) == phase
+            changes += [(current, phase)] if phase != current else []
+            current = phase
+        else:
+            before = len(world.log())
+            with pytest.raises(Conflict, match=f"is {current}, and cannot be {phase} next"):
+                save(world, phase)
+            assert len(world.log()) == before
+    logged = [
+        (event.data.get("phase_before"), event.data["phase"]) for event in world.events() if "phase" in event.data
+    ]
+    assert logged == changes
+    assert world.ask(GetSession(session_id="s")).phase == current
+
+
+def test_every_phase_can_be_left_and_reached() -> None:
+    assert NEXT.keys() == set(PHASES)
+    assert all(NEXT.values())
+    assert set().union(*NEXT.values()) == set(PHASES)
+    assert all(phase not in following for phase, following in NEXT.items())
+
+
+def test_saving_without_a_phase_leaves_it() -> None:
+    world = World()
+    world.do(OpenSession(session_id="s", agent="ann"))
+    save(world, "planning")
+    assert save(world, None) == "planning"
+
+
+def test_a_word_that_is_no_phase_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="it must be one of idle, planning"):
+        SaveSession(session_id="s", lease_id=None, context=b"1", phase="thinking")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_what_tasks_do_to_phases_is_allowed(phase: Phase) -> None:
+    with_task = phase_with_task(phase)
+    assert with_task is None or with_task in NEXT[phase]
+    for outcome, status in [("done", "done"), ("failed", "queued"), ("failed", "dead"), ("deferred", "queued")]:
+        after = phase_after_task(phase, outcome, status)  # type: ignore[arg-type]
+        # With a task it is never idle; what an idle session does next is another matter.
+        assert after is None or after in NEXT[phase] or phase == "idle"

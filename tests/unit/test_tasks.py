@@ -1,0 +1,225 @@
+"""Tasks of sessions: a session is acquired with one task, and freed with it."""
+
+from typing import Any
+
+import pytest
+
+from octostore.core.commands import (
+    CheckpointJob,
+    ClaimJob,
+    ClaimTask,
+    CloseSession,
+    Enqueue,
+    KeepSessionAlive,
+    LimitQueue,
+    OpenSession,
+    Recover,
+    ReleaseTask,
+    SaveSession,
+)
+from octostore.core.errors import InvalidInput, LeaseLost, LimitExceeded, NotAllowed
+from octostore.core.model import Outcome
+from octostore.core.questions import GetJob, GetSession
+from octostore.core.replies import ClaimReply, ReleaseReply
+from tests.support.world import World
+
+
+def enqueue(world: World, job_id: str = "task", **terms: Any) -> None:
+    world.do(Enqueue(**{"job_id": job_id, "kind": "build", "queue": "tasks", **terms}))
+
+
+def claim(world: World, owner: str = "ann", **terms: Any) -> ClaimReply:
+    return world.do(ClaimTask(**{"session_id": "s", "owner": owner, "queues": ("tasks",), "ttl": 30, **terms}))
+
+
+def release(world: World, claimed: ClaimReply, outcome: Outcome = "done", **ending: Any) -> ReleaseReply:
+    names = {"session_id": "s", "job_id": claimed.job_id or "", "lease_id": claimed.lease_id or ""}
+    return world.do(ReleaseTask(**{**names, "outcome": outcome, **ending}))
+
+
+def test_the_session_comes_with_its_task_and_goes_with_it(world: World) -> None:
+    enqueue(world, payload=b'{"issue":1842}')
+    claimed = claim(world)
+    assert (claimed.status, claimed.job_id, claimed.payload) == ("claimed", "task", {"issue": 1842})
+    assert claimed.session is not None
+    assert claimed.session.lease_id == claimed.lease_id
+    assert (claimed.session.agent, claimed.session.phase) == ("ann", "planning")
+    assert world.ask(GetSession(session_id="s")).jobs == ["task"]
+    assert release(world, claimed, result=b"7").status == "done"
+    view = world.ask(GetSession(session_id="s"))
+    assert (view.status, view.phase, view.jobs) == ("closed", "idle", [])
+    assert world.event_types() == ["enqueued", "session_opened", "claimed", "done", "session_closed"]
+
+
+def test_without_a_task_nothing_happens(world: World) -> None:
+    enqueue(world, run_at=world.clock.now_ms + 5_000)
+    answer = claim(world)
+    assert (answer.status, answer.retry_after_ms, answer.session) == ("empty", 5_000, None)
+    assert world.event_types() == ["enqueued"]
+
+
+def test_a_session_runs_one_task_at_a_time(world: World) -> None:
+    enqueue(world, "one")
+    enqueue(world, "two")
+    claim(world)
+    answer = claim(world, "bob")
+    assert (answer.status, answer.owner, answer.session_id, answer.job_id) == ("held", "ann", "s", None)
+    assert claim(world).status == "held", "a name is not what authorises"
+    assert claim(world, "bob", session_id="t").job_id == "two"
+
+
+def test_a_lost_answer_is_told_again(world: World) -> None:
+    enqueue(world)
+    first = claim(world, request_id="r")
+    again = claim(world, request_id="r")
+    assert (again.replayed, again.lease_id, again.fencing_token) == (True, first.lease_id, first.fencing_token)
+    assert again.session is not None
+    assert again.session.replayed
+    assert world.event_types().count("claimed") == 1
+
+
+def test_the_first_queue_that_has_a_task_is_served_first(world: World) -> None:
+    enqueue(world, "for-anybody", priority=1)
+    enqueue(world, "own", queue="session.s")
+    assert claim(world, queues=("session.s", "tasks")).job_id == "own"
+    assert claim(world, session_id="t", queues=("session.t", "tasks")).job_id == "for-anybody"
+
+
+def test_a_full_queue_is_passed_over(world: World) -> None:
+    world.do(LimitQueue(queue="tasks", max_claimed=1))
+    enqueue(world, "one")
+    enqueue(world, "two")
+    claim(world)
+    assert claim(world, session_id="t").status == "empty"
+    enqueue(world, "other", queue="more")
+    assert claim(world, session_id="t", queues=("tasks", "more")).job_id == "other"
+
+
+def test_one_heartbeat_is_for_both(world: World) -> None:
+    enqueue(world)
+    claimed = claim(world)
+    for _ in range(3):
+        world.advance(20)
+        world.do(KeepSessionAlive(session_id="s", lease_id=claimed.lease_id))
+    assert world.ask(GetJob(job_id="task")).owner == "ann"
+    world.do(CheckpointJob(job_id="task", lease_id=claimed.lease_id or "", data=b'{"step":3}'))
+    world.advance(30)
+    assert world.ask(GetJob(job_id="task")).owner is None
+    with pytest.raises(LeaseLost):
+        world.do(KeepSessionAlive(session_id="s", lease_id=claimed.lease_id))
+    with pytest.raises(LeaseLost):
+        release(world, claimed)
+
+
+def test_whoever_resumes_a_lost_session_gets_what_was_in_flight(world: World) -> None:
+    enqueue(world, payload=b'{"issue":1842}')
+    lost = claim(world)
+    world.do(SaveSession(session_id="s", lease_id=lost.lease_id, context=b'{"turn":4}', phase="executing"))
+    world.do(CheckpointJob(job_id="task", lease_id=lost.lease_id or "", data=b'{"step":3}'))
+    world.advance(31)
+    (evidence,) = world.do(Recover()).recovered
+    assert (evidence.session_id, evidence.owner, evidence.ttl, evidence.late_ms) == ("s", "ann", 30, 1_000)
+    assert world.ask(GetSession(session_id="s")).in_flight == ["task"]
+    resumed = world.do(OpenSession(session_id="s", agent="bob"))
+    assert (resumed.resumed, resumed.context, resumed.phase) == (True, {"turn": 4}, "executing")
+    (task,) = resumed.in_flight
+    assert (task.job_id, task.status, task.is_ours, task.attempts) == ("task", "queued", False, 1)
+    assert (task.payload, task.checkpoint) == ({"issue": 1842}, {"step": 3})
+    world.do(CloseSession(session_id="s", lease_id=resumed.lease_id))
+    assert world.ask(GetSession(session_id="s")).in_flight == [], "it has ended in order"
+
+
+def test_claiming_the_task_again_is_resuming_it(world: World) -> None:
+    enqueue(world)
+    claim(world)
+    world.advance(60)
+    again = claim(world, "bob")
+    assert again.session is not None
+    assert (again.attempt, again.previous[0].how, again.session.phase) == (2, "expired", "planning")
+    assert [(task.job_id, task.is_ours) for task in again.session.in_flight] == [("task", True)]
+
+
+def test_what_somebody_else_has_finished_meanwhile_is_told(world: World) -> None:
+    enqueue(world)
+    claim(world)
+    world.advance(60)
+    other = claim(world, "bob", session_id="t")
+    world.do(ReleaseTask(session_id="t", job_id="task", lease_id=other.lease_id or "", outcome="done"))
+    (task,) = world.do(OpenSession(session_id="s", agent="ann")).in_flight
+    assert (task.status, task.checkpoint) == ("done", None)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "attempts", "status", "phase"),
+    [
+        ("done", 5, "done", "idle"),
+        ("released", 5, "queued", "idle"),
+        ("failed", 5, "queued", "idle"),
+        ("failed", 1, "dead", "error"),
+        ("deferred", 1, "queued", "blocked"),
+    ],
+)
+def test_what_becomes_of_task_and_session(
+    world: World, outcome: Outcome, attempts: int, status: str, phase: str
+) -> None:
+    enqueue(world, max_attempts=attempts)
+    assert release(world, claim(world), outcome).status == status
+    assert world.ask(GetSession(session_id="s")).phase == phase
+
+
+def test_what_the_agent_has_said_itself_stands(world: World) -> None:
+    enqueue(world, max_attempts=1)
+    claimed = claim(world)
+    world.do(SaveSession(session_id="s", lease_id=claimed.lease_id, context=b"1", phase="done"))
+    release(world, claimed, "failed")
+    assert world.ask(GetSession(session_id="s")).phase == "done"
+
+
+def test_a_release_can_be_repeated(world: World) -> None:
+    enqueue(world)
+    claimed = claim(world)
+    answer = release(world, claimed)
+    events = len(world.log())
+    assert release(world, claimed) == answer
+    assert len(world.log()) == events
+    enqueue(world, "next")
+    claim(world, "bob")
+    assert release(world, claimed) == answer
+    assert world.ask(GetSession(session_id="s")).status == "open", "it is another's by now"
+
+
+def test_a_task_is_released_by_its_own_session_only(world: World) -> None:
+    enqueue(world)
+    claimed = claim(world)
+    with pytest.raises(InvalidInput, match="session_id is 't'"):
+        release(world, claimed, session_id="t")
+    assert world.ask(GetJob(job_id="task")).owner == "ann"
+
+
+def test_closing_the_session_gives_its_task_back(world: World) -> None:
+    enqueue(world)
+    claimed = claim(world)
+    world.do(CloseSession(session_id="s", lease_id=claimed.lease_id))
+    view = world.ask(GetJob(job_id="task"))
+    assert (view.status, view.attempts) == ("queued", 0)
+
+
+def test_somebody_elses_session_stays_theirs(world: World) -> None:
+    enqueue(world)
+    world.do(OpenSession(session_id="s", agent="ann", principal="guest"))
+    with pytest.raises(NotAllowed):
+        claim(world)
+
+
+def test_a_limit_on_claims_leaves_the_session_alone(world: World) -> None:
+    enqueue(world)
+    world.do(ClaimJob(job_id="held", owner="ann"))
+    before = len(world.log())
+    with pytest.raises(LimitExceeded):
+        claim(world, max_claims=1)
+    assert len(world.log()) == before
+
+
+def test_a_task_needs_a_queue() -> None:
+    with pytest.raises(InvalidInput, match="queues"):
+        ClaimTask(session_id="s", owner="ann", queues=())

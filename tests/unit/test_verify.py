@@ -1,0 +1,132 @@
+"""A log that is not sound is found out, and told what is wrong with it."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from octostore.core.commands import (
+    ClaimJob,
+    ClaimTask,
+    Enqueue,
+    HandOverSession,
+    OpenSession,
+    Recover,
+    ReleaseJob,
+    ReleaseTask,
+)
+from octostore.core.events import Event, public_event, stored_event
+from octostore.core.questions import ListJobs, ListSessions
+from octostore.core.verify import Verification, Verifier
+from tests.support.world import World
+
+
+@pytest.fixture
+def lived(world: World) -> World:
+    """A store in which something of everything has happened."""
+    world.do(Enqueue(job_id="task", kind="build", payload=b"1"))
+    claimed = world.do(ClaimTask(session_id="s", owner="ann", queues=("default",), metadata=b'{"x":[1,null]}'))
+    world.do(HandOverSession(session_id="s", lease_id=claimed.lease_id, to_agent="bob"))
+    taken = world.do(ClaimTask(session_id="s", owner="bob", queues=("default",)))
+    world.do(ReleaseTask(session_id="s", job_id="task", lease_id=taken.lease_id or "", outcome="done", result=b"2"))
+    first = world.do(ClaimJob(job_id="lock", owner="ann", ttl=5))
+    world.do(ReleaseJob(job_id="lock", lease_id=first.lease_id or ""))
+    world.do(ClaimJob(job_id="lock", owner="bob", ttl=5))
+    world.advance(6)
+    world.do(Recover())
+    world.do(ClaimJob(job_id="lock", owner="eve", ttl=500))
+    world.do(OpenSession(session_id="t", agent="eve"))
+    return world
+
+
+def verdict(world: World, change: Callable[[list[Event]], list[Event]] = list) -> Verification:
+    verifier = Verifier()
+    for event in change(world.events()):
+        verifier.take(event)
+    jobs = world.ask(ListJobs()).jobs
+    sessions = world.ask(ListSessions()).sessions
+    for job in jobs:
+        verifier.check_job(job)
+    for session in sessions:
+        verifier.check_session(session)
+    verifier.tell_missing("job", verifier.logged_jobs() - {job.job_id for job in jobs})
+    return verifier.verdict(jobs=len(jobs), sessions=len(sessions))
+
+
+def test_what_is_sound(lived: World) -> None:
+    told = verdict(lived)
+    assert told.problems == []
+    assert (told.events, told.jobs, told.sessions) == (len(lived.log()), 2, 2)
+
+
+def test_an_event_as_it_is_read_says_all_that_is_stored(lived: World) -> None:
+    for entry in lived.log():
+        again = stored_event(public_event(entry))
+        assert msgspec.json.decode(again.details) == msgspec.json.decode(entry.details)
+        assert msgspec.structs.replace(again, details=b"") == msgspec.structs.replace(entry, details=b"")
+
+
+def test_a_gap(lived: World) -> None:
+    told = verdict(lived, lambda events: [event for event in events if event.type != "session_opened"])
+    assert "the log has a gap: event 3 follows event 1" in told.problems
+
+
+@pytest.mark.parametrize("kind", ["claimed", "done", "released", "expired", "session_closed", "session_handed_over"])
+def test_nothing_can_be_left_out(lived: World, kind: str) -> None:
+    """Numbered anew, so that it does not show in the numbers."""
+
+    def without_the_last(events: list[Event]) -> list[Event]:
+        last = max(event.seq for event in events if event.type == kind)
+        kept = [event for event in events if event.seq != last]
+        return [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(kept, 1)]
+
+    assert not verdict(lived, without_the_last).is_sound
+
+
+def test_a_claim_that_ends_twice(lived: World) -> None:
+    def twice(events: list[Event]) -> list[Event]:
+        ended = next(event for event in events if event.type == "expired")
+        return [*events, msgspec.structs.replace(ended, seq=len(events) + 1)]
+
+    assert any("ends claim" in problem for problem in verdict(lived, twice).problems)
+
+
+def test_two_claims_at_once(lived: World) -> None:
+    def twice(events: list[Event]) -> list[Event]:
+        claimed = next(event for event in reversed(events) if event.type == "claimed")
+        return [*events, msgspec.structs.replace(claimed, seq=len(events) + 1)]
+
+    assert any("which has a live claim" in problem for problem in verdict(lived, twice).problems)
+
+
+def test_what_is_stored_differs(lived: World) -> None:
+    def otherwise(events: list[Event]) -> list[Event]:
+        return [
+            msgspec.structs.replace(event, data={**event.data, "kind": "test"}) if event.type == "enqueued" else event
+            for event in events
+        ]
+
+    assert verdict(lived, otherwise).problems == ["job 'task': the log leads to kind 'test', and stored is 'build'"]
+
+
+def test_what_no_event_speaks_of_and_what_is_not_stored(lived: World) -> None:
+    strangers = World()
+    strangers.do(ClaimJob(job_id="stranger", owner="ann"))
+    problems = verdict(lived, lambda _events: strangers.events()).problems
+    assert "job 'lock' is stored, and no event speaks of it" in problems
+    assert "session 's' is stored, and no event speaks of it" in problems
+    assert "the log speaks of job 'stranger', which is not stored" in problems
+
+
+def test_what_cannot_be_understood_is_told_and_passed_over(lived: World) -> None:
+    def strange(events: list[Event]) -> list[Event]:
+        return [msgspec.structs.replace(events[0], type="invented"), *events[1:]]
+
+    problems = verdict(lived, strange).problems
+    assert problems[0].startswith("event 1 (invented) cannot follow on those before it")
+
+
+def test_an_expiry_that_nobody_has_written_down_is_no_problem(lived: World) -> None:
+    lived.advance(1_000)
+    assert lived.event_types()[-1] == "session_opened"
+    assert verdict(lived).problems == []
