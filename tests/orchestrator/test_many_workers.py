@@ -1,0 +1,95 @@
+"""Workers that are killed all the time: every task ends, none is done twice, and the log verifies."""
+
+import random
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from octostore.core.events import Event
+from octostore.orchestrator import Orchestrator
+from tests.support.processes import Worker
+
+WORKERS = 4
+PATIENCE_SECONDS = 300
+
+
+def run_with_kills(orchestrator: Orchestrator, url: str, path: Path, tasks: int, kill_seconds: float) -> int:
+    """How many workers were killed until all tasks had ended."""
+    for number in range(tasks):
+        orchestrator.enqueue_task("task", {"fails": number % 10 == 0}, task_id=f"task-{number}", max_attempts=4)
+    chance = random.Random(6)
+    kills = 0
+    with ExitStack() as stack:
+
+        def started(number: int) -> Worker:
+            worker = stack.enter_context(Worker("task_worker", url, f"session-{number}", path))
+            assert worker.hear() == "ready"
+            worker.tell("go")
+            return worker
+
+        workers = [started(number) for number in range(WORKERS)]
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while has_work(orchestrator):
+            assert time.monotonic() < deadline, orchestrator.store.figures()
+            time.sleep(kill_seconds)
+            victim = chance.randrange(WORKERS)
+            workers[victim].kill()
+            workers[victim] = started(victim)
+            kills += 1
+        for worker in workers:
+            worker.kill()
+    return kills
+
+
+def has_work(orchestrator: Orchestrator) -> bool:
+    figures = orchestrator.store.figures()
+    return figures.waiting + figures.claimed > 0
+
+
+def assert_all_is_well(orchestrator: Orchestrator, path: Path, tasks: int) -> Counter[str]:
+    verdict = orchestrator.store.verify()
+    assert verdict.problems == []
+    log = list(orchestrator.store.events())
+    ended = {f"task-{number}": orchestrator.store.get_job(f"task-{number}").status for number in range(tasks)}
+    assert set(ended.values()) <= {"done", "dead"}, Counter(ended.values())
+    done = [event for event in log if event.type == "done"]
+    assert Counter(event.job_id for event in done).most_common(1)[0][1] == 1, "none is done twice"
+    assert {event.job_id for event in done} == {task for task, status in ended.items() if status == "done"}
+    assert_effects_were_owned(log, path)
+    return Counter(event.type for event in log)
+
+
+def assert_effects_were_owned(log: list[Event], path: Path) -> None:
+    """What was written outside carries the token of a claim on that very task, each at most once."""
+    effects = [tuple(line.split()) for line in path.read_text().splitlines()]
+    assert max(Counter(effects).values()) == 1
+    claims = {(event.job_id, str(event.seq)) for event in log if event.type == "claimed"}
+    assert set(effects) <= claims
+    finished = {(event.job_id, str(event.data["fencing_token"])) for event in log if event.type in {"done", "failed"}}
+    assert finished <= set(effects)
+
+
+def report(url: str, tasks: int, kills: int, seconds: float, counted: Counter[str]) -> str:
+    store = url.partition(":")[0]
+    return (
+        f"\n{store}: {tasks:,} tasks, {WORKERS} workers, {kills} kills in {seconds:.1f} s: {counted['done']:,} done, "
+        f"{counted['failed']:,} failures, {counted['expired']:,} taken back, {counted['claimed']:,} claims, log sound\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tasks", "kill_seconds"),
+    [(120, 0.3), pytest.param(2_000, 1.0, marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
+)
+def test_every_task_ends(orchestrator: Orchestrator, url: str, tmp_path: Path, tasks: int, kill_seconds: float) -> None:
+    path = tmp_path / "effects"
+    started_at = time.monotonic()
+    kills = run_with_kills(orchestrator, url, path, tasks, kill_seconds)
+    counted = assert_all_is_well(orchestrator, path, tasks)
+    assert kills > 0
+    with capsys.disabled():
+        sys.stdout.write(report(url, tasks, kills, time.monotonic() - started_at, counted))

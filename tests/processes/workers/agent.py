@@ -1,0 +1,25 @@
+"""An agent in a process of its own: does with an orchestrator what the test says, and tells what came of it."""
+
+import sys
+from typing import Any
+
+import msgspec
+
+import octostore
+from octostore.orchestrator import Orchestrator
+from tests.processes.workers.talk import hear, say
+
+
+def answer(orchestrator: Orchestrator, call: str, options: dict[str, Any]) -> Any:
+    try:
+        return msgspec.to_builtins(getattr(orchestrator, call)(**options))
+    except octostore.OctoStoreError as error:
+        return {"error": error.code, "said": str(error)}
+
+
+if __name__ == "__main__":
+    retry = octostore.RetryPolicy(base_ms=0, cap_ms=0)
+    with octostore.connect(sys.argv[1], retry=retry) as store:
+        say("ready")
+        while (asked := hear()) is not None:
+            say(answer(Orchestrator(store), asked.pop("call"), asked))
