@@ -85,11 +85,18 @@ def report(url: str, tasks: int, kills: int, seconds: float, counted: Counter[st
     ("tasks", "kill_seconds"),
     [(120, 0.3), pytest.param(2_000, 1.0, marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
 )
-def test_every_task_ends(orchestrator: Orchestrator, url: str, tmp_path: Path, tasks: int, kill_seconds: float) -> None:
+def test_every_task_ends(
+    orchestrator: Orchestrator,
+    url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    tasks: int,
+    kill_seconds: float,
+) -> None:
     path = tmp_path / "effects"
     started_at = time.monotonic()
     kills = run_with_kills(orchestrator, url, path, tasks, kill_seconds)
     counted = assert_all_is_well(orchestrator, path, tasks)
     assert kills > 0
-    with capsys.disabled():
+    with capsys.disabled():  # `make faults` is to print its numbers
         sys.stdout.write(report(url, tasks, kills, time.monotonic() - started_at, counted))
