@@ -57,9 +57,14 @@ class StoreAsSync(_Adapted):
     def __init__(self, loop: Loop, store: AsyncOctoStore) -> None:
         super().__init__(loop, store)
 
+    def hold(self, *args: Any, **options: Any) -> Any:
+        return self._block(self._inner.hold(*args, **options))
+
+    def keep(self, *args: Any, **options: Any) -> Any:
+        return self._block(self._inner.keep(*args, **options))
+
     @contextmanager
-    def hold(self, *args: Any, **options: Any) -> Iterator[Any]:
-        entered = self._inner.hold(*args, **options)
+    def _block(self, entered: Any) -> Iterator[Any]:
         claim: AsyncHeldClaim = self._loop.run(entered.__aenter__())
         try:
             yield _Adapted(self._loop, claim)

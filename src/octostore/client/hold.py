@@ -76,6 +76,13 @@ def refresher(granted: Granted) -> HeartbeatJob | None:
     return HeartbeatJob(job_id=reply.job_id, lease_id=reply.lease_id)
 
 
+def first_heartbeat(reply: ClaimReply) -> HeartbeatJob:
+    """What a claim that was made before is kept with from now on. Raises what says why there is none."""
+    if reply.lease_id is None or reply.job_id is None:
+        raise refusal(reply)
+    return HeartbeatJob(job_id=reply.job_id, lease_id=reply.lease_id)
+
+
 def ask_for(port: Port, command: Command[ClaimReply], wait: float) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()
