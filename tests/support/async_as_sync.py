@@ -2,11 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from octostore import AsyncHeldClaim, AsyncOctoStore, AsyncSession
+
+T = TypeVar("T")
 
 
 class Loop:
@@ -18,7 +21,14 @@ class Loop:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=60)
+        return self.start(coroutine).result(timeout=60)
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
+        """To be waited for, or cancelled."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def soon(self, callback: Callable[[], object]) -> None:
+        self._loop.call_soon_threadsafe(callback)
 
     def stop(self) -> None:
         self.run(self._loop.shutdown_default_executor())
