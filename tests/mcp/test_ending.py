@@ -4,16 +4,17 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.mcp.conftest import NewAgent, World
-from tests.support.mcp import PROGRAM, Agent
+from tests.support.mcp import PROGRAM
 from tests.support.processes import PATIENCE_SECONDS
 
-DISCOVER = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "my_claims"}}
+on_a_file = pytest.mark.parametrize("world", ["file"], indirect=True)
+"""For what needs many processes, and is the same everywhere."""
+ASK = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "my_claims"}}
 
 
 def test_a_killed_agent_is_followed_by_one_that_goes_on(world: World, new_agent: NewAgent) -> None:
@@ -33,19 +34,7 @@ def test_a_killed_agent_is_followed_by_one_that_goes_on(world: World, new_agent:
     world.ann.call("release_job", job_id=job, outcome="done")
 
 
-def hang_up(agent: Agent) -> None:
-    agent.leave()
-
-
-def be_ended(agent: Agent) -> None:
-    agent.signal(signal.SIGTERM)
-    agent.until_gone()
-
-
-@pytest.mark.parametrize("end", [hang_up, be_ended])
-def test_an_agent_that_leaves_gives_back_what_it_holds(
-    world: World, new_agent: NewAgent, end: Callable[[Agent], None]
-) -> None:
+def test_an_agent_that_leaves_gives_back_what_it_holds(world: World, new_agent: NewAgent) -> None:
     job, waited_for = world.new_name(), world.new_name()
     world.ann.call("claim_job", job_id=waited_for)
     eve = new_agent("eve", "--owner", "evelyn")
@@ -54,7 +43,7 @@ def test_an_agent_that_leaves_gives_back_what_it_holds(
     eve.call("report_progress", job_id=job, note="running tests")
     eve.start("claim_job", job_id=waited_for, wait=60)
     eve.call("my_claims")  # the wait has begun before this
-    end(eve)
+    eve.leave()
     assert eve.stderr == f"octostore: gave back {job}\n"
     got = world.bob.call("claim_job", job_id=job)
     assert (got.status, got.document["attempt"], got.document["checkpoint"]) == ("claimed", 1, {"step": 3})
@@ -66,6 +55,21 @@ def test_an_agent_that_leaves_gives_back_what_it_holds(
     assert world.store.get_job_owner(waited_for) is None
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@on_a_file
+def test_a_signal_ends_it_and_gives_back_what_is_held(
+    world: World, new_agent: NewAgent, number: signal.Signals
+) -> None:
+    job = world.new_name()
+    eve = new_agent("eve")
+    eve.call("claim_job", job_id=job)
+    eve.signal(number)
+    eve.until_gone()
+    assert eve.stderr == f"octostore: gave back {job}\n"
+    assert [event.type for event in world.store.events(job_id=job)] == ["claimed", "released"]
+
+
+@on_a_file
 def test_of_five_agents_one_wins(world: World, new_agent: NewAgent) -> None:
     job = world.new_name()
     agents = [world.ann, world.bob, *(new_agent(f"agent-{number}") for number in range(3))]
@@ -99,7 +103,7 @@ def test_a_client_that_does_not_read_its_answers(process: "subprocess.Popen[str]
     assert process.stderr is not None
     with process:
         process.stdout.close()
-        process.stdin.write(json.dumps(DISCOVER) + "\n")
+        process.stdin.write(json.dumps(ASK) + "\n")
         process.stdin.flush()
         assert process.stderr.read() == ""
     assert process.returncode == 0

@@ -10,9 +10,8 @@ from octostore.cli.command import Arguments, Context
 from octostore.core.errors import InvalidInput
 
 EXAMPLES = [
-    "octostore mcp",
+    'octostore mcp    # for clients with a file of servers: "command": "octostore", "args": ["mcp"]',
     "octostore mcp --owner agent-3 --url https://locks.example.org",
-    "claude mcp add octostore -- octostore mcp    # or any client that starts servers by a command",
 ]
 
 
