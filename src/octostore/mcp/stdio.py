@@ -63,6 +63,7 @@ class _Session:
             self._tell(f"{fault}; tools will say so until it can be reached")
 
     async def _talk(self) -> None:
+        """It is over before the streams are closed: after a signal, that takes until the client's next line."""
         try:
             async with stdio_server() as (incoming, outgoing):
                 try:
