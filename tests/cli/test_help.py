@@ -23,7 +23,7 @@ COMMANDS_OF_THE_CONTRACT = set(
     re.findall(
         r"\w+",
         "serve claim heartbeat release owner list run enqueue next work events recover sessions dead requeue token "
-        "demo doctor",
+        "demo doctor mcp",
     )
 )
 every_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -14,6 +14,8 @@ SLOW = {
     "http.client",
     "importlib.resources",
     "inspect",
+    "mcp",
+    "pydantic",
     "socket",
     "ssl",
     "tempfile",

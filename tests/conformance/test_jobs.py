@@ -314,3 +314,28 @@ def test_hold_that_lost_its_lease_says_so_at_the_end(system: System) -> None:
     owner = system.store.get_job_owner("job")
     assert owner is not None
     assert owner.owner == "successor"
+
+
+def test_a_claim_that_was_made_can_be_kept(system: System) -> None:
+    store = system.store
+    store.enqueue("build", job_id="task")
+    reply = store.claim_next(owner="me", ttl=60)
+    with store.keep(reply) as claim:
+        claim.checkpoint({"step": 1})
+        assert (claim.job_id, claim.lease_id, claim.attempt) == ("task", lease(reply), 1)
+        assert 50 < claim.remaining() <= 60
+        claim.end_as("deferred", retry_after=0)
+    again = store.claim_job("task", ttl=60)
+    assert (again.status, again.checkpoint) == ("claimed", {"step": 1})
+
+
+def test_what_is_no_claim_cannot_be_kept(system: System) -> None:
+    store = system.store
+    over = store.claim_job("job", owner="first")
+    store.release_job("job", lease(over))
+    with pytest.raises(LeaseLost), store.keep(over):
+        pass
+    store.claim_job("job", owner="second")
+    with pytest.raises(Held) as caught, store.keep(store.claim_job("job", owner="third")):
+        pass
+    assert caught.value.owner == "second"

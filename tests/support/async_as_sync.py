@@ -2,11 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from octostore import AsyncHeldClaim, AsyncOctoStore, AsyncSession
+
+T = TypeVar("T")
 
 
 class Loop:
@@ -18,7 +21,14 @@ class Loop:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=60)
+        return self.start(coroutine).result(timeout=60)
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
+        """To be waited for, or cancelled."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def soon(self, callback: Callable[[], object]) -> None:
+        self._loop.call_soon_threadsafe(callback)
 
     def stop(self) -> None:
         self.run(self._loop.shutdown_default_executor())
@@ -57,9 +67,14 @@ class StoreAsSync(_Adapted):
     def __init__(self, loop: Loop, store: AsyncOctoStore) -> None:
         super().__init__(loop, store)
 
+    def hold(self, *args: Any, **options: Any) -> Any:
+        return self._block(self._inner.hold(*args, **options))
+
+    def keep(self, *args: Any, **options: Any) -> Any:
+        return self._block(self._inner.keep(*args, **options))
+
     @contextmanager
-    def hold(self, *args: Any, **options: Any) -> Iterator[Any]:
-        entered = self._inner.hold(*args, **options)
+    def _block(self, entered: Any) -> Iterator[Any]:
         claim: AsyncHeldClaim = self._loop.run(entered.__aenter__())
         try:
             yield _Adapted(self._loop, claim)

@@ -6,6 +6,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -53,6 +54,7 @@ def examine(place: Place) -> Iterator[Check]:
     if not place.is_server:
         yield from _file(sqlite_path(place.url))
     yield _supervision()
+    yield _mcp()
 
 
 def _versions() -> str:
@@ -169,3 +171,12 @@ def _supervision() -> Check:
         finding="this system cannot find processes that leave their group, such as daemons",
         advice="see that commands of `octostore run` start none; on Linux nothing gets away",
     )
+
+
+# `octostore mcp`
+
+
+def _mcp() -> Check:
+    if find_spec("mcp") is None:
+        return Check(name="mcp", finding="is not installed; octostore[mcp] brings it, for agents")
+    return Check(name="mcp", finding="can be served to agents")

@@ -64,6 +64,7 @@ COMMANDS = [
     Command("recover", OPERATE, "write down every expiry now, and tell what was taken back"),
     Command("force-release", OPERATE, "take a job away from its owner"),
     Command("serve", SETUP, "serve a store over HTTP"),
+    Command("mcp", SETUP, "serve a store to an agent, as MCP tools"),
     Command("token", SETUP, "who may use a server"),
     Command("doctor", SETUP, "check store, clock, token and permissions"),
     Command("demo", SETUP, "see five agents race for one job, in ten seconds"),

@@ -11,7 +11,7 @@ from octostore.client import requests
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
-from octostore.client.hold import HeldClaim
+from octostore.client.hold import Granted, HeldClaim, first_heartbeat
 from octostore.client.log import past_events_async
 from octostore.client.port import AsyncPort
 from octostore.client.session import Session
@@ -185,6 +185,19 @@ class AsyncOctoStore:
         lost = LoopFlag(on_lost)
         claim = HeldClaim(self._port.blocking, await ask_for_async(self._port, command, wait), on_lost=lost.set)
         claim.end_as(outcome)
+        async with AsyncHeldClaim(claim, lost.event) as held:
+            yield held
+
+    @asynccontextmanager
+    async def keep(
+        self, reply: ClaimReply, *, on_lost: Callable[[], None] | None = None
+    ) -> AsyncIterator[AsyncHeldClaim]:
+        """See `OctoStore.keep`."""
+        heartbeat = first_heartbeat(reply)
+        asked_at = boottime()
+        beat = await self._port.execute(heartbeat)
+        lost = LoopFlag(on_lost)
+        claim = HeldClaim(self._port.blocking, Granted(reply, asked_at, beat.remaining_ms), on_lost=lost.set)
         async with AsyncHeldClaim(claim, lost.event) as held:
             yield held
 

@@ -84,6 +84,13 @@ def heartbeat_of(reply: ClaimReply, lease_id: str) -> Command[Any]:
     return HeartbeatJob(job_id=reply.job_id or "", lease_id=lease_id)
 
 
+def first_heartbeat(reply: ClaimReply) -> Command[Any]:
+    """What a claim that was made before is kept with from now on. Raises what says why there is none."""
+    if reply.lease_id is None or reply.job_id is None:
+        raise refusal(reply)
+    return heartbeat_of(reply, reply.lease_id)
+
+
 def ask_for(port: Port, command: Command[ClaimReply], wait: float) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from octostore.client import requests
-from octostore.client.hold import HeldClaim, ask_for
+from octostore.client.hold import Granted, HeldClaim, ask_for, first_heartbeat
 from octostore.client.log import past_events
 from octostore.client.port import Port
 from octostore.client.session import Session
@@ -217,6 +217,19 @@ class OctoStore:
         claim = HeldClaim(self._port, ask_for(self._port, command, wait), on_lost=on_lost)
         claim.end_as(outcome)
         with claim:
+            yield claim
+
+    @contextmanager
+    def keep(self, reply: ClaimReply, *, on_lost: Callable[[], None] | None = None) -> Iterator[HeldClaim]:
+        """`hold()` for a claim that is made already, by `claim_job` or `claim_next`.
+
+        It begins with a heartbeat: how long the claim lasts is only known from an answer to what was asked just now.
+        Raises `LeaseLost` if it is over, and what `hold` raises if `reply` is no claim.
+        """
+        heartbeat = first_heartbeat(reply)
+        asked_at = boottime()
+        beat = self._port.execute(heartbeat)
+        with HeldClaim(self._port, Granted(reply, asked_at, beat.remaining_ms), on_lost=on_lost) as claim:
             yield claim
 
     # Queues

@@ -1,0 +1,205 @@
+"""The claims of this process. An agent names them by their job; the lease never leaves here."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
+from typing import Any
+
+import anyio
+
+from octostore.client.async_hold import AsyncHeldClaim
+from octostore.client.async_store import AsyncOctoStore
+from octostore.core.errors import LeaseLost, LimitExceeded, NotFound, OctoStoreError
+from octostore.core.model import Outcome
+from octostore.core.replies import CheckpointReply, ClaimReply, HeartbeatReply, JobOwner, ReleaseReply
+from octostore.mcp.answers import MyClaim
+
+CLAIMS_MAX = 100
+"""How many claims are kept alive at once: each has a thread of its own."""
+OVER_KEPT = 100
+"""How many that are over are remembered, so that a release can be repeated and a late write is told why."""
+GIVE_BACK_SECONDS = 1.5
+"""How long giving back may take at the end; clients kill a server that is not gone after two seconds."""
+LOOK_SECONDS = 2.0
+"""How long to look for who has a lost job now. That it is lost is the news, and often the store cannot be reached."""
+LEFT = "the session of the agent ended before it released the job"
+
+Tell = Callable[[str], None]
+
+
+class NotHeld(OctoStoreError):
+    """A write for a job that was not claimed through this server. `holder` is who has it."""
+
+    code = "not_held"
+
+    def __init__(self, job_id: str, holder: JobOwner | None) -> None:
+        super().__init__(
+            f"job {job_id!r} was not claimed through this server{'; nobody has it' if holder is None else ''}"
+        )
+        self.holder = holder
+
+
+class KeptClaim:
+    """A claim with its heart: alive until it is released, lost, or this process ends."""
+
+    def __init__(self, store: AsyncOctoStore, claim: AsyncHeldClaim, block: AsyncExitStack) -> None:
+        self.job_id = claim.job_id
+        self.is_over = False
+        self.is_told = False
+        """Whether the agent knows, if it is lost."""
+        self._store = store
+        self._claim = claim
+        self._block = block
+        self._loss: LeaseLost | None = None
+        """What the store said to a write."""
+
+    @property
+    def is_lost(self) -> bool:
+        return not self.is_over and (self._loss is not None or self._claim.remaining() <= 0)
+
+    def is_claim_of(self, seen: ClaimReply | JobOwner) -> bool:
+        return not self.is_over and self._claim.fencing_token == seen.fencing_token
+
+    async def progress(self, note: str | None, percent: float | None) -> HeartbeatReply:
+        await self._check()
+        with self._noticing_loss():
+            return await self._store.heartbeat_job(self.job_id, self._claim.lease_id, progress=note, percent=percent)
+
+    async def checkpoint(self, data: Any) -> CheckpointReply:
+        await self._check()
+        with self._noticing_loss():
+            return await self._store.checkpoint_job(self.job_id, self._claim.lease_id, data)
+
+    async def release(self, outcome: Outcome, **details: Any) -> ReleaseReply:
+        """Tried also when the lease counts as lost here, or was released before: the store knows better."""
+        try:
+            reply = await self._store.release_job(self.job_id, self._claim.lease_id, outcome, **details)
+        except LeaseLost:
+            await self.stop()
+            raise
+        await self.stop()
+        return reply
+
+    async def give_back(self, tell: Tell) -> None:
+        """For whoever comes next, at once and not as an attempt; what was left with the job stays there."""
+        try:
+            await self.release("released", error=LEFT)
+            tell(f"gave back {self.job_id}")
+        except OctoStoreError as error:
+            tell(f"could not give back {self.job_id}, which ends by itself: {error}")
+
+    async def stop(self) -> None:
+        """No more heartbeats. The lease is remembered, for a release that is repeated."""
+        self.is_over = True
+        self._claim.let_expire()
+        await self._block.aclose()
+
+    async def view(self) -> MyClaim:
+        reply = self._claim.reply
+        view = MyClaim(
+            job_id=self.job_id,
+            status="lost" if self.is_lost else "claimed",
+            owner=reply.owner or "",
+            attempt=self._claim.attempt,
+            fencing_token=self._claim.fencing_token,
+            claimed_at=reply.claimed_at,
+            ttl=self._claim.ttl,
+            remaining_seconds=round(self._claim.remaining(), 1),
+        )
+        try:
+            await self._check()
+        except (LeaseLost, NotFound) as error:
+            view.why = str(error)
+            view.holder = getattr(error, "holder", None)
+        return view
+
+    @contextmanager
+    def _noticing_loss(self) -> Iterator[None]:
+        """The store may know before the heart does."""
+        try:
+            yield
+        except LeaseLost as lost:
+            self._loss, self.is_told = lost, True
+            raise
+
+    async def _check(self) -> None:
+        """Raises `LeaseLost` for what was lost, telling who has the job by now."""
+        if not self.is_lost:
+            return
+        self.is_told = True
+        try:
+            if self._loss is not None:
+                raise self._loss
+            self._claim.check()
+        except LeaseLost as lost:
+            with anyio.move_on_after(LOOK_SECONDS), suppress(OctoStoreError):
+                holder = await self._store.get_job_owner(self.job_id)
+                # Where the store could not be reached in time, it may still have us for the owner.
+                lost.holder = None if holder is None or self.is_claim_of(holder) else holder
+            raise
+
+
+class Claims:
+    """By job. What is over stays for a while, and is then forgotten."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._kept: dict[str, KeptClaim] = {}
+        self._tell = tell
+
+    @property
+    def current(self) -> list[KeptClaim]:
+        """Those that are not over: alive, or lost and not yet given up."""
+        return [kept for kept in self._kept.values() if not kept.is_over]
+
+    def find(self, job_id: str) -> KeptClaim | None:
+        return self._kept.get(job_id)
+
+    def has(self, reply: ClaimReply) -> bool:
+        kept = self._kept.get(reply.job_id or "")
+        return kept is not None and kept.is_claim_of(reply)
+
+    def check_room(self) -> None:
+        if len(self.current) >= CLAIMS_MAX:
+            problem = f"this server keeps {CLAIMS_MAX} claims alive, as many as it can"
+            raise LimitExceeded(problem, limit=CLAIMS_MAX)
+
+    async def keep(self, store: AsyncOctoStore, reply: ClaimReply) -> None:
+        """Heartbeat for a claim that was just made."""
+        job_id = reply.job_id or ""
+        block = AsyncExitStack()
+        try:
+            claim = await block.enter_async_context(
+                store.keep(reply, on_lost=lambda: self._tell(f"the lease on {job_id} is lost"))
+            )
+        except BaseException:
+            # Whoever asked has gone, or cannot be told: nobody would ever release it.
+            with anyio.move_on_after(GIVE_BACK_SECONDS, shield=True), suppress(OctoStoreError):
+                await store.release_job(job_id, reply.lease_id or "")
+            raise
+        before = self._kept.pop(job_id, None)
+        self._kept[job_id] = KeptClaim(store, claim, block)
+        if before is not None and not before.is_over:
+            await before.stop()  # it was lost, or the store would not have given the job to anybody else
+        self._forget()
+
+    def untold_losses(self) -> list[KeptClaim]:
+        """Those that the agent has not heard of; it has now."""
+        lost = [kept for kept in self.current if kept.is_lost and not kept.is_told]
+        for kept in lost:
+            kept.is_told = True
+        return lost
+
+    async def close(self) -> None:
+        """Give back what is still held, as far as that is possible in time. Nothing heartbeats after this."""
+        alive = [asyncio.create_task(kept.give_back(self._tell)) for kept in self.current if not kept.is_lost]
+        if alive:
+            await asyncio.wait(alive, timeout=GIVE_BACK_SECONDS)
+        for task in alive:
+            task.cancel()
+        for kept in self.current:
+            await kept.stop()
+
+    def _forget(self) -> None:
+        over = [job_id for job_id, kept in self._kept.items() if kept.is_over]
+        for job_id in over[: max(0, len(over) - OVER_KEPT)]:
+            del self._kept[job_id]

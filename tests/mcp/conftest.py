@@ -1,0 +1,83 @@
+"""Agents with servers of their own, on a file and on a server: what is said of one holds for the other."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+import pytest
+
+import octostore
+from tests.support.async_as_sync import Loop
+from tests.support.mcp import Agent
+from tests.support.server import ServerProcess
+
+NewAgent = Callable[..., Agent]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of a store run in one process, so that its two agents are started once."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and isinstance(item, pytest.Function):
+            store = getattr(item, "callspec", None) and item.callspec.params.get("world")
+            if store:
+                item.add_marker(pytest.mark.xdist_group(f"mcp on a {store}"))
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("OCTOSTORE_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.stop()
+
+
+class World(NamedTuple):
+    """A store, and two agents that are there all the time."""
+
+    store: octostore.OctoStore
+    ann: Agent
+    bob: Agent
+    env: dict[str, str]
+    """What leads others to the store."""
+    file: Path
+
+    def new_name(self, what: str = "job") -> str:
+        """That nobody else has."""
+        return f"{what}-{uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="session", params=["file", "server"])
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, loop: Loop) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("world")
+    with ExitStack() as at_end:
+        env = {"OCTOSTORE_HOME": str(folder)}
+        token: str | None = None
+        if request.param == "server":
+            server = at_end.enter_context(ServerProcess(folder))
+            token = server.token
+            env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": token, "OCTOSTORE_HOME": str(folder / "nothing")}
+        url = env.get("OCTOSTORE_URL", f"sqlite:///{folder}/octostore.db")
+        store = at_end.enter_context(octostore.connect(url, token=token))
+        started = [Agent(loop, folder, name, env=env) for name in ("ann", "bob")]
+        ann, bob = [at_end.enter_context(agent) for agent in started]
+        yield World(store, ann, bob, env, folder / "octostore.db")
+
+
+@pytest.fixture
+def new_agent(world: World, loop: Loop, tmp_path: Path) -> Iterator[NewAgent]:
+    """More agents on the store of the world."""
+    with ExitStack() as agents:
+
+        def start(name: str, *arguments: str) -> Agent:
+            return agents.enter_context(Agent(loop, tmp_path, name, *arguments, env=world.env))
+
+        yield start

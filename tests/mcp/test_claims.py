@@ -1,0 +1,114 @@
+"""What cannot be brought about from outside in time: within this process, on a store in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+from mcp import Client
+
+from octostore import AsyncOctoStore, ClaimReply, LimitExceeded, connect_async
+from octostore.mcp import claims as claims_module
+from octostore.mcp.claims import Claims
+from octostore.mcp.connection import Connection
+from octostore.mcp.server import ToolServer
+from tests.support.async_as_sync import Loop
+
+Test = Callable[[AsyncOctoStore, Claims], Awaitable[None]]
+
+
+def on_memory(loop: Loop, test: Test) -> None:
+    async def run() -> None:
+        claims = Claims(lambda _text: None)
+        async with await connect_async("memory:") as store:
+            await test(store, claims)
+            await claims.close()
+            assert await store.list_claimed_jobs() == []
+
+    loop.run(run())
+
+
+async def claim(store: AsyncOctoStore, claims: Claims, job_id: str) -> ClaimReply:
+    claims.check_room()
+    reply = await store.claim_job(job_id)
+    await claims.keep(store, reply)
+    return reply
+
+
+class Stuck:
+    """A store whose heartbeats are not answered."""
+
+    def __init__(self, store: AsyncOctoStore) -> None:
+        self.release_job = store.release_job
+        self.is_asked = asyncio.Event()
+
+    @asynccontextmanager
+    async def keep(self, _reply: ClaimReply, **_options: Any) -> AsyncIterator[None]:
+        self.is_asked.set()
+        await asyncio.Event().wait()
+        yield
+
+
+def test_a_call_that_is_cancelled_before_its_claim_is_kept_leaves_none(loop: Loop) -> None:
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        stuck = Stuck(store)
+        keeping = asyncio.create_task(claims.keep(cast("AsyncOctoStore", stuck), await store.claim_job("job")))
+        await stuck.is_asked.wait()
+        keeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await keeping
+        assert await store.get_job_owner("job") is None
+        assert claims.current == []
+
+    on_memory(loop, test)
+
+
+def test_there_is_room_for_so_many_and_for_more_when_some_are_over(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims_module, "CLAIMS_MAX", 2)
+
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        for job_id in ("a", "b"):
+            await claim(store, claims, job_id)
+        with pytest.raises(LimitExceeded, match="2 claims"):
+            await claim(store, claims, "c")
+        kept = claims.find("a")
+        assert kept is not None
+        await kept.release("done")
+        await claim(store, claims, "c")
+
+    on_memory(loop, test)
+
+
+def test_of_what_is_over_the_last_are_remembered(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims_module, "OVER_KEPT", 2)
+
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        for job_id in ("a", "b", "c", "d"):
+            await claim(store, claims, job_id)
+            kept = claims.find(job_id)
+            assert kept is not None
+            await kept.release("done")
+        await claim(store, claims, "e")
+        assert [job_id for job_id in "abcde" if claims.find(job_id)] == ["c", "d", "e"]
+
+    on_memory(loop, test)
+
+
+class Broken(Connection):
+    async def store(self) -> AsyncOctoStore:
+        raise ZeroDivisionError("by zero")
+
+
+def test_a_fault_of_ours_is_said_to_be_one(loop: Loop) -> None:
+    told: list[str] = []
+
+    async def call() -> Any:
+        server = ToolServer(Broken(None), Claims(told.append), None, told.append).protocol_server()
+        async with Client(server) as client:
+            return await client.call_tool("my_claims", {})
+
+    result = loop.run(call())
+    assert (result.is_error, result.structured_content["code"]) == (True, "internal_error")
+    assert "a fault of OctoStore, not yours" in result.content[0].text
+    assert told == ["this is a fault of ours, in my_claims: ZeroDivisionError: by zero"]

@@ -1,0 +1,109 @@
+"""However an agent's session ends, its jobs are soon somebody else's, with what it left."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.mcp.conftest import NewAgent, World
+from tests.support.mcp import PROGRAM
+from tests.support.processes import PATIENCE_SECONDS
+
+on_a_file = pytest.mark.parametrize("world", ["file"], indirect=True)
+"""For what needs many processes, and is the same everywhere."""
+ASK = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "my_claims"}}
+
+
+def test_a_killed_agent_is_followed_by_one_that_goes_on(world: World, new_agent: NewAgent) -> None:
+    job = world.new_name()
+    eve = new_agent("eve")
+    eve.call("claim_job", job_id=job, ttl=1)
+    eve.call("checkpoint", job_id=job, data={"step": 3})
+    eve.call("report_progress", job_id=job, note="running tests")
+    eve.signal(signal.SIGKILL)
+    got = world.ann.call("claim_job", job_id=job, wait=20)
+    assert (got.status, got.document["attempt"]) == ("claimed", 2)
+    assert got.document["checkpoint"] == {"step": 3}
+    (before,) = got.document["previous"]
+    assert (before["owner"], before["how"], before["note"]) == ("eve", "expired", "running tests")
+    assert "go on from there" in got.text
+    assert "'eve' expired at" in got.text
+    world.ann.call("release_job", job_id=job, outcome="done")
+
+
+def test_an_agent_that_leaves_gives_back_what_it_holds(world: World, new_agent: NewAgent) -> None:
+    job, waited_for = world.new_name(), world.new_name()
+    world.ann.call("claim_job", job_id=waited_for)
+    eve = new_agent("eve", "--owner", "evelyn")
+    eve.call("claim_job", job_id=job)
+    eve.call("checkpoint", job_id=job, data={"step": 3})
+    eve.call("report_progress", job_id=job, note="running tests")
+    eve.start("claim_job", job_id=waited_for, wait=60)
+    eve.call("my_claims")  # the wait has begun before this
+    eve.leave()
+    assert eve.stderr == f"octostore: gave back {job}\n"
+    got = world.bob.call("claim_job", job_id=job)
+    assert (got.status, got.document["attempt"], got.document["checkpoint"]) == ("claimed", 1, {"step": 3})
+    (before,) = got.document["previous"]
+    assert (before["how"], before["owner"], before["note"]) == ("released", "evelyn", "running tests")
+    assert before["error"] == "the session of the agent ended before it released the job"
+    world.bob.call("release_job", job_id=job)
+    world.ann.call("release_job", job_id=waited_for)
+    assert world.store.get_job_owner(waited_for) is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@on_a_file
+def test_a_signal_ends_it_and_gives_back_what_is_held(
+    world: World, new_agent: NewAgent, number: signal.Signals
+) -> None:
+    job = world.new_name()
+    eve = new_agent("eve")
+    eve.call("claim_job", job_id=job)
+    eve.signal(number)
+    eve.until_gone()
+    assert eve.stderr == f"octostore: gave back {job}\n"
+    assert [event.type for event in world.store.events(job_id=job)] == ["claimed", "released"]
+
+
+@on_a_file
+def test_of_five_agents_one_wins(world: World, new_agent: NewAgent) -> None:
+    job = world.new_name()
+    agents = [world.ann, world.bob, *(new_agent(f"agent-{number}") for number in range(3))]
+    for agent in agents:
+        assert agent.client  # it is there
+    claims = [agent.start("claim_job", job_id=job) for agent in agents]
+    answers = [claim.result(20) for claim in claims]
+    assert sorted(answer.status for answer in answers) == ["claimed", *["held"] * 4]
+    (winner,) = [agent.name for agent, answer in zip(agents, answers, strict=True) if answer.status == "claimed"]
+    assert {answer.document["owner"] for answer in answers} == {winner}
+    assert [event.type for event in world.store.events(job_id=job)] == ["claimed"]
+    for agent in agents[:2]:
+        agent.call("release_job", job_id=job)
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> "subprocess.Popen[str]":
+    pipe = subprocess.PIPE
+    env = {**os.environ, "OCTOSTORE_HOME": str(tmp_path)}
+    return subprocess.Popen(PROGRAM, stdin=pipe, stdout=pipe, stderr=pipe, env=env, text=True)
+
+
+def test_nothing_is_said_to_one_who_says_nothing(process: "subprocess.Popen[str]") -> None:
+    assert process.communicate(timeout=PATIENCE_SECONDS) == ("", "")
+    assert process.returncode == 0
+
+
+def test_a_client_that_does_not_read_its_answers(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process:
+        process.stdout.close()
+        process.stdin.write(json.dumps(ASK) + "\n")
+        process.stdin.flush()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0

@@ -1,0 +1,101 @@
+"""Lost, unreachable and not allowed are different answers; so is a set-up that cannot work."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.async_as_sync import Loop
+from tests.support.cli import run_cli
+from tests.support.mcp import Agent
+from tests.support.postgres import new_schema
+from tests.support.processes import PATIENCE_SECONDS, free_port, until
+from tests.support.server import ServerProcess
+
+WITHOUT_SDK = """
+import sys
+sys.modules["mcp"] = None
+from octostore.cli.main import main
+sys.exit(main(["mcp"]))
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path / "server", port=free_port()) as process:
+        yield process
+
+
+def env_for(server: ServerProcess, token: str) -> dict[str, str]:
+    return {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": token}
+
+
+def test_who_may_only_read_is_not_allowed_to_claim(server: ServerProcess, loop: Loop, tmp_path: Path) -> None:
+    token = server.new_token("reader", "read")
+    with Agent(loop, tmp_path, "reader", env=env_for(server, token), mode="legacy") as reader:
+        assert reader.call("get_job_owner", job_id="job").document["status"] == "free"
+        for refused in (reader.call("claim_job", job_id="job"), reader.call("claim_next_job")):
+            assert (refused.is_error, refused.status) == (True, "not_allowed")
+            assert "Trying again will not help" in refused.text
+        assert token not in "".join(reader.said) + reader.stderr
+    assert server.events("job") == []
+
+
+def test_a_server_that_is_gone(server: ServerProcess, loop: Loop, tmp_path: Path) -> None:
+    with Agent(loop, tmp_path, "ann", env=env_for(server, server.token)) as ann:
+        assert ann.call("claim_job", job_id="job", ttl=2).status == "claimed"
+        server.kill()
+        asking = ann.start("get_job", job_id="job")
+        until(lambda: "the lease on job is lost" in ann.stderr)
+        late = ann.start("report_progress", job_id="job", note="on")
+        (mine,) = ann.call("my_claims").document["claims"]
+        assert (mine["status"], mine["holder"]) == ("lost", None)
+        assert late.result(PATIENCE_SECONDS).status == "lease_lost"
+        asked = asking.result(PATIENCE_SECONDS)
+        assert (asked.is_error, asked.status) == (True, "unreachable")
+        assert "Nothing is known about the job" in asked.text
+    assert server.token not in "".join(ann.said) + ann.stderr
+
+
+def test_a_server_that_does_not_answer_keeps_nobody_from_leaving(
+    server: ServerProcess, loop: Loop, tmp_path: Path
+) -> None:
+    with Agent(loop, tmp_path, "ann", env=env_for(server, server.token)) as ann:
+        ann.call("claim_job", job_id="job")
+        server.process.send_signal(signal.SIGSTOP)
+        ann.leave()
+        ann.until_gone()
+    server.process.send_signal(signal.SIGCONT)
+
+
+def test_a_store_that_can_be_reached_later(loop: Loop, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    path.write_text("this is no database, and longer than the header of one: " + "x" * 4_096)
+    with Agent(loop, tmp_path, "ann", "--url", f"sqlite:///{path}", env={}) as ann:
+        asked = ann.call("claim_job", job_id="job")
+        assert (asked.is_error, asked.status, asked.document["reason"]) == (True, "unreachable", "not_a_database")
+        path.unlink()
+        assert ann.call("claim_job", job_id="job").status == "claimed"
+    assert "tools will say so until it can be reached" in ann.stderr
+
+
+def test_on_postgresql_in_the_same_words(loop: Loop, tmp_path: Path) -> None:
+    with Agent(loop, tmp_path, "ann", env={"OCTOSTORE_URL": new_schema()}) as ann:
+        assert ann.call("claim_job", job_id="job").status == "claimed"
+        assert ann.call("claim_job", job_id="job").document["held_here"] is True
+        assert ann.call("release_job", job_id="job", outcome="done").document["status"] == "done"
+
+
+def test_a_url_that_makes_no_sense_is_told_at_once() -> None:
+    done = run_cli("mcp", "--url", "ftp://example.org")
+    assert (done.code, done.out) == (64, "")
+    assert "octostore: url" in done.err
+
+
+def test_without_the_sdk_it_says_what_to_install() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_SDK], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert "install octostore[mcp]" in done.stderr

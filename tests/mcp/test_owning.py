@@ -1,0 +1,281 @@
+"""An agent's day: claim, work, release; and what others see of it."""
+
+import re
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from tests.mcp.conftest import World
+from tests.support.processes import until
+
+TTL_SECONDS = 1.2
+WAIT_SECONDS = 2.5 * TTL_SECONDS
+
+
+class Heard:
+    """What a server says while a call is under way."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[float, float | None, str | None]] = []
+        self.something = threading.Event()
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        self.said.append((progress, total, message))
+        self.something.set()
+
+
+def types_of(world: World, job: str) -> list[str]:
+    return [event.type for event in world.store.events(job_id=job)]
+
+
+def test_one_owner_and_the_other_is_told_who(world: World) -> None:
+    job = world.new_name()
+    mine = world.ann.call("claim_job", job_id=job, metadata={"branch": "fix"})
+    assert (mine.is_error, mine.status, mine.document["attempt"]) == (False, "claimed", 1)
+    assert "heartbeats for you" in mine.text
+    world.ann.call("report_progress", job_id=job, note="running tests", percent=40)
+
+    theirs = world.bob.call("claim_job", job_id=job)
+    assert (theirs.is_error, theirs.status, theirs.document["owner"]) == (False, "held", "ann")
+    assert theirs.document["metadata"] == {"branch": "fix"}
+    assert theirs.document["held_here"] is False
+    assert "Do not work on" in theirs.text
+    assert "running tests (40 %)" in theirs.text
+    seen = world.bob.call("get_job_owner", job_id=job).document
+    assert (seen["status"], seen["claim"]["owner"], seen["held_here"]) == ("claimed", "ann", False)
+    listed = world.bob.call("list_claimed_jobs", prefix=job).document
+    assert [claim["owner"] for claim in listed["claimed"]] == ["ann"]
+
+    assert world.ann.call("checkpoint", job_id=job, data={"step": 3}).is_error is False
+    done = world.ann.call("release_job", job_id=job, outcome="done", result={"pr": 77})
+    assert (done.document["outcome"], done.document["status"]) == ("done", "done")
+    late = world.bob.call("claim_job", job_id=job)
+    assert (late.is_error, late.status, late.document["result"]) == (False, "done", {"pr": 77})
+    assert world.bob.call("claim_job", job_id=job, again=True).status == "claimed"
+    world.bob.call("release_job", job_id=job)
+    assert types_of(world, job) == ["claimed", "done", "claimed", "released"]
+
+
+def test_a_second_claim_through_the_same_server_is_no_second_owner(world: World) -> None:
+    job = world.new_name()
+    world.ann.call("claim_job", job_id=job)
+    again = world.ann.call("claim_job", job_id=job)
+    assert (again.status, again.document["held_here"]) == ("held", True)
+    assert "If you claimed it" in again.text
+    assert world.ann.call("get_job_owner", job_id=job).document["held_here"] is True
+    mine = world.ann.call("my_claims").document["claims"]
+    assert [(claim["job_id"], claim["status"]) for claim in mine] == [(job, "claimed")]
+    world.ann.call("release_job", job_id=job)
+    assert world.ann.call("my_claims").document == {"claims": []}
+
+
+def test_what_one_does_not_hold_one_cannot_write_to(world: World) -> None:
+    job = world.new_name()
+    world.ann.call("claim_job", job_id=job)
+    writes: dict[str, dict[str, Any]] = {
+        "release_job": {"outcome": "done"},
+        "report_progress": {"note": "mine"},
+        "checkpoint": {"data": 1},
+        "heartbeat_job": {},
+    }
+    for tool, arguments in writes.items():
+        refused = world.bob.call(tool, job_id=job, **arguments)
+        assert (refused.is_error, refused.status) == (True, "not_held")
+        assert refused.document["holder"]["owner"] == "ann"
+        assert "Now 'ann' has it since" in refused.text
+    world.ann.call("release_job", job_id=job)
+    assert "nobody has it" in world.bob.call("release_job", job_id=job).text
+    assert types_of(world, job) == ["claimed", "released"]
+
+
+def test_a_release_can_be_repeated_and_a_late_write_is_told_why(world: World) -> None:
+    job = world.new_name()
+    world.ann.call("claim_job", job_id=job)
+    first = world.ann.call("release_job", job_id=job, outcome="failed", error="tests are red")
+    assert world.ann.call("release_job", job_id=job, outcome="failed", error="tests are red") == first
+    late = world.ann.call("report_progress", job_id=job, note="still here")
+    assert (late.is_error, late.status, late.document["ended"]["how"]) == (True, "lease_lost", "failed")
+    assert types_of(world, job) == ["claimed", "failed"]
+
+
+def test_it_heartbeats_by_itself(world: World) -> None:
+    job = world.new_name()
+    world.ann.call("claim_job", job_id=job, ttl=TTL_SECONDS)
+    assert world.bob.call("claim_job", job_id=job, wait=WAIT_SECONDS).document["owner"] == "ann"
+    assert world.ann.call("heartbeat_job", job_id=job).text == f"{job} is still yours."
+    world.ann.call("release_job", job_id=job)
+    assert types_of(world, job) == ["claimed", "released"]
+
+
+def test_who_loses_a_job_is_told_and_by_whom_it_is_held(world: World) -> None:
+    job, other = world.new_name(), world.new_name()
+    world.ann.call("claim_job", job_id=job, ttl=TTL_SECONDS)
+    world.store.force_release(job, reason="an operator said so")
+    assert world.bob.call("claim_job", job_id=job).status == "claimed"
+    until(lambda: f"the lease on {job} is lost" in world.ann.stderr)
+
+    (told,) = world.ann.call("get_job", job_id=other).more
+    assert told.startswith(f"lease_lost: the lease on '{job}' was lost")
+    assert world.ann.call("get_job", job_id=other).more == []
+    (mine,) = world.ann.call("my_claims").document["claims"]
+    assert (mine["status"], mine["holder"]["owner"]) == ("lost", "bob")
+    assert "an operator said so" in mine["why"]
+    writes: dict[str, dict[str, Any]] = {
+        "report_progress": {"note": "on"},
+        "checkpoint": {"data": 2},
+        "release_job": {},
+    }
+    for tool, arguments in writes.items():
+        refused = world.ann.call(tool, job_id=job, **arguments)
+        assert (refused.is_error, refused.status, refused.document["holder"]["owner"]) == (True, "lease_lost", "bob")
+        assert "Now 'bob' has it since" in refused.text
+        assert "Stop working" in refused.text
+    assert world.ann.call("my_claims").document == {"claims": []}
+    world.bob.call("release_job", job_id=job)
+    assert world.ann.call("claim_job", job_id=job).status == "claimed"
+    world.ann.call("release_job", job_id=job)
+
+
+def test_who_waits_blocks_nobody_says_so_and_gets_the_job(world: World) -> None:
+    job = world.new_name()
+    heard = Heard()
+    world.ann.call("claim_job", job_id=job)
+    waiting = world.bob.start("claim_job", heard, job_id=job, wait=30)
+    assert heard.something.wait(10)
+    assert world.bob.call("get_job_owner", job_id=job).document["claim"]["owner"] == "ann"
+    world.ann.call("release_job", job_id=job, note="half of it is uploaded")
+    got = waiting.result(10)
+    assert (got.status, got.document["note"]) == ("claimed", "half of it is uploaded")
+    _progress, total, message = heard.said[0]
+    assert (total, message) == (30, f"waiting for {job}")
+    world.bob.call("release_job", job_id=job)
+
+
+def test_a_wait_that_is_cancelled_leaves_no_claim(world: World) -> None:
+    job = world.new_name()
+    heard = Heard()
+    world.ann.call("claim_job", job_id=job)
+    waiting = world.bob.start("claim_job", heard, job_id=job, wait=30)
+    assert heard.something.wait(10)
+    waiting.cancel()
+    assert world.bob.call("my_claims").document == {"claims": []}  # it was told before this
+    world.ann.call("release_job", job_id=job)
+    mine = world.store.claim_job(job, "the test", wait=5)
+    assert mine.status == "claimed"
+    assert types_of(world, job) == ["claimed", "released", "claimed"]
+
+
+def test_queues(world: World) -> None:
+    queue = world.new_name("queue")
+    assert world.ann.call("claim_next_job", queue=queue).status == "empty"
+    new = world.ann.call("enqueue_job", kind="review", payload={"pr": 77}, queue=queue, max_attempts=1)
+    job = new.document["job_id"]
+    assert world.ann.call("enqueue_job", kind="review", job_id=job, queue=queue).document["created"] is False
+    got = world.bob.call("claim_next_job", queue=queue, kinds=["review"])
+    assert (got.status, got.document["job_id"], got.document["payload"]) == ("claimed", job, {"pr": 77})
+    world.bob.call("release_job", job_id=job, outcome="deferred", retry_after=0, note="out of quota")
+    again = world.bob.call("claim_next_job", queue=queue)
+    assert (again.document["attempt"], again.document["previous"][0]["how"]) == (1, "deferred")
+    assert "'bob' deferred at" in again.text
+    world.bob.call("release_job", job_id=job, outcome="failed", error="cannot be reviewed")
+    dead = world.ann.call("claim_job", job_id=job)
+    assert (dead.is_error, dead.status, dead.document["error"]) == (False, "dead", "cannot be reviewed")
+    assert [one["job_id"] for one in world.ann.call("dead_jobs", queue=queue).document["jobs"]] == [job]
+    assert world.ann.call("requeue_job", job_id=job, reason="try again").document["status"] == "queued"
+    world.bob.call("claim_job", job_id=job)
+    conflict = world.ann.call("cancel_job", job_id=job)
+    assert (conflict.is_error, conflict.status) == (True, "conflict")
+    world.bob.call("release_job", job_id=job)
+    assert world.ann.call("cancel_job", job_id=job).document["status"] == "dead"
+    assert world.ann.call("cancel_job", job_id="nobody-knows").status == "not_found"
+
+
+def test_the_log_is_read_page_by_page(world: World) -> None:
+    job = world.new_name()
+    world.ann.call("claim_job", job_id=job)
+    world.ann.call("release_job", job_id=job)
+    first = world.bob.call("read_events", job_id=job, limit=1).document
+    second = world.bob.call("read_events", job_id=job, limit=1, after=first["after"]).document
+    rest = world.bob.call("read_events", prefix=job, after=second["after"]).document
+    assert [page["events"][0]["type"] for page in (first, second)] == ["claimed", "released"]
+    assert (rest["events"], rest["after"]) == ([], second["after"])
+    assert world.bob.call("recover_jobs").is_error is False
+
+
+def test_a_loss_that_a_write_finds_out_is_known_at_once(world: World) -> None:
+    job = world.new_name()
+    world.ann.call("claim_job", job_id=job, ttl=600)
+    world.store.force_release(job)
+    assert world.ann.call("checkpoint", job_id=job, data=1).status == "lease_lost"
+    (mine,) = world.ann.call("my_claims").document["claims"]
+    assert (mine["status"], mine["holder"]) == ("lost", None)
+    again = world.ann.call("claim_job", job_id=job, owner=None, ttl=None)  # as models leave things out
+    assert (again.status, again.document["owner"], again.more) == ("claimed", "ann", [])
+    assert world.ann.call("release_job", job_id=job).is_error is False
+
+
+BAD: list[tuple[str, dict[str, Any]]] = [
+    ("job_id", {}),
+    ("job_id", {"job_id": 7}),
+    ("job_id", {"job_id": "no blanks"}),
+    ("lease_id", {"job_id": "job", "lease_id": "x"}),
+    ("wait", {"job_id": "job", "wait": -1}),
+    ("wait", {"job_id": "job", "wait": 601}),
+    ("ttl", {"job_id": "job", "ttl": 0}),
+    ("ttl", {"job_id": "job", "ttl": "120"}),
+    ("owner", {"job_id": "job", "owner": ""}),
+    ("metadata", {"job_id": "job", "metadata": "x" * 1_100}),
+    ("again", {"job_id": "job", "again": "yes"}),
+]
+
+
+def test_bad_input_names_the_argument_and_changes_nothing(world: World) -> None:
+    before = [event.seq for event in world.store.events()]
+    for field, arguments in BAD:
+        refused = world.ann.call("claim_job", **arguments)
+        assert (refused.is_error, refused.status, refused.document["field"]) == (True, "invalid_input", field)
+        assert "Nothing was changed" in refused.text
+    for tool in ("read_events", "list_claimed_jobs", "dead_jobs"):
+        assert world.ann.call(tool, limit=201).document["field"] == "limit"
+    assert world.ann.call("my_claims", verbose=True).document["field"] == "verbose"
+    assert [event.seq for event in world.store.events()] == before
+
+
+def test_whole_numbers_may_be_written_as_others(world: World) -> None:
+    assert world.ann.call("read_events", limit=1.0).is_error is False
+
+
+def leases_in(path: Path) -> list[str]:
+    """Those of all claims that are in a store's file now."""
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as file:
+        return [lease for (lease,) in file.execute("SELECT lease_id FROM jobs WHERE lease_id IS NOT NULL")]
+
+
+def test_no_secret_is_ever_said(world: World) -> None:
+    job = world.new_name()
+    world.ann.call("claim_job", job_id=job)
+    leases = leases_in(world.file)
+    assert leases
+    world.ann.call("claim_job", job_id=job)
+    world.ann.tools()
+    for tool in ("report_progress", "get_job", "get_job_owner", "heartbeat_job", "release_job", "report_progress"):
+        world.ann.call(tool, job_id=job)
+    for tool in ("my_claims", "list_claimed_jobs", "read_events"):
+        world.ann.call(tool)
+    for agent in (world.ann, world.bob):
+        everything = "".join(agent.said) + agent.stderr
+        for secret in [*leases, world.env.get("OCTOSTORE_TOKEN", "octo_")]:
+            assert secret not in everything
+        assert not re.search(r'lease_id\\*":', everything)
+
+
+def test_calls_at_the_same_time(world: World) -> None:
+    jobs = [world.new_name() for _ in range(20)]
+    claims = [world.ann.start("claim_job", job_id=job) for job in jobs]
+    assert {claim.result(10).status for claim in claims} == {"claimed"}
+    assert len(world.ann.call("my_claims").document["claims"]) == 20
+    ends = [world.ann.start("release_job", job_id=job, outcome="done") for job in jobs]
+    assert {end.result(10).document["outcome"] for end in ends} == {"done"}
