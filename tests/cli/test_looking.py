@@ -4,19 +4,13 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import octostore
-from octostore.client.embedded import EmbeddedPort
-from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.store import LocalStore
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, store_of_an_hour_ago
 from tests.support.cli import run_cli
-from tests.support.served import ServedStore
-from tests.support.world import ManualClock
 
 
 def test_an_owner_that_is_alive(cli: Cli) -> None:
@@ -202,27 +196,15 @@ def test_no_session() -> None:
 
 @pytest.fixture(params=["file", "server"])
 def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A store of an hour ago: two leases have run out since, which nobody has written down, and one will soon.
+    """Two leases have run out since, which nobody has written down, and one will soon."""
 
-    A real server would write it down within a second.
-    """
-    clock = ManualClock(int(time.time() * 1_000) - 3_600_000)
-    (clean / "octostore").mkdir(mode=0o700)
-    local = LocalStore(lambda: SqliteBackend(clean / "octostore" / "octostore.db"), clock=clock)
-    with ExitStack() as at_end:
-        store = octostore.OctoStore(EmbeddedPort(local))
+    def fill(store: octostore.OctoStore) -> None:
         store.enqueue("build", job_id="queued")
         store.claim_job("queued", owner="ann", ttl=60)
         store.claim_job("plain", owner="bob", ttl=120)
         store.claim_job("late", owner="eve", ttl=5_400)
-        if request.param == "file":
-            store.close()
-        else:
-            clock.advance(3_600)
-            served = ServedStore(local, clean)
-            at_end.callback(served.stop)
-            monkeypatch.setenv("OCTOSTORE_URL", served.place.origin)
-            monkeypatch.setenv("OCTOSTORE_TOKEN", served.token)
+
+    with store_of_an_hour_ago(request.param, clean, monkeypatch, fill):
         yield
 
 

@@ -21,8 +21,9 @@ REFRESH = "python -m octostore.cli.reference"
 
 ANSWERS = """\
 Answers go to stdout, remarks to stderr, and nothing ever prompts. With `--json` there is one document, with the fields
-of [the HTTP answers](how-to/server.md); one per line where a command follows what happens, or is about several jobs.
-An error is a document with `error` and `code`, and the [exit code](#exit-codes) says which kind it is.
+of [the HTTP answers](how-to/server.md); one per line where a command follows what happens, exports it, or is
+about several jobs. An error is a document with `error` and `code`, and the [exit code](#exit-codes) says which kind it
+is.
 
 Durations (`S`) are seconds, or `2m`, `1h30m`, `90d`. JSON stands there as it is, in a file (`@FILE`), or comes from
 stdin (`-`).
