@@ -171,29 +171,6 @@ def test_so_many_events_are_followed(cli: Cli) -> None:
     assert [json.loads(line)["type"] for line in done.out.splitlines()] == ["claimed", "released"]
 
 
-def test_sessions(cli: Cli) -> None:
-    name = cli.new_name("session")
-    with cli.store.open_session(agent="ann", session_id=name, ttl=600):
-        for number in range(5):
-            cli.lease(f"{cli.job}-{number}", session_id=name)
-        done = cli.run("sessions")
-        assert (done.code, done.err) == (0, "")
-        header, *rows = done.out.splitlines()
-        assert header.split() == ["SESSION", "AGENT", "STATUS", "SINCE", "HEARTBEAT", "LEFT", "JOBS"]
-        (row,) = (row for row in rows if row.startswith(name))
-        assert row.split()[1:3] == ["ann", "open"]
-        assert row.endswith(f"{cli.job}-0, {cli.job}-1, {cli.job}-2 and 2 more")
-        assert name in [session["session_id"] for session in cli.json("sessions")["sessions"]]
-    assert name not in [session["session_id"] for session in cli.json("sessions")["sessions"]]
-    closed = cli.json("sessions", "--status", "closed")["sessions"]
-    assert name in [session["session_id"] for session in closed]
-    assert name in [session["session_id"] for session in cli.json("sessions", "--status", "all")["sessions"]]
-
-
-def test_no_session() -> None:
-    assert run_cli("sessions").out == "there is no open session\n"
-
-
 @pytest.fixture(params=["file", "server"])
 def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two leases have run out since, which nobody has written down, and one will soon."""

@@ -37,7 +37,7 @@ ENVIRONMENT = {
     TOKEN_FILE_VARIABLE: "a file with that token, which nobody else can read",
     CLEAR_TEXT_VARIABLE: "`1` sends the token to another machine without `https://`, where nobody can listen",
     OWNER_VARIABLE: "who you are, for people (host and process id)",
-    LEASE_VARIABLE: "the lease that `heartbeat` and `release` are about",
+    LEASE_VARIABLE: "the lease that `heartbeat`, `release` and `hand-over` are about",
     TOKENS_FILE_VARIABLE: "tokens for `serve` that are set from outside; `--tokens-file` counts more",
     DEBUG_VARIABLE: "`1` shows where a fault of ours is",
     "NO_COLOR": "anything: no colours, also on a terminal",
