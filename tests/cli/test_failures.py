@@ -83,6 +83,8 @@ BAD_INPUT = [
     (["hand-over", "a b", "--to", "bob"], "session_id"),
     (["hand-over", "s", "--to", ""], "to_agent"),
     (["hand-over", "s", "--to", "bob", "--note", "x" * 9_000], "note"),
+    (["discard", "a b"], "job_id"),
+    (["discard", "J", "--reason", NEWLINE], "reason"),
     (["dead", "a b"], "prefix"),
     (["requeue", "a b"], "job_id"),
     (["cancel", "J", "--reason", NEWLINE], "reason"),

@@ -106,6 +106,7 @@ CASES = {
     "empty": Same(nothing, "next J", "POST", "/queues/J/claim", {}, 10),
     "dead jobs": Same(dead, "dead J", "GET", "/jobs?prefix=J&status=dead"),
     "requeue": Same(dead, "requeue J", "POST", "/jobs/J/requeue", {}),
+    "discard": Same(dead, "discard J", "POST", "/jobs/J/discard", {}),
     "cancel": Same(enqueued, "cancel J", "POST", "/jobs/J/cancel", {}),
     "force-release": Same(claimed, "force-release J", "POST", "/jobs/J/force-release", {}),
     "events": Same(tried, "events --job J", "GET", "/events?job=J"),

@@ -125,6 +125,7 @@ def test_what_others_have_written_is_only_read(cli: Cli) -> None:
     cli.store.checkpoint_job(cli.job, lease, HOSTILE)
     cli.store.release_job(cli.job, lease, "failed", error=f"first\n{HOSTILE}\nlast {HOSTILE}", note=HOSTILE)
     lines = [["owner", cli.job], ["list", cli.job, "--status", "all"], ["dead", cli.job], ["claim", cli.job]]
+    lines += [["dead", cli.job, "--story"]]
     lines += [["events", "--job", cli.job], ["requeue", cli.job], ["claim", cli.job]]
     shown += [cli.call(*line).out for line in lines]
     assert [text for text in shown if not text.replace("\n", "").isprintable()] == []

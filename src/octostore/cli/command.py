@@ -57,6 +57,7 @@ COMMANDS = [
     Command("work", QUEUES, "run a command for each job of a queue"),
     Command("dead", QUEUES, "jobs that are out of attempts and wait for a person"),
     Command("requeue", QUEUES, "let a dead or done job run again"),
+    Command("discard", QUEUES, "give a dead job up for good"),
     Command("cancel", QUEUES, "take a job out of its queue"),
     Command("owner", LOOK, "who has a job, whether alive, doing what, and what was before"),
     Command("list", LOOK, "who has what"),
