@@ -63,6 +63,7 @@ COMMANDS = [
     Command("list", LOOK, "who has what"),
     Command("events", LOOK, "what happened, from the log"),
     Command("sessions", LOOK, "workers, their heartbeats, and what they are doing"),
+    Command("health", LOOK, "whether the work gets done, and why not"),
     Command("recover", OPERATE, "write down every expiry now, and tell what was taken back"),
     Command("force-release", OPERATE, "take a job away from its owner"),
     Command("serve", SETUP, "serve a store over HTTP"),

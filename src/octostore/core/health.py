@@ -69,10 +69,10 @@ def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds)
     waited = None if figures.oldest_due_at is None else (figures.at - figures.oldest_due_at).total_seconds()
     measured: list[tuple[Threshold, float, str]] = [
         (thresholds.oldest_waiting_seconds, waited or 0, f"a job has been waiting for {waited or 0:,.0f} s"),
-        (thresholds.waiting, figures.waiting, f"{figures.waiting:,} jobs are waiting"),
+        (thresholds.waiting, figures.waiting, f"{_jobs(figures.waiting)} waiting"),
         (thresholds.late, figures.late, f"{_claims(figures.late)} late with heartbeats"),
         (thresholds.taken_back, figures.taken_back, f"{_claims(figures.taken_back)} taken back within the last hour"),
-        (thresholds.dead, figures.dead, f"{figures.dead:,} jobs are dead and wait for a person"),
+        (thresholds.dead, figures.dead, f"{_jobs(figures.dead)} dead and {_wait(figures.dead)} for a person"),
     ]
     found = [(_level(threshold, value), text) for threshold, value, text in measured]
     status: HealthStatus = "ok"
@@ -111,6 +111,14 @@ def _level(threshold: Threshold, value: float) -> HealthStatus:
     if threshold.degraded is not None and value >= threshold.degraded:
         return "degraded"
     return "ok"
+
+
+def _jobs(number: int) -> str:
+    return "1 job is" if number == 1 else f"{number:,} jobs are"
+
+
+def _wait(number: int) -> str:
+    return "waits" if number == 1 else "wait"
 
 
 def _claims(number: int) -> str:
