@@ -2,7 +2,10 @@
 
 import os
 import signal
-from collections.abc import Iterator
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,8 +14,13 @@ import pytest
 
 import octostore
 from octostore.cli.main import main
+from octostore.client.embedded import EmbeddedPort
+from octostore.stores.sqlite import SqliteBackend
+from octostore.stores.store import LocalStore
 from tests.support.cli import Done, LiveCli, run_cli
+from tests.support.served import ServedStore
 from tests.support.server import ServerProcess
+from tests.support.world import ManualClock
 
 QUIET = {"expired", "session_expired"}
 """What a server writes down by itself, whatever a test does."""
@@ -45,6 +53,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with ServerProcess(tmp_path_factory.mktemp("server")) as process:
         yield process
         process.check_has_not_failed()
+        with octostore.connect(process.url, token=process.token) as store:
+            assert store.verify().problems == []
 
 
 class Cli:
@@ -97,3 +107,34 @@ def cli(
         monkeypatch.setenv("OCTOSTORE_TOKEN", server.token)
     with octostore.connect() as store:
         yield Cli(capsys, store, clean)
+
+
+@contextmanager
+def store_of_an_hour_ago(
+    kind: str,
+    clean: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fill: Callable[[octostore.OctoStore], object],
+    *,
+    spoil: str = "",
+) -> Iterator[None]:
+    """One that is nobody else's, and that nobody has looked at since: on a file, or on a server.
+
+    A real server would have written down every expiry within a second. `spoil` is SQL, done past us.
+    """
+    path = clean / "octostore" / "octostore.db"
+    path.parent.mkdir(mode=0o700)
+    clock = ManualClock(int(time.time() * 1_000) - 3_600_000)
+    with octostore.OctoStore(EmbeddedPort(LocalStore(lambda: SqliteBackend(path), clock=clock))) as store:
+        fill(store)
+    if spoil:
+        spoiled = sqlite3.connect(path)
+        spoiled.executescript(spoil)
+        spoiled.close()
+    with ExitStack() as at_end:
+        if kind == "server":
+            served = ServedStore(LocalStore(lambda: SqliteBackend(path)), clean)
+            at_end.callback(served.stop)
+            monkeypatch.setenv("OCTOSTORE_URL", served.place.origin)
+            monkeypatch.setenv("OCTOSTORE_TOKEN", served.token)
+        yield

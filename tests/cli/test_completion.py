@@ -82,6 +82,17 @@ def test_names_of_jobs(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("path")
+def test_names_of_sessions(cli: Cli) -> None:
+    prefix = cli.new_name("tab")
+    for name in "ab":
+        cli.store.open_session("ann", session_id=f"{prefix}-{name}")
+    cli.lease(f"{prefix}-c")
+    assert set(offered(f"octostore sessions {prefix}")) == {f"{prefix}-a", f"{prefix}-b"}
+    assert offered(f"octostore events --session {prefix}-a") == [f"{prefix}-a"]
+    assert offered(f"octostore hand-over {prefix}-b") == [f"{prefix}-b"]
+
+
+@pytest.mark.usefixtures("path")
 def test_names_of_another_store(clean: Path) -> None:
     url = f"sqlite:///{clean}/other.db"
     run_cli("enqueue", "build", "--job-id", "elsewhere", "--url", url)

@@ -75,6 +75,20 @@ def token(store: OctoStore, name: str) -> str:
     return store.create_token(name, expires_in=60).token_id
 
 
+def session(store: OctoStore, name: str) -> str:
+    lease = store.open_session("ann", session_id=name).reply.lease_id
+    store.claim_job(f"{name}-bound", owner="ann", session_id=name)
+    store.save_session(name, lease, {"turn": 7}, phase="planning")
+    return lease
+
+
+def handed_over(store: OctoStore, name: str) -> str:
+    lease = session(store, name)
+    store.hand_over(name, "bob", "go on")
+    return lease
+
+
+GIVEN = {"to_agent": "eve", "lease_id": "L"}
 CASES = {
     "claimed": Same(tried, "claim J-2 --owner o", "POST", "/jobs/J-2/claim", {"owner": "o"}),
     "held": Same(claimed, "claim J", "POST", "/jobs/J/claim", {}, 11),
@@ -92,10 +106,14 @@ CASES = {
     "empty": Same(nothing, "next J", "POST", "/queues/J/claim", {}, 10),
     "dead jobs": Same(dead, "dead J", "GET", "/jobs?prefix=J&status=dead"),
     "requeue": Same(dead, "requeue J", "POST", "/jobs/J/requeue", {}),
+    "discard": Same(dead, "discard J", "POST", "/jobs/J/discard", {}),
     "cancel": Same(enqueued, "cancel J", "POST", "/jobs/J/cancel", {}),
     "force-release": Same(claimed, "force-release J", "POST", "/jobs/J/force-release", {}),
     "events": Same(tried, "events --job J", "GET", "/events?job=J"),
     "no event": Same(nothing, "events --job J", "GET", "/events?job=J"),
+    "events of a session": Same(session, "events --session J", "GET", "/events?session=J"),
+    "hand-over": Same(session, "hand-over J --to bob", "POST", "/sessions/J/hand-over", {"to_agent": "bob"}),
+    "handed over": Same(handed_over, "hand-over J --to eve --lease-id L", "POST", "/sessions/J/hand-over", GIVEN, 20),
     "recover": Same(nothing, "recover", "POST", "/recover", {}),
     "new token": Same(nothing, "token create J", "POST", "/tokens", {"name": "J"}),
     "tokens": Same(token, "token list", "GET", "/tokens"),
@@ -143,6 +161,17 @@ def test_the_fields_of_sessions(cli: Cli, server: ServerProcess) -> None:
         answer = server.get("/sessions?status=open").json
     assert set(cli.json("sessions")) == set(answer)
     assert set(answer["sessions"][0]) - set(session) == FOR_LOCK_CLIENTS
+
+
+@pytest.mark.parametrize("prepare", [session, handed_over])
+def test_the_fields_of_a_session(cli: Cli, server: ServerProcess, prepare: Prepare) -> None:
+    prepare(cli.store, cli.job)
+    told = cli.json("sessions", cli.job)
+    with octostore.connect(server.url, token=server.token) as store:
+        prepare(store, cli.job + "-twin")
+    answer = server.get(f"/sessions/{cli.job}-twin").json
+    assert shape(told) == shape({name: value for name, value in answer.items() if name not in FOR_LOCK_CLIENTS})
+    assert told["context"] == {"turn": 7}
 
 
 def test_followed_events_are_those_of_the_stream(cli: Cli, server: ServerProcess) -> None:

@@ -4,19 +4,13 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import octostore
-from octostore.client.embedded import EmbeddedPort
-from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.store import LocalStore
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, store_of_an_hour_ago
 from tests.support.cli import run_cli
-from tests.support.served import ServedStore
-from tests.support.world import ManualClock
 
 
 def test_an_owner_that_is_alive(cli: Cli) -> None:
@@ -177,52 +171,17 @@ def test_so_many_events_are_followed(cli: Cli) -> None:
     assert [json.loads(line)["type"] for line in done.out.splitlines()] == ["claimed", "released"]
 
 
-def test_sessions(cli: Cli) -> None:
-    name = cli.new_name("session")
-    with cli.store.open_session(agent="ann", session_id=name, ttl=600):
-        for number in range(5):
-            cli.lease(f"{cli.job}-{number}", session_id=name)
-        done = cli.run("sessions")
-        assert (done.code, done.err) == (0, "")
-        header, *rows = done.out.splitlines()
-        assert header.split() == ["SESSION", "AGENT", "STATUS", "SINCE", "HEARTBEAT", "LEFT", "JOBS"]
-        (row,) = (row for row in rows if row.startswith(name))
-        assert row.split()[1:3] == ["ann", "open"]
-        assert row.endswith(f"{cli.job}-0, {cli.job}-1, {cli.job}-2 and 2 more")
-        assert name in [session["session_id"] for session in cli.json("sessions")["sessions"]]
-    assert name not in [session["session_id"] for session in cli.json("sessions")["sessions"]]
-    closed = cli.json("sessions", "--status", "closed")["sessions"]
-    assert name in [session["session_id"] for session in closed]
-    assert name in [session["session_id"] for session in cli.json("sessions", "--status", "all")["sessions"]]
-
-
-def test_no_session() -> None:
-    assert run_cli("sessions").out == "there is no open session\n"
-
-
 @pytest.fixture(params=["file", "server"])
 def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A store of an hour ago: two leases have run out since, which nobody has written down, and one will soon.
+    """Two leases have run out since, which nobody has written down, and one will soon."""
 
-    A real server would write it down within a second.
-    """
-    clock = ManualClock(int(time.time() * 1_000) - 3_600_000)
-    (clean / "octostore").mkdir(mode=0o700)
-    local = LocalStore(lambda: SqliteBackend(clean / "octostore" / "octostore.db"), clock=clock)
-    with ExitStack() as at_end:
-        store = octostore.OctoStore(EmbeddedPort(local))
+    def fill(store: octostore.OctoStore) -> None:
         store.enqueue("build", job_id="queued")
         store.claim_job("queued", owner="ann", ttl=60)
         store.claim_job("plain", owner="bob", ttl=120)
         store.claim_job("late", owner="eve", ttl=5_400)
-        if request.param == "file":
-            store.close()
-        else:
-            clock.advance(3_600)
-            served = ServedStore(local, clean)
-            at_end.callback(served.stop)
-            monkeypatch.setenv("OCTOSTORE_URL", served.place.origin)
-            monkeypatch.setenv("OCTOSTORE_TOKEN", served.token)
+
+    with store_of_an_hour_ago(request.param, clean, monkeypatch, fill):
         yield
 
 

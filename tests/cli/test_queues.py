@@ -1,5 +1,6 @@
 """Queues, and what operators do with their jobs."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -103,6 +104,83 @@ def test_dead_jobs_and_back(cli: Cli, queue: str) -> None:
     assert "the disk is larger now" in cli.call("events", "--job", cli.job).out
 
 
+def dead_letter(cli: Cli, queue: str, max_attempts: int = 1) -> None:
+    cli.store.enqueue("import", {"customer": 72}, queue=queue, job_id=cli.job, max_attempts=max_attempts)
+    for _ in range(max_attempts):
+        cli.store.requeue(cli.job)  # now, and not when its backoff is over
+        error = "Traceback\n  File …\nOSError: no space left"
+        cli.store.release_job(cli.job, cli.lease(), "failed", error=error, note="look at the disk")
+
+
+def test_a_dead_job_is_told_whole(cli: Cli, queue: str) -> None:
+    dead_letter(cli, queue, max_attempts=2)
+    done = cli.run("dead", cli.job, "--story")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[:8] == [
+        f"{cli.job} is dead: import of queue {queue}",
+        "  attempts  2 of 2 used up",
+        "  error     Traceback",
+        "              File …",
+        "            OSError: no space left",
+        '  payload   {"customer": 72}',
+        "  note      look at the disk",
+        "last attempts",
+    ]
+    assert done.out.count("ann failed after ") == 2
+    assert [line[29:] for line in lines[lines.index("story") + 1 : -1]] == [
+        f"enqueued in {queue} as import",
+        "ann claimed it",
+        "ann failed: Traceback … OSError: no space left (look at the disk); it waits in its queue again",
+        "requeued by " + cli.store.whoami().name + "; 1 attempt used up",
+        "ann claimed it (attempt 2)",
+        "ann failed: Traceback … OSError: no space left (look at the disk); it is dead now, out of attempts",
+    ]
+
+
+def test_dead_jobs_are_told_one_by_one(cli: Cli, queue: str) -> None:
+    jobs = sorted(cli.store.enqueue("import", number, queue=queue).job_id for number in range(3))
+    for job in jobs:
+        cli.store.cancel(job)
+    done = cli.call("dead", "--queue", queue, "--story", "--json")
+    stories = [json.loads(line) for line in done.out.splitlines()]
+    assert [story["job"]["job_id"] for story in stories] == jobs
+    assert sorted(story["job"]["payload"] for story in stories) == [0, 1, 2]
+    assert [[event["type"] for event in story["events"]] for story in stories] == [["enqueued", "cancelled"]] * 3
+    assert cli.call("dead", "--queue", queue, "--story").out.count(" is dead: import of queue ") == 3
+    assert cli.call("dead", cli.job, "--story") == (0, "", "octostore: no job is dead\n")
+
+
+@pytest.mark.parametrize(("options", "left"), [([], 2), (["--keep-attempts"], 1)])
+def test_how_many_attempts_a_requeued_job_has(cli: Cli, queue: str, options: list[str], left: int) -> None:
+    dead_letter(cli, queue, max_attempts=2)
+    requeued = cli.json("requeue", cli.job, *options)
+    assert (requeued["status"], requeued["attempts"]) == ("queued", 2 if options else 0)
+    for _ in range(left):
+        assert cli.store.get_job(cli.job).status == "queued"
+        cli.store.requeue(cli.job)
+        cli.store.release_job(cli.job, cli.lease(), "failed")
+    assert cli.store.get_job(cli.job).status == "dead"
+
+
+def test_a_discarded_job(cli: Cli, queue: str) -> None:
+    dead_letter(cli, queue)
+    done = cli.run("discard", cli.job, "--reason", "the customer has left")
+    assert (done.code, done.out) == (0, f"{cli.job} is free now\n")
+    assert cli.call("discard", cli.job).code == 0  # once more is no mistake
+    assert cli.json("dead", cli.job)["jobs"] == []
+    told = cli.call("events", "--job", cli.job).out.splitlines()
+    assert told[-1].endswith(f"  discarded by {cli.store.whoami().name}: the customer has left")
+    assert cli.call("next", queue).code == 10
+
+
+def test_a_job_that_is_not_dead_is_not_discarded(cli: Cli, queue: str) -> None:
+    cli.store.enqueue("import", queue=queue, job_id=cli.job)
+    refused = cli.call("discard", cli.job, "--json")
+    assert (refused.code, refused.json["code"], refused.json["status"]) == (64, "conflict", "queued")
+    assert "cancel it first" in refused.err
+
+
 def test_a_cancelled_job(cli: Cli, queue: str) -> None:
     cli.store.enqueue("import", queue=queue, job_id=cli.job)
     done = cli.run("cancel", cli.job, "--reason", "no longer needed", "--json")
@@ -121,13 +199,13 @@ def test_a_job_that_is_taken_away(cli: Cli) -> None:
     assert "ann had it taken away after " in cli.call("owner", cli.job).out
 
 
-@pytest.mark.parametrize("command", ["requeue", "cancel", "force-release"])
+@pytest.mark.parametrize("command", ["requeue", "cancel", "discard", "force-release"])
 def test_a_job_that_is_not_there(cli: Cli, command: str) -> None:
     done = cli.run(command, cli.job, "--json")
     assert (done.code, done.json["code"]) == (64, "not_found")
 
 
-@pytest.mark.parametrize(("command", "code"), [("requeue", 11), ("cancel", 11)])
+@pytest.mark.parametrize(("command", "code"), [("requeue", 11), ("cancel", 11), ("discard", 11)])
 def test_a_job_that_somebody_has(cli: Cli, queue: str, command: str, code: int) -> None:
     cli.store.enqueue("import", queue=queue, job_id=cli.job)
     cli.lease()

@@ -125,10 +125,22 @@ def test_what_others_have_written_is_only_read(cli: Cli) -> None:
     cli.store.checkpoint_job(cli.job, lease, HOSTILE)
     cli.store.release_job(cli.job, lease, "failed", error=f"first\n{HOSTILE}\nlast {HOSTILE}", note=HOSTILE)
     lines = [["owner", cli.job], ["list", cli.job, "--status", "all"], ["dead", cli.job], ["claim", cli.job]]
+    lines += [["dead", cli.job, "--story"]]
     lines += [["events", "--job", cli.job], ["requeue", cli.job], ["claim", cli.job]]
     shown += [cli.call(*line).out for line in lines]
     assert [text for text in shown if not text.replace("\n", "").isprintable()] == []
     assert "doing     red bell … back2Jback (" in shown[0]
+
+
+def test_what_is_written_in_sessions_is_only_read(cli: Cli) -> None:
+    name = cli.new_name("session")
+    session = cli.store.open_session("ann", session_id=name)
+    session.save({"x": HOSTILE})
+    session.hand_over("bob", HOSTILE)
+    lines = [["sessions"], ["sessions", name], ["events", "--session", name], ["health"]]
+    shown = [cli.call(*line).out for line in lines]
+    assert [text for text in shown if not text.replace("\n", "").isprintable()] == []
+    assert "  note      red bell … back2Jback\n" in shown[1]
 
 
 def test_a_sentence_about_what_somebody_did_last() -> None:

@@ -178,7 +178,7 @@ def test_how_it_goes(system: System) -> None:
         ["one"],
     )
     assert health.status == "degraded"
-    assert health.reasons == ["waiting for 600 s: the oldest job", "late with heartbeats: 1 claim"]
+    assert health.reasons == ["a job has been waiting for 600 s", "1 claim is late with heartbeats"]
     strict = Thresholds(oldest_waiting_seconds=Threshold(10, 60))
     assert system.other.health(strict).status == "unhealthy"
     lenient = Thresholds(oldest_waiting_seconds=Threshold(), late=Threshold())

@@ -63,6 +63,7 @@ def test_what_has_run_out_is_no_claim_and_no_session(world: World) -> None:
     assert (world.ask(GetFigures()).claimed, world.ask(GetFigures()).open_sessions) == (4, 1)
     world.advance(10)
     assert (world.ask(GetFigures()).claimed, world.ask(GetFigures()).open_sessions) == (1, 0)
+    assert world.ask(GetFigures()).taken_back == 3
     assert "expired" not in world.event_types(), "nobody has written it down"
 
 
@@ -72,6 +73,18 @@ def test_since_when_the_longest_waiting_job_could_have_been_claimed(world: World
     world.advance(6)
     world.do(Enqueue(job_id="now", kind="build"))
     assert world.ask(GetFigures()).oldest_due_at == to_datetime(world.clock.now_ms - 1_000)
+
+
+def test_workers_that_all_died_are_not_mistaken_for_peace(world: World) -> None:
+    """Nobody is there to write it down."""
+    world.do(OpenSession(session_id="s", agent="ann", ttl=10))
+    for job_id, session_id in (("own", None), ("bound", "s")):
+        world.do(Enqueue(job_id=job_id, kind="build"))
+        world.do(ClaimJob(job_id=job_id, owner="ann", ttl=10, session_id=session_id))
+    world.advance(1_000)
+    figures = world.ask(GetFigures())
+    assert (figures.claimed, figures.waiting, figures.taken_back) == (0, 2, 2)
+    assert figures.oldest_due_at == to_datetime(world.clock.now_ms - 990_000)
 
 
 def test_claims_are_late_once_half_of_their_time_is_over(world: World) -> None:

@@ -49,6 +49,7 @@ PLANS = {
     "token": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_1 (token_id=?)",
     "token_by_digest": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_2 (digest=?)",
     "store_key": "SCAN store_key",  # it has one row
+    "claimed_jobs": "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
     "dead_jobs": "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
     "open_sessions": "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at>?)",
 }
@@ -74,16 +75,15 @@ LONGER_PLANS = {
         "SEARCH s USING INDEX sessions_by_expiry (expires_at>?)",
         "SEARCH j USING INDEX jobs_by_session (session_id=?)",
     ),
-    "live_claims": (
-        "SCAN CONSTANT ROW",
-        "SCALAR SUBQUERY 1",
-        "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
-        "SCALAR SUBQUERY 2",
-        "SEARCH jobs USING COVERING INDEX jobs_by_expiry (expires_at<?)",
-        "SCALAR SUBQUERY 4",
-        "SEARCH jobs USING COVERING INDEX jobs_by_session (session_id=?)",
-        "LIST SUBQUERY 3",
-        "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at<?)",
+    "run_out": (
+        "CO-ROUTINE (subquery-2)",
+        "COMPOUND QUERY",
+        "LEFT-MOST SUBQUERY",
+        "SEARCH jobs USING INDEX jobs_by_expiry (expires_at<?)",
+        "UNION ALL",
+        "SEARCH s USING COVERING INDEX sessions_by_expiry (expires_at<?)",
+        "SEARCH j USING INDEX jobs_by_session (session_id=?)",
+        "SCAN (subquery-2)",
     ),
     # What has run out and is not written down yet is little, so it may be sorted.
     "list_expired_claims": (

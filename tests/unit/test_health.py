@@ -25,14 +25,14 @@ def test_nothing_to_do_is_fine() -> None:
 @pytest.mark.parametrize(
     ("told", "status", "reason"),
     [
-        ({"late": 1}, "degraded", "late with heartbeats: 1 claim"),
-        ({"late": 10}, "unhealthy", "late with heartbeats: 10 claims"),
-        ({"dead": 1}, "degraded", "dead, and waiting for a person: 1 job"),
-        ({"dead": 100}, "unhealthy", "dead, and waiting for a person: 100 jobs"),
-        ({"taken_back": 5}, "degraded", "taken back in an hour: 5 claims"),
-        ({"taken_back": 50}, "unhealthy", "taken back in an hour: 50 claims"),
-        ({"oldest_due_at": NOW - timedelta(minutes=5)}, "degraded", "waiting for 300 s: the oldest job"),
-        ({"oldest_due_at": NOW - timedelta(hours=1)}, "unhealthy", "waiting for 3,600 s: the oldest job"),
+        ({"late": 1}, "degraded", "1 claim is late with heartbeats"),
+        ({"late": 10}, "unhealthy", "10 claims are late with heartbeats"),
+        ({"dead": 1}, "degraded", "1 dead job waits for a person"),
+        ({"dead": 100}, "unhealthy", "100 dead jobs wait for a person"),
+        ({"taken_back": 5}, "degraded", "5 claims were taken back within the last hour"),
+        ({"taken_back": 50}, "unhealthy", "50 claims were taken back within the last hour"),
+        ({"oldest_due_at": NOW - timedelta(minutes=5)}, "degraded", "a job has been waiting for 300 s"),
+        ({"oldest_due_at": NOW - timedelta(hours=1)}, "unhealthy", "a job has been waiting for 3,600 s"),
     ],
 )
 def test_what_is_not_as_it_should_be(told: dict[str, Any], status: str, reason: str) -> None:
@@ -48,7 +48,7 @@ def test_just_below_is_still_fine() -> None:
 def test_the_worst_is_told_first() -> None:
     health = judge(figures(dead=500, late=1), [], Thresholds())
     assert health.status == "unhealthy"
-    assert health.reasons == ["dead, and waiting for a person: 500 jobs", "late with heartbeats: 1 claim"]
+    assert health.reasons == ["500 dead jobs wait for a person", "1 claim is late with heartbeats"]
 
 
 def test_thresholds_are_whatever_one_says() -> None:

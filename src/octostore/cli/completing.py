@@ -1,11 +1,13 @@
 """What a shell offers when somebody presses TAB."""
 
 import argparse
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
 from typing import Any
 
 from octostore.cli.place import chosen_place
+from octostore.client.store import OctoStore
 from octostore.core.errors import OctoStoreError
 
 OFFERED = 200
@@ -14,13 +16,26 @@ PATIENCE_SECONDS = 1.5
 
 
 def job_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The jobs of the store that begin like that. A store that cannot be asked, or not soon, offers nothing."""
+    """The jobs of the store that begin like that."""
+    return _asked(
+        parsed_args, lambda store: [job.job_id for job in store.list_jobs(prefix or None, limit=OFFERED).jobs]
+    )
+
+
+def session_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """The sessions there are, whether or not they are over: these are looked at, too."""
+    names = _asked(parsed_args, lambda store: [session.session_id for session in store.list_sessions()])
+    return [name for name in names if name.startswith(prefix)][:OFFERED]
+
+
+def _asked(parsed_args: argparse.Namespace, question: Callable[[OctoStore], list[str]]) -> list[str]:
+    """A store that cannot be asked, or not soon, offers nothing."""
     names: list[str] = []
     place = chosen_place(getattr(parsed_args, "url", None))
 
     def look() -> None:
         with suppress(OctoStoreError), place.open() as store:
-            names.extend(job.job_id for job in store.list_jobs(prefix or None, limit=OFFERED).jobs)
+            names.extend(question(store))
 
     looking = Thread(target=look, daemon=True)
     looking.start()

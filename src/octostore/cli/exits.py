@@ -16,6 +16,7 @@ from octostore.core.errors import (
 DID = 0
 NOTHING_TO_DO = 10
 HELD = 11
+UNHEALTHY = 12
 LOST = 20
 BAD_INPUT = 64
 UNREACHABLE = 69
@@ -28,6 +29,7 @@ MEANINGS = {
     DID: "did it (`run`: the command's own exit code)",
     NOTHING_TO_DO: "nothing to do: the queue is empty, or the job is done",
     HELD: "not to be had: held by somebody else, delayed or dead, or the wait ran out",
+    UNHEALTHY: "the work does not get done, as `health` judges it",
     LOST: "the lease was lost (`run`: the command was stopped)",
     BAD_INPUT: "bad input or configuration",
     UNREACHABLE: "the store cannot be reached",

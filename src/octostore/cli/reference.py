@@ -21,8 +21,9 @@ REFRESH = "python -m octostore.cli.reference"
 
 ANSWERS = """\
 Answers go to stdout, remarks to stderr, and nothing ever prompts. With `--json` there is one document, with the fields
-of [the HTTP answers](how-to/server.md); one per line where a command follows what happens, or is about several jobs.
-An error is a document with `error` and `code`, and the [exit code](#exit-codes) says which kind it is.
+of [the HTTP answers](how-to/server.md); one per line where a command follows what happens, exports it, or is
+about several jobs. An error is a document with `error` and `code`, and the [exit code](#exit-codes) says which kind it
+is.
 
 Durations (`S`) are seconds, or `2m`, `1h30m`, `90d`. JSON stands there as it is, in a file (`@FILE`), or comes from
 stdin (`-`).
@@ -36,7 +37,7 @@ ENVIRONMENT = {
     TOKEN_FILE_VARIABLE: "a file with that token, which nobody else can read",
     CLEAR_TEXT_VARIABLE: "`1` sends the token to another machine without `https://`, where nobody can listen",
     OWNER_VARIABLE: "who you are, for people (host and process id)",
-    LEASE_VARIABLE: "the lease that `heartbeat` and `release` are about",
+    LEASE_VARIABLE: "the lease that `heartbeat`, `release` and `hand-over` are about",
     TOKENS_FILE_VARIABLE: "tokens for `serve` that are set from outside; `--tokens-file` counts more",
     DEBUG_VARIABLE: "`1` shows where a fault of ours is",
     "NO_COLOR": "anything: no colours, also on a terminal",

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from octostore.cli import words
+from octostore.cli.console import Console
 from octostore.core.events import Event
 from octostore.core.replies import AttemptView
 
@@ -17,8 +18,7 @@ def told_attempts(attempts: Iterable[AttemptView]) -> list[str]:
 def _told_attempt(attempt: AttemptView) -> str:
     lasted = words.duration(words.seconds_between(attempt.claimed_at, attempt.ended_at))
     how = _ENDINGS.get(attempt.how, attempt.how)
-    why = attempt.error or attempt.note or attempt.reason
-    said = f": {words.gist(why)}" if why else ""
+    said = _said(attempt.error or attempt.reason, attempt.note)
     return f"{words.clock(attempt.ended_at)}  {attempt.owner} {how} after {lasted}{said}"
 
 
@@ -33,42 +33,57 @@ _ENDINGS = {
 }
 
 
+def told_event(event: Event, console: Console, *, is_about_one: bool = False) -> str:
+    """A line of the log; where all are about one job, it need not be named in each."""
+    about = "" if is_about_one else event.job_id or event.session_id or event.queue or ""
+    named = about and f"{console.style(about, 'bold')}  "
+    return f"{event.seq:>6}  {event.at:%Y-%m-%d %H:%M:%S}  {named}{sentence(event)}"
+
+
 def sentence(event: Event) -> str:
     """What an event says, without its time and its job."""
-    tell = _SENTENCES.get(event.type)
-    return tell(event, event.data) if tell else event.type
+    tell = _SENTENCES.get(event.type, _any)
+    return tell(event, event.data)
+
+
+def _any(event: Event, _data: dict[str, Any]) -> str:
+    """One that a newer server knows, and we do not."""
+    about = f" ({event.agent})" if event.agent else ""
+    return event.type + about + _said(event.reason)
+
+
+def _said(why: str | None, note: str | None = None) -> str:
+    """Why it happened; and what its owner said last, which need not have to do with it."""
+    return (f": {words.gist(why)}" if why else "") + (f" ({words.gist(note)})" if note else "")
 
 
 def _claimed(_event: Event, data: dict[str, Any]) -> str:
     attempt = f" (attempt {data['attempt']})" if data["attempt"] > 1 else ""
-    before = data.get("took_over_from")
-    if before is None:
-        return f"{data['owner']} claimed it{attempt}"
-    return f"{data['owner']} took over from {before}{attempt}"
+    if data.get("handed_over_by"):
+        return f"{data['owner']} got it from {data['handed_over_by']}, with the session{attempt}"
+    if data.get("took_over_from"):
+        return f"{data['owner']} took over from {data['took_over_from']}{attempt}"
+    return f"{data['owner']} claimed it{attempt}"
 
 
 def _ended(event: Event, data: dict[str, Any]) -> str:
-    why = data.get("error") or data.get("reason")
-    said = f": {words.gist(why)}" if why else ""
-    # What it was doing last, where it did not say anything else in the end.
-    note = f" ({words.gist(data['note'])})" if data.get("note") else ""
-    return f"{data['owner']} {_ENDINGS[event.type]}{said}{note}{_next_status(data)}"
+    said = _said(data.get("error") or data.get("reason"), data.get("note"))
+    return f"{data['owner']} {_ENDINGS[event.type]}{said}{_next_status(data)}"
 
 
 def _expired(_event: Event, data: dict[str, Any]) -> str:
-    """The evidence: what was missed."""
-    heard: datetime = data["heartbeat_at"]
-    missed = f"no heartbeat since {heard:%H:%M:%S}"
-    if data.get("ttl_ms"):
-        missed += f" (TTL {words.duration(data['ttl_ms'] / 1_000)})"
     note = f" while {words.gist(data['note'])}" if data.get("note") else ""
+    return f"{data['owner']} disappeared{note}{_missed(data)}{_next_status(data)}"
+
+
+def _missed(data: dict[str, Any]) -> str:
+    """The evidence for an expiry."""
+    heard: datetime | None = data.get("heartbeat_at")
+    if heard is None:
+        return ""
+    ttl = f" (TTL {words.duration(data['ttl_ms'] / 1_000)})" if data.get("ttl_ms") else ""
     late = f"; noticed {words.duration(data['late_ms'] / 1_000)} later" if data.get("late_ms", 0) >= LATE_MS else ""
-    return f"{data['owner']} disappeared{note}: {missed}{late}{_next_status(data)}"
-
-
-def _force_released(event: Event, data: dict[str, Any]) -> str:
-    why = f": {data['reason']}" if data.get("reason") else ""
-    return f"taken away from {data['owner']} by {event.actor}{why}"
+    return f": no heartbeat since {heard:%H:%M:%S}{ttl}{late}"
 
 
 def _next_status(data: dict[str, Any]) -> str:
@@ -85,13 +100,57 @@ def _enqueued(event: Event, data: dict[str, Any]) -> str:
     return f"enqueued in {event.queue} as {data['kind']}"
 
 
-def _reason(data: dict[str, Any]) -> str:
-    return f": {data['reason']}" if data.get("reason") else ""
+def _by_operator(event: Event, data: dict[str, Any]) -> str:
+    from_whom = f" from {data['owner']}" if data.get("owner") else ""
+    return f"{_BY_OPERATORS[event.type]}{from_whom} by {event.actor}{_said(data.get('reason'))}"
+
+
+def _requeued(event: Event, data: dict[str, Any]) -> str:
+    used_up = f"; {words.counted(data['attempts'], 'attempt')} used up" if data.get("attempts") else ""
+    return _by_operator(event, data) + used_up
+
+
+_BY_OPERATORS = {
+    "force_released": "taken away",
+    "cancelled": "cancelled",
+    "discarded": "discarded",
+    "requeued": "requeued",
+}
 
 
 def _limited(event: Event, data: dict[str, Any]) -> str:
     limit = data.get("max_claimed")
     return f"queue {event.queue}: " + ("no limit any more" if limit is None else f"at most {limit} at once")
+
+
+# Sessions
+
+
+def _session_opened(_event: Event, data: dict[str, Any]) -> str:
+    return f"{data['agent']} {'resumed' if data.get('resumed') else 'opened'} its session{_phase(data)}"
+
+
+def _session_saved(_event: Event, data: dict[str, Any]) -> str:
+    who = f"{data['agent']} saved its context" if data.get("agent") else "context saved"
+    return f"{who} ({data['context_bytes']:,} bytes){_phase(data)}"
+
+
+def _session_handed_over(_event: Event, data: dict[str, Any]) -> str:
+    return f"{data['agent']} handed its session over to {data['to_agent']}{_said(None, data.get('note'))}"
+
+
+def _session_closed(_event: Event, data: dict[str, Any]) -> str:
+    return f"{data['agent']} closed its session{_phase(data)}"
+
+
+def _session_expired(_event: Event, data: dict[str, Any]) -> str:
+    return f"{data['agent']} disappeared, and its session with it{_missed(data)}{_phase(data)}"
+
+
+def _phase(data: dict[str, Any]) -> str:
+    """Where it has changed."""
+    before = f"{data['phase_before']} → " if data.get("phase_before") else ""
+    return f"; phase {before}{data['phase']}" if data.get("phase") else ""
 
 
 _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
@@ -102,14 +161,14 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     "failed": _ended,
     "deferred": _ended,
     "expired": _expired,
-    "force_released": _force_released,
-    "cancelled": lambda event, data: f"cancelled by {event.actor}{_reason(data)}",
-    "requeued": lambda event, data: f"requeued by {event.actor}{_reason(data)}",
+    **dict.fromkeys(_BY_OPERATORS, _by_operator),
+    "requeued": _requeued,
     "queue_limited": _limited,
-    "session_opened": lambda _, data: f"{data['agent']} {'resumed' if data.get('resumed') else 'opened'} its session",
-    "session_saved": lambda _, data: f"context saved ({data['context_bytes']:,} bytes)",
-    "session_closed": lambda _, data: f"{data['agent']} closed its session",
-    "session_expired": lambda _, data: f"{data['agent']} disappeared, and its session with it",
+    "session_opened": _session_opened,
+    "session_saved": _session_saved,
+    "session_handed_over": _session_handed_over,
+    "session_closed": _session_closed,
+    "session_expired": _session_expired,
     "restored": lambda _, data: f"restored from a backup that ended with event {data['after']}",
     "token_created": lambda event, data: f"{event.actor} made a token for {data['name']}",
     "token_rotated": lambda _, data: f"the token of {data['name']} was renewed",

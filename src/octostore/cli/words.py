@@ -53,6 +53,10 @@ def as_json(value: Any) -> str:
     return text if text.isprintable() else "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
 
 
+def shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
@@ -62,9 +66,14 @@ def gist(text: str) -> str:
 
     Others have written it, so nothing is left in it that a terminal would obey.
     """
-    lines = [line for line in map(_plain, _TERMINAL_SEQUENCE.sub("", text).splitlines()) if line]
-    return " … ".join(lines if len(lines) <= 2 else [lines[0], lines[-1]])  # noqa: PLR2004
+    found = [line for line in map(str.strip, lines(text)) if line]
+    return " … ".join(found if len(found) <= 2 else [found[0], found[-1]])  # noqa: PLR2004
+
+
+def lines(text: str) -> list[str]:
+    """All of it, with nothing left that a terminal would obey."""
+    return [_plain(line) for line in _TERMINAL_SEQUENCE.sub("", text).splitlines()]
 
 
 def _plain(line: str) -> str:
-    return "".join(" " if one.isspace() else one for one in line if one.isprintable() or one.isspace()).strip()
+    return "".join(" " if one.isspace() else one for one in line if one.isprintable() or one.isspace()).rstrip()

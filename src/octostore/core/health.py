@@ -68,11 +68,15 @@ def is_late(heartbeat_at: datetime, expires_at: datetime, now: datetime) -> bool
 def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds) -> Health:
     waited = None if figures.oldest_due_at is None else (figures.at - figures.oldest_due_at).total_seconds()
     measured: list[tuple[Threshold, float, str]] = [
-        (thresholds.oldest_waiting_seconds, waited or 0, f"waiting for {waited or 0:,.0f} s: the oldest job"),
-        (thresholds.waiting, figures.waiting, f"waiting: {_many(figures.waiting, 'job')}"),
-        (thresholds.late, figures.late, f"late with heartbeats: {_many(figures.late, 'claim')}"),
-        (thresholds.taken_back, figures.taken_back, f"taken back in an hour: {_many(figures.taken_back, 'claim')}"),
-        (thresholds.dead, figures.dead, f"dead, and waiting for a person: {_many(figures.dead, 'job')}"),
+        (thresholds.oldest_waiting_seconds, waited or 0, f"a job has been waiting for {waited or 0:,.0f} s"),
+        (thresholds.waiting, figures.waiting, f"{_many(figures.waiting, 'job is', 'jobs are')} waiting"),
+        (thresholds.late, figures.late, f"{_many(figures.late, 'claim is', 'claims are')} late with heartbeats"),
+        (
+            thresholds.taken_back,
+            figures.taken_back,
+            f"{_many(figures.taken_back, 'claim was', 'claims were')} taken back within the last hour",
+        ),
+        (thresholds.dead, figures.dead, f"{_many(figures.dead, 'dead job waits', 'dead jobs wait')} for a person"),
     ]
     found = [(_level(threshold, value), text) for threshold, value, text in measured]
     status: HealthStatus = "ok"
@@ -113,5 +117,5 @@ def _level(threshold: Threshold, value: float) -> HealthStatus:
     return "ok"
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+def _many(number: int, one: str, more: str) -> str:
+    return f"{number:,} {one if number == 1 else more}"

@@ -35,3 +35,7 @@ def to_moment(field: str, value: datetime) -> int:
     if not 0 <= moment_ms <= RUN_AT_MAX_MS:
         raise InvalidInput(field, f"is {value.isoformat()}; it must be from 1970 to 9999")
     return moment_ms
+
+
+def earliest(*moments: int | None) -> int | None:
+    return min((moment for moment in moments if moment is not None), default=None)

@@ -55,7 +55,7 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
 
 
 class ListEvents(Question[EventPage], frozen=True, kw_only=True):
-    """The log after an event, oldest first."""
+    """The log after an event, oldest first; of what is given, all has to be so."""
 
     after: int = 0
     job_id: str | None = None
@@ -69,8 +69,6 @@ class ListEvents(Question[EventPage], frozen=True, kw_only=True):
             check_job_id(self.job_id)
         if self.session_id is not None:
             check_session_id(self.session_id)
-            if self.job_id is not None or self.prefix:
-                raise InvalidInput("session_id", "cannot be combined with a job or a prefix")
         check_prefix(self.prefix)
         limits.check_whole("limit", self.limit, 1, limits.PAGE_MAX)
 

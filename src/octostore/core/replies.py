@@ -316,7 +316,7 @@ class Figures(Reply, frozen=True):
 
     `late` are the claims whose owners have missed heartbeats but still have time. `oldest_due_at` is since when the job
     that has waited longest could have been claimed. `taken_back` are the claims that expired or were taken away within
-    the last hour.
+    the last hour. What has run out and is not written down yet is taken back, and its jobs wait.
     """
 
     claimed: int

@@ -46,13 +46,20 @@ class SessionFilter(NamedTuple):
 
 
 class EventFilter(NamedTuple):
-    """At most one of `job_id`, `prefix` and `session_id` is given."""
+    """Which events to list: after `after`, those for which all that is given is so."""
 
     after: int
     limit: int
     job_id: str | None = None
     prefix: str | None = None
     session_id: str | None = None
+
+    def matches(self, entry: LogEntry) -> bool:
+        return (
+            self.job_id in {None, entry.job_id}
+            and self.session_id in {None, entry.session_id}
+            and (not self.prefix or (entry.job_id or "").startswith(self.prefix))
+        )
 
 
 class Reading(Protocol):

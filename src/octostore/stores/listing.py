@@ -38,22 +38,16 @@ class Log(NamedTuple):
 
 def page_of_log(wanted: EventFilter, seq: int, log: Log) -> tuple[list[LogEntry], int]:
     """The events, and how far the log, whose last event is `seq`, was looked through for them."""
-    last_seq = max(seq, wanted.after)
+    limit = wanted.limit
     if wanted.job_id is not None:
-        rows = log.of_job(wanted.job_id, wanted.after, wanted.limit)
+        rows = log.of_job(wanted.job_id, wanted.after, limit)
     elif wanted.session_id is not None:
-        rows = log.of_session(wanted.session_id, wanted.after, wanted.limit)
-    elif wanted.prefix:
-        return _page_of_prefix(wanted, wanted.prefix, last_seq, log)
+        rows = log.of_session(wanted.session_id, wanted.after, limit)
     else:
-        rows = log.after(wanted.after, wanted.limit)
-    return [entry_from_row(row) for row in rows], rows[-1][0] if len(rows) == wanted.limit else last_seq
-
-
-def _page_of_prefix(wanted: EventFilter, prefix: str, last_seq: int, log: Log) -> tuple[list[LogEntry], int]:
-    looked_at = log.after(wanted.after, SCAN_LIMIT)
-    entries = (entry_from_row(row) for row in looked_at)
-    matching = [entry for entry in entries if entry.job_id is not None and entry.job_id.startswith(prefix)]
+        limit = SCAN_LIMIT if wanted.prefix else limit
+        rows = log.after(wanted.after, limit)
+    matching = [entry for entry in map(entry_from_row, rows) if wanted.matches(entry)]
     page = matching[: wanted.limit]
-    looked_to: int = looked_at[-1][0] if looked_at else last_seq
-    return page, page[-1].seq if len(page) < len(matching) else looked_to
+    if len(page) < len(matching):
+        return page, page[-1].seq
+    return page, rows[-1][0] if len(rows) == limit else max(seq, wanted.after)

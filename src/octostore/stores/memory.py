@@ -83,13 +83,7 @@ class MemoryRows:
         return [self._add_session(ws, session_id) for session_id in found[: wanted.limit]]
 
     def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
-        found = [
-            entry
-            for entry in self.log[wanted.after :]
-            if wanted.job_id in {None, entry.job_id}
-            and wanted.session_id in {None, entry.session_id}
-            and (not wanted.prefix or (entry.job_id or "").startswith(wanted.prefix))
-        ]
+        found = [entry for entry in self.log[wanted.after :] if wanted.matches(entry)]
         page = found[: wanted.limit]
         return page, page[-1].seq if len(page) < len(found) else max(self.seq, wanted.after)
 
@@ -107,14 +101,16 @@ class MemoryRows:
         longest = sorted(depths.items(), key=lambda row: (-row[1], row[0]))
         due = [job.available_at for job in self.jobs.values() if job.status == "queued" and job.available_at <= now]
         lost = [entry for entry in self.log if entry.type in {"expired", "force_released"}]
+        run_out = [job for job in self.jobs.values() if self._is_over(job, now)]
+        over = [self._ends_at(job.claim) for job in run_out if job.claim and job.queue]
         return Figures(
             claimed=sum(job.claim is not None and not self._is_over(job, now) for job in self.jobs.values()),
             late=sum(self._is_late(job, now) for job in self.jobs.values()),
             dead=sum(job.status == "dead" for job in self.jobs.values()),
             open_sessions=sum(s.status == "open" and s.expires_at > now for s in self.sessions.values()),
-            waiting=depths.total(),
-            oldest_due_at=to_datetime_or_none(min(due, default=None)),
-            taken_back=sum(entry.at > now - TAKEN_BACK_MS for entry in lost),
+            waiting=depths.total() + len(over),
+            oldest_due_at=to_datetime_or_none(min(due + over, default=None)),
+            taken_back=sum(entry.at > now - TAKEN_BACK_MS for entry in lost) + len(run_out),
             queued=dict(longest[:FIGURES_QUEUES]),
             seq=self.seq,
             at=to_datetime(now),
@@ -214,11 +210,10 @@ class MemoryRows:
         return now - max(beats.heartbeat_at, job.claim.heartbeat_at) > beats.ttl_ms * LATE_SHARE
 
     def _is_over(self, job: Job, now: int) -> bool:
-        if job.claim is None:
-            return False
-        if job.claim.expires_at is not None:
-            return job.claim.expires_at <= now
-        return self.sessions[job.claim.session_id or ""].expires_at <= now
+        return job.claim is not None and self._ends_at(job.claim) <= now
+
+    def _ends_at(self, claim: Claim) -> int:
+        return self.sessions[claim.session_id or ""].expires_at if claim.expires_at is None else claim.expires_at
 
     def _status_now(self, session: Session, now: int) -> SessionStatus:
         return "expired" if session.status == "open" and session.expires_at <= now else session.status

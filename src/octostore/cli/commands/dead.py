@@ -1,13 +1,28 @@
-"""Jobs that are out of attempts or cancelled, and wait for a person."""
+"""Jobs that are out of attempts or cancelled, and wait for a person.
+
+`octostore requeue` lets one run again, and `octostore discard` gives it up. With --story each is told whole: its
+payload, the error, its last attempts, and everything that happened to it.
+"""
 
 import argparse
+from collections.abc import Iterator
+from datetime import datetime
 
 from octostore.cli import exits, words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
-from octostore.core.replies import JobPage
+from octostore.cli.console import Console
+from octostore.cli.story import told_attempts, told_event
+from octostore.client.store import OctoStore
+from octostore.core.events import Event
+from octostore.core.replies import JobPage, JobView
 
-EXAMPLES = ["octostore dead", "octostore dead --queue reviews --json | jq -r '.jobs[].job_id'"]
+EXAMPLES = [
+    "octostore dead",
+    "octostore dead import-17 --story",
+    "octostore dead --queue reviews --json | jq -r '.jobs[].job_id'",
+    "octostore dead --story --json    # one document per line, with `job` and its `events`",
+]
 HEADER = ("JOB", "QUEUE", "KIND", "ATTEMPTS", "SINCE", "ERROR")
 
 
@@ -16,25 +31,65 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="of their names; all by default"), job_names
     )
     parser.add_argument("--queue", metavar="Q", help="only those of this queue")
+    parser.add_argument("--story", action="store_true", help="tell each whole, with everything that happened to it")
 
 
 def run(arguments: Arguments, context: Context) -> int:
     with context.place.open() as store:
         jobs = store.dead_jobs(arguments.prefix, queue=arguments.queue)
-    now = words.now()
-    rows = [
-        (
-            job.job_id,
-            job.queue or "",
-            job.kind or "",
-            f"{job.attempts}/{job.max_attempts}",
-            words.ago(job.previous[0].ended_at, now) if job.previous else "",
-            words.gist(job.error or "cancelled"),
-        )
-        for job in jobs
-    ]
-    lines = ["no job is dead"]
-    if rows:
-        lines = [*context.console.table(HEADER, rows), "", "octostore owner JOB tells more; octostore requeue JOB …"]
-    context.console.answer(JobPage(jobs=jobs, cursor=None), *lines)
+        if not arguments.story:
+            context.console.answer(JobPage(jobs=jobs, cursor=None), *_lines(jobs, context.console))
+        elif jobs:
+            for job in jobs:
+                _tell(store, job.job_id, context.console)
+        else:
+            context.console.remark("no job is dead")
     return exits.DID
+
+
+# All of them
+
+
+def _lines(jobs: list[JobView], console: Console) -> list[str]:
+    if not jobs:
+        return ["no job is dead"]
+    now = words.now()
+    hint = "octostore dead JOB --story tells more; octostore requeue JOB … or octostore discard JOB …"
+    return [*console.table(HEADER, [_row(job, now) for job in jobs]), "", hint]
+
+
+def _row(job: JobView, now: datetime) -> tuple[str, ...]:
+    return (
+        job.job_id,
+        job.queue or "",
+        job.kind or "",
+        f"{job.attempts}/{job.max_attempts}",
+        words.ago(job.previous[0].ended_at, now) if job.previous else "",
+        words.gist(job.error or "cancelled"),
+    )
+
+
+# Each of them
+
+
+def _tell(store: OctoStore, job_id: str, console: Console) -> None:
+    job = store.get_job(job_id)
+    events = list(store.events(job_id=job_id))
+    console.answer({"job": job, "events": events}, *_story(job, events, console), "")
+
+
+def _story(job: JobView, events: list[Event], console: Console) -> Iterator[str]:
+    yield f"{console.style(job.job_id, 'bold')} is {job.status}: {job.kind} of queue {job.queue}"
+    yield f"  attempts  {job.attempts} of {job.max_attempts} used up"
+    first, *rest = words.lines(job.error or "cancelled") or [""]
+    yield f"  error     {first}"
+    yield from (f"            {line}".rstrip() for line in rest)
+    if job.payload is not None:
+        yield f"  payload   {words.as_json(job.payload)}"
+    if job.note:
+        yield f"  note      {words.gist(job.note)}"
+    if job.previous:
+        yield "last attempts"
+        yield from (f"  {line}" for line in told_attempts(job.previous))
+    yield "story"
+    yield from (told_event(event, console, is_about_one=True) for event in events)

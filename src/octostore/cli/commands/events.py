@@ -1,53 +1,86 @@
-"""What happened, from the append-only log, oldest first."""
+"""What happened, from the append-only log, oldest first.
+
+With --export as JSON lines, one event on each, as they are read: for a file, or another program. With --verify the
+whole log is read and compared with what is stored: no event is missing, each claim ended once, and every job and
+session is what its events made it. Exit code 0 if that is so; 70 if not, for then it is a fault of ours, or somebody
+has written to the database past us. It needs an operator's token, and can be done while others work.
+"""
 
 import argparse
+from collections.abc import Iterator
 from itertools import islice
 
 from octostore.cli import exits
 from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import job_names
+from octostore.cli.completing import job_names, session_names
 from octostore.cli.console import Console
 from octostore.cli.options import positive, whole
-from octostore.cli.story import sentence
+from octostore.cli.story import told_event
+from octostore.cli.verifying import verify
+from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
 from octostore.core.replies import EventPage
 
 EXAMPLES = [
     "octostore events --job github-issue-1842",
+    "octostore events --session agent-3-main    # what happened to a session and its jobs",
     "octostore events --follow --json | jq .type    # one document per line, for ever",
     "octostore events --after 4711    # what came after that seq; it has no gaps",
+    "octostore events --export > log.jsonl",
+    "octostore events --verify",
 ]
+FILTERS = ("job", "prefix", "session", "after", "limit", "follow", "export")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     completed_by(which.add_argument("--job", metavar="J", help="only those of this job"), job_names)
     which.add_argument("--prefix", metavar="P", help="only those of jobs whose names begin with this")
+    session = which.add_argument("--session", metavar="S", help="only those of this session and of its jobs")
+    completed_by(session, session_names)
     parser.add_argument("--after", type=whole, default=0, metavar="SEQ", help="only those after this one")
     parser.add_argument("--limit", type=positive, metavar="N", help="at most so many")
     parser.add_argument("--follow", action="store_true", help="stay, and print what happens next, until Ctrl-C")
+    parser.add_argument("--export", action="store_true", help="as JSON lines")
+    parser.add_argument("--verify", action="store_true", help="whether the log is sound; only the whole of it can be")
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    console = context.console
+    if arguments.verify:
+        _check_alone(arguments)
+        return verify(context)
+    console = Console(is_json=True) if arguments.export else context.console
     with context.place.open() as store:
-        found = store.events(arguments.after, job_id=arguments.job, prefix=arguments.prefix, follow=arguments.follow)
+        found = store.events(
+            arguments.after,
+            job_id=arguments.job,
+            prefix=arguments.prefix,
+            session_id=arguments.session,
+            follow=arguments.follow,
+        )
         events = islice(found, arguments.limit)
-        if console.is_json and not arguments.follow:
-            page = list(events)
-            console.answer(EventPage(events=page, after=page[-1].seq if page else arguments.after))
-            return exits.DID
         if arguments.follow:
             console.end_with_reader()
-        is_empty = True
-        for event in events:
-            is_empty = False
-            console.answer(event, _line(event, console))
-    if is_empty:
-        console.remark("there is no such event")
+        if console.is_json and not arguments.follow and not arguments.export:
+            page = list(events)
+            console.answer(EventPage(events=page, after=page[-1].seq if page else arguments.after))
+        else:
+            _tell(events, console)
     return exits.DID
 
 
-def _line(event: Event, console: Console) -> str:
-    about = event.job_id or event.session_id or event.queue or ""
-    return f"{event.seq:>6}  {event.at:%Y-%m-%d %H:%M:%S}  {console.style(about, 'bold')}  {sentence(event)}"
+def _tell(events: Iterator[Event], console: Console) -> None:
+    """Each as it comes, so that a log may be longer than there is memory for."""
+    is_empty = True
+    for event in events:
+        is_empty = False
+        console.answer(event, "" if console.is_json else told_event(event, console))
+    if is_empty:
+        console.remark("there is no such event")
+
+
+def _check_alone(arguments: Arguments) -> None:
+    """A part of the log does not tell whether the whole is sound."""
+    given = next((f"--{name}" for name in FILTERS if getattr(arguments, name)), None)
+    if given is not None:
+        raise InvalidInput("verify", f"is about the whole log, and cannot be combined with {given}")

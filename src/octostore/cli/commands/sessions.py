@@ -1,43 +1,145 @@
-"""Workers and their heartbeats: the open sessions, or those of another status."""
+"""Workers, their heartbeats, and what they are doing: the open sessions, those of another status, or one in detail."""
 
 import argparse
+from collections import deque
+from collections.abc import Iterator
 from datetime import datetime
-from typing import get_args
+from typing import Literal, get_args
 
 from octostore.cli import exits, words
-from octostore.cli.command import Arguments, Context
+from octostore.cli.command import Arguments, Context, completed_by
+from octostore.cli.completing import session_names
+from octostore.cli.console import Console
+from octostore.cli.story import told_event
+from octostore.client.store import OctoStore
+from octostore.core.errors import InvalidInput, NotAllowed
+from octostore.core.events import Event
+from octostore.core.health import is_late
 from octostore.core.model import SessionStatus
 from octostore.core.replies import SessionPage, SessionView
 
-EXAMPLES = ["octostore sessions", "octostore sessions --status expired --json"]
-HEADER = ("SESSION", "AGENT", "STATUS", "SINCE", "HEARTBEAT", "LEFT", "JOBS")
+EXAMPLES = [
+    "octostore sessions",
+    "octostore sessions agent-3-main    # who has it, its context, its jobs, and what happened lately",
+    "octostore sessions --status expired --json",
+]
+HEADER = ("SESSION", "AGENT", "STATUS", "PHASE", "SINCE", "HEARTBEAT", "LEFT", "JOBS")
 JOBS_SHOWN = 3
+EVENTS_SHOWN = 10
+CONTEXT_SHOWN = 300
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--status", choices=[*get_args(SessionStatus), "all"], default="open", help="which ones (open)")
+    one = parser.add_argument("session", metavar="SESSION", nargs="?", help="the id of the one to tell of")
+    completed_by(one, session_names)
+    parser.add_argument("--status", choices=[*get_args(SessionStatus), "all"], help="which ones (open)")
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    status = None if arguments.status == "all" else arguments.status
-    with context.place.open() as store:
-        sessions = store.list_sessions(status=status)
-    now = words.now()
-    lines = [f"there is no {'' if status is None else status + ' '}session"]
-    if sessions:
-        lines = context.console.table(HEADER, [_row(session, now) for session in sessions])
-    context.console.answer(SessionPage(sessions=sessions, cursor=None), *lines)
+    if arguments.session is None:
+        _list(arguments.status or "open", context)
+    elif arguments.status is None:
+        _tell(arguments.session, context)
+    else:
+        raise InvalidInput("status", "chooses which sessions are listed: leave it out, or the session")
     return exits.DID
 
 
+# All of them
+
+
+def _list(status: SessionStatus | Literal["all"], context: Context) -> None:
+    with context.place.open() as store:
+        sessions = store.list_sessions(status=None if status == "all" else status)
+    now = words.now()
+    lines = [f"there is no {'' if status == 'all' else status + ' '}session"]
+    if sessions:
+        lines = context.console.table(HEADER, [_row(session, now) for session in sessions])
+    context.console.answer(SessionPage(sessions=sessions, cursor=None), *lines)
+
+
 def _row(session: SessionView, now: datetime) -> tuple[str, ...]:
-    more = len(session.jobs) - JOBS_SHOWN
     return (
         session.session_id,
         session.agent,
         session.status,
+        session.phase,
         words.ago(session.opened_at, now),
-        words.ago(session.heartbeat_at, now),
+        words.ago(session.heartbeat_at, now) + (" (late)" if _is_late(session, now) else ""),
         words.until(session.expires_at, now) if session.status == "open" else "",
-        ", ".join(session.jobs[:JOBS_SHOWN]) + (f" and {more} more" if more > 0 else ""),
+        "; ".join(_work(session)),
     )
+
+
+def _is_late(session: SessionView, now: datetime) -> bool:
+    return session.status == "open" and is_late(session.heartbeat_at, session.expires_at, now)
+
+
+def _work(session: SessionView) -> Iterator[str]:
+    """What it has to do with jobs, in a few words."""
+    if session.offered:
+        yield f"handed over to {session.agent}, waits"
+    if session.jobs:
+        yield _first_few(session.jobs)
+    if session.in_flight:
+        yield f"in flight: {_first_few(session.in_flight)}"
+
+
+def _first_few(names: list[str]) -> str:
+    more = len(names) - JOBS_SHOWN
+    return ", ".join(names[:JOBS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+# One of them
+
+
+def _tell(session_id: str, context: Context) -> None:
+    with context.place.open() as store:
+        session = store.get_session(session_id)
+        events = [] if context.console.is_json else _last_events(store, session_id)
+    context.console.answer(session, *_story(session, events, context.console))
+
+
+def _last_events(store: OctoStore, session_id: str) -> list[Event]:
+    try:
+        return list(deque(store.events(session_id=session_id), maxlen=EVENTS_SHOWN))
+    except NotAllowed:
+        return []  # with a token for some jobs only, which says nothing against looking at one's session
+
+
+def _story(session: SessionView, events: list[Event], console: Console) -> Iterator[str]:
+    now = words.now()
+    yield f"{_headline(session, console.style(session.agent, 'bold'))}: {session.phase}"
+    for label, text in _details(session, now):
+        yield f"  {label:<10}{text}"
+    if events:
+        yield "lately"
+        yield from (told_event(event, console) for event in events)
+        yield console.style(f"  (octostore events --session {session.session_id} tells everything)", "dim")
+
+
+def _headline(session: SessionView, agent: str) -> str:
+    if session.offered:
+        return f"{session.session_id} was handed over to {agent}, and waits"
+    how = {"open": "has", "closed": "closed", "expired": "disappeared with"}[session.status]
+    return f"{agent} {how} {session.session_id}"
+
+
+def _details(session: SessionView, now: datetime) -> Iterator[tuple[str, str]]:
+    heard = f"heartbeat {words.ago(session.heartbeat_at, now)}"
+    left = f"{words.until(session.expires_at, now)} left"
+    if session.offered:
+        yield "offered", f"{words.ago(session.heartbeat_at, now)}, {left}"
+    elif session.status == "open":
+        yield "late" if _is_late(session, now) else "alive", f"{heard}, {left}"
+    else:
+        yield "ended", f"{words.ago(session.expires_at, now)} ({words.clock(session.expires_at)} UTC), {heard}"
+    yield "since", f"{words.ago(session.opened_at, now)} ({words.clock(session.opened_at)} UTC), by {session.principal}"
+    if session.note:
+        yield "note", words.gist(session.note)
+    if session.context is not None:
+        yield "context", words.shortened(words.as_json(session.context), CONTEXT_SHOWN)
+    if session.jobs:
+        yield "jobs", ", ".join(session.jobs)
+    if session.in_flight:
+        yield "in flight", ", ".join(session.in_flight)

@@ -48,7 +48,9 @@ def _claim_within(ws: WorkingSet, session: Session, command: ClaimTask, given: G
         if first is None:
             return _nothing_to_do(ws, command)
         reply = grant(ws, first, command, given)
-    return msgspec.structs.replace(reply, session=opened(ws, session, given, replayed=replayed))
+    told = opened(ws, session, given, replayed=replayed)
+    others = [task for task in told.in_flight if task.job_id != reply.job_id]
+    return msgspec.structs.replace(reply, session=msgspec.structs.replace(told, in_flight=others))
 
 
 def _task_at_hand(ws: WorkingSet, command: ClaimTask) -> Job | None:

@@ -16,6 +16,7 @@ from octostore.server.feed import frame_of
 from octostore.server.http import Answer, Streaming
 from octostore.server.router import Route
 from octostore.server.streams import ALIVE, EventStream
+from octostore.stores.base import EventFilter
 from octostore.wire import fields as f
 
 TAG = "events"
@@ -31,9 +32,6 @@ async def events(call: Call) -> Answer | Streaming:
     query: EventsQuery = call.query
     if query.job is not None:
         call.principal.require_name(query.job)
-    if query.session is not None:
-        # It may have had jobs of any name.
-        call.principal.require_everything()
     # One job is as narrow as it gets.
     prefix = call.principal.narrowed(query.prefix) if query.job is None else None
     question = ListEvents(
@@ -78,11 +76,8 @@ async def _frames(call: Call, question: ListEvents) -> AsyncGenerator[bytes, Non
 
 
 def _matches(question: ListEvents, event: LogEntry) -> bool:
-    if question.job_id is not None and event.job_id != question.job_id:
-        return False
-    if question.session_id is not None and event.session_id != question.session_id:
-        return False
-    return not question.prefix or (event.job_id or "").startswith(question.prefix)
+    wanted = EventFilter(question.after, question.limit, question.job_id, question.prefix, question.session_id)
+    return wanted.matches(event)
 
 
 async def may_go_on(call: Call) -> bool:

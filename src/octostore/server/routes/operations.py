@@ -143,15 +143,16 @@ ROUTES = [
         codes={503: ("unreachable",)},
         example={
             "answer": {
-                "claimed": 3,
+                "claimed": 0,
                 "late": 0,
-                "dead": 1,
-                "open_sessions": 2,
-                "waiting": 17,
+                "dead": 0,
+                "open_sessions": 0,
+                "waiting": 1,
                 "oldest_due_at": NOW,
                 "taken_back": 0,
-                "queued": {"default": 17},
-            }
+                "queued": {"default": 1},
+            },
+            "first": ["enqueue"],
         },
     ),
     Route(

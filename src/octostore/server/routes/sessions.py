@@ -283,7 +283,7 @@ ROUTES = [
         codes={409: ("lease_lost",)},
         example={
             "params": {"session_id": "agent-3"},
-            "body": {"lease_id": "0b9e1c9e-6a5c-4f6e-9d0c-2f6f3f0f8f11", "job_id": "build-3f1c2aa", "outcome": "done"},
+            "body": {"lease_id": "$LEASE", "job_id": "build-3f1c2aa", "outcome": "done"},
             "first": ["enqueue", "claim_task"],
             "answer": {"job_id": "build-3f1c2aa", "outcome": "done", "status": "done"},
         },

@@ -254,9 +254,10 @@ SELECT {token_columns} FROM {schema}.tokens ORDER BY created_at DESC, token_id
 SELECT key FROM {schema}.store_key
 
 -- name: figures
--- How many claims are alive, and late (by themselves, or because their session is); how many jobs are dead, sessions
--- alive, and claims were taken back of late; how many jobs wait, and since when the first could have been claimed.
-SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed' AND NOT coalesce({has_run_out}, false)),
+-- How many jobs are claimed, and late (by themselves, or because their session is); how many jobs are dead, sessions
+-- alive, and claims were taken back of late; how many jobs wait, and since when the first could have been claimed; how
+-- many claims have run out and are not written down yet, how many of them in queues, and since when the first of these.
+SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed'),
     (SELECT count(*) FROM {schema}.jobs WHERE expires_at > {now} AND {now} - heartbeat_at > ttl_ms * %(late_share)s)
         + (SELECT count(*) FROM {schema}.sessions s JOIN {schema}.jobs j ON j.session_id = s.session_id
             WHERE s.status = 'open' AND s.expires_at > {now} AND j.expires_at IS NULL
@@ -264,9 +265,14 @@ SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed' AND NOT coal
     (SELECT count(*) FROM {schema}.jobs WHERE status = 'dead'),
     (SELECT count(*) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}),
     (SELECT count(*) FROM {schema}.events WHERE type IN ('expired', 'force_released') AND at > {now} - %(lately)s),
-    waiting.number, waiting.oldest_due_at
-FROM (SELECT count(*) AS number, min(available_at) FILTER (WHERE available_at <= {now}) AS oldest_due_at
-    FROM {schema}.jobs WHERE status = 'queued') waiting
+    waiting.number, waiting.due_at, run_out.number, run_out.of_queues, run_out.ended_at
+FROM (SELECT count(*) AS number, min(available_at) FILTER (WHERE available_at <= {now}) AS due_at
+    FROM {schema}.jobs WHERE status = 'queued') waiting,
+    (SELECT count(*) AS number, count(queue) AS of_queues, min(ended_at) FILTER (WHERE queue IS NOT NULL) AS ended_at FROM (
+        SELECT queue, expires_at AS ended_at FROM {schema}.jobs WHERE expires_at <= {now}
+        UNION ALL
+        SELECT j.queue, s.expires_at FROM {schema}.sessions s JOIN {schema}.jobs j ON j.session_id = s.session_id
+        WHERE s.status = 'open' AND s.expires_at <= {now} AND j.expires_at IS NULL) ended) run_out
 
 -- name: queued_jobs
 -- How many jobs wait, in the queues in which most do.

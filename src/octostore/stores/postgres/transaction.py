@@ -15,7 +15,7 @@ from octostore.core.events import LogEntry
 from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
 from octostore.core.limits import FIGURES_QUEUES, SWEEP_LIMIT
 from octostore.core.model import Job, Queue, Session, SessionStatus, Status, Token
-from octostore.core.moments import to_datetime, to_datetime_or_none
+from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
 from octostore.core.needs import LineNeed, Needs, Selection
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
@@ -227,15 +227,16 @@ class Transaction:
         counted = asking.ask("figures", late_share=LATE_SHARE, lately=TAKEN_BACK_MS)
         queued = asking.ask("queued_jobs", limit=FIGURES_QUEUES)
         asking.run()
-        claimed, late, dead, open_sessions, taken_back, waiting, oldest_due_at = counted.rows[0]
+        claimed, late, dead, open_sessions, taken_back, waiting, due_at, *unwritten = counted.rows[0]
+        run_out, of_queues, ended_at = unwritten
         return Figures(
-            claimed=claimed,
+            claimed=claimed - run_out,
             late=late,
             dead=dead,
             open_sessions=open_sessions,
-            waiting=waiting,
-            oldest_due_at=to_datetime_or_none(oldest_due_at),
-            taken_back=taken_back,
+            waiting=waiting + of_queues,
+            oldest_due_at=to_datetime_or_none(earliest(due_at, ended_at)),
+            taken_back=taken_back + run_out,
             queued=dict(queued.rows),
             seq=self._counters.seq,
             at=to_datetime(now),

@@ -190,12 +190,18 @@ SELECT {token_columns} FROM tokens ORDER BY created_at DESC, token_id
 -- The secret from which pseudonyms are made.
 SELECT key FROM store_key
 
--- name: live_claims
--- How many claims there are, without those that have run out, by themselves or with their session.
-SELECT (SELECT count(*) FROM jobs WHERE status = 'claimed')
-    - (SELECT count(*) FROM jobs WHERE expires_at <= ?1)
-    - (SELECT count(*) FROM jobs
-        WHERE session_id IN (SELECT session_id FROM sessions WHERE status = 'open' AND expires_at <= ?1))
+-- name: claimed_jobs
+-- How many jobs are claimed, also those whose claim has run out.
+SELECT count(*) FROM jobs WHERE status = 'claimed'
+
+-- name: run_out
+-- How many claims have run out, by themselves or with their session, and are not written down yet; how many of them on
+-- jobs of a queue, and since when the first of these.
+SELECT count(*), count(queue), min(CASE WHEN queue IS NOT NULL THEN ended_at END) FROM (
+    SELECT queue, expires_at AS ended_at FROM jobs WHERE expires_at <= ?1
+    UNION ALL
+    SELECT j.queue, s.expires_at FROM sessions s JOIN jobs j ON j.session_id = s.session_id
+    WHERE s.status = 'open' AND s.expires_at <= ?1 AND j.expires_at IS NULL)
 
 -- name: late_claims
 -- How many of them are late: by themselves, or because their session is.

@@ -13,7 +13,7 @@ from octostore.core.events import LogEntry
 from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
 from octostore.core.limits import FIGURES_QUEUES, PRIORITY_MIN, SWEEP_LIMIT
 from octostore.core.model import Job, Queue, Session, SessionStatus, Status, Token, read_in_flight
-from octostore.core.moments import to_datetime, to_datetime_or_none
+from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
 from octostore.core.needs import LineNeed, Needs, Selection
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
@@ -263,15 +263,16 @@ class Transaction:
         return key
 
     def figures(self, now: int) -> Figures:
-        waiting, oldest_due_at = self._one("waiting_jobs", now)
+        waiting, due_at = self._one("waiting_jobs", now)
+        run_out, of_queues, ended_at = self._one("run_out", now)
         return Figures(
-            claimed=self._one("live_claims", now)[0],
+            claimed=self._one("claimed_jobs")[0] - run_out,
             late=self._one("late_claims", now, LATE_SHARE)[0],
             dead=self._one("dead_jobs")[0],
             open_sessions=self._one("open_sessions", now)[0],
-            waiting=waiting,
-            oldest_due_at=to_datetime_or_none(oldest_due_at),
-            taken_back=self._one("taken_back", now - TAKEN_BACK_MS)[0],
+            waiting=waiting + of_queues,
+            oldest_due_at=to_datetime_or_none(earliest(due_at, ended_at)),
+            taken_back=self._one("taken_back", now - TAKEN_BACK_MS)[0] + run_out,
             queued=dict(self._all("queued_jobs", FIGURES_QUEUES)),
             seq=self.counters().seq,
             at=to_datetime(now),

@@ -1,0 +1,19 @@
+"""Give dead jobs up for good: they leave their queue, and their names are free. What happened stays in the log."""
+
+import argparse
+
+from octostore.cli.command import Arguments, Context
+from octostore.cli.operating import add_operator_options, operate
+
+EXAMPLES = [
+    "octostore discard import-17 --reason 'the customer has left'",
+    "octostore dead --queue imports --json | jq -r '.jobs[].job_id' | xargs octostore discard",
+]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_operator_options(parser)
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    return operate(arguments, context, lambda store, job: store.discard(job, reason=arguments.reason))

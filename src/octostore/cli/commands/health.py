@@ -1,0 +1,106 @@
+"""Whether the work gets done: ok, degraded (it does, and somebody should look) or unhealthy (it does not), and why.
+
+Each threshold is DEGRADED[,UNHEALTHY], the numbers from which on it is that bad. One that is left out is never reached:
+`--dead 10` is degraded at worst, and `--dead ,10` unhealthy or nothing. The exit code is 0, or 12 where it is as bad as
+--fail-on says; that of a store that cannot be reached is another one, 69. It needs a token that may read everything;
+sessions of others are told to operators only.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from typing import get_args
+
+from octostore.cli import exits, words
+from octostore.cli.command import Arguments, Context
+from octostore.cli.console import Console
+from octostore.cli.options import positive, seconds
+from octostore.core.errors import InvalidInput
+from octostore.core.health import Health, HealthStatus, SessionHealth, Threshold, Thresholds
+
+EXAMPLES = [
+    "octostore health",
+    "octostore health --fail-on degraded --oldest 5m,30m --dead 10,100",
+    "octostore health --json --fail-on never | jq '.reasons[]'",
+]
+HEADER = ("SESSION", "AGENT", "PHASE", "HEARTBEAT", "JOBS")
+COLOURS = {"ok": "green", "degraded": "yellow", "unhealthy": "red"}
+BADNESS: list[str] = [*get_args(HealthStatus), "never"]
+"""From good to worse."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    usual = Thresholds()
+    for name, (field, number, what) in _OPTIONS.items():
+        default: Threshold = getattr(usual, field)
+        parser.add_argument(
+            f"--{name}",
+            dest=field,
+            type=_threshold(number),
+            default=default,
+            metavar="D[,U]",
+            help=f"{what} ({_shown(default)})",
+        )
+    parser.add_argument(
+        "--fail-on",
+        choices=BADNESS[1:],
+        default="unhealthy",
+        help=f"from what on the exit code is {exits.UNHEALTHY} (unhealthy)",
+    )
+
+
+def _threshold(number: Callable[[str], float]) -> Callable[[str], Threshold]:
+    def parse(text: str) -> Threshold:
+        degraded, _, unhealthy = text.partition(",")
+        try:
+            return Threshold(number(degraded) if degraded else None, number(unhealthy) if unhealthy else None)
+        except InvalidInput:
+            raise argparse.ArgumentTypeError(f"{text!r} is unhealthy before it is degraded") from None
+
+    return parse
+
+
+def _shown(threshold: Threshold) -> str:
+    levels = (threshold.degraded, threshold.unhealthy)
+    return ",".join("" if level is None else f"{level:g}" for level in levels) if any(levels) else "never"
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[str], float], str]] = {
+    "late": ("late", positive, "how many owners that have missed heartbeats"),
+    "dead": ("dead", positive, "how many jobs that wait for a person"),
+    "takeovers": ("taken_back", positive, "how many jobs taken back within the last hour"),
+    "queued": ("waiting", positive, "how many jobs that wait for a worker"),
+    "oldest": ("oldest_waiting_seconds", seconds, "for how long the oldest of these has, as 5m,1h"),
+}
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    given = {field: getattr(arguments, field) for field in Thresholds.__struct_fields__}
+    with context.place.open() as store:
+        health = store.health(Thresholds(**given))
+    context.console.answer(health, *_lines(health, context.console))
+    is_too_bad = BADNESS.index(health.status) >= BADNESS.index(arguments.fail_on)
+    return exits.UNHEALTHY if is_too_bad else exits.DID
+
+
+def _lines(health: Health, console: Console) -> Iterator[str]:
+    yield console.style(health.status, COLOURS[health.status])
+    yield from (f"  {reason}" for reason in health.reasons)
+    waited = health.oldest_waiting_seconds
+    yield f"queued     {health.queued:,}" + ("" if waited is None else f", the oldest for {words.duration(waited)}")
+    yield f"running    {health.running:,}" + (f", of which {health.late:,} late" if health.late else "")
+    yield f"dead       {health.dead:,}"
+    yield f"takeovers  {health.takeovers_last_hour:,} within the last hour"
+    yield f"sessions   {health.open_sessions:,}"
+    if health.sessions:
+        yield from ("", *console.table(HEADER, [_row(session) for session in health.sessions]))
+
+
+def _row(session: SessionHealth) -> tuple[str, ...]:
+    age = words.duration(int(session.heartbeat_age_seconds))
+    return (
+        session.session_id,
+        session.agent,
+        session.phase,
+        f"{age} ago" + (" (late)" if session.is_late else ""),
+        words.shortened(", ".join(session.jobs), 60),
+    )

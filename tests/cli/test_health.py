@@ -1,0 +1,128 @@
+"""Whether the work gets done, for people and for monitors."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import octostore
+from octostore.core.replies import Figures
+from tests.cli.conftest import Cli, store_of_an_hour_ago
+from tests.support.cli import run_cli
+from tests.support.server import ServerProcess
+
+
+@pytest.fixture(params=["file", "server"])
+def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def fill(store: octostore.OctoStore) -> None:
+        store.enqueue("import", job_id="waits")
+        store.enqueue("import", job_id="is-dead")
+        store.cancel("is-dead")
+        session = store.open_session("ann", session_id="main", ttl=5_400)
+        store.claim_job("bound", owner="ann", session_id="main")
+        session.save({}, phase="executing")
+
+    with store_of_an_hour_ago(request.param, clean, monkeypatch, fill):
+        yield
+
+
+@pytest.mark.usefixtures("hour_ago")
+def test_work_that_does_not_get_done() -> None:
+    done = run_cli("health")
+    assert (done.code, done.err) == (12, "")
+    verdict, waits, *lines = done.out.splitlines()
+    assert verdict == "unhealthy"
+    assert waits.startswith("  a job has been waiting for 3,6"), "the worst comes first"
+    assert lines[:2] == ["  1 claim is late with heartbeats", "  1 dead job waits for a person"]
+    assert lines[2:7] == [
+        f"queued     1, the oldest for {lines[2].rpartition(' for ')[2]}",
+        "running    1, of which 1 late",
+        "dead       1",
+        "takeovers  0 within the last hour",
+        "sessions   1",
+    ]
+    header, row = lines[-2:]
+    assert header.split() == ["SESSION", "AGENT", "PHASE", "HEARTBEAT", "JOBS"]
+    assert row.split()[:3] == ["main", "ann", "executing"]
+    assert row.endswith(" ago (late)  bound")
+
+
+@pytest.mark.usefixtures("hour_ago")
+def test_health_for_scripts() -> None:
+    done = run_cli("health", "--json")
+    assert done.code == 12
+    told = done.json
+    assert (told["status"], len(told["reasons"])) == ("unhealthy", 3)
+    assert (told["queued"], told["running"], told["late"], told["dead"]) == (1, 1, 1, 1)
+    assert told["oldest_waiting_seconds"] >= 3_600
+    assert told["takeovers_last_hour"] == 0
+    (session,) = told["sessions"]
+    assert (session["session_id"], session["phase"], session["is_late"]) == ("main", "executing", True)
+    assert session["heartbeat_age_seconds"] >= 3_600
+
+
+@pytest.mark.usefixtures("hour_ago")
+@pytest.mark.parametrize(
+    ("options", "status", "code"),
+    [
+        ("--fail-on never", "unhealthy", 0),
+        ("--fail-on degraded", "unhealthy", 12),
+        ("--oldest 1h,1d", "degraded", 0),
+        ("--oldest 1h,1d --fail-on degraded", "degraded", 12),
+        ("--oldest 5m", "degraded", 0),
+        ("--oldest , --dead ,1", "unhealthy", 12),
+        ("--oldest , --dead , --late ,", "ok", 0),
+        ("--oldest , --dead 2 --late 2 --takeovers 1 --queued 2 --fail-on degraded", "ok", 0),
+        ("--oldest , --dead 2 --late 2 --queued 1,2", "degraded", 0),
+    ],
+)
+def test_thresholds(options: str, status: str, code: int) -> None:
+    done = run_cli("health", "--json", *options.split())
+    assert (done.json["status"], done.code) == (status, code)
+    assert (done.json["reasons"] == []) == (status == "ok")
+
+
+@pytest.mark.usefixtures("hour_ago")
+def test_several_are_told_as_several() -> None:
+    for number in range(2):
+        run_cli("enqueue", "import", "--job-id", f"new-{number}")
+    run_cli("cancel", "new-0")
+    assert run_cli("health", "--queued", "1", "--json").json["reasons"][1:] == [
+        "2 jobs are waiting",
+        "1 claim is late with heartbeats",
+        "2 dead jobs wait for a person",
+    ]
+
+
+def test_a_store_where_nothing_is_wrong() -> None:
+    done = run_cli("health")
+    assert done == (
+        0,
+        "ok\nqueued     0\nrunning    0\ndead       0\ntakeovers  0 within the last hour\nsessions   0\n",
+        "",
+    )
+
+
+def test_takeovers_are_counted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server counts at most once a second, so this asks for what it is made of."""
+    figures = cli.store.figures()
+    monkeypatch.setattr(octostore.OctoStore, "figures", lambda _: _with_takeovers(figures))
+    told = cli.json("health", "--takeovers", "7", "--oldest", ",", "--fail-on", "never")
+    assert told["takeovers_last_hour"] == 7
+    assert "7 claims were taken back within the last hour" in told["reasons"]
+
+
+def _with_takeovers(figures: Figures) -> Figures:
+    fields = {name: getattr(figures, name) for name in figures.__struct_fields__}
+    return Figures(**{**fields, "taken_back": 7})
+
+
+def test_who_may_not_know(server: ServerProcess) -> None:
+    env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.new_token("one", "read", prefix="mine-")}
+    done = run_cli("health", "--json", **env)
+    assert (done.code, done.json["code"]) == (77, "not_allowed")
+
+
+def test_a_store_that_cannot_be_reached_is_another_answer() -> None:
+    done = run_cli("health", OCTOSTORE_HOME="/proc/nowhere")
+    assert (done.code, done.out) == (69, "")

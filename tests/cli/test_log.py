@@ -1,0 +1,134 @@
+"""The log as a whole: exported, and verified."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import octostore
+from octostore.cli.story import sentence
+from octostore.core.events import DETAILS, Event
+from tests.cli.conftest import Cli, store_of_an_hour_ago
+from tests.support.cli import run_cli, run_on_terminal
+from tests.support.server import ServerProcess
+
+# As somebody would do who has the file, and more than good intentions.
+LOSE_AN_EVENT = "DROP TRIGGER events_are_not_deleted; DELETE FROM events WHERE seq = 2;"
+ADD_ATTEMPTS = "UPDATE jobs SET attempts = 7 WHERE job_id = 'second';"
+
+
+def test_the_log_is_exported(cli: Cli) -> None:
+    cli.store.release_job(cli.job, cli.lease(owner="エージェント"), "failed", error="no disk")
+    cli.lease()
+    done = cli.run("events", "--job", cli.job, "--export", PYTHONIOENCODING="ascii")
+    assert (done.code, done.err) == (0, "")
+    events = [json.loads(line) for line in done.out.splitlines()]
+    assert [(event["type"], event["agent"], event["reason"]) for event in events] == [
+        ("claimed", "エージェント", None),
+        ("failed", "エージェント", "no disk"),
+        ("claimed", "ann", None),
+    ]
+    assert cli.run("events", "--job", cli.job, "--export", "--json").out == done.out
+    assert cli.json("events", "--job", cli.job)["events"] == events
+
+
+def test_a_part_of_the_log_is_exported(cli: Cli) -> None:
+    for _ in range(3):
+        cli.store.release_job(cli.job, cli.lease())
+    seqs = [event["seq"] for event in cli.json("events", "--job", cli.job)["events"]]
+    done = cli.call("events", "--prefix", cli.job, "--export", "--after", str(seqs[1]), "--limit", "3")
+    assert [json.loads(line)["seq"] for line in done.out.splitlines()] == seqs[2:5]
+    nothing = cli.call("events", "--job", cli.job, "--export", "--after", str(seqs[-1]))
+    assert nothing == (0, "", "octostore: there is no such event\n")
+
+
+def test_an_export_does_not_wait_for_its_end(cli: Cli) -> None:
+    cli.lease()
+    with cli.start("events", "--job", cli.job, "--export", "--follow") as exporting:
+        assert json.loads(exporting.line())["type"] == "claimed"
+        cli.store.force_release(cli.job)
+        assert json.loads(exporting.line())["type"] == "force_released"
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_sound_log(cli: Cli, form: str) -> None:
+    """On a server: with all that other tests have done there."""
+    session = cli.store.open_session("ann", ttl=600)
+    cli.lease(session_id=session.session_id)
+    session.hand_over("bob")
+    last = cli.log()[-1][0]
+    done = cli.run("events", "--verify", *(["--json"] if form == "json" else []))
+    assert (done.code, done.err) == (0, ""), done
+    if form == "json":
+        assert (done.json["is_sound"], done.json["problems"]) == (True, [])
+        assert done.json["last_seq"] >= last
+        assert done.json["events"] == done.json["last_seq"]
+    else:
+        assert done.out.startswith("sound  ")
+        assert [
+            word for word in (" events, ", " claims, ", " job", " session", "; up to event ") if word not in done.out
+        ] == []
+
+
+@pytest.mark.parametrize("kind", ["file", "server"])
+def test_a_log_that_is_not_sound(kind: str, clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(store: octostore.OctoStore) -> None:
+        for job in ("first", "second", "third"):
+            store.enqueue("import", job_id=job)
+
+    with store_of_an_hour_ago(kind, clean, monkeypatch, fill, spoil=LOSE_AN_EVENT + ADD_ATTEMPTS):
+        done = run_cli("events", "--verify")
+        assert (done.code, done.err) == (70, "")
+        assert done.out.splitlines() == [
+            "not sound  2 problems: 2 events, 0 claims, 3 jobs, 0 sessions; up to event 3",
+            "the log has a gap: event 3 follows event 1",
+            "job 'second' is stored, and no event speaks of it",
+        ]
+        as_json = run_cli("events", "--verify", "--json")
+        assert (as_json.code, as_json.json["is_sound"]) == (70, False)
+        assert as_json.json["problems"] == done.out.splitlines()[1:]
+
+
+def test_only_operators_verify_a_log(server: ServerProcess) -> None:
+    env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.new_token("reader", "read")}
+    done = run_cli("events", "--verify", "--json", **env)
+    assert (done.code, done.json["code"]) == (77, "not_allowed")
+    assert "use an operator's token" in done.err
+
+
+def test_how_far_it_is_is_shown_on_a_terminal(cli: Cli) -> None:
+    cli.lease()
+    seen = run_on_terminal("events", "--verify")
+    assert "octostore: at event 1 …\r\x1b[K" in seen.replace("\r\n", "\n")
+    assert "sound" in seen.rpartition("\x1b[K")[2]
+    assert "at event" not in run_on_terminal("events", "--verify", TERM="dumb")
+
+
+# Every event in words
+
+
+def test_every_kind_of_event_is_told() -> None:
+    """With nothing but what its details always have."""
+    filled: dict[str, Any] = {"status": "free", "heartbeat_at": datetime.now(UTC)}
+    for kind, details in DETAILS.items():
+        data = {name: filled.get(name, 1) for name in details.__struct_fields__[: required(details)]}
+        told = sentence(event(kind, data))
+        assert told != kind
+        assert "None" not in told
+
+
+def required(details: type[Any]) -> int:
+    """How many of the fields have no default; they come first."""
+    return len(details.__struct_fields__) - len(details.__struct_defaults__)
+
+
+def test_an_event_that_is_not_known_yet() -> None:
+    told = sentence(event("promoted", {}, agent="ann", reason="well\ndone"))
+    assert told == "promoted (ann): well … done"
+
+
+def event(kind: str, data: dict[str, Any], **more: Any) -> Event:
+    at = datetime.now(UTC)
+    return Event(seq=1, at=at, type=kind, actor="op", job_id="J", queue="q", session_id=None, data=data, **more)
