@@ -25,7 +25,7 @@ IDLE_READERS = 4
 """How many reading connections are kept open for later."""
 STUCK_SECONDS = 5
 """After so long a process that stands still in the middle of a transaction loses it, and the others go on."""
-LIMITS = {"lock": "10s", "statement": "15s", "idle": f"{STUCK_SECONDS}s", "transaction": "30s"}
+LIMITS = {"lock": "10s", "statement": "12s", "idle": f"{STUCK_SECONDS}s", "transaction": "30s"}
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 """What is read after the lock must not be from before it, whatever the database's default is."""
 WRITER_LIFE_MS = 7 * 86_400_000
@@ -181,7 +181,9 @@ class PostgresBackend:
                 asking.run()
                 yield Transaction(connection, self._sql, _counters(counters))
                 _end(connection)
-            except BaseException:
+            except BaseException as error:
+                if is_lost(error):
+                    self._drop_readers()
                 self._undo(connection)
                 raise
             finally:
@@ -203,6 +205,13 @@ class PostgresBackend:
                 self._idle_readers.append(connection)
                 return
         connection.close()
+
+    def _drop_readers(self) -> None:
+        """What happened to one of them has happened to all, as a rule, and need not be found out one by one."""
+        with self._lock:
+            dropped, self._idle_readers = self._idle_readers, []
+        for connection in dropped:
+            connection.close()
 
     # Listening
 
