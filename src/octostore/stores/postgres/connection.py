@@ -11,10 +11,14 @@ from urllib.parse import unquote
 import psycopg
 from psycopg import sql
 from psycopg.abc import PQGen
+from psycopg.abc import Transformer as TransformerProtocol
+from psycopg.adapt import Transformer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq.abc import PGresult
 
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.stores.named_sql import load_queries
+from octostore.stores.rows import Row
 
 T = TypeVar("T")
 
@@ -37,8 +41,8 @@ DEFAULTS: dict[str, Any] = {
     "keepalives_count": 3,
 }
 """Unless the URL says otherwise. With the last four the system notices a network that is gone."""
-PREPARE_AFTER = 2
-"""How often a statement is run before it is prepared. Most of what a small batch costs the database is planning."""
+ENCODING = {"client_encoding": "UTF8"}
+"""Whatever the database's is: we write and read it ourselves."""
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)")
 _USER = re.compile(r"//[^@/]*@")
@@ -96,10 +100,23 @@ def _what_is_wrong(url: str) -> str:
 class Connection(psycopg.Connection[Any]):
     """One that does not wait for ever. A network, a proxy or a process that has stopped need not say so."""
 
-    answer_seconds: float
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.answer_seconds = ANSWER_SECONDS
+        self.prepared: set[bytes] | None = None
+        """The statements that it knows by name. None where it may lead to somebody else next time, who knows none."""
+        self._loaders: TransformerProtocol = Transformer(self)
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
         return super().wait(self._in_time(gen), *args, **options)
+
+    def note_prepared(self, name: bytes) -> None:
+        if self.prepared is not None:
+            self.prepared.add(name)
+
+    def rows_of(self, result: PGresult) -> list[Row]:
+        self._loaders.set_pgresult(result)
+        return self._loaders.load_rows(0, result.ntuples, tuple)
 
     def _in_time(self, gen: PQGen[T]) -> PQGen[T]:
         """What psycopg waits for; it looks in several times a second, with nothing in its hands."""
@@ -121,13 +138,12 @@ class Connection(psycopg.Connection[Any]):
 
 def connect(url: str) -> Connection:
     connection = Connection.connect(
-        make_conninfo("", **DEFAULTS | conninfo_to_dict(url)),
+        make_conninfo("", **DEFAULTS | conninfo_to_dict(url) | ENCODING),
         autocommit=True,  # transactions begin and end in our own pipelines
         prepare_threshold=None,
     )
-    connection.answer_seconds = ANSWER_SECONDS
     if is_direct(connection):
-        connection.prepare_threshold = PREPARE_AFTER
+        connection.prepared = set()  # most of what a small batch costs the database is planning
     return connection
 
 

@@ -6,6 +6,18 @@
 -- The moment of this transaction.
 current_setting('octostore.now')::bigint
 
+-- name: begin
+-- To write. What is read after the lock must not be from before it, whatever the database's default is.
+BEGIN ISOLATION LEVEL READ COMMITTED
+
+-- name: begin_reading
+-- To read, one state of everything.
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
+
+-- name: commit
+-- All of it, or the end of a transaction that changed nothing.
+COMMIT
+
 -- name: limits
 -- How long this transaction may take and be kept waiting, so that a process that stands still holds up nobody for long.
 -- For the transaction only: the connection may be somebody else's next (PgBouncer).

@@ -9,8 +9,6 @@ from heapq import merge
 from itertools import groupby, islice
 from typing import Any, get_args
 
-from psycopg import Connection
-
 from octostore.core.events import LogEntry
 from octostore.core.limits import FIGURES_QUEUES, SWEEP_LIMIT
 from octostore.core.model import Job, Queue, Session, SessionStatus, Status, Token
@@ -20,7 +18,8 @@ from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.listing import LAST_NAME, Log, page_of_log, span_of
-from octostore.stores.postgres.pipeline import Answer, Pipeline
+from octostore.stores.postgres.connection import Connection
+from octostore.stores.postgres.pipeline import Answer, Pipeline, Statement
 from octostore.stores.rows import (
     Row,
     job_from_row,
@@ -85,8 +84,8 @@ class Transaction:
 
     def __init__(
         self,
-        connection: Connection[Any],
-        sql: dict[str, str],
+        connection: Connection,
+        sql: dict[str, Statement],
         counters: Counters,
         found: Finding | None = None,
     ) -> None:
