@@ -175,7 +175,7 @@ class AsyncOctoStore:
         lost = LoopFlag(on_lost)
         claim = HeldClaim(self._port.blocking, await ask_for_async(self._port, command, wait), on_lost=lost.set)
         claim.end_as(outcome)
-        async with AsyncHeldClaim(claim, lost.event) as held:
+        async with AsyncHeldClaim(self._port, claim, lost.event) as held:
             yield held
 
     # Queues
