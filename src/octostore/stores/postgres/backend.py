@@ -25,6 +25,8 @@ IDLE_READERS = 4
 STUCK_SECONDS = 5
 """After so long a process that stands still in the middle of a transaction loses it, and the others go on."""
 LIMITS = {"lock": "10s", "statement": "12s", "idle": f"{STUCK_SECONDS}s", "transaction": "30s"}
+PLAN_AGAIN_AFTER = 256
+"""Batches. Statements are planned once, which is only good for tables of about the size that they had then."""
 WRITER_LIFE_MS = 7 * 86_400_000
 """How long it is remembered what a process has written last. It asks within minutes, if at all."""
 LOOK_SECONDS = 1.0
@@ -82,13 +84,17 @@ class PostgresBackend:
 
     def _begin(self, connection: Connection, needs: Needs) -> Transaction:
         asking = Pipeline(connection, self._sql)
-        asking.ask("begin")
-        asking.ask("limits", **LIMITS)
-        asking.ask("lock", **LIMITS)
-        counters = asking.ask("counters", now=self._now())
+        counters = self._ask_for_lock(asking)
+        if self._batch % PLAN_AGAIN_AFTER == 0:
+            asking.ask("plan_again")
         found = Finding(asking, needs)
         asking.run()
         return Transaction(connection, self._sql, _counters(counters), found)
+
+    def _ask_for_lock(self, asking: Pipeline) -> Answer:
+        asking.ask("begin")
+        asking.ask("limits", **LIMITS)
+        return asking.ask("lock", now=self._now(), **LIMITS)
 
     def _commit(self, connection: Connection, saving: Pipeline, *, has_news: bool) -> None:
         self._batch += 1
@@ -131,10 +137,7 @@ class PostgresBackend:
             connection = self._writer = self._living_writer()
             try:
                 asking = Pipeline(connection, self._sql)
-                asking.ask("begin")
-                asking.ask("limits", **LIMITS)
-                asking.ask("lock", **LIMITS)
-                asking.ask("counters", now=self._now())
+                self._ask_for_lock(asking)
                 found = asking.ask("last_batch", writer=self._writer_id)
                 asking.run()
                 last = found.rows[0][0] if found.rows else 0
@@ -250,7 +253,7 @@ class PostgresBackend:
 
 
 def _counters(answer: Answer) -> Counters:
-    seq, now = answer.rows[0]
+    seq, now, *_ = answer.rows[0]
     return Counters(seq, Mark(now, "", 0))
 
 

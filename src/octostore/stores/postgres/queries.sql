@@ -20,16 +20,27 @@ COMMIT
 
 -- name: limits
 -- How long this transaction may take and be kept waiting, so that a process that stands still holds up nobody for long.
--- For the transaction only: the connection may be somebody else's next (PgBouncer).
+-- And how it is planned: once for all values, which would take longer than the rest, and by indexes however small the
+-- tables were then. For the transaction only: the connection may be somebody else's next (PgBouncer).
 SELECT set_config('lock_timeout', %(lock)s, true), set_config('statement_timeout', %(statement)s, true),
-    set_config('idle_in_transaction_session_timeout', %(idle)s, true)
+    set_config('idle_in_transaction_session_timeout', %(idle)s, true),
+    set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+    set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)
+
+-- name: plan_again
+-- What was planned for tables that have grown since.
+DISCARD PLANS
 
 -- name: lock
--- Be the only one who writes, but not for long. Whoever vanishes while it sends something does not count as idle; from 17
--- on PostgreSQL can limit the whole transaction, which begins with the lock.
-WITH locked AS MATERIALIZED (SELECT FROM {schema}.counters FOR UPDATE)
-SELECT CASE WHEN current_setting('server_version_num')::integer >= 170000
-    THEN set_config('transaction_timeout', %(transaction)s, true) END FROM locked
+-- Be the only one who writes, but not for long. Then, as below, where the store stands, and the time. Whoever vanishes
+-- while it sends something does not count as idle; from 17 on PostgreSQL can limit the whole transaction, which begins
+-- with the lock.
+WITH locked AS MATERIALIZED (SELECT seq, now FROM {schema}.counters FOR UPDATE)
+SELECT seq, set_config('octostore.now', greatest(now,
+    coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))::text, true)::bigint,
+    CASE WHEN current_setting('server_version_num')::integer >= 170000
+        THEN set_config('transaction_timeout', %(transaction)s, true) END
+FROM locked
 
 -- name: counters
 -- Where the store stands, and the time: that of the database unless one is given, and never before the last.
