@@ -21,7 +21,7 @@ from tests.support.pg_proxy import Act, PgProxy, swallow, swallow_the_answer
 from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import Worker, until
 
-BEGINNING, LOADING, COMMIT = b"FOR UPDATE", b".checkpoints WHERE", b"\nCOMMIT\n"
+BEGINNING, LOADING, COMMIT = b"FOR UPDATE", b"AS wanted(name, counted)", b"\nCOMMIT\n"
 ANSWER_SECONDS = 0.5
 CONNECT_SECONDS = 2
 """The least that libpq takes."""
@@ -69,7 +69,7 @@ def test_a_claim_is_made_once_and_answered_truly(  # noqa: PLR0917  # what happe
     store.enqueue("letter", {"to": "bob"}, job_id="job")
     proxy.when(where, how)
     with within(ANSWER_SECONDS):
-        reply = store.claim_next(owner="ann")
+        reply = store.claim_job("job", "ann")
     assert proxy.is_idle
     assert (reply.status, reply.job_id, reply.payload) == ("claimed", "job", {"to": "bob"})
     assert log_of(url, "job")[1:] == [("claimed", reply.fencing_token)]

@@ -69,6 +69,15 @@ DELETE FROM {schema}.writers WHERE at < {now} - %(age)s
 -- Wake those who wait, wherever they are.
 SELECT pg_notify(%(channel)s, '')
 
+-- name: documents_of_job
+-- What a job brings with it: payload, result and checkpoint.
+(SELECT body FROM {schema}.documents WHERE seq = payload_seq), (SELECT body FROM {schema}.documents WHERE seq = result_seq),
+(SELECT data FROM {schema}.checkpoints WHERE checkpoints.job_id = jobs.job_id)
+
+-- name: jobs_with_documents
+-- Jobs by their names, with what they bring with them.
+SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s::text[])
+
 -- name: jobs
 -- Jobs by their names.
 SELECT {job_columns} FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s::text[])
@@ -134,7 +143,7 @@ WITH RECURSIVE priorities AS (
     FROM priorities p WHERE p.priority IS NOT NULL
 )
 SELECT found.* FROM priorities p CROSS JOIN LATERAL (
-    SELECT {job_columns} FROM {schema}.jobs
+    SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs
     WHERE status = 'queued' AND queue = %(queue)s AND priority = p.priority AND available_at <= {now}
     ORDER BY available_at, enqueued_seq LIMIT %(count)s) found
 LIMIT %(count)s
@@ -149,7 +158,7 @@ WITH RECURSIVE priorities AS (
     FROM priorities p WHERE p.priority IS NOT NULL
 )
 SELECT found.* FROM priorities p CROSS JOIN LATERAL (
-    SELECT {job_columns} FROM {schema}.jobs
+    SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs
     WHERE status = 'queued' AND queue = %(queue)s AND kind = %(kind)s AND priority = p.priority AND available_at <= {now}
     ORDER BY available_at, enqueued_seq LIMIT %(count)s) found
 LIMIT %(count)s
@@ -157,7 +166,7 @@ LIMIT %(count)s
 -- name: line_by_name
 -- The same for the jobs whose names are in a range, and of one kind or any (NULL). Found by name: what others have in
 -- the queue must not slow down somebody who may only see a part of it.
-SELECT {job_columns} FROM {schema}.jobs
+SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs
 WHERE queue = %(queue)s AND status = 'queued' AND job_id >= %(first)s AND job_id < %(last)s
     AND (%(kind)s::text IS NULL OR kind = %(kind)s) AND available_at <= {now}
 ORDER BY priority, available_at, enqueued_seq LIMIT %(count)s
