@@ -66,12 +66,15 @@ def failed(error: Exception) -> "Future[HeartbeatReply]":
 class Run:
     """A heart with a short interval on the real clock, and a script of what its beats get."""
 
-    def __init__(self, script: list["Future[HeartbeatReply]"], ttl: float = 0.3) -> None:
+    def __init__(self, script: list["Future[HeartbeatReply]"], ttl: float = 0.3, *, takes_long: bool = False) -> None:
         self.script = script
         self.beats = 0
         self.beaten = threading.Semaphore(0)
         self.lost = threading.Event()
         self.why: object = None
+        self.may_go_on = threading.Event()
+        if not takes_long:
+            self.may_go_on.set()
         self.authority = Authority()
         self.authority.renew(self.authority.now(), round(ttl * 1_000))
         self.heart = Heart(self.beat, self.authority, ttl, self.lose)
@@ -80,6 +83,7 @@ class Run:
     def lose(self, why: object) -> None:
         self.why = why
         self.lost.set()
+        self.may_go_on.wait(30)
 
     def beat(self) -> "Future[HeartbeatReply]":
         answer = self.script[min(self.beats, len(self.script) - 1)]
@@ -124,3 +128,13 @@ def test_a_beat_that_is_never_answered_does_not_keep_the_lease() -> None:
     run = Run([Future()], ttl=0.5)
     assert run.lost.wait(timeout=10)
     assert run.authority.remaining() == 0
+
+
+def test_whoever_takes_long_to_hear_of_a_loss_keeps_nobody_else_s_heart_from_beating() -> None:
+    lost = Run([failed(LeaseLost("job", "taken"))], takes_long=True)
+    assert lost.lost.wait(timeout=10)
+    other = Run([answered(10_000)])
+    for _ in range(3):
+        assert other.beaten.acquire(timeout=10)
+    other.heart.stop()
+    lost.may_go_on.set()

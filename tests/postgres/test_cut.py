@@ -29,7 +29,7 @@ from tests.support.pg_proxy import (
 from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import until
 
-BEGINNING, LOADING, COMMIT = b"FOR UPDATE", b".checkpoints WHERE", b"\nCOMMIT\n"
+BEGINNING, LOADING, COMMIT = b"FOR UPDATE", b"AS wanted(name, counted)", b"\nCOMMIT\n"
 """What tells the round trips of a batch apart."""
 CUTS = [cut, cut_in_the_middle, cut_at_once, lose_the_answer]
 JOBS = 30
@@ -60,7 +60,7 @@ def test_a_claim_is_made_once_and_answered_truly(
 ) -> None:
     store.enqueue("letter", {"to": "bob"}, job_id="job")
     proxy.when(where, how)
-    reply = store.claim_next(owner="ann")
+    reply = store.claim_job("job", "ann")
     assert proxy.is_idle
     assert (reply.status, reply.job_id, reply.payload) == ("claimed", "job", {"to": "bob"})
     assert log_of(url, "job")[1:] == [("claimed", reply.fencing_token)]

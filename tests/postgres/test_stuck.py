@@ -42,7 +42,7 @@ def waited_ms(store: octostore.OctoStore, job_id: str) -> int:
 
 @pytest.mark.parametrize("point", ["deciding", "asking", "saving"])
 def test_the_others_go_on_without_it(url: str, store: octostore.OctoStore, point: str) -> None:
-    """Wherever it stands: while it decides, or half way through what it sends to begin or to end."""
+    """Wherever it stands: while it decides, or where it has begun to ask, or is about to save."""
     with stopped(url, point, "1s") as worker:
         assert store.claim_job("other", "ann").status == "claimed"
         assert store.claim_job("another", "ann").status == "claimed"

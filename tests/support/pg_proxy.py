@@ -25,7 +25,7 @@ class Link:
         self._server = server
         self.is_cut = False
         """The client's part of it, at least."""
-        self._is_muted = False
+        self.is_muted = False
         self._is_answered = threading.Event()
         self._prepared: dict[bytes, bytes] = {}
 
@@ -35,9 +35,13 @@ class Link:
     def deliver_unheard(self, content: bytes) -> None:
         """The server does what it is told to, and the client does not hear of it."""
         self._is_answered.clear()
-        self._is_muted = True
+        self.is_muted = True
         self.deliver(content)
         assert self._is_answered.wait(PATIENCE_SECONDS)
+
+    def mute(self) -> None:
+        """The client hears nothing any more, and the connection stays."""
+        self.is_muted = True
 
     def cut_client(self) -> None:
         """Not in an orderly way: it gets an error at once. The server does not notice."""
@@ -73,12 +77,13 @@ class Link:
         try:
             while head := _read(self._server, 5):
                 message = head + _read(self._server, int.from_bytes(head[1:]) - 4)
-                if not self._is_muted:
+                if not self.is_muted:
                     self._client.sendall(message)
                 if message[:1] == READY:
                     self._is_answered.set()
         finally:
-            self.cut_client()
+            if not self.is_muted:
+                self.cut_client()
             self._server.close()
 
 
@@ -121,6 +126,16 @@ def lose_the_answer(trip: RoundTrip) -> None:
     trip.link.cut()
 
 
+def swallow(trip: RoundTrip) -> None:
+    """Nothing of it arrives, nothing more is heard, and neither side is told."""
+    trip.link.mute()
+
+
+def swallow_the_answer(trip: RoundTrip) -> None:
+    """It is done, nothing more is heard, and neither side is told."""
+    trip.link.deliver_unheard(trip.content)
+
+
 def cut_unnoticed(trip: RoundTrip) -> None:
     """Nothing of it arrives, and the server goes on waiting for it."""
     trip.link.cut_client()
@@ -159,6 +174,7 @@ class PgProxy:
         """The statements of each, with those that connecting takes."""
         self._acts: list[tuple[bytes, Act]] = []
         self._links: list[Link] = []
+        self._is_silent = False
         self._threads: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         port = self._listener.getsockname()[1]
@@ -178,6 +194,16 @@ class PgProxy:
     def is_idle(self) -> bool:
         """Whether everything has happened that was to happen."""
         return not self._acts
+
+    def fall_silent(self) -> None:
+        """Connections stay, and new ones are taken, but nothing is passed on in either direction."""
+        self._is_silent = True
+        for link in self._links:
+            link.mute()
+
+    def speak(self) -> None:
+        """From now on, to whoever connects."""
+        self._is_silent = False
 
     def cut_all(self) -> None:
         for link in self._links:
@@ -206,6 +232,8 @@ class PgProxy:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link = Link(client, self._reach_server())
             self._links.append(link)
+            if self._is_silent:
+                link.mute()
             self._start(self._pass_on, link)
             self._start(link.pass_answers)
 
@@ -219,7 +247,9 @@ class PgProxy:
 
     def _pass_on(self, link: Link) -> None:
         try:
-            link.deliver(link.read_message(is_first=True))
+            first = link.read_message(is_first=True)
+            if not link.is_muted:
+                link.deliver(first)
             while not link.is_cut and (trip := self._read_trip(link)) is not None:
                 self._act_for(trip)(trip)
         except OSError:
@@ -241,6 +271,8 @@ class PgProxy:
         return None
 
     def _act_for(self, trip: RoundTrip) -> Act:
+        if self._is_silent or trip.link.is_muted:
+            return swallow
         if not trip.statements:
             return pass_on  # psycopg says once more that it has said everything
         self.trips.append(trip.statements)

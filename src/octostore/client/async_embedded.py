@@ -2,14 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
 from octostore.client.embedded import EmbeddedPort, pause_of, topics_of_log
 from octostore.client.threads import in_thread
 from octostore.core.commands import Command, R_co
+from octostore.core.errors import Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
@@ -42,6 +44,19 @@ class AsyncEmbeddedPort:
                     return reply
                 with suppress(TimeoutError):
                     await asyncio.wait_for(bell.event.wait(), min(pause, left))
+
+    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        try:
+            answers = self.blocking.submit_all(commands)
+        except Unreachable as fault:
+            return [fault] * len(commands)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(answers))
+        except Unreachable as fault:
+            return [fault] * len(commands)
+        except asyncio.CancelledError:
+            self.blocking.give_back_all(answers)
+            raise
 
     async def ask(self, question: Question[R_co]) -> R_co:
         return await in_thread(self.store.ask, question)

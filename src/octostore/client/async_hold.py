@@ -9,15 +9,20 @@ from octostore.client.hold import Granted, HeldClaim, granted, refresher
 from octostore.client.port import AsyncPort
 from octostore.client.threads import in_thread
 from octostore.core.commands import Command
+from octostore.core.errors import Unreachable
 from octostore.core.model import Outcome
 from octostore.core.replies import AttemptView, ClaimReply
+from octostore.core.undo import undo_of
 from octostore.stores.clock import boottime
 
 
 async def ask_for_async(port: AsyncPort, command: Command[ClaimReply], wait: float) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()
-    answer = granted(await port.execute(command, wait), asked_at)
+    return await refreshed_async(port, granted(await port.execute(command, wait), asked_at))
+
+
+async def refreshed_async(port: AsyncPort, answer: Granted) -> Granted:
     refresh = refresher(answer)
     if refresh is None:
         return answer
@@ -28,8 +33,10 @@ async def ask_for_async(port: AsyncPort, command: Command[ClaimReply], wait: flo
 class AsyncHeldClaim:
     """See `HeldClaim`; what speaks to the store is awaited, and `lost` is an event of this loop."""
 
-    def __init__(self, claim: HeldClaim, lost: asyncio.Event) -> None:
+    def __init__(self, port: AsyncPort, claim: HeldClaim, lost: asyncio.Event) -> None:
+        self._port = port
         self._claim = claim
+        self._is_abandoned = False
         self.lost = lost
         self.reply = claim.reply
         self.job_id = claim.job_id
@@ -82,6 +89,10 @@ class AsyncHeldClaim:
     def let_expire(self) -> None:
         self._claim.let_expire()
 
+    @property
+    def following(self) -> Granted | None:
+        return self._claim.following
+
     def watch(self, on_renewed: Callable[[float], None], on_lost: Callable[[], None]) -> float:
         return self._claim.watch(on_renewed, on_lost)
 
@@ -96,7 +107,25 @@ class AsyncHeldClaim:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        # Shielded: a task that is cancelled while it gives the job back still gives it back.
-        await asyncio.shield(in_thread(self._claim.__exit__, kind, error, traceback))
+        try:
+            # Shielded: a task that is cancelled while it gives the job back still gives it back.
+            await asyncio.shield(self._leave(error))
+        except asyncio.CancelledError:
+            self._is_abandoned = True
+            raise
+
+    async def _leave(self, error: BaseException | None) -> None:
+        leaving, left = self._claim._leaving, self._claim._left  # noqa: SLF001  # this is its other half
+        commands = leaving(error)
+        answers = await self._port.execute_all(commands)
+        try:
+            if any(isinstance(answer, Unreachable) for answer in answers):
+                await in_thread(left, commands, answers, error)  # it has to try again, and to wait
+            else:
+                left(commands, answers, error)
+        finally:
+            undo = undo_of(self.following.reply) if self._is_abandoned and self.following is not None else None
+            if undo is not None:
+                await self._port.execute(undo)

@@ -185,7 +185,7 @@ class AsyncOctoStore:
         lost = LoopFlag(on_lost)
         claim = HeldClaim(self._port.blocking, await ask_for_async(self._port, command, wait), on_lost=lost.set)
         claim.end_as(outcome)
-        async with AsyncHeldClaim(claim, lost.event) as held:
+        async with AsyncHeldClaim(self._port, claim, lost.event) as held:
             yield held
 
     @asynccontextmanager
@@ -198,7 +198,7 @@ class AsyncOctoStore:
         beat = await self._port.execute(heartbeat)
         lost = LoopFlag(on_lost)
         claim = HeldClaim(self._port.blocking, Granted(reply, asked_at, beat.remaining_ms), on_lost=lost.set)
-        async with AsyncHeldClaim(claim, lost.event) as held:
+        async with AsyncHeldClaim(self._port, claim, lost.event) as held:
             yield held
 
     # Queues

@@ -3,15 +3,26 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
+from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, refreshed_async
 from octostore.client.hold import Granted, HeldClaim, describe
 from octostore.client.port import AsyncPort
-from octostore.client.work import UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, Deferred, Failed, NewClaim, log
+from octostore.client.work import (
+    TOLD_TO_STOP,
+    UNREACHABLE_PAUSE_SECONDS,
+    WAIT_SECONDS,
+    AnyClaim,
+    Deferred,
+    Failed,
+    NewClaim,
+    log,
+)
 from octostore.core.encoding import shorten
-from octostore.core.errors import LeaseLost, Unreachable
+from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES
+from octostore.core.undo import give_back
 from octostore.stores.loop_flag import LoopFlag
 
 AsyncHandler = Callable[[AsyncHeldClaim], Awaitable[Any]]
@@ -33,25 +44,47 @@ class AsyncWorkLoop(NamedTuple):
 
     async def _run_one_worker(self) -> int:
         handled = 0
+        asking = self.new_claim()
+        claimed: Granted | None = None
         while not self.stop.is_set():
             try:
-                answer = await ask_for_async(self.port, self.new_claim(), 0 if self.until_empty else WAIT_SECONDS)
-                if answer.reply.status == "claimed":
-                    await self._handle(answer)
+                if claimed is None:
+                    claimed = await self._claim(asking)
+                    if claimed is None and self.until_empty:
+                        break
+                else:
+                    asking = self.new_claim()
+                    at_hand, claimed = claimed, None
+                    claimed = await self._handle(at_hand, asking)
                     handled += 1
-                elif self.until_empty:
-                    break
             except Unreachable as fault:
                 if self.until_empty or fault.reason == "closed":
                     raise
                 await asyncio.sleep(UNREACHABLE_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
+        if claimed is not None:
+            with suppress(OctoStoreError):
+                await self.port.execute(give_back(claimed.reply, TOLD_TO_STOP))
         return handled
 
-    async def _handle(self, granted: Granted) -> None:
+    async def _claim(self, asking: AnyClaim) -> Granted | None:
+        answer = await ask_for_async(self.port, asking, 0 if self.until_empty else WAIT_SECONDS)
+        return answer if answer.reply.status == "claimed" else None
+
+    async def _handle(self, granted: Granted, asking: AnyClaim) -> Granted | None:
         lost = LoopFlag()
-        held = HeldClaim(self.port.blocking, granted, on_lost=lost.set)
+        held = HeldClaim(
+            self.port.blocking,
+            granted,
+            on_lost=lost.set,
+            then=lambda: None if self.stop.is_set() else asking,
+        )
+        claim = AsyncHeldClaim(self.port, held, lost.event)
+        await self._run_handler(claim)
+        return None if claim.following is None else await refreshed_async(self.port, claim.following)
+
+    async def _run_handler(self, claim: AsyncHeldClaim) -> None:
         try:
-            async with AsyncHeldClaim(held, lost.event) as claim:
+            async with claim:
                 try:
                     claim.end_as("done", result=await self.handler(claim))
                 except Deferred as deferred:

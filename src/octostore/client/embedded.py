@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from octostore.core.commands import AnyCommand, Command, R_co
+from octostore.core.errors import Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
@@ -47,6 +48,22 @@ class EmbeddedPort:
                     return reply
                 bell.wait(min(pause, left))
 
+    def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        try:
+            answers = self.submit_all(commands)
+        except Unreachable as fault:
+            return [fault] * len(commands)
+        try:
+            return answers.result()
+        except Unreachable as fault:
+            return [fault] * len(commands)
+        except (KeyboardInterrupt, SystemExit):
+            self.give_back_all(answers)
+            raise
+
+    def submit_all(self, commands: Sequence[Command[Any]]) -> "Future[list[Any]]":
+        return self.store.submit(cast("Sequence[AnyCommand]", commands))
+
     def ask(self, question: Question[R_co]) -> R_co:
         return self.store.ask(question)
 
@@ -66,7 +83,10 @@ class EmbeddedPort:
 
     def give_back(self, answer: "Future[Any]") -> None:
         """For what nobody waits for any more: should a claim or a session come of it, nobody would ever know."""
-        answer.add_done_callback(self._undo)
+        answer.add_done_callback(lambda done: None if done.exception() else self._undo(done.result()))
+
+    def give_back_all(self, answers: "Future[list[Any]]") -> None:
+        answers.add_done_callback(lambda done: [] if done.exception() else [*map(self._undo, done.result())])
 
     def _answer(self, command: Command[R_co]) -> R_co:
         answer = self.submit(command)
@@ -76,8 +96,8 @@ class EmbeddedPort:
             self.give_back(answer)
             raise
 
-    def _undo(self, answer: "Future[Any]") -> None:
-        undo = None if answer.exception() else undo_of(answer.result())
+    def _undo(self, reply: object) -> None:
+        undo = undo_of(reply)
         if undo is not None:
             self.submit(undo)
 

@@ -1,13 +1,20 @@
-"""Heartbeats from a thread that the work cannot block."""
+"""Heartbeats from a thread that the work cannot block: one for all claims and sessions of the process."""
 
+import logging
+import os
 import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from heapq import heappop, heappush
+from itertools import count
 
 from octostore.client.authority import Authority
 from octostore.core.errors import LeaseLost, NotFound
 from octostore.core.replies import HeartbeatReply, KeepaliveReply
+from octostore.stores.clock import boottime
+
+log = logging.getLogger("octostore.heart")
 
 BEATS_PER_TTL = 3
 BEAT_MAX_SECONDS = 10.0
@@ -19,57 +26,118 @@ RETRY_SECONDS = 0.1
 OnLost = Callable[[LeaseLost | NotFound | None], None]
 """Told what the store said; None where it did not answer in time."""
 Beat = Callable[[], "Future[HeartbeatReply] | Future[KeepaliveReply]"]
+"""Must not wait for anything."""
 
 
 class Heart:
-    """Calls `beat` in time until it is stopped, or the lease is lost; then `on_lost`, once.
+    """Calls `beat` in time until it is stopped, or the lease is lost; then `on_lost`, once, in a thread of its own.
 
     A beat that fails without an answer is tried again, but never past the end of the authority: then the lease counts
     as lost, although the store may still hold it.
     """
 
     def __init__(self, beat: Beat, authority: Authority, ttl: float, on_lost: OnLost) -> None:
-        self._beat = beat
+        self._beat: Beat | None = beat
         self._authority = authority
         self._interval = min(ttl / BEATS_PER_TTL, BEAT_MAX_SECONDS)
         self._on_lost = on_lost
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="octostore-heart", daemon=True)
+        self._due_at = 0.0
+        self._asked_at = 0.0
+        self._answer: Future[HeartbeatReply] | Future[KeepaliveReply] | None = None
 
     def start(self) -> None:
-        self._thread.start()
+        self._look_at(self._authority.now() + self._interval)
 
     def stop(self) -> None:
         """No beat begins after this; `on_lost` is only called if that had begun already."""
-        self._stopped.set()
+        self._beat = None
+
+    def step(self) -> None:
+        """What is due, if anything: a beat, what was answered to it, or to say that the lease is lost."""
+        beat = self._beat
+        if beat is None or self._authority.now() < self._due_at:
+            return
+        answer, self._answer = self._answer, None
+        if answer is not None and answer.done():
+            self._take(answer)
+        elif self._authority.remaining() <= 0:
+            self._lose(None)
+        elif answer is not None:
+            self._wait_for(answer)  # it has been renewed in another way meanwhile
+        else:
+            self._asked_at = self._authority.now()
+            try:
+                answer = beat()
+            except Exception as error:  # noqa: BLE001  # whatever it is, somebody must live to tell that the lease is lost
+                answer = Future()
+                answer.set_exception(error)
+            self._wait_for(answer)
+            answer.add_done_callback(self._hurry)
+
+    def _wait_for(self, answer: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
+        """Only as long as there is authority left."""
+        self._answer = answer
+        self._look_at(self._authority.ends_at)
+
+    def _hurry(self, _answer: object) -> None:
+        self._look_at(self._authority.now())
+
+    def _take(self, answer: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
+        error = answer.exception()
+        if isinstance(error, LeaseLost | NotFound):
+            self._lose(error)
+        elif error is not None:
+            self._look_at(self._asked_at + RETRY_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
+        else:
+            try:
+                self._authority.renew(self._asked_at, answer.result().remaining_ms)
+            finally:
+                self._look_at(self._asked_at + self._interval)
+
+    def _look_at(self, moment: float) -> None:
+        self._due_at = min(moment, self._authority.ends_at)
+        _pulse.schedule(self, self._due_at)
+
+    def _lose(self, why: LeaseLost | NotFound | None) -> None:
+        self._beat = None
+        threading.Thread(target=self._on_lost, args=(why,), name="octostore-lost", daemon=True).start()
+
+
+class _Pulse:
+    """Looks after each heart when it is due."""
+
+    def __init__(self) -> None:
+        self._news = threading.Condition()
+        self._due: list[tuple[float, int, Heart]] = []
+        """A heap. Hearts that were stopped, or looked after meanwhile, are still in it, and find nothing to do."""
+        self._numbers = count()
+        self._thread: threading.Thread | None = None
+
+    def schedule(self, heart: Heart, due_at: float) -> None:
+        with self._news:
+            heappush(self._due, (due_at, next(self._numbers), heart))
+            if self._thread is None or self._thread.ident is None:  # Ctrl-C may have come before it was started
+                self._thread = threading.Thread(target=self._run, name="octostore-heart", daemon=True)
+                self._thread.start()
+            elif self._due[0][2] is heart:
+                self._news.notify()
 
     def _run(self) -> None:
-        next_beat_at = self._authority.now() + self._interval
-        why: LeaseLost | NotFound | None = None
         while True:
-            pause = min(next_beat_at - self._authority.now(), self._authority.remaining(), TICK_SECONDS)
-            if self._stopped.wait(max(0.0, pause)):
-                return
-            if self._authority.remaining() <= 0:
-                break
-            if self._authority.now() >= next_beat_at:
-                try:
-                    next_beat_at = self._beat_once()
-                except (LeaseLost, NotFound) as error:
-                    why = error
-                    break
-        if not self._stopped.is_set():
-            self._on_lost(why)
+            try:
+                self._next().step()
+            except Exception:  # somebody else's; the other hearts have to go on
+                log.exception("a heartbeat went wrong")
 
-    def _beat_once(self) -> float:
-        """When the next beat is due."""
-        asked_at = self._authority.now()
-        try:
-            # Waited for only as long as there is authority left; the loop then finds that there is none.
-            reply = self._beat().result(timeout=self._authority.remaining())
-        except (LeaseLost, NotFound):
-            raise
-        except Exception:  # noqa: BLE001  # whatever it is, the heart must live to tell that the lease is lost
-            return asked_at + RETRY_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311  # spreads load, guards nothing
-        self._authority.renew(asked_at, reply.remaining_ms)
-        return asked_at + self._interval
+    def _next(self) -> Heart:
+        with self._news:
+            while True:
+                pause = self._due[0][0] - boottime() if self._due else TICK_SECONDS
+                if pause <= 0:
+                    return heappop(self._due)[2]
+                self._news.wait(min(pause, TICK_SECONDS) if self._due else None)
+
+
+_pulse = _Pulse()
+# The thread of the parent is not in the child of a fork, and neither are its claims.
+os.register_at_fork(after_in_child=_pulse.__init__)  # type: ignore[misc]

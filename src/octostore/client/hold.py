@@ -5,7 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -94,7 +94,10 @@ def first_heartbeat(reply: ClaimReply) -> Command[Any]:
 def ask_for(port: Port, command: Command[ClaimReply], wait: float) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()
-    answer = granted(port.execute(command, wait), asked_at)
+    return refreshed(port, granted(port.execute(command, wait), asked_at))
+
+
+def refreshed(port: Port, answer: Granted) -> Granted:
     refresh = refresher(answer)
     if refresh is None:
         return answer
@@ -115,8 +118,12 @@ class HeldClaim:
         granted: "Granted",
         *,
         on_lost: Callable[[], None] | None = None,
+        then: Callable[[], Command[ClaimReply] | None] = lambda: None,
     ) -> None:
-        """Raises the exception that says why, if what was asked for was not granted."""
+        """Raises the exception that says why, if what was asked for was not granted.
+
+        What `then` gives when the block ends without an exception is claimed in the same transaction: see `following`.
+        """
         reply = granted.reply
         if reply.status != "claimed" or reply.lease_id is None or reply.remaining_ms is None:
             raise refusal(reply)
@@ -128,6 +135,10 @@ class HeldClaim:
         self._authority = Authority()
         self._authority.renew(granted.asked_at, granted.remaining_ms)
         self._on_lost = on_lost
+        self.following: Granted | None = None
+        """The claim that was asked for together with the end of this one, if it was granted."""
+        self._left_at = 0.0
+        self._then = then
         self._loss: LeaseLost | NotFound | None = None
         self._ending: ReleaseJob | None = self._release("released")
         self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
@@ -219,26 +230,36 @@ class HeldClaim:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        if os.getpid() != self._pid:
-            return  # a forked child leaves the block, too; the claim is its parent's
-        self._heart.stop()
-        try:
-            self._leave(error)
-        finally:
-            self._loss = self._loss or LeaseLost(self.job_id, "its block has ended")
-            self._authority.end()
+        commands = self._leaving(error)
+        self._left(commands, self._port.execute_all(commands), error)
 
     # Below the surface
 
-    def _leave(self, error: BaseException | None) -> None:
-        if error is None:
-            self._end()
-            return
-        # A stop from outside (Ctrl-C, exit, a cancelled task) is no failure of the work.
-        outcome: Outcome = "failed" if isinstance(error, Exception) else "released"
-        with suppress(OctoStoreError):
+    def _leaving(self, error: BaseException | None) -> list[Command[Any]]:
+        """The block ends. Gives what is to be executed then; `_left` is to be told the answers."""
+        if os.getpid() != self._pid:
+            return []  # a forked child leaves the block, too; the claim is its parent's
+        self._heart.stop()
+        self._left_at = self._authority.now()
+        if error is not None:
+            # A stop from outside (Ctrl-C, exit, a cancelled task) is no failure of the work.
+            outcome: Outcome = "failed" if isinstance(error, Exception) else "released"
+            return [self._release(outcome, error=describe(error))]
+        if self._ending is None:
+            return []
+        then = self._then()
+        return [self._ending] if then is None else [self._ending, then]
+
+    def _left(self, commands: list[Command[Any]], answers: list[Any], error: BaseException | None) -> None:
+        """Raises why the claim could not be ended. It may have to try again, and so to wait, after `Unreachable`."""
+        try:
             # What the block raised matters more than that its claim could not be given back; it expires by itself.
-            self._persist(self._release(outcome, error=describe(error)))
+            with nullcontext() if error is None else suppress(OctoStoreError):
+                if commands:
+                    self._settle(commands[0], *answers)
+        finally:
+            self._loss = self._loss or LeaseLost(self.job_id, "its block has ended")
+            self._authority.end()
 
     def _beat(self) -> Any:
         return self._port.submit(heartbeat_of(self.reply, self._lease_id))
@@ -256,12 +277,16 @@ class HeldClaim:
         if self._on_lost is not None:
             self._on_lost()
 
-    def _end(self) -> None:
-        if self._ending is None:
+    def _settle(self, ending: Command[Any], ended: object, following: object = None) -> None:
+        if isinstance(following, ClaimReply) and following.status == "claimed":
+            self.following = granted(following, self._left_at)
+        if not isinstance(ended, Unreachable):
+            if isinstance(ended, OctoStoreError):
+                raise ended
             return
         try:
             # Tried also when the lease counts as lost here: the store knows better, and refuses if it is.
-            self._persist(self._ending)
+            self._persist(ending)
         except Unreachable as fault:
             if self.lost.is_set():
                 raise LeaseLost(self.job_id, NOT_IN_TIME) from fault

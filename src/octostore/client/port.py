@@ -1,8 +1,8 @@
 """What the library stands on: something that answers commands and questions, here or over a network."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Any, Protocol
 
 from octostore.core.commands import Command, R_co
 from octostore.core.events import Event
@@ -17,6 +17,12 @@ class Port(Protocol):
 
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         """The answer; for a claim that somebody else's keeps from succeeding, the one after up to `wait` seconds."""
+
+    def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        """The answers, or the errors in their place: raises none. In order, and in one transaction where that can be.
+
+        What comes after something without an answer need not be tried.
+        """
 
     def ask(self, question: Question[R_co]) -> R_co: ...
 
@@ -34,6 +40,8 @@ class AsyncPort(Protocol):
         """The same store for threads, such as the one that heartbeats."""
 
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co: ...
+
+    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]: ...
 
     async def ask(self, question: Question[R_co]) -> R_co: ...
 

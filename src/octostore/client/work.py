@@ -3,22 +3,25 @@
 import logging
 import random
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias
 
-from octostore.client.hold import HeldClaim, ask_for, describe
+from octostore.client.hold import Granted, HeldClaim, ask_for, describe, refreshed
 from octostore.client.port import Port
 from octostore.core.commands import ClaimNext, ClaimTask
 from octostore.core.encoding import shorten
-from octostore.core.errors import LeaseLost, Unreachable
+from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RETRY_AFTER_MAX_MS, check_seconds, check_size
+from octostore.core.undo import give_back
 
 log = logging.getLogger("octostore.work")
 
 WAIT_SECONDS = 1.0
 """How long one claim waits for a job; in between, a worker looks whether it is to stop."""
 UNREACHABLE_PAUSE_SECONDS = 1.0
+TOLD_TO_STOP = "whoever claimed it was told to stop"
 
 
 class Deferred(Exception):  # a handler's answer, not an error
@@ -39,7 +42,8 @@ class Failed(Exception):  # a handler's answer, not an error
 
 
 Handler = Callable[[HeldClaim], Any]
-NewClaim = Callable[[], ClaimNext | ClaimTask]
+AnyClaim: TypeAlias = ClaimNext | ClaimTask
+NewClaim = Callable[[], AnyClaim]
 
 
 class WorkLoop(NamedTuple):
@@ -53,30 +57,55 @@ class WorkLoop(NamedTuple):
 
     def run(self, concurrency: int) -> int:
         """How many jobs were handled, whatever became of them."""
+        handled = 0
         with ThreadPoolExecutor(concurrency, thread_name_prefix="octostore-work") as pool:
             workers = [pool.submit(self._run_one_worker) for _ in range(concurrency)]
             try:
-                return sum(worker.result() for worker in workers)
+                waiting: Collection[Future[int]] = workers
+                while waiting:
+                    # Not without end: a signal that the system gives to another thread is handled when this one wakes.
+                    over, waiting = wait(waiting, WAIT_SECONDS, FIRST_EXCEPTION)
+                    handled += sum(worker.result() for worker in over)
             except BaseException:
                 self.stop.set()
                 raise
+            return handled
 
     def _run_one_worker(self) -> int:
         handled = 0
+        asking = self.new_claim()
+        claimed: Granted | None = None
         while not self.stop.is_set():
             try:
-                answer = ask_for(self.port, self.new_claim(), 0 if self.until_empty else WAIT_SECONDS)
-                if answer.reply.status == "claimed":
-                    handle(HeldClaim(self.port, answer), self.handler)
+                if claimed is None:
+                    claimed = self._claim(asking)
+                    if claimed is None and self.until_empty:
+                        break
+                else:
+                    # An answer to it that got lost is found again with the same command.
+                    asking = self.new_claim()
+                    at_hand, claimed = claimed, None
+                    claimed = self._handle(at_hand, asking)
                     handled += 1
-                elif self.until_empty:
-                    break
             except Unreachable as fault:
                 if self.until_empty or fault.reason == "closed":
                     raise
                 # A job whose outcome could not be settled expires, and is retried.
                 self.stop.wait(UNREACHABLE_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
+        if claimed is not None:
+            with suppress(OctoStoreError):  # it expires by itself
+                self.port.execute(give_back(claimed.reply, TOLD_TO_STOP))
         return handled
+
+    def _claim(self, asking: AnyClaim) -> Granted | None:
+        answer = ask_for(self.port, asking, 0 if self.until_empty else WAIT_SECONDS)
+        return answer if answer.reply.status == "claimed" else None
+
+    def _handle(self, at_hand: Granted, asking: AnyClaim) -> Granted | None:
+        """Gives the job that was claimed in the transaction that settled this one, if there was one."""
+        claim = HeldClaim(self.port, at_hand, then=lambda: None if self.stop.is_set() else asking)
+        handle(claim, self.handler)
+        return None if claim.following is None else refreshed(self.port, claim.following)
 
 
 def handle(claim: HeldClaim, handler: Handler) -> None:

@@ -10,11 +10,10 @@ from octostore.core.errors import OctoStoreError
 from octostore.core.events import LogEntry
 from octostore.core.given import Given
 from octostore.core.model import Job
-from octostore.core.needs import Needs, needs_of
+from octostore.core.needs import needs_of
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend
 from octostore.stores.clock import Clock
-from octostore.stores.persist import persist
 
 Answer: TypeAlias = Any
 """The reply to a command, or the `OctoStoreError` that refuses it."""
@@ -32,12 +31,8 @@ class Committed(NamedTuple):
 
 
 def run_batch(backend: Backend, commands: Sequence[AnyCommand], clock: Clock, given: Given) -> Committed:
-    """Raises `Unreachable` when the store fails, and then nothing has been saved as far as it can tell."""
+    """Raises `Unreachable` when the store fails, or `Undone`: nothing has been saved then as far as it can tell."""
     needs = needs_of(commands)
-    return persist(lambda: _run_once(backend, commands, needs, clock, given))
-
-
-def _run_once(backend: Backend, commands: Sequence[AnyCommand], needs: Needs, clock: Clock, given: Given) -> Committed:
     with backend.writing(needs) as writing:
         counters = writing.counters()
         # Read after the lock, so that no transaction is earlier than the one before it, in this process or another.

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from octostore.stores.base import Undone
@@ -13,20 +13,31 @@ GIVE_UP_SECONDS = 5.0
 PAUSE_SECONDS, PAUSE_MAX_SECONDS = 0.02, 0.5
 
 
-def persist(attempt: Callable[[], T]) -> T:
-    """Try until it is done, or it is time to say that it cannot be: `Unreachable`.
+def deadline_from_now() -> float:
+    """Until when to be patient; an attempt that begins later is the last one.
 
-    Once more after that time, too: whoever was stopped in the middle of the first attempt has had no other.
+    There is always one: whoever was stopped in the middle of the first attempt has had no other.
     """
-    deadline = time.monotonic() + GIVE_UP_SECONDS
+    return time.monotonic() + GIVE_UP_SECONDS
+
+
+def pauses() -> Iterator[float]:
+    """Between one attempt and the next: longer and longer, and not the same for everybody."""
     pause = PAUSE_SECONDS
-    is_last = False
     while True:
+        yield pause * random.uniform(0.5, 1.5)  # noqa: S311  # spreads load
+        pause = min(2 * pause, PAUSE_MAX_SECONDS)
+
+
+def persist(attempt: Callable[[], T]) -> T:
+    """Try until it is done, or it is time to say that it cannot be: `Unreachable`."""
+    deadline = deadline_from_now()
+    pausing = pauses()
+    while True:
+        began_at = time.monotonic()
         try:
             return attempt()
         except Undone as undone:
-            if is_last:
+            if began_at > deadline:
                 raise undone.fault from undone
-            is_last = time.monotonic() + pause > deadline
-            time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
-            pause = min(2 * pause, PAUSE_MAX_SECONDS)
+            time.sleep(next(pausing))

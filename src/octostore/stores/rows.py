@@ -11,6 +11,7 @@ Row = tuple[Any, ...]
 
 _JOB_COLUMNS = 16
 _NO_CLAIM = (None,) * 14
+JOB_WIDTH = _JOB_COLUMNS + len(_NO_CLAIM)
 _encode_progress = msgspec.json.Encoder().encode
 _decode_progress = msgspec.json.Decoder(Progress).decode
 

@@ -10,15 +10,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import psycopg
-
 import octostore
 from octostore.stores.postgres import backend, connection
+from octostore.stores.postgres.pipeline import Pipeline
 from octostore.stores.postgres.transaction import Transaction
 from tests.processes.workers.talk import hear, say
-
-IN_THE_MIDDLE = {"asking": "FOR UPDATE", "saving": "SET seq ="}
-"""Of what is sent in one round trip: the lock has been asked for, or everything was saved but the COMMIT is missing."""
 
 
 def stop_once() -> Callable[[], None]:
@@ -39,9 +35,14 @@ def stop_at(point: str) -> None:
         around(connection, "_has_schema", lambda *_: stop())
     elif point == "deciding":
         around(Transaction, "save", lambda *_: stop())
-    else:
-        text = IN_THE_MIDDLE[point]
-        around(psycopg.Cursor, "execute", after=lambda _cursor, query, *_: stop() if text in query else None)
+    elif point == "asking":  # the lock has been asked for, and nobody hears the answer
+        around(Pipeline, "_send", after=lambda pipeline, _: stop() if has(pipeline, b"lock") else None)
+    else:  # all that is to be saved is known, and nothing of it has been sent
+        around(Pipeline, "_send", before=lambda pipeline, _: stop() if has(pipeline, b"save_counters") else None)
+
+
+def has(pipeline: Pipeline, name: bytes) -> bool:
+    return any(statement.name == name for statement, _, _ in pipeline._asked)
 
 
 def around(

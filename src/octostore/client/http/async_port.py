@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -80,6 +80,18 @@ class AsyncHttpPort:
             reply = await self._persist(command, poll_until)
             if poll_until >= deadline or not is_worth_waiting(reply):
                 return reply
+
+    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        """One after the other: there is no call for several."""
+        answers: list[Any] = []
+        for command in commands:
+            try:
+                answers.append(await self.execute(command))
+            except Unreachable as fault:
+                return answers + [fault] * (len(commands) - len(answers))
+            except OctoStoreError as refusal:
+                answers.append(refusal)
+        return answers
 
     async def ask(self, question: Question[R_co]) -> R_co:
         reply: R_co = await self._persist(question)

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -26,7 +26,7 @@ from octostore.client.http.patience import (
 from octostore.client.http.server_url import ServerUrl
 from octostore.client.http.sse import FrameReader
 from octostore.core.commands import Command, R_co
-from octostore.core.errors import Unreachable
+from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
@@ -62,6 +62,18 @@ class HttpPort:
             reply: R_co = self._persist(command, poll_until)
             if poll_until >= deadline or not is_worth_waiting(reply):
                 return reply
+
+    def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        """One after the other: there is no call for several."""
+        answers: list[Any] = []
+        for command in commands:
+            try:
+                answers.append(self.execute(command))
+            except Unreachable as fault:
+                return answers + [fault] * (len(commands) - len(answers))
+            except OctoStoreError as refusal:
+                answers.append(refusal)
+        return answers
 
     def ask(self, question: Question[R_co]) -> R_co:
         reply: R_co = self._persist(question)

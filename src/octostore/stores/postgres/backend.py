@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -15,19 +14,19 @@ from octostore.stores.base import Counters, Undone
 from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
 from octostore.stores.persist import persist
-from octostore.stores.postgres.connection import Place, connect, disown, load_sql, prepare
+from octostore.stores.postgres.connection import Connection, Place, connect, disown, load_sql, prepare
 from octostore.stores.postgres.faults import is_lost, told_apart
 from octostore.stores.postgres.listener import Listener
-from octostore.stores.postgres.pipeline import Answer, Pipeline
+from octostore.stores.postgres.pipeline import Answer, Pipeline, compiled
 from octostore.stores.postgres.transaction import Finding, Transaction
 
 IDLE_READERS = 4
 """How many reading connections are kept open for later."""
 STUCK_SECONDS = 5
 """After so long a process that stands still in the middle of a transaction loses it, and the others go on."""
-LIMITS = {"lock": "10s", "statement": "15s", "idle": f"{STUCK_SECONDS}s", "transaction": "30s"}
-BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-"""What is read after the lock must not be from before it, whatever the database's default is."""
+LIMITS = {"lock": "10s", "statement": "12s", "idle": f"{STUCK_SECONDS}s", "transaction": "30s"}
+PLAN_AGAIN_AFTER = 256
+"""Batches. Statements are planned once, which is only good for tables of about the size that they had then."""
 WRITER_LIFE_MS = 7 * 86_400_000
 """How long it is remembered what a process has written last. It asks within minutes, if at all."""
 LOOK_SECONDS = 1.0
@@ -41,17 +40,17 @@ class PostgresBackend:
     def __init__(self, place: Place, now: Callable[[], int] | None = None) -> None:
         self._place = place
         self._now: Callable[[], int | None] = now or (lambda: None)
-        self._sql = load_sql(place.schema)
+        self._sql = compiled(load_sql(place.schema))
         self._gate = Gate()
         self._lock = threading.Lock()
-        self._idle_readers: list[psycopg.Connection[Any]] = []
+        self._idle_readers: list[Connection] = []
         self._is_closed = False
         self._pid = os.getpid()
         self._writer_id = uuid4()
         self._batch = 0
         self._listener: Listener | None = None
-        self._writer: psycopg.Connection[Any] | None = None
-        self._proven: psycopg.Connection[Any] | None = None
+        self._writer: Connection | None = None
+        self._proven: Connection | None = None
         """The one on which a commit was answered."""
         with _final(place):
             self._writer = connect(place.url)
@@ -76,24 +75,28 @@ class PostgresBackend:
                     # that before a commit of our own, and all before it, is there.
                     saving = Pipeline(connection, self._sql)
                 if saving is None:
-                    _end(connection)
+                    self._end(connection)
             except BaseException:
                 self._undo(connection)
                 raise
             if saving is not None:
                 self._commit(connection, saving, has_news=transaction.has_news)
 
-    def _begin(self, connection: psycopg.Connection[Any], needs: Needs) -> Transaction:
+    def _begin(self, connection: Connection, needs: Needs) -> Transaction:
         asking = Pipeline(connection, self._sql)
-        asking.tell(BEGIN)
-        asking.ask("limits", **LIMITS)
-        asking.ask("lock", **LIMITS)
-        counters = asking.ask("counters", now=self._now())
+        counters = self._ask_for_lock(asking)
+        if self._batch % PLAN_AGAIN_AFTER == 0:
+            asking.ask("plan_again")
         found = Finding(asking, needs)
         asking.run()
         return Transaction(connection, self._sql, _counters(counters), found)
 
-    def _commit(self, connection: psycopg.Connection[Any], saving: Pipeline, *, has_news: bool) -> None:
+    def _ask_for_lock(self, asking: Pipeline) -> Answer:
+        asking.ask("begin")
+        asking.ask("limits", **LIMITS)
+        return asking.ask("lock", now=self._now(), **LIMITS)
+
+    def _commit(self, connection: Connection, saving: Pipeline, *, has_news: bool) -> None:
         self._batch += 1
         if self._batch == 1:
             saving.ask("forget_writers", age=WRITER_LIFE_MS)
@@ -101,7 +104,7 @@ class PostgresBackend:
         if has_news:
             saving.ask("notify", channel=self._place.schema)
         # It waits for a synchronous standby, for which none of our limits counts: they end before it.
-        saving.tell("COMMIT")
+        saving.ask("commit")
         try:
             saving.run()
         except BaseException as error:
@@ -134,17 +137,14 @@ class PostgresBackend:
             connection = self._writer = self._living_writer()
             try:
                 asking = Pipeline(connection, self._sql)
-                asking.tell(BEGIN)
-                asking.ask("limits", **LIMITS)
-                asking.ask("lock", **LIMITS)
-                asking.ask("counters", now=self._now())
+                self._ask_for_lock(asking)
                 found = asking.ask("last_batch", writer=self._writer_id)
                 asking.run()
                 last = found.rows[0][0] if found.rows else 0
                 looked = Pipeline(connection, self._sql)
                 # As it was: should this COMMIT get lost, too, the next look must see the same.
                 looked.ask("mark_batch", writer=self._writer_id, batch=last)
-                looked.tell("COMMIT")
+                looked.ask("commit")
                 looked.run()
             except BaseException:
                 self._undo(connection)
@@ -152,14 +152,20 @@ class PostgresBackend:
             self._proven = connection
             return bool(last == self._batch)
 
-    def _living_writer(self) -> psycopg.Connection[Any]:
+    def _end(self, connection: Connection) -> None:
+        """Of a transaction that changed nothing."""
+        ending = Pipeline(connection, self._sql)
+        ending.ask("commit")
+        ending.run()
+
+    def _living_writer(self) -> Connection:
         if self._is_closed:
             raise Unreachable("this store has been closed", reason="closed")
         if self._writer is None or self._writer.closed:
             return connect(self._place.url)
         return self._writer
 
-    def _undo(self, connection: psycopg.Connection[Any]) -> None:
+    def _undo(self, connection: Connection) -> None:
         """The next transaction starts afresh, on another connection if this one is no longer good."""
         try:
             if not connection.closed:
@@ -175,19 +181,21 @@ class PostgresBackend:
             connection = self._take_reader()
             try:
                 asking = Pipeline(connection, self._sql)
-                asking.tell("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                asking.ask("begin_reading")
                 asking.ask("limits", **LIMITS)
                 counters = asking.ask("counters", now=self._now())
                 asking.run()
                 yield Transaction(connection, self._sql, _counters(counters))
-                _end(connection)
-            except BaseException:
+                self._end(connection)
+            except BaseException as error:
+                if is_lost(error):
+                    self._drop_readers()
                 self._undo(connection)
                 raise
             finally:
                 self._give_back(connection)
 
-    def _take_reader(self) -> psycopg.Connection[Any]:
+    def _take_reader(self) -> Connection:
         with self._lock:
             if self._is_closed:
                 raise Unreachable("this store has been closed", reason="closed")
@@ -197,12 +205,19 @@ class PostgresBackend:
                     return connection
         return connect(self._place.url)
 
-    def _give_back(self, connection: psycopg.Connection[Any]) -> None:
+    def _give_back(self, connection: Connection) -> None:
         with self._lock:
             if not self._is_closed and not connection.closed and len(self._idle_readers) < IDLE_READERS:
                 self._idle_readers.append(connection)
                 return
         connection.close()
+
+    def _drop_readers(self) -> None:
+        """What happened to one of them has happened to all, as a rule, and need not be found out one by one."""
+        with self._lock:
+            dropped, self._idle_readers = self._idle_readers, []
+        for connection in dropped:
+            connection.close()
 
     # Listening
 
@@ -237,13 +252,8 @@ class PostgresBackend:
             connection.close()
 
 
-def _end(connection: psycopg.Connection[Any]) -> None:
-    """Of a transaction that changed nothing. Not by a ROLLBACK: psycopg forgets all prepared statements after one."""
-    connection.execute("COMMIT", prepare=False)
-
-
 def _counters(answer: Answer) -> Counters:
-    seq, now = answer.rows[0]
+    seq, now, *_ = answer.rows[0]
     return Counters(seq, Mark(now, "", 0))
 
 

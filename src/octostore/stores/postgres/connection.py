@@ -2,26 +2,47 @@
 
 import os
 import re
+import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import PQGen
+from psycopg.abc import Transformer as TransformerProtocol
+from psycopg.adapt import Transformer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq.abc import PGresult
 
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.stores.named_sql import load_queries
+from octostore.stores.rows import Row
+
+T = TypeVar("T")
 
 SCHEMA_DEFAULT = "octostore"
 LISTEN_VARIABLE = "OCTOSTORE_LISTEN_URL"
 MIGRATION_LOCK = 0x4F637453  # "OctS"
 MIGRATION_LIMITS = {"idle_in_transaction_session_timeout": "5s", "lock_timeout": "60s"}
 """Whoever stands still in the middle of making tables, and whoever waits for it, does so for a while, not for ever."""
-CONNECT_SECONDS = 5
-PREPARE_AFTER = 2
-"""How often a statement is run before it is prepared. Most of what a small batch costs the database is planning."""
+MIGRATION_ANSWER_SECONDS = 600.0
+"""How long to wait for an answer in the middle of that: large tables may take a while."""
+ANSWER_SECONDS = 15.0
+"""After so long without a word a connection counts as lost. A statement may take a little less, and is then ended."""
+DEFAULTS: dict[str, Any] = {
+    "target_session_attrs": "read-write",  # of several hosts, the others stand by
+    "application_name": "octostore",
+    "connect_timeout": 5,
+    "tcp_user_timeout": 10_000,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+}
+"""Unless the URL says otherwise. With the last four the system notices a network that is gone."""
+ENCODING = {"client_encoding": "UTF8"}
+"""Whatever the database's is: we write and read it ourselves."""
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)")
 _USER = re.compile(r"//[^@/]*@")
@@ -76,22 +97,53 @@ def _what_is_wrong(url: str) -> str:
     return f"; {_ESCAPES}"
 
 
-def connect(url: str) -> psycopg.Connection[Any]:
-    """To a server that can be written to, unless the URL asks for something else: of several, the others stand by."""
-    wanted = {"target_session_attrs": "read-write"} | conninfo_to_dict(url)
-    connection = psycopg.connect(
-        make_conninfo("", **wanted),
+class Connection(psycopg.Connection[Any]):
+    """One that does not wait for ever. A network, a proxy or a process that has stopped need not say so."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.answer_seconds = ANSWER_SECONDS
+        self.prepared: set[bytes] | None = None
+        """The statements that it knows by name. None where it may lead to somebody else next time, who knows none."""
+        self._loaders: TransformerProtocol = Transformer(self)
+
+    def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
+        return super().wait(self._in_time(gen), *args, **options)
+
+    def note_prepared(self, name: bytes) -> None:
+        if self.prepared is not None:
+            self.prepared.add(name)
+
+    def rows_of(self, result: PGresult) -> list[Row]:
+        self._loaders.set_pgresult(result)
+        return self._loaders.load_rows(0, result.ntuples, tuple)
+
+    def _in_time(self, gen: PQGen[T]) -> PQGen[T]:
+        """What psycopg waits for; it looks in several times a second, with nothing in its hands."""
+        try:
+            wanted = next(gen)
+            heard_at = time.monotonic()
+            while True:
+                ready = yield wanted
+                if ready:
+                    heard_at = time.monotonic()
+                elif time.monotonic() - heard_at > self.answer_seconds:
+                    self.close()  # which waits for nobody
+                    raise psycopg.OperationalError(f"no answer within {self.answer_seconds:g} seconds")
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+
+
+def connect(url: str) -> Connection:
+    connection = Connection.connect(
+        make_conninfo("", **DEFAULTS | conninfo_to_dict(url) | ENCODING),
         autocommit=True,  # transactions begin and end in our own pipelines
         prepare_threshold=None,
-        connect_timeout=CONNECT_SECONDS,
-        application_name="octostore",
-        tcp_user_timeout=10_000,
-        keepalives_idle=5,
-        keepalives_interval=2,
-        keepalives_count=3,
     )
     if is_direct(connection):
-        connection.prepare_threshold = PREPARE_AFTER
+        connection.prepared = set()  # most of what a small batch costs the database is planning
     return connection
 
 
@@ -122,12 +174,16 @@ def migrations(schema: str) -> list[str]:
     return [script.read_text(encoding="utf-8").replace("{schema}", schema) for script in scripts]
 
 
-def prepare(connection: psycopg.Connection[Any], place: Place) -> None:
+def prepare(connection: Connection, place: Place) -> None:
     """Create the schema if there is none, and bring it up to date. Whoever comes first does it."""
+    if _version(connection, place.schema) != len(migrations(place.schema)):
+        connection.answer_seconds = MIGRATION_ANSWER_SECONDS
+        _migrate(connection, place)
+        connection.answer_seconds = ANSWER_SECONDS
+
+
+def _migrate(connection: Connection, place: Place) -> None:
     scripts = migrations(place.schema)
-    version = _version(connection, place.schema)
-    if version == len(scripts):
-        return
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # to see what was done while we waited
     with connection.transaction():
         for limit in MIGRATION_LIMITS.items():

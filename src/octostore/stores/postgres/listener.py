@@ -13,6 +13,8 @@ from octostore.stores.postgres.connection import Place, connect, disown, is_dire
 
 HEARTBEAT_SECONDS = 5.0
 """How long to wait for news at a time; in between, the connection is tried."""
+ANSWER_SECONDS = 5.0
+"""How long to wait when it is tried: there is nothing that could keep the database from answering."""
 RETRY_SECONDS = 0.5
 
 
@@ -55,6 +57,7 @@ class Listener:
     def _listen_until_it_breaks(self) -> None:
         with connect(self._place.listen_url) as connection:
             self._connection = connection
+            connection.answer_seconds = ANSWER_SECONDS
             self._is_pooled = not is_direct(connection)
             if self._is_pooled:
                 return

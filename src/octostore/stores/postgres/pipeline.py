@@ -1,125 +1,168 @@
-"""Statements that are sent together, in one round trip."""
+"""Statements that are sent together, in one round trip.
 
-from collections.abc import Generator, Iterable, Sequence
-from typing import Any
+This speaks to libpq itself: psycopg's cursors and pipelines take longer for a small statement than PostgreSQL does.
+They also ask for a flush after what they send, and while PostgreSQL was asked for one, or waits for the rest of
+something, it does not count us as idle. Whoever is stopped at such a moment would keep the lock as long as it likes.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import psycopg
-from psycopg import Connection, Cursor
+from psycopg.abc import PQGen
+from psycopg.errors import error_from_result
+from psycopg.pq import ConnStatus, ExecStatus, Format
+from psycopg.pq.abc import PGconn, PGresult
 from psycopg.waiting import Ready, Wait
 
+from octostore.stores.postgres.connection import Connection
 from octostore.stores.rows import Row
+
+_PARAMETER = re.compile(r"%(?:\((\w+)\))?s")
+
+
+class Statement(NamedTuple):
+    name: bytes
+    text: bytes
+    parameters: Sequence[str]
+    """Their names in order, where they have names."""
+
+
+def compiled(sql: dict[str, str]) -> dict[str, Statement]:
+    return {name: _compile(name, text) for name, text in sql.items()}
+
+
+def _compile(name: str, text: str) -> Statement:
+    """With parameters as PostgreSQL numbers them."""
+    numbers: dict[str, int] = {}
+    for found in _PARAMETER.finditer(text):
+        numbers.setdefault(found[1] or f"#{len(numbers)}", len(numbers) + 1)
+    in_order = iter(numbers.values())
+    numbered = _PARAMETER.sub(lambda found: f"${numbers[found[1]] if found[1] else next(in_order)}", text)
+    return Statement(name.encode(), numbered.encode(), tuple(numbers))
 
 
 class Answer:
     """What a statement gives, once its pipeline has run; nothing where it was not asked."""
 
-    def __init__(self, cursor: "Cursor[Any] | None" = None) -> None:
-        self._cursor = cursor
-        self._rows: list[Row] | None = None if cursor else []
+    def __init__(self, rows: list[Row] | None = None) -> None:
+        self._rows = rows
 
     @property
     def rows(self) -> list[Row]:
         if self._rows is None:
-            if self._cursor is None:
-                raise LookupError("its pipeline has not run yet")
-            self._rows = self._cursor.fetchall()
+            raise LookupError("its pipeline has not run yet")
         return self._rows
 
-    def give(self, cursor: "Cursor[Any]") -> None:
-        self._cursor = cursor
+    def give(self, rows: list[Row]) -> None:
+        self._rows = rows
 
 
 class Pipeline:
-    """Collects statements by their names; `run` sends them all, and waits once."""
+    """Collects statements by their names; `run` sends them all in one piece, and waits once."""
 
-    def __init__(self, connection: Connection[Any], sql: dict[str, str]) -> None:
+    def __init__(self, connection: Connection, sql: dict[str, Statement]) -> None:
         self._connection = connection
         self._sql = sql
-        self._statements: list[tuple[str, Any, Answer | None]] = []
+        self._asked: list[tuple[Statement, list[bytes | None], Answer]] = []
 
     def ask(self, query: str, **values: Any) -> Answer:
+        statement = self._sql[query]
         answer = Answer()
-        answer._rows = None  # noqa: SLF001  # to be given by `run`
-        self._statements.append((self._sql[query], values, answer))
+        self._asked.append((statement, [_parameter(values[name]) for name in statement.parameters], answer))
         return answer
 
     def when(self, condition: object, query: str, **values: Any) -> Answer:
-        return self.ask(query, **values) if condition else Answer()
+        return self.ask(query, **values) if condition else Answer([])
 
     def unless_empty(self, query: str, **values: Any) -> Answer:
         """Where the first value is a collection that is empty, there is nothing to ask."""
-        first = next(iter(values.values()))
-        if not first:
-            return Answer()
-        lists = {name: list(value) if isinstance(value, set) else value for name, value in values.items()}
-        return self.ask(query, **lists)
+        return self.when(next(iter(values.values())), query, **values)
 
     def write(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
         """Of any number of rows, one statement: it takes each column as an array."""
-        columns = [array(column) for column in zip(*rows, strict=True)]
+        columns = [_parameter(column) for column in zip(*rows, strict=True)]
         if columns:
-            self._statements.append((self._sql[query], columns, None))
-
-    def tell(self, statement: str) -> None:
-        """Something that has no answer, such as BEGIN."""
-        self._statements.append((statement, None, None))
+            self._asked.append((self._sql[query], columns, Answer()))
 
     def run(self) -> None:
-        """Send all in one piece, and nothing after it.
-
-        While PostgreSQL waits for the rest of what we send, or was asked to flush after it, it does not count us as
-        idle. A process that is stopped at such a moment would keep the lock for as long as it likes. psycopg does both;
-        where it can no longer be kept from it, this still works, but for that.
-        """
-        if not self._statements:
+        """Raises the first error of a statement; those after it were not run then. The connection is good for more."""
+        if not self._asked:
             return
-        fault: psycopg.Error | None = None
+        pgconn = self._connection.pgconn
         try:
-            with self._connection.pipeline() as pipeline:
-                try:
-                    self._collect(pipeline)
-                    self._connection.wait(_send(pipeline))
-                    pipeline.sync()
-                except psycopg.Error as error:
-                    fault = error  # and what follows from it is not worth a line in somebody's log
-                if not pipeline.result_queue:
-                    # There is nothing left to wait for. psycopg would sync once more, and flush.
-                    pipeline._exit_gen = _nothing  # type: ignore[method-assign]  # noqa: SLF001
-        except psycopg.Error as error:
-            fault = fault or error
-        if fault is not None:
-            raise fault
+            pgconn.enter_pipeline_mode()
+            unprepared = self._send(pgconn)
+            results = self._connection.wait(_results(pgconn))
+            pgconn.exit_pipeline_mode()
+        except BaseException:
+            self._connection.close()  # somewhere in the middle
+            raise
+        self._take(results, unprepared)
 
-    def _collect(self, pipeline: psycopg.Pipeline) -> None:
-        pipeline._communicate_gen = _nothing  # type: ignore[method-assign]  # noqa: SLF001  # not yet
-        try:
-            for statement, values, answer in self._statements:
-                cursor = self._connection.cursor(binary=True)
-                cursor.execute(statement, values)
-                if answer is not None:
-                    answer.give(cursor)
-        finally:
-            del pipeline._communicate_gen  # noqa: SLF001
+    def _send(self, pgconn: PGconn) -> set[bytes]:
+        """Gives the names of those that are prepared with it."""
+        prepared = self._connection.prepared
+        new: set[bytes] = set()
+        for (name, text, _), values, _ in self._asked:
+            if prepared is None:
+                pgconn.send_query_params(text, values, result_format=Format.BINARY)
+                continue
+            if name not in prepared and name not in new:
+                pgconn.send_prepare(name, text)
+                new.add(name)
+            pgconn.send_query_prepared(name, values, result_format=Format.BINARY)
+        pgconn.pipeline_sync()
+        return new
+
+    def _take(self, results: Iterable[PGresult], unprepared: set[bytes]) -> None:
+        answers = iter(results)
+        for (name, _, _), _, answer in self._asked:
+            if name in unprepared:
+                _check(next(answers))
+                unprepared.remove(name)
+                self._connection.note_prepared(name)
+            answer.give(self._connection.rows_of(_check(next(answers))))
 
 
-def _nothing() -> Generator[Any, Any, None]:
-    return
-    yield
-
-
-def _send(pipeline: psycopg.Pipeline) -> Generator[Wait, Ready | int, None]:
-    """All of it; with a sync at its end, before the one that psycopg sends by itself."""
-    for command in (*pipeline.command_queue, pipeline.pgconn.pipeline_sync):
-        command()
-    pipeline.command_queue.clear()
-    pipeline.result_queue.append(None)
-    while pipeline.pgconn.flush():
+def _results(pgconn: PGconn) -> PQGen[list[PGresult]]:
+    """Of all that was sent, one for each, as soon as they are all there."""
+    while pgconn.flush():
         if (yield Wait.RW) & Ready.R:
-            pipeline.pgconn.consume_input()
+            pgconn.consume_input()
+    results: list[PGresult] = []
+    while True:
+        while pgconn.is_busy():
+            if (yield Wait.R):
+                pgconn.consume_input()
+        result = pgconn.get_result()
+        if pgconn.status == ConnStatus.BAD:
+            raise psycopg.OperationalError(pgconn.get_error_message())
+        if result is not None:
+            if result.status == ExecStatus.PIPELINE_SYNC:
+                return results
+            results.append(result)
+
+
+def _check(result: PGresult) -> PGresult:
+    if result.status == ExecStatus.FATAL_ERROR:
+        raise error_from_result(result)
+    return result
+
+
+def _parameter(value: Any) -> bytes | None:
+    """A value as PostgreSQL writes it."""
+    if value is None:
+        return None
+    text = array(value) if isinstance(value, list | tuple | set) else str(value)
+    encoded = text.encode()
+    if b"\0" in encoded:
+        raise psycopg.DataError("text in PostgreSQL cannot have a NUL in it")
+    return encoded
 
 
 def array(values: Iterable[str | bytes | int | None]) -> str:
-    """An array as PostgreSQL writes it. psycopg does that, too, but in two fifths of the CPU time of a large batch."""
     return "{" + ",".join(map(_item, values)) + "}"
 
 

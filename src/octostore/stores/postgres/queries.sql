@@ -6,18 +6,41 @@
 -- The moment of this transaction.
 current_setting('octostore.now')::bigint
 
+-- name: begin
+-- To write. What is read after the lock must not be from before it, whatever the database's default is.
+BEGIN ISOLATION LEVEL READ COMMITTED
+
+-- name: begin_reading
+-- To read, one state of everything.
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
+
+-- name: commit
+-- All of it, or the end of a transaction that changed nothing.
+COMMIT
+
 -- name: limits
 -- How long this transaction may take and be kept waiting, so that a process that stands still holds up nobody for long.
--- For the transaction only: the connection may be somebody else's next (PgBouncer).
+-- And how it is planned: once for all values, which would take longer than the rest, and by indexes however small the
+-- tables were then. For the transaction only: the connection may be somebody else's next (PgBouncer).
 SELECT set_config('lock_timeout', %(lock)s, true), set_config('statement_timeout', %(statement)s, true),
-    set_config('idle_in_transaction_session_timeout', %(idle)s, true)
+    set_config('idle_in_transaction_session_timeout', %(idle)s, true),
+    set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+    set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)
+
+-- name: plan_again
+-- What was planned for tables that have grown since.
+DISCARD PLANS
 
 -- name: lock
--- Be the only one who writes, but not for long. Whoever vanishes while it sends something does not count as idle; from 17
--- on PostgreSQL can limit the whole transaction, which begins with the lock.
-WITH locked AS MATERIALIZED (SELECT FROM {schema}.counters FOR UPDATE)
-SELECT CASE WHEN current_setting('server_version_num')::integer >= 170000
-    THEN set_config('transaction_timeout', %(transaction)s, true) END FROM locked
+-- Be the only one who writes, but not for long. Then, as below, where the store stands, and the time. Whoever vanishes
+-- while it sends something does not count as idle; from 17 on PostgreSQL can limit the whole transaction, which begins
+-- with the lock.
+WITH locked AS MATERIALIZED (SELECT seq, now FROM {schema}.counters FOR UPDATE)
+SELECT seq, set_config('octostore.now', greatest(now,
+    coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))::text, true)::bigint,
+    CASE WHEN current_setting('server_version_num')::integer >= 170000
+        THEN set_config('transaction_timeout', %(transaction)s, true) END
+FROM locked
 
 -- name: counters
 -- Where the store stands, and the time: that of the database unless one is given, and never before the last.
@@ -45,6 +68,15 @@ DELETE FROM {schema}.writers WHERE at < {now} - %(age)s
 -- name: notify
 -- Wake those who wait, wherever they are.
 SELECT pg_notify(%(channel)s, '')
+
+-- name: documents_of_job
+-- What a job brings with it: payload, result and checkpoint.
+(SELECT body FROM {schema}.documents WHERE seq = payload_seq), (SELECT body FROM {schema}.documents WHERE seq = result_seq),
+(SELECT data FROM {schema}.checkpoints WHERE checkpoints.job_id = jobs.job_id)
+
+-- name: jobs_with_documents
+-- Jobs by their names, with what they bring with them.
+SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s::text[])
 
 -- name: jobs
 -- Jobs by their names.
@@ -111,7 +143,7 @@ WITH RECURSIVE priorities AS (
     FROM priorities p WHERE p.priority IS NOT NULL
 )
 SELECT found.* FROM priorities p CROSS JOIN LATERAL (
-    SELECT {job_columns} FROM {schema}.jobs
+    SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs
     WHERE status = 'queued' AND queue = %(queue)s AND priority = p.priority AND available_at <= {now}
     ORDER BY available_at, enqueued_seq LIMIT %(count)s) found
 LIMIT %(count)s
@@ -126,7 +158,7 @@ WITH RECURSIVE priorities AS (
     FROM priorities p WHERE p.priority IS NOT NULL
 )
 SELECT found.* FROM priorities p CROSS JOIN LATERAL (
-    SELECT {job_columns} FROM {schema}.jobs
+    SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs
     WHERE status = 'queued' AND queue = %(queue)s AND kind = %(kind)s AND priority = p.priority AND available_at <= {now}
     ORDER BY available_at, enqueued_seq LIMIT %(count)s) found
 LIMIT %(count)s
@@ -134,7 +166,7 @@ LIMIT %(count)s
 -- name: line_by_name
 -- The same for the jobs whose names are in a range, and of one kind or any (NULL). Found by name: what others have in
 -- the queue must not slow down somebody who may only see a part of it.
-SELECT {job_columns} FROM {schema}.jobs
+SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs
 WHERE queue = %(queue)s AND status = 'queued' AND job_id >= %(first)s AND job_id < %(last)s
     AND (%(kind)s::text IS NULL OR kind = %(kind)s) AND available_at <= {now}
 ORDER BY priority, available_at, enqueued_seq LIMIT %(count)s
@@ -258,13 +290,13 @@ SELECT key FROM {schema}.store_key
 -- alive, and claims were taken back of late; how many jobs wait, and since when the first could have been claimed; how
 -- many claims have run out and are not written down yet, how many of them in queues, and since when the first of these.
 SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed'),
-    (SELECT count(*) FROM {schema}.jobs WHERE expires_at > {now} AND {now} - heartbeat_at > ttl_ms * %(late_share)s)
+    (SELECT count(*) FROM {schema}.jobs WHERE expires_at > {now} AND {now} - heartbeat_at > ttl_ms * %(late_share)s::double precision)
         + (SELECT count(*) FROM {schema}.sessions s JOIN {schema}.jobs j ON j.session_id = s.session_id
             WHERE s.status = 'open' AND s.expires_at > {now} AND j.expires_at IS NULL
-                AND {now} - greatest(s.heartbeat_at, j.heartbeat_at) > s.ttl_ms * %(late_share)s),
+                AND {now} - greatest(s.heartbeat_at, j.heartbeat_at) > s.ttl_ms * %(late_share)s::double precision),
     (SELECT count(*) FROM {schema}.jobs WHERE status = 'dead'),
     (SELECT count(*) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}),
-    (SELECT count(*) FROM {schema}.events WHERE type IN ('expired', 'force_released') AND at > {now} - %(lately)s),
+    (SELECT count(*) FROM {schema}.events WHERE type IN ('expired', 'force_released') AND at > {now} - %(lately)s::bigint),
     waiting.number, waiting.due_at, run_out.number, run_out.of_queues, run_out.ended_at
 FROM (SELECT count(*) AS number, min(available_at) FILTER (WHERE available_at <= {now}) AS due_at
     FROM {schema}.jobs WHERE status = 'queued') waiting,

@@ -1,15 +1,14 @@
 """Loading and saving inside one transaction. SQL, and no rules.
 
 A batch of any size takes three round trips at most: one to lock, look at the clock and find the jobs that it needs, one
-for what belongs to these jobs, and one to save and commit. What a round trip asks is collected first (`Pipeline`).
+for what else belongs to these jobs, if anything does, and one to save and commit. What a round trip asks is collected
+first (`Pipeline`).
 """
 
 from collections.abc import Iterable, Sequence
 from heapq import merge
 from itertools import groupby, islice
 from typing import Any, get_args
-
-from psycopg import Connection
 
 from octostore.core.events import LogEntry
 from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
@@ -22,8 +21,10 @@ from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.listing import LAST_NAME, Log, page_of_log, span_of
-from octostore.stores.postgres.pipeline import Answer, Pipeline
+from octostore.stores.postgres.connection import Connection
+from octostore.stores.postgres.pipeline import Answer, Pipeline, Statement
 from octostore.stores.rows import (
+    JOB_WIDTH,
     Row,
     job_from_row,
     job_to_renewal,
@@ -41,7 +42,10 @@ class Finding:
     def __init__(self, asking: Pipeline, needs: Needs) -> None:
         self.needs = needs
         limit = needs.sweep_limit
-        self.by_name = asking.unless_empty("jobs", jobs=needs.jobs)
+        with_documents = needs.documents_of or needs.lines
+        self.by_name = asking.unless_empty("jobs_with_documents" if with_documents else "jobs", jobs=needs.jobs)
+        self.sessions = asking.unless_empty("sessions", sessions=needs.sessions)
+        self.queues = asking.unless_empty("queues", **_wanted_queues(needs.queues, needs))
         self.bound = asking.unless_empty("claims_of_sessions", sessions=needs.claims_of)
         self.in_flight = asking.unless_empty("jobs_in_flight", sessions=needs.in_flight_of)
         self.expired = asking.when(limit, "expired_claims", limit=limit)
@@ -83,13 +87,18 @@ def _columns(rows: Iterable[tuple[Any, ...]], width: int) -> Sequence[list[Any]]
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
+def _wanted_queues(names: Iterable[str], needs: Needs) -> dict[str, list[Any]]:
+    wanted = list(names)
+    return {"names": wanted, "counted": [name in needs.counted_queues for name in wanted]}
+
+
 class Transaction:
     """`found` is what was found while the transaction began, and its counters with it."""
 
     def __init__(
         self,
-        connection: Connection[Any],
-        sql: dict[str, str],
+        connection: Connection,
+        sql: dict[str, Statement],
         counters: Counters,
         found: Finding | None = None,
     ) -> None:
@@ -116,15 +125,17 @@ class Transaction:
             found = Finding(asking, needs)
             asking.run()
         ws.jobs.update(dict.fromkeys(needs.jobs))
+        ws.checkpoints.update(dict.fromkeys(needs.documents_of))
         ws.sessions.update(dict.fromkeys(needs.sessions))
         sessions = set(needs.sessions) | self._take_jobs(ws, found)
         is_enough = {queue: _is_enough(ws, found, queue) for queue in needs.lines}
         _take_rights(ws, found)
+        _add_sessions(ws, found.sessions.rows)
+        _add_queues(ws, found.queues.rows)
         in_flight = {row[0] for row in found.in_flight.rows}
         in_flight |= {job.job_id for session_id in needs.in_flight_of for job in ws.claims_of(session_id)}
-        documents_of = needs.documents_of | in_flight
         short_lines = [queue for queue, enough in is_enough.items() if not enough]
-        self._complete(ws, needs, documents_of, sessions, short_lines)
+        self._complete(ws, needs, needs.documents_of | in_flight, sessions, short_lines)
 
     def _take_jobs(self, ws: WorkingSet, found: Finding) -> set[str]:
         """Gives the sessions that have run out."""
@@ -143,27 +154,23 @@ class Transaction:
     def _complete(
         self, ws: WorkingSet, needs: Needs, documents_of: set[str], sessions: set[str], short_lines: list[str]
     ) -> None:
-        """The second round trip: what belongs to the jobs."""
+        """The second round trip: what belongs to the jobs and has not come with them."""
         jobs = [job for job in ws.jobs.values() if job is not None]
         sessions |= {job.claim.session_id for job in jobs if job.claim is not None and job.claim.session_id is not None}
-        names = needs.queues | {job.queue for job in jobs if job.queue is not None}
+        names = {job.queue for job in jobs if job.queue is not None} - ws.queues.keys()
         with_documents = [job for job in jobs if job.job_id in documents_of or job.queue in needs.lines]
+        with_documents = [job for job in with_documents if job.job_id not in ws.checkpoints]
         seqs = [seq for job in with_documents for seq in (job.payload_seq, job.result_seq) if seq is not None]
         asking = self._asking()
-        of_sessions = asking.unless_empty("sessions", sessions=sessions)
-        queues = asking.unless_empty(
-            "queues", names=list(names), counted=[name in needs.counted_queues for name in names]
-        )
+        of_sessions = asking.unless_empty("sessions", sessions={name for name in sessions if not ws.sessions.get(name)})
+        queues = asking.unless_empty("queues", **_wanted_queues(names, needs))
         documents = asking.unless_empty("documents", seqs=seqs)
         checkpoints = asking.unless_empty("checkpoints", jobs=[job.job_id for job in with_documents])
         again = {queue: asking.ask("look_again", queue=queue) for queue in short_lines}
         asking.run()
-        for row in of_sessions.rows:
-            _add_session(ws, row)
-        for name, max_claimed, claimed in queues.rows:
-            ws.queues[name] = None if claimed is None else Queue(name, max_claimed, claimed)
+        _add_sessions(ws, of_sessions.rows)
+        _add_queues(ws, queues.rows)
         ws.documents.update(documents.rows)
-        ws.checkpoints.update(dict.fromkeys(documents_of))
         ws.checkpoints.update({job.job_id: None for job in with_documents})
         ws.checkpoints.update(checkpoints.rows)
         ws.look_again_at.update({queue: at.rows[0][0] for queue, at in again.items() if at.rows[0][0] is not None})
@@ -270,23 +277,38 @@ class Transaction:
 
 
 def _add_jobs(ws: WorkingSet, rows: Iterable[Row]) -> list[Job]:
-    """Put jobs into the working set; those there already stay as they are."""
+    """Put jobs into the working set, with the documents that come with some; those there already stay as they are."""
     jobs = []
     for row in rows:
         job = ws.jobs.get(row[0])
         if job is None:
-            job = job_from_row(row)
+            job = job_from_row(row[:JOB_WIDTH])
             ws.add_job(job)
+        if len(row) > JOB_WIDTH:
+            _add_documents(ws, job, row[JOB_WIDTH:])
         jobs.append(job)
     return jobs
 
 
-def _add_session(ws: WorkingSet, row: Row) -> None:
-    session = session_from_row(row[:-1])
-    if ws.sessions.get(session.session_id) is None:
-        ws.sessions[session.session_id] = session
-        if session.context_seq is not None:
-            ws.documents[session.context_seq] = row[-1]
+def _add_documents(ws: WorkingSet, job: Job, documents: Sequence[bytes | None]) -> None:
+    payload, result, ws.checkpoints[job.job_id] = documents
+    for seq, body in ((job.payload_seq, payload), (job.result_seq, result)):
+        if seq is not None and body is not None:
+            ws.documents[seq] = body
+
+
+def _add_sessions(ws: WorkingSet, rows: Iterable[Row]) -> None:
+    for row in rows:
+        session = session_from_row(row[:-1])
+        if ws.sessions.get(session.session_id) is None:
+            ws.sessions[session.session_id] = session
+            if session.context_seq is not None:
+                ws.documents[session.context_seq] = row[-1]
+
+
+def _add_queues(ws: WorkingSet, rows: Iterable[Row]) -> None:
+    for name, max_claimed, claimed in rows:
+        ws.queues[name] = None if claimed is None else Queue(name, max_claimed, claimed)
 
 
 def _add_expired(ws: WorkingSet, found: Finding) -> set[str]:
