@@ -14,6 +14,14 @@ DONE = "SELECT count(*) FROM pgqueuer_log WHERE status = 'successful' AND NOT EX
 
 
 async def in_tasks(jobs: Jobs) -> Laps:
+    return await _run(jobs, batch_size=jobs.workers)
+
+
+async def singly(jobs: Jobs) -> Laps:
+    return await _run(jobs, batch_size=1)
+
+
+async def _run(jobs: Jobs, batch_size: int) -> Laps:
     watch = Stopwatch(jobs)
     connection = await asyncpg.connect(jobs.url, server_settings={"search_path": jobs.schema})
     driver = AsyncpgDriver(connection)
@@ -33,5 +41,5 @@ async def in_tasks(jobs: Jobs) -> Laps:
             await queries.enqueue([ENTRYPOINT] * size, list(map(msgspec.json.encode, group)), [0] * size)
     with watch.lap():
         # It insists on a limit of at least twice the batch.
-        await worker.run(batch_size=jobs.workers, max_concurrent_tasks=2 * jobs.workers)
+        await worker.run(batch_size=batch_size, max_concurrent_tasks=2 * jobs.workers)
     return watch.result(DONE)

@@ -30,9 +30,9 @@ LIBRARIES = [
         "OctoStore",
         "octostore_jobs:in_threads",
         [],
-        f"""{AT_ONCE} threads call enqueue(), then work(concurrency=N): N threads, each of which claims a job,
-    completes it and claims the next. What waits at the same time is one transaction of the store's one writer. Claims
-    and completions are durable before they are answered; each job has a lease and a thread for its heartbeat.
+        f"""{AT_ONCE} threads call enqueue(), then work(concurrency=N): N threads, each of which completes a job and
+    claims the next in one go. What waits at the same time is one transaction of the store's one writer. Claims and
+    completions are durable before they are answered; each job has a lease, and one thread heartbeats for all.
     1 connection; nobody listens or polls, as nobody waits for jobs to come.""",
     ),
     Library(
@@ -58,6 +58,13 @@ LIBRARIES = [
     fetches N jobs, and one completes those of which N have come together, or that are there every 0.1 seconds: until
     then they are done in memory only, and a crash repeats them. Each job has a task for its heartbeat. 1 connection,
     which listens, too; logged tables (its default) and the autovacuum that it recommends.""",
+    ),
+    Library(
+        "pgqueuer singly",
+        "pgqueuer_jobs:singly",
+        ["pgqueuer", "asyncpg"],
+        """the same with run(batch_size=1, max_concurrent_tasks=2N): each job is fetched and completed by itself, the
+    nearest that it has to writing down what was done before going on. It does not wait for that either.""",
     ),
 ]
 """All on uvloop, where there is a loop."""

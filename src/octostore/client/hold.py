@@ -106,7 +106,7 @@ def refreshed(port: Port, answer: Granted) -> Granted:
 
 
 class HeldClaim:
-    """A claim that is kept alive from its own thread for as long as the block runs.
+    """A claim that is kept alive from another thread for as long as the block runs.
 
     `lost` is set, and `on_lost` called, before the store can give the job to anybody else. What the block does to other
     systems should carry `fencing_token`, because a process that was paused cannot know in time.
