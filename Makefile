@@ -11,7 +11,7 @@ BENCH_READY := .venv/.bench-ready
 
 .PHONY: help
 help: ## what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -50,6 +50,10 @@ lint: $(READY) ## formatting, lint, types and layers
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+.PHONY: pictures
+pictures: $(READY) ## the pictures of the documents, from what a store does
+	$(BIN)/python -m docs.pictures.draw
 
 .PHONY: bench
 bench: $(BENCH_READY) ## speed, side by side, in one run

@@ -41,7 +41,9 @@ def run(path: Path, text: str) -> None:
         names["store"].close()
 
 
-@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")], ids=lambda path: path.name
+)
 def test_links_lead_somewhere(path: Path) -> None:
     missing = [link for link in _LINK.findall(path.read_text(encoding="utf-8")) if not (path.parent / link).exists()]
     assert missing == []

@@ -1,0 +1,64 @@
+"""The pictures show what a store does now, and say it in words, too."""
+
+import re
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from docs.pictures.canvas import Canvas
+from docs.pictures.draw import HERE, PICTURES, drawn
+from docs.pictures.sessions import GROUPS, arrows
+from octostore.core.phases import NEXT
+from tests.support.processes import ROOT
+
+PAGE = ROOT / "docs" / "sessions-and-tasks.md"
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_no_picture_is_stale(name: str) -> None:
+    path = HERE / f"{name}.svg"
+    assert path.read_text(encoding="utf-8") == PICTURES[name]().svg(), "draw it again: make pictures"
+
+
+def test_there_are_no_others() -> None:
+    assert set(HERE.glob("*.svg")) == set(drawn())
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("*.svg")), ids=lambda path: path.stem)
+def test_they_can_be_read_without_eyes_and_in_the_dark(path: Path) -> None:
+    root = ET.parse(path).getroot()
+    told = {element.get("id"): element.text for element in root if element.get("id")}
+    assert root.get("role") == "img"
+    assert (root.get("aria-labelledby") or "").split() == ["title", "desc"] == list(told)
+    assert all(told.values())
+    assert "prefers-color-scheme:dark" in (root.findtext(f"{_SVG}style") or "")
+
+
+def test_each_is_on_the_page_with_its_words() -> None:
+    shown = dict(re.findall(r"!\[([^\]]+)\]\(pictures/([\w-]+)\.svg\)", PAGE.read_text(encoding="utf-8")))
+    assert sorted(shown.values()) == sorted(PICTURES)
+    assert all(len(words) > 40 for words in shown)
+
+
+def test_the_arrows_between_phases_say_what_the_rules_say() -> None:
+    def members(name: str) -> tuple[str, ...]:
+        return GROUPS.get(name, (name,))
+
+    said = {(before, after) for one, other in arrows() for before in members(one) for after in members(other)}
+    assert said == {(before, after) for before, allowed in NEXT.items() for after in allowed}
+
+
+def test_nothing_is_written_over_anything_else() -> None:
+    canvas = Canvas("a picture", "of two texts")
+    canvas.text(20, 20, "first")
+    with pytest.raises(ValueError, match="'second' would be written over 'first'"):
+        canvas.text(40, 24, "second")
+    with pytest.raises(ValueError, match="beyond the edge"):
+        canvas.text(860, 60, "third")
+
+
+def test_chance_is_the_same_each_time() -> None:
+    assert all(one == other for one, other in pairwise(drawn() for _ in range(2)))
