@@ -64,6 +64,8 @@ class SessionState(Reply, frozen=True):
     context_hash: str | None
     checkpoint_seq: int | None
     context: Any
+    offered: bool
+    """Handed over to `agent`, who has not taken it yet."""
     note: str | None
     tasks: list[str]
     in_flight: list[str]
@@ -385,6 +387,7 @@ def _state(session: SessionView) -> SessionState:
         context_hash=kept.get("context_hash"),
         checkpoint_seq=session.context_seq,
         context=session.context,
+        offered=session.offered,
         note=session.note,
         tasks=session.jobs,
         in_flight=session.in_flight,

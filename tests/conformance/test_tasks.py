@@ -146,6 +146,29 @@ def test_a_worker_loop_for_a_session(system: System) -> None:
     assert system.other.get_session("s").status == "closed"
 
 
+def test_a_handler_hands_its_task_over(system: System) -> None:
+    enqueue(system, "one")
+    system.store.enqueue("build", job_id="lock", queue="other")
+
+    def pass_on(claim: HeldClaim) -> str:
+        claim.checkpoint({"step": 3})
+        claim.hand_over("bob", "step 4 is next")
+        with pytest.raises(LeaseLost, match="handed over to 'bob'"):
+            claim.check()
+        return "this is not a result"
+
+    assert system.store.work_session("s", pass_on, agent="ann", queues=["tasks"], until_empty=True) == 1
+    taken = system.other.claim_task("s", "bob", queues=["tasks"])
+    assert taken.session is not None
+    assert (taken.job_id, taken.checkpoint, taken.session.note) == ("one", {"step": 3}, "step 4 is next")
+
+    def refuse(claim: HeldClaim) -> None:
+        claim.hand_over("bob")
+
+    system.store.work("other", refuse, until_empty=True)
+    assert "did not come with its session" in (system.store.get_job("lock").error or "")
+
+
 def test_dead_jobs_are_requeued_or_discarded(system: System) -> None:
     enqueue(system, "one", "two", max_attempts=1)
     for _ in range(2):

@@ -139,6 +139,26 @@ def test_claiming_the_task_again_is_resuming_it(world: World) -> None:
     assert again.session.in_flight == [], "it is at hand"
 
 
+def test_a_resumed_session_goes_on_with_what_it_lost(world: World) -> None:
+    """Although the backoff has put that behind the others in line."""
+    for job_id in ("one", "two"):
+        enqueue(world, job_id)
+    assert claim(world).job_id == "one"
+    world.advance(100)
+    assert claim(world, "bob", kinds=("other",)).status == "empty"
+    assert claim(world, "bob", prefix="two").job_id == "two"
+    world.advance(100)
+    assert claim(world, "eve").job_id == "one", "the first one that it lost"
+
+
+def test_it_waits_for_the_backoff_of_what_it_lost_with_other_work(world: World) -> None:
+    for job_id in ("one", "two"):
+        enqueue(world, job_id)
+    claim(world)
+    world.advance(30)
+    assert claim(world, "bob").job_id == "two"
+
+
 def test_what_somebody_else_has_finished_meanwhile_is_told(world: World) -> None:
     enqueue(world)
     claim(world)

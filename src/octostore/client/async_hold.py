@@ -11,7 +11,7 @@ from octostore.client.threads import in_thread
 from octostore.core.commands import Command
 from octostore.core.errors import Unreachable
 from octostore.core.model import Outcome
-from octostore.core.replies import AttemptView, ClaimReply
+from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply
 from octostore.core.undo import undo_of
 from octostore.stores.clock import boottime
 
@@ -85,6 +85,9 @@ class AsyncHeldClaim:
         retry_after: float | None = None,
     ) -> None:
         self._claim.end_as(outcome, result=result, error=error, note=note, retry_after=retry_after)
+
+    async def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
+        return await in_thread(self._claim.hand_over, to_agent, note)
 
     def let_expire(self) -> None:
         self._claim.let_expire()

@@ -13,12 +13,21 @@ from octostore.client import requests
 from octostore.client.authority import Authority
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
-from octostore.core.commands import Command, HeartbeatJob, KeepSessionAlive, R_co, ReleaseJob
+from octostore.core.commands import Command, HandOverSession, HeartbeatJob, KeepSessionAlive, R_co, ReleaseJob
 from octostore.core.encoding import shorten
-from octostore.core.errors import AlreadyDone, Conflict, Held, LeaseLost, NotFound, OctoStoreError, Unreachable
+from octostore.core.errors import (
+    AlreadyDone,
+    Conflict,
+    Held,
+    InvalidInput,
+    LeaseLost,
+    NotFound,
+    OctoStoreError,
+    Unreachable,
+)
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
-from octostore.core.replies import AttemptView, ClaimReply
+from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply
 from octostore.stores.clock import boottime
 
 LASTING = {"closed", "corrupt", "newer_schema", "not_a_database", "read_only"}
@@ -143,6 +152,7 @@ class HeldClaim:
         self._ending: ReleaseJob | None = self._release("released")
         self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
         self._pid = os.getpid()
+        self._is_handed_over = False
 
     @property
     def lease_id(self) -> str:
@@ -207,6 +217,20 @@ class HeldClaim:
         """Choose how the claim ends when the block does without an exception."""
         self._ending = self._release(outcome, result=result, error=error, note=note, retry_after=retry_after)
 
+    def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
+        """Pass the task on to another agent, with the session that it came with. The block ends without settling it."""
+        session = self.reply.session
+        if session is None:
+            raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
+        self.check()
+        command = HandOverSession(session_id=session.session_id, lease_id=self._lease_id, to_agent=to_agent, note=note)
+        reply = self._persist(command)
+        self._heart.stop()
+        self._is_handed_over = True
+        self._loss = LeaseLost(self.job_id, f"it was handed over to {to_agent!r}")
+        self._authority.end()
+        return reply
+
     def let_expire(self) -> None:
         """Do not release the job when the block ends, for what can no longer be done in time."""
         self._ending = None
@@ -237,8 +261,8 @@ class HeldClaim:
 
     def _leaving(self, error: BaseException | None) -> list[Command[Any]]:
         """The block ends. Gives what is to be executed then; `_left` is to be told the answers."""
-        if os.getpid() != self._pid:
-            return []  # a forked child leaves the block, too; the claim is its parent's
+        if os.getpid() != self._pid or self._is_handed_over:
+            return []  # a forked child leaves the block, too; the claim is its parent's, or another agent's
         self._heart.stop()
         self._left_at = self._authority.now()
         if error is not None:

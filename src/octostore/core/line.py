@@ -23,7 +23,7 @@ class Line:
         self._tie_break = count()
 
     def add(self, job: Job, now: int) -> None:
-        if job.status == "queued" and job.available_at <= now and job.queue is not None and job.kind is not None:
+        if is_due(job, now) and job.queue is not None and job.kind is not None:
             heappush(self._heaps[job.queue][job.kind], (_place(job), next(self._tie_break), job))
 
     def first(self, queue: str, kinds: Iterable[str] | None, prefix: str = "") -> Job | None:
@@ -31,6 +31,10 @@ class Line:
         peek = partial(_search, prefix=prefix) if prefix else _peek
         firsts = [first for kind in (kinds or list(heaps)) if (first := peek(heaps[kind]))]
         return min(firsts, key=_place) if firsts else None
+
+
+def is_due(job: Job, now: int) -> bool:
+    return job.status == "queued" and job.available_at <= now
 
 
 def _place(job: Job) -> _Place:

@@ -53,7 +53,7 @@ def _claim_if_free(ws: WorkingSet, job: Job, command: ClaimJob | AcquireLock, gi
         return views.finished_reply(ws, job)
     if job.available_at > ws.now:
         return views.delayed_reply(ws, job, job.available_at)
-    if job.queue is not None and _is_full(ws, job.queue):
+    if job.queue is not None and is_full(ws, job.queue):
         return views.delayed_reply(ws, job, ws.now + QUEUE_FULL_RETRY_MS)
     return grant(ws, job, command, given)
 
@@ -65,19 +65,15 @@ def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
             job = settled(ws, job_id, given)
             if job.claim is not None and _is_repeat(job.claim, command):
                 return views.claimed_reply(ws, job, job.claim, replayed=True)
-    first = first_in_line(ws, command.queue, command)
+    first = None if is_full(ws, command.queue) else ws.line.first(command.queue, command.kinds, command.prefix)
     if first is None:
         return views.empty_reply(ws, command.queue, look_again_at(ws, command.queue))
     return grant(ws, first, command, given)
 
 
-def first_in_line(ws: WorkingSet, queue: str, command: ClaimNext | ClaimTask) -> Job | None:
-    return None if _is_full(ws, queue) else ws.line.first(queue, command.kinds, command.prefix)
-
-
 def look_again_at(ws: WorkingSet, queue: str) -> int:
     """As the store found it, and after what this batch has put off."""
-    if _is_full(ws, queue):
+    if is_full(ws, queue):
         return ws.now + QUEUE_FULL_RETRY_MS
     put_off = (
         job.available_at
@@ -96,7 +92,7 @@ def _is_repeat(claim: Claim, command: ClaimJob | ClaimNext) -> bool:
     )
 
 
-def _is_full(ws: WorkingSet, queue_name: str) -> bool:
+def is_full(ws: WorkingSet, queue_name: str) -> bool:
     queue = ws.queues[queue_name]
     return queue is not None and queue.max_claimed is not None and queue.claimed >= queue.max_claimed
 

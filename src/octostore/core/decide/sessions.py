@@ -156,7 +156,7 @@ def held_session(ws: WorkingSet, command: _Write, given: Given) -> Session:
         raise NotFound(f"no session is named {command.session_id!r}")
     settle_session(ws, session, given)
     if not _may_write(session, command):
-        raise LeaseLost(command.session_id, f"the session is {session.agent!r}'s now, and {_how_it_stands(session)}")
+        raise LeaseLost(command.session_id, f"{session.agent!r} has the session now, and {_how_it_stands(session)}")
     if session.status != "open" or session.expires_at <= ws.now:
         raise LeaseLost(command.session_id, _how_ended(session))
     return session
@@ -170,8 +170,8 @@ def _may_write(session: Session, command: _Write) -> bool:
 
 def _how_it_stands(session: Session) -> str:
     if session.offered:
-        return "waits for it to take over"
-    return "alive" if session.status == "open" else _how_ended(session)
+        return "has yet to open it"
+    return "is alive" if session.status == "open" else _how_ended(session)
 
 
 def _how_ended(session: Session) -> str:

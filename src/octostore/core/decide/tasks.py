@@ -4,13 +4,14 @@ import msgspec
 
 from octostore.core import views
 from octostore.core.commands import ClaimTask, OpenSession, ReleaseTask
-from octostore.core.decide.claim import check_count, first_in_line, grant, look_again_at
+from octostore.core.decide.claim import check_count, grant, is_full, look_again_at
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.release import release_job
 from octostore.core.decide.sessions import begin_session, end_session, is_offered_to, is_repeat, opened, own_session
 from octostore.core.errors import InvalidInput
 from octostore.core.given import Given
-from octostore.core.model import Job, Session
+from octostore.core.line import is_due
+from octostore.core.model import Job, Session, read_in_flight
 from octostore.core.phases import phase_after_task, phase_with_task
 from octostore.core.replies import ClaimReply, ReleaseReply
 from octostore.core.working_set import WorkingSet
@@ -59,8 +60,19 @@ def _task_at_hand(ws: WorkingSet, command: ClaimTask) -> Job | None:
 
 
 def _first_task(ws: WorkingSet, command: ClaimTask) -> Job | None:
-    firsts = (first_in_line(ws, queue, command) for queue in command.queues)
+    """What the session lost, if that can be claimed again, so that it goes on where it was; else the first in line."""
+    session = ws.session(command.session_id)
+    lost = [ws.job(name) for name in read_in_flight(session)] if session is not None else []
+    queues = [queue for queue in command.queues if not is_full(ws, queue)]
+    for job in lost:
+        if job.queue in queues and is_due(job, ws.now) and _is_wanted(job, command):
+            return job
+    firsts = (ws.line.first(queue, command.kinds, command.prefix) for queue in queues)
     return next((job for job in firsts if job is not None), None)
+
+
+def _is_wanted(job: Job, command: ClaimTask) -> bool:
+    return job.job_id.startswith(command.prefix) and (command.kinds is None or job.kind in command.kinds)
 
 
 def _nothing_to_do(ws: WorkingSet, command: ClaimTask) -> ClaimReply:
