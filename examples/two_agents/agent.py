@@ -12,7 +12,7 @@ from pathlib import Path
 import octostore
 from octostore.orchestrator import Orchestrator
 
-TTL_SECONDS = 3
+TTL_SECONDS = 5
 """Without a heartbeat for that long, an agent counts as gone. Short, so that the example is; 120 is the default."""
 CHAPTER_SECONDS = 0.2
 A_LONG_TIME = 60.0
@@ -60,7 +60,7 @@ class Agent:
             self.save(claim, chapter, chapters)
             if claim.job_id == self.leaves_during:
                 self.hand_over(claim, chapter + 1)
-                break  # the task is not ours any more, and what we return is refused
+                break  # the task is not ours any more, and what we return settles nothing
         else:
             self.say(f"has finished {claim.job_id}")
         return {"chapters": chapters}
@@ -88,7 +88,7 @@ class Agent:
 
     def hand_over(self, claim: octostore.HeldClaim, chapter: int) -> None:
         note = f"chapter {chapter} is next; mind the names"
-        self.orchestrator.hand_over(self.session_id, "home", note, lock_token=claim.lease_id)
+        claim.hand_over("home", note)
         self.stop.set()
         self.say(f"has handed the session over to home, with the note: {note}")
 

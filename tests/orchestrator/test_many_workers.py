@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -17,28 +18,36 @@ WORKERS = 4
 PATIENCE_SECONDS = 300
 
 
-def run_with_kills(orchestrator: Orchestrator, url: str, path: Path, tasks: int, kill_seconds: float) -> int:
+class Size(NamedTuple):
+    tasks: int
+    work_seconds: float
+    kill_seconds: float
+
+
+def run_with_kills(orchestrator: Orchestrator, url: str, path: Path, size: Size) -> int:
     """How many workers were killed until all tasks had ended."""
-    for number in range(tasks):
+    for number in range(size.tasks):
         orchestrator.enqueue_task("task", {"fails": number % 10 == 0}, task_id=f"task-{number}", max_attempts=4)
     chance = random.Random(6)
     kills = 0
     with ExitStack() as stack:
 
         def started(number: int) -> Worker:
-            worker = stack.enter_context(Worker("task_worker", url, f"session-{number}", path))
+            worker = stack.enter_context(Worker("task_worker", url, f"session-{number}", path, size.work_seconds))
             assert worker.hear() == "ready"
-            worker.tell("go")
             return worker
 
         workers = [started(number) for number in range(WORKERS)]
+        for worker in workers:
+            worker.tell("go")
         deadline = time.monotonic() + PATIENCE_SECONDS
         while has_work(orchestrator):
             assert time.monotonic() < deadline, orchestrator.store.figures()
-            time.sleep(kill_seconds)
+            time.sleep(size.kill_seconds)
             victim = chance.randrange(WORKERS)
             workers[victim].kill()
             workers[victim] = started(victim)
+            workers[victim].tell("go")
             kills += 1
         for worker in workers:
             worker.kill()
@@ -81,21 +90,27 @@ def report(tasks: int, kills: int, seconds: float, counted: Counter[str]) -> str
 
 
 @pytest.mark.parametrize(
-    "run",
-    [(120, 0.3), pytest.param((2_000, 1.0), marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
+    "size",
+    [
+        Size(tasks=120, work_seconds=0.03, kill_seconds=0.3),
+        pytest.param(
+            Size(tasks=2_000, work_seconds=0.008, kill_seconds=1.0),
+            marks=[pytest.mark.slow, pytest.mark.timeout(600)],
+        ),
+    ],
+    ids=["short", "long"],
 )
 def test_every_task_ends(
     orchestrator: Orchestrator,
     url: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    run: tuple[int, float],
+    size: Size,
 ) -> None:
-    tasks, kill_seconds = run
     path = tmp_path / "effects"
     started_at = time.monotonic()
-    kills = run_with_kills(orchestrator, url, path, tasks, kill_seconds)
-    counted = assert_all_is_well(orchestrator, path, tasks)
+    kills = run_with_kills(orchestrator, url, path, size)
+    counted = assert_all_is_well(orchestrator, path, size.tasks)
     assert kills > 0
     with capsys.disabled():  # `make faults` is to print its numbers
-        sys.stdout.write(report(tasks, kills, time.monotonic() - started_at, counted))
+        sys.stdout.write(report(size.tasks, kills, time.monotonic() - started_at, counted))
