@@ -1,6 +1,7 @@
 """The log: gap-free, ordered, resumable, and free of secrets."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import msgspec
@@ -61,7 +62,7 @@ def test_following_goes_on_with_what_happens_next(system: System, which: dict[st
 
 
 def test_long_logs_are_read_whole(system: System) -> None:
-    for number in range(1_100):
-        system.store.enqueue("k", job_id=f"job-{number}")
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(lambda number: system.store.enqueue("k", job_id=f"job-{number}"), range(1_100)))
     assert [event.seq for event in system.store.events()] == list(range(1, 1_101))
     assert len(list(system.store.events(prefix="job-10"))) == 111

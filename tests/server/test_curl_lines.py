@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,9 @@ from octostore.server.examples import SHELL_NAMES, curl_line
 from octostore.server.openapi import EVENTS, document_of
 from octostore.server.router import Route
 from octostore.server.routes import ROUTES
+from octostore.stores.opening import open_store
 from tests.support.processes import PATIENCE_SECONDS, ROOT
+from tests.support.served import ServedStore
 from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
@@ -48,11 +51,19 @@ def run(script: str, env: dict[str, str] | None = None) -> Ran:
 # On the API page
 
 
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator["Shell"]:
+    """With a server that has seen nothing before; in a thread, because a process for each example takes long."""
+    server = ServedStore(open_store(f"sqlite:///{tmp_path}/octostore.db"), tmp_path)
+    yield Shell(server.place.origin, server.token)
+    server.stop()
+
+
 class Shell:
     """One that knows the server and a token, and what earlier answers have said."""
 
-    def __init__(self, server: ServerProcess) -> None:
-        self.env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
+    def __init__(self, url: str, token: str) -> None:
+        self.env = {"OCTOSTORE_URL": url, "OCTOSTORE_TOKEN": token}
 
     def call(self, line: str) -> tuple[int, str, str]:
         """The status, the type and the content of the answer."""
@@ -89,8 +100,7 @@ def check_schema(schema: dict[str, Any], value: Any) -> None:
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.answers], ids=lambda route: route.name)
-def test_an_example_of_the_api_page_works(route: Route, own_server: ServerProcess) -> None:
-    shell = Shell(own_server)
+def test_an_example_of_the_api_page_works(route: Route, shell: Shell) -> None:
     shell.call_first(route)
     status, kind, content = shell.call(curl_line(route))
     assert status == min(route.answers, key=lambda status: status != 201)  # nothing was there before
@@ -108,8 +118,7 @@ def test_an_example_of_the_api_page_works(route: Route, own_server: ServerProces
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.stream], ids=lambda route: route.name)
-def test_an_example_of_a_stream_works(route: Route, own_server: ServerProcess) -> None:
-    shell = Shell(own_server)
+def test_an_example_of_a_stream_works(route: Route, shell: Shell) -> None:
     shell.call_first(route)
     retry, first, *_ = shell.listen(curl_line(route, accept=EVENTS if route.answers else None))
     assert int(retry["retry"]) > 0

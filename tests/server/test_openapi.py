@@ -170,10 +170,6 @@ class TestSchemathesis:
     def test_it_finds_nothing(self, target: ServerProcess, tmp_path: Path) -> None:
         run_schemathesis(target, tmp_path, "--seed", "1", "--max-examples", "5", "--generation-codec", "ascii")
 
-    @pytest.mark.timeout(300)
-    def test_it_finds_nothing_with_letters_of_all_kinds(self, target: ServerProcess, tmp_path: Path) -> None:
-        run_schemathesis(target, tmp_path, "--seed", "1", "--max-examples", "5", "--phases", "fuzzing")
-
     @pytest.mark.slow
     @pytest.mark.timeout(3_600)
     @pytest.mark.parametrize("codec", ["ascii", "utf-8"])
