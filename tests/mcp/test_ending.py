@@ -17,6 +17,7 @@ on_a_file = pytest.mark.parametrize("world", ["file"], indirect=True)
 ASK = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "my_claims"}}
 
 
+@on_a_file
 def test_a_killed_agent_is_followed_by_one_that_goes_on(world: World, new_agent: NewAgent) -> None:
     job = world.new_name()
     eve = new_agent("eve")
@@ -34,6 +35,7 @@ def test_a_killed_agent_is_followed_by_one_that_goes_on(world: World, new_agent:
     world.ann.call("release_job", job_id=job, outcome="done")
 
 
+@on_a_file
 def test_an_agent_that_leaves_gives_back_what_it_holds(world: World, new_agent: NewAgent) -> None:
     job, waited_for = world.new_name(), world.new_name()
     world.ann.call("claim_job", job_id=waited_for)

@@ -26,7 +26,7 @@ class ServedStore:
     def __init__(self, store: LocalStore, folder: Path) -> None:
         self.token = new_token()
         tokens = folder / "tokens"
-        write_token_file(tokens, f"admin admin {self.token}")
+        write_token_file(tokens, f"admin read,claim,admin {self.token}")
         self._settings = Settings(requests_per_second=100_000, tokens_file=tokens, sweep_seconds=3_600)
         self._store = store
         self._folder = folder
