@@ -346,5 +346,5 @@ def without_hints(answer: Any) -> Any:
 
 TestPromises = Promises.TestCase
 TestPromises.settings = settings(
-    max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=18, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

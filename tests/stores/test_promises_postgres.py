@@ -61,5 +61,5 @@ class PostgresPromises(Promises):
 
 TestPostgresPromises = PostgresPromises.TestCase
 TestPostgresPromises.settings = settings(
-    max_examples=6, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=4, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
