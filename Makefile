@@ -38,7 +38,7 @@ serve: $(READY) ## the server on http://127.0.0.1:3000, with its data in an SQLi
 
 .PHONY: test
 test: $(READY) ## all tests, in under five minutes
-	$(BIN)/pytest -n 5 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
+	$(BIN)/pytest -n 4 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
 
 .PHONY: faults
 faults: $(READY) ## the long form of the fault tests

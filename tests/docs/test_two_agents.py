@@ -16,7 +16,7 @@ from tests.support.processes import PATIENCE_SECONDS, ROOT
 EXAMPLE = ROOT / "examples" / "two_agents"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.slow), "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return new_schema() if request.param == "postgres" else f"sqlite:///{tmp_path}/two-agents.db"
 
