@@ -348,3 +348,11 @@ TestPromises = Promises.TestCase
 TestPromises.settings = settings(
     max_examples=18, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+
+
+class LongPromises(Promises):
+    """The same, for as long as `make faults` has time."""
+
+
+TestLongPromises = pytest.mark.timeout(1_800)(pytest.mark.slow(LongPromises.TestCase))
+TestLongPromises.settings = settings(TestPromises.settings, max_examples=400)
