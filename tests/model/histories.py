@@ -1,0 +1,101 @@
+"""A real store and the model, side by side: the same commands go to both, and everything that can be seen is compared."""
+
+from typing import Any
+
+import msgspec
+
+from octostore.core.commands import AnyCommand, Probe
+from octostore.core.errors import NotFound
+from octostore.core.questions import GetFigures, GetJob, GetSession, ListJobs, ListSessions, ListTokens
+from octostore.core.replies import ClaimReply, SessionReply
+from octostore.core.retry import RetryPolicy
+from octostore.stores.memory import MemoryBackend
+from tests.model.comparing import Leases, alike, compare_answer, compare_event, differences, exactly, plain
+from tests.model.model import Model
+from tests.model.state import Backoff, Told
+from tests.support.world import ManualClock, World
+
+CAP_MS = 7_000
+"""Low, so that the third failure is at the cap already."""
+
+
+class SideBySide:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.real = World(MemoryBackend(), self.clock, RetryPolicy(cap_ms=CAP_MS, jitter=0))
+        self.model = Model(Backoff(cap_ms=CAP_MS))
+        self.leases = Leases()
+        self.compared = 0
+        self.run([Probe()])  # from here on, both have a time below which they do not go
+
+    def run(self, batch: list[AnyCommand]) -> list[Any]:
+        """All in one transaction."""
+        answers = self.real.batch(batch)
+        self.model.begin_transaction(self.clock.now_ms)
+        for number, (command, answer) in enumerate(zip(batch, answers, strict=True)):
+            self.model.chosen = getattr(answer, "job_id", None)
+            told = self.model.apply(self.as_the_model_knows_it(command))
+            self.compare(told, answer, is_first=number == 0)
+        self.compare_logs()
+        return answers
+
+    def as_the_model_knows_it(self, command: AnyCommand) -> AnyCommand:
+        lease_id = getattr(command, "lease_id", None)
+        if lease_id is None:
+            return command
+        return msgspec.structs.replace(command, lease_id=self.leases.name_of(lease_id))
+
+    def compare(self, told: Told, answer: Any, *, is_first: bool) -> None:
+        if told.fields.get("status") == "empty" and not is_first:
+            # When to look again is what the store found when the transaction began, or better.
+            hints = {"available_at": answer.available_at, "retry_after_ms": answer.retry_after_ms}
+            told = Told(told.kind, told.fields | plain(hints))
+        compare_answer(told, answer, self.leases, exactly)
+
+    def compare_logs(self) -> None:
+        entries = self.real.log(self.compared)
+        assert [e.type for e in self.model.log[self.compared :]] == [entry.type for entry in entries]
+        for entry in entries:
+            compare_event(self.model.log[entry.seq - 1], entry, exactly)
+        self.compared += len(entries)
+
+    # What reads tell
+
+    def compare_reads(self) -> None:
+        seen = self.model.look(self.clock.now_ms)
+        self.compare_jobs(seen)
+        self.compare_sessions(seen)
+        self.compare_plain(seen.list_tokens(), self.real.ask(ListTokens()).tokens)
+        self.compare_plain(self.model.figures(self.clock.now_ms), self.real.ask(GetFigures()))
+
+    def compare_jobs(self, seen: Model) -> None:
+        for name in ("a", "b", "c", "d/e"):
+            self.compare_plain(seen.get_job(name), self.real.ask(GetJob(job_id=name)))
+        for status in ("free", "queued", "claimed", "done", "dead"):
+            self.compare_plain(seen.list_jobs(status), self.real.ask(ListJobs(status=status)).jobs)
+        self.compare_plain(seen.list_jobs(queue="default"), self.real.ask(ListJobs(queue="default")).jobs)
+
+    def compare_sessions(self, seen: Model) -> None:
+        for name in ("s", "t"):
+            expected = seen.get_session(name)
+            try:
+                self.compare_plain(expected, self.real.ask(GetSession(session_id=name)))
+            except NotFound:
+                assert expected is None
+        for status in ("open", "closed", "expired"):
+            listed = self.real.ask(ListSessions(status=status, principal="local")).sessions
+            self.compare_plain(seen.list_sessions(status, "local"), listed)
+
+    def compare_plain(self, expected: Any, actual: Any) -> None:
+        one, other = alike(expected, actual, self.leases, exactly)
+        assert one == other, differences(one, other)
+
+
+def leases_in(answer: Any) -> list[tuple[str, str | None, str | None]]:
+    """(lease, job, session) of what the caller was given."""
+    if isinstance(answer, SessionReply):
+        return [(answer.lease_id, None, answer.session_id)]
+    if isinstance(answer, ClaimReply) and answer.lease_id is not None:
+        mine: list[tuple[str, str | None, str | None]] = [(answer.lease_id, answer.job_id, None)]
+        return mine + (leases_in(answer.session) if answer.session else [])
+    return []

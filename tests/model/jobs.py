@@ -1,0 +1,209 @@
+"""Claiming, and what the owner of a claim may do."""
+
+import json
+from typing import Any
+
+from octostore.core import commands as c
+from tests.model import told
+from tests.model.ground import Ground
+from tests.model.state import Claim, Job, Past, Refused, Session, Told
+
+QUEUE_FULL_MS = 1_000
+"""When to look again at a queue that is full. No document gives the number."""
+LOOK_AGAIN_MS = 60_000
+"""The same for a queue in which nothing is scheduled."""
+
+
+class Jobs(Ground):
+    # Claiming
+
+    def claim_job(self, command: c.ClaimJob) -> Told:
+        job = self.job(command.job_id)
+        if job.claim is not None:
+            if self.is_repeat(job.claim, command):
+                return told.claimed(self, job, replayed=True)
+            return told.held(self, job)
+        if job.status == "done" and not command.again:
+            return told.finished(job)
+        return self.claim_if_free(job, command)
+
+    def acquire_lock(self, command: c.AcquireLock) -> Told:
+        """A lock is a job under another name (wire.md); a finished job is no obstacle to it (no document says so)."""
+        session = self.session_for(command) if command.session_id is not None else None
+        bound_to = session.name if session and command.ephemeral else None
+        job = self.job(command.job_id)
+        claim = job.claim
+        if claim is None:
+            return self.claim_if_free(job, command)
+        # "If a principal acquires a lock it already holds, it gets the same lease back, with the expiry renewed"; the
+        # session holds an ephemeral one.
+        if claim.is_lock and claim.principal == command.principal and claim.session_id == bound_to:
+            self.renew(claim, command.ttl)
+            return told.claimed(self, job, replayed=True)
+        return told.held(self, job)
+
+    def claim_next(self, command: c.ClaimNext) -> Told:
+        mine = [job for job in self.jobs.values() if job.queue == command.queue and job.name.startswith(command.prefix)]
+        repeated = [job for job in mine if job.claim is not None and self.is_repeat(job.claim, command)]
+        if repeated:
+            # Where one request id has several claims in a queue, no document says which it is: any will do.
+            chosen = next((job for job in repeated if job.name == self.chosen), repeated[0])
+            return told.claimed(self, chosen, replayed=True)
+        first = None if self.is_full(command.queue) else self.first_in_line(command.queue, command)
+        if first is None:
+            return told.empty(self, command.queue, self.look_again_at(command.queue))
+        return self.grant(first, command)
+
+    def is_repeat(self, claim: Claim, command: c.ClaimJob | c.ClaimNext) -> bool:
+        return (
+            command.request_id is not None
+            and claim.request_id == command.request_id
+            and claim.principal == command.principal
+        )
+
+    def claim_if_free(self, job: Job, command: c.ClaimJob | c.AcquireLock) -> Told:
+        if job.status == "dead":
+            return told.finished(job)
+        if job.available_at > self.now:
+            return told.delayed(self, job, job.available_at)
+        if job.queue is not None and self.is_full(job.queue):
+            return told.delayed(self, job, self.now + QUEUE_FULL_MS)
+        return self.grant(job, command)
+
+    def first_in_line(self, queue: str, command: c.ClaimNext | c.ClaimTask) -> Job | None:
+        line = [job for job in self.jobs.values() if job.queue == queue and self.is_wanted(job, command)]
+        return min(line, key=lambda job: job.place, default=None)
+
+    def is_wanted(self, job: Job, command: c.ClaimNext | c.ClaimTask) -> bool:
+        is_due = job.status == "queued" and job.available_at <= self.now
+        is_its_kind = command.kinds is None or job.kind in command.kinds
+        return is_due and is_its_kind and job.name.startswith(command.prefix)
+
+    def look_again_at(self, queue: str) -> int:
+        """When something may become claimable without anybody writing: what is due next, or what runs out next."""
+        if self.is_full(queue):
+            return self.now + QUEUE_FULL_MS
+        moments = [job.available_at for job in self.jobs.values() if job.queue == queue and job.status == "queued"]
+        moments += [self.expiry(claim) for claim in self.live_claims()]
+        moments += [session.expires_at for session in self.sessions.values() if session.status == "open"]
+        return min([self.now + LOOK_AGAIN_MS, *(moment for moment in moments if moment > self.now)])
+
+    def check_count(self, command: c.ClaimTerms) -> None:
+        """Locks are counted by themselves."""
+        if command.max_claims is None:
+            return
+        is_lock = isinstance(command, c.AcquireLock)
+        theirs = [claim for claim in self.live_claims() if claim.principal == command.principal]
+        if len([claim for claim in theirs if claim.is_lock == is_lock]) >= command.max_claims:
+            raise Refused("LimitExceeded", status=None, limit=command.max_claims)
+
+    def session_for(self, command: c.ClaimTerms) -> Session:
+        """The live session that a claim is to be bound to. To other principals it is as good as none."""
+        session = self.sessions.get(command.session_id or "")
+        if session is None or session.principal != command.principal:
+            raise Refused("NotFound")
+        if session.status != "open":
+            raise Refused("LeaseLost", job_id=session.name, ended=None, holder=None)
+        return session
+
+    def grant(self, job: Job, command: c.ClaimTerms) -> Told:
+        self.check_count(command)
+        is_lock = isinstance(command, c.AcquireLock)
+        session = self.session_for(command) if command.session_id is not None else None
+        if isinstance(command, c.AcquireLock) and not command.ephemeral:
+            # "Ephemeral locks end with their session"; others do not.
+            session = None
+        ttl_ms = session.ttl_ms if session else round(command.ttl * 1_000)
+        claim = Claim(
+            owner=command.owner,
+            principal=command.principal,
+            token=0,
+            lease=session.lease if session and isinstance(command, c.ClaimTask) else f"claim {len(self.log) + 1}",
+            ttl_ms=ttl_ms,
+            claimed_at=self.now,
+            heartbeat_at=self.now,
+            expires_at=None if session else self.now + ttl_ms,
+            session_id=session.name if session else None,
+            request_id=command.request_id,
+            metadata=document(command.metadata),
+            lock_delay_ms=round(command.lock_delay * 1_000),
+            is_lock=is_lock,
+        )
+        # What is done begins anew.
+        attempt = 1 if job.status == "done" else job.attempts + 1
+        self.begin(job, claim, attempt, took_over_from=robbed(job))
+        return told.claimed(self, job)
+
+    # What the owner may do
+
+    def claim_of(self, job: Job, lease: str) -> Claim:
+        if job.claim is None or job.claim.lease != lease:
+            raise told.lease_lost(self, job, ended_by(job, lease))
+        return job.claim
+
+    def renew(self, claim: Claim, ttl: float | None) -> None:
+        claim.heartbeat_at = self.now
+        if claim.expires_at is not None:
+            claim.ttl_ms = claim.ttl_ms if ttl is None else round(ttl * 1_000)
+            claim.expires_at = self.now + claim.ttl_ms
+        self.changed()
+
+    def heartbeat_job(self, command: c.HeartbeatJob) -> Told:
+        claim = self.claim_of(self.job(command.job_id), command.lease_id)
+        if command.note is not None or command.percent is not None:
+            # The last note stays until there is another; a percentage is that of its own report (no document says so).
+            note = (claim.progress or {}).get("note") if command.note is None else command.note
+            claim.progress = {"note": note, "percent": command.percent, "at": self.now}
+        self.renew(claim, command.ttl)
+        left_ms = self.expiry(claim) - self.now
+        fields = {"expires_at": self.expiry(claim), "remaining_ms": left_ms, "renew_after_ms": left_ms // 2}
+        return Told("HeartbeatReply", {"job_id": command.job_id, **fields})
+
+    def checkpoint_job(self, command: c.CheckpointJob) -> Told:
+        job = self.job(command.job_id)
+        self.claim_of(job, command.lease_id)
+        job.checkpoint = document(command.data)
+        self.changed()
+        return Told("CheckpointReply", {"job_id": job.name, "saved_at": self.now})
+
+    def release_job(self, command: c.ReleaseJob) -> Told:
+        job = self.job(command.job_id)
+        if job.claim is None or job.claim.lease != command.lease_id:
+            before = ended_by(job, command.lease_id, command.outcome)
+            if before is not None:
+                return told.released(job, before)
+        self.claim_of(job, command.lease_id)
+        past = self.end(
+            job,
+            command.outcome,
+            command.principal,
+            ended_at=self.now,
+            error=command.error,
+            note=command.note,
+            retry_after_ms=None if command.retry_after is None else round(command.retry_after * 1_000),
+            has_result=command.result is not None,
+        )
+        if command.outcome == "done":
+            job.result = document(command.result)
+        return told.released(job, past)
+
+    def release_lock(self, command: c.ReleaseLock) -> Told:
+        """A lease that has ended is gone, also for the one who ended it."""
+        job = self.job(command.job_id)
+        self.claim_of(job, command.lease_id)
+        return told.released(job, self.end(job, "released", command.principal, ended_at=self.now))
+
+
+def document(encoded: bytes | None) -> Any:
+    return None if encoded is None else json.loads(encoded)
+
+
+def robbed(job: Job) -> str | None:
+    """The last owner, where its claim expired or was taken away."""
+    return job.past[-1].owner if job.last_outcome in {"expired", "force_released"} else None
+
+
+def ended_by(job: Job, lease: str, outcome: str | None = None) -> Past | None:
+    """How the lease ended, the last time if there were several; or the last time with that outcome."""
+    theirs = [past for past in job.past if past.lease == lease and outcome in {None, past.how}]
+    return theirs[-1] if theirs else None

@@ -1,0 +1,256 @@
+"""Random histories of all commands: the real system does what the model says, in every answer, read and event.
+
+`tests/stores/test_promises.py` shows that all stores agree with each other. This shows that the rules they share are
+those of the documents.
+"""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from octostore.core import commands as c
+from octostore.core.commands import AnyCommand
+from octostore.core.model import Outcome
+from tests.model.histories import SideBySide, leases_in
+from tests.support.commands import (
+    JOBS,
+    KINDS,
+    NOTES,
+    OWNERS,
+    PRINCIPALS,
+    QUEUES,
+    REQUESTS,
+    SESSIONS,
+    TTLS,
+    any_command,
+    claims,
+    locks,
+    releases,
+    task_claims,
+    tokens,
+)
+
+OUTCOMES: st.SearchStrategy[Outcome] = st.sampled_from(["released", "done", "failed", "deferred"])
+NEWEST = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5])
+"""Which of the leases, or of the calls before, counted from the newest."""
+KEPT_CALLS = 12
+
+
+class Histories(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = SideBySide()
+        self.given: list[tuple[str, str | None, str | None]] = []
+        """All leases that anybody got, on which job or session, oldest first."""
+        self.calls: list[AnyCommand] = []
+        """What was asked last, with the leases that were used."""
+
+    def run(self, *batch: AnyCommand) -> list[Any]:
+        commands = [self.with_a_lease(command) for command in batch]
+        answers = self.both.run(commands)
+        self.calls = [*self.calls, *commands][-KEPT_CALLS:]
+        for lease in [lease for answer in answers for lease in leases_in(answer)]:
+            if lease not in self.given:
+                self.given.append(lease)
+        return answers
+
+    def with_a_lease(self, command: AnyCommand) -> AnyCommand:
+        """For `#n`, the n-th newest lease on a job or session, whichever the command is about: the live ones first."""
+        lease_id = getattr(command, "lease_id", None)
+        if lease_id is None or not lease_id.startswith("#"):
+            return command
+        of_session = hasattr(command, "session_id") and not hasattr(command, "job_id")
+        known = [lease for lease in reversed(self.given) if (lease[2] if of_session else lease[1]) is not None]
+        known.sort(key=lambda lease: not self.is_live(*lease))
+        number = int(lease_id[1:])
+        if number >= len(known):
+            return command
+        secret, job_id, session_id = known[number]
+        if isinstance(command, c.ReleaseTask):
+            session_id = next((its for lease, _, its in self.given if lease == secret and its), command.session_id)
+        names = {"session_id": session_id, "job_id": job_id}
+        return msgspec.structs.replace(
+            command, lease_id=secret, **{field: name for field, name in names.items() if name is not None}
+        )
+
+    def is_live(self, secret: str, job_id: str | None, session_id: str | None) -> bool:
+        name = self.both.leases.name_of(secret)
+        model = self.both.model
+        if session_id is not None:
+            return session_id in model.sessions and model.sessions[session_id].lease == name
+        claim = model.job(job_id or "").claim
+        return claim is not None and claim.lease == name
+
+    # What happens
+
+    @rule(drawn=st.lists(any_command(), min_size=1, max_size=4))
+    def commands_arrive(self, drawn: list[AnyCommand]) -> None:
+        self.run(*drawn)
+
+    @rule(drawn=any_command() | releases() | task_claims(st.none()))
+    def a_command_arrives(self, drawn: AnyCommand) -> None:
+        self.run(drawn)
+
+    @rule(number=NEWEST, principal=st.sampled_from([None, None, "local", "guest"]), drawn=st.none() | any_command())
+    def a_call_is_repeated(self, number: int, principal: str | None, drawn: AnyCommand | None) -> None:
+        if number < len(self.calls):
+            call = self.calls[-1 - number]
+            if principal is not None:
+                call = msgspec.structs.replace(call, principal=principal)
+            self.run(*([drawn] if drawn else []), call)
+
+    @rule(drawn=any_command())
+    def a_call_arrives_twice_at_once(self, drawn: AnyCommand) -> None:
+        self.run(drawn, drawn)
+
+    @rule(seconds=st.sampled_from([0.001, 0.999, 1, 2, 3, 4, 5, 7, 31, 61]))
+    def time_passes(self, seconds: float) -> None:
+        self.both.clock.advance(seconds)
+
+    @rule(seconds=st.sampled_from([1, 50]))
+    def the_clock_is_set_back(self, seconds: float) -> None:
+        self.both.clock.advance(-seconds)
+
+    # Chance alone seldom leads a task through its whole life.
+
+    @rule(
+        jobs=st.lists(JOBS, min_size=1, max_size=4, unique=True),
+        queue=QUEUES,
+        priority=st.sampled_from([1, 5]),
+        max_attempts=st.sampled_from([1, 2, 5]),
+    )
+    def tasks_are_enqueued(self, jobs: list[str], queue: str, priority: int, max_attempts: int) -> None:
+        self.run(
+            *(
+                c.Enqueue(
+                    job_id=job_id,
+                    kind="build",
+                    queue=queue,
+                    priority=priority,
+                    payload=b'{"for":1}',
+                    max_attempts=max_attempts,
+                )
+                for job_id in jobs
+            )
+        )
+
+    @rule(queue=QUEUES, ttl=TTLS, request_id=REQUESTS, checkpoint=st.booleans())
+    def a_worker_takes_the_next_task(self, queue: str, ttl: float, request_id: str | None, checkpoint: bool) -> None:
+        (claim,) = self.run(c.ClaimNext(owner="ann", queue=queue, ttl=ttl, request_id=request_id))
+        if claim.status == "claimed" and checkpoint:
+            progress = c.HeartbeatJob(job_id=claim.job_id, lease_id=claim.lease_id, note="half", percent=50)
+            self.run(progress, c.CheckpointJob(job_id=claim.job_id, lease_id=claim.lease_id, data=b'{"step":5}'))
+
+    @rule(number=NEWEST, outcome=OUTCOMES, error=NOTES, repeated=st.booleans())
+    def a_claim_ends(self, number: int, outcome: Outcome, error: str | None, repeated: bool) -> None:
+        release = c.ReleaseJob(job_id="a", lease_id=f"#{number}", outcome=outcome, error=error)
+        self.run(release)
+        if repeated:
+            self.run(self.calls[-1])
+
+    @rule(queue=QUEUES, limit=st.sampled_from([1, 2]), more=st.lists(any_command(), max_size=2), owner=OWNERS)
+    def a_queue_is_limited_and_asked(self, queue: str, limit: int, more: list[AnyCommand], owner: str) -> None:
+        ask = c.ClaimNext(owner=owner, queue=queue)
+        self.run(c.LimitQueue(queue=queue, max_claimed=limit), ask, *more, ask)
+
+    @rule(job_id=JOBS, queue=QUEUES, terms=st.fixed_dictionaries(claims({})), in_one=st.booleans())
+    def a_claimed_job_is_enqueued(self, job_id: str, queue: str, terms: dict[str, Any], in_one: bool) -> None:
+        claim = c.ClaimJob(job_id=job_id, **terms)
+        enqueued = c.Enqueue(job_id=job_id, kind="build", queue=queue, max_attempts=2)
+        ask = c.ClaimNext(owner="bob", queue=queue, principal=claim.principal, request_id=claim.request_id)
+        if in_one:
+            self.run(claim, enqueued, ask)
+        else:
+            self.run(claim)
+            self.run(enqueued, ask)
+
+    # Sessions
+
+    @rule(session_id=SESSIONS, principal=PRINCIPALS, ttl=TTLS, request_id=REQUESTS)
+    def a_session_is_opened(self, session_id: str, principal: str, ttl: float, request_id: str | None) -> None:
+        self.run(
+            c.OpenSession(session_id=session_id, agent="ann", principal=principal, ttl=ttl, request_id=request_id)
+        )
+
+    @rule(session_id=SESSIONS, ttl=TTLS, agent=OWNERS, request_id=REQUESTS)
+    def a_session_takes_its_next_task(self, session_id: str, ttl: float, agent: str, request_id: str | None) -> None:
+        queues = ("default", "other")
+        self.run(c.ClaimTask(session_id=session_id, owner=agent, ttl=ttl, queues=queues, request_id=request_id))
+
+    @rule(session_id=SESSIONS, terms=st.fixed_dictionaries(claims({"session_id": st.none()})), job_id=JOBS)
+    def a_claim_is_bound(self, session_id: str, terms: dict[str, Any], job_id: str) -> None:
+        self.run(c.ClaimJob(**{**terms, "session_id": session_id, "job_id": job_id, "max_claims": None}))
+
+    @rule(number=NEWEST, outcome=OUTCOMES)
+    def a_session_is_done_with_its_task(self, number: int, outcome: Outcome) -> None:
+        self.run(c.ReleaseTask(session_id="s", job_id="a", lease_id=f"#{number}", outcome=outcome))
+
+    @rule(
+        number=NEWEST,
+        to_agent=OWNERS,
+        taker=OWNERS,
+        drawn=st.none() | any_command(),
+        with_lease=st.booleans(),
+        as_task=st.booleans(),
+        request_id=REQUESTS,
+    )
+    def a_session_is_handed_over(
+        self,
+        number: int,
+        to_agent: str,
+        taker: str,
+        drawn: AnyCommand | None,
+        with_lease: bool,
+        as_task: bool,
+        request_id: str | None,
+    ) -> None:
+        given = self.with_a_lease(
+            c.HandOverSession(session_id="s", lease_id=f"#{number}", to_agent=to_agent, note="yours")
+        )
+        assert isinstance(given, c.HandOverSession)
+        if not with_lease:
+            given = msgspec.structs.replace(given, lease_id=None)
+        taken: AnyCommand = c.OpenSession(session_id=given.session_id, agent=taker, request_id=request_id)
+        if as_task:
+            taken = c.ClaimTask(session_id=given.session_id, owner=taker, queues=("default",), request_id=request_id)
+        self.run(given, *([drawn] if drawn else []))
+        self.run(taken)
+        self.run(given)
+
+    @rule(session_id=SESSIONS, kinds=KINDS, queue=QUEUES, agent=OWNERS)
+    def a_session_is_lost_and_resumed(self, session_id: str, kinds: str, queue: str, agent: str) -> None:
+        """It goes on with what it lost, once that is due; but not where it does not look."""
+        self.both.clock.advance(31)
+        self.run(c.ClaimTask(session_id=session_id, owner=agent, queues=(queue,), kinds=(kinds,)))
+
+    @rule(drawn=st.lists(locks() | st.just(c.ReleaseLock(job_id="a", lease_id="#0")), min_size=2, max_size=4))
+    def locks_are_acquired(self, drawn: list[AnyCommand]) -> None:
+        self.run(*drawn)
+
+    @rule(drawn=st.lists(tokens(), min_size=1, max_size=6))
+    def tokens_are_made(self, drawn: list[AnyCommand]) -> None:
+        self.run(*drawn)
+
+    # What is told
+
+    @invariant()
+    def reads_tell_what_the_model_says(self) -> None:
+        self.both.compare_reads()
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+class LongHistories(Histories):
+    """The same, for as long as `make faults` has time."""
+
+
+TestLongHistories = pytest.mark.timeout(1_800)(pytest.mark.slow(LongHistories.TestCase))
+TestLongHistories.settings = settings(TestHistories.settings, max_examples=1_000)
