@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tests.model.state import Backoff, Claim, Event, Fields, Job, Past, Refused, Session, Token
+from tests.model.state import Backoff, Claim, EndedRequest, Event, Fields, Job, Past, Refused, Session, Token
 
 NOBODY = "octostore"
 """The actor of an expiry: nobody asked for it."""
@@ -25,6 +25,7 @@ class Ground:
         self.limits: dict[str, int | None] = {}
         self.tokens: dict[str, Token] = {}
         self.log: list[Event] = []
+        self.ended: list[EndedRequest] = []
         self.recovered: list[Fields] = []
         """What the running transaction has taken back."""
         self.chosen: str | None = None
@@ -135,6 +136,7 @@ class Ground:
             "ttl_ms": session.ttl_ms,
             "late_ms": self.now - session.expires_at,
         }
+        self.remember_session(session)
         self.record("session_expired", NOBODY, details, session_id=session.name)
         session.status = "expired"
         session.offered = False
@@ -159,6 +161,7 @@ class Ground:
             job=job,
             session_id=claim.session_id,
         )
+        claim.before = (job.status, job.attempts)
         job.claim, job.status, job.attempts = claim, "claimed", attempt - 1
         if claim.session_id is not None:
             session = self.sessions[claim.session_id]
@@ -181,7 +184,8 @@ class Ground:
         claim = job.claim
         assert claim is not None
         status, available_at, attempts = self.outcome(job, how, ended_at, retry_after_ms)
-        available_at = max(available_at, ended_at + claim.lock_delay_ms) if claim.lock_delay_ms else available_at
+        if claim.lock_delay_ms and how != "undone":
+            available_at = max(available_at, ended_at + claim.lock_delay_ms)
         # An owner that ends without a word leaves the note of its last progress.
         note = note or (claim.progress or {}).get("note")
         past = Past(
@@ -203,12 +207,22 @@ class Ground:
         job.past = [*job.past, past][-PAST_KEPT:]
         job.claim = None
         job.status, job.available_at, job.attempts = status, available_at, attempts
+        if how == "undone":
+            return past
+        if claim.request_id is not None:
+            self.ended.append(
+                EndedRequest(claim.principal, claim.request_id, job.name, job.queue, claim.session_id, past)
+            )
         job.last_outcome, job.error = how, error
         # The last note there was, until the job is done (no document says so).
         job.note = note or (None if how == "done" else job.note)
         if how == "done":
             job.checkpoint = None
         return past
+
+    def remember_session(self, session: Session) -> None:
+        if session.request_id is not None:
+            self.ended.append(EndedRequest(session.principal, session.request_id, None, None, session.name, None))
 
     def record_end(
         self, job: Job, claim: Claim, past: Past, actor: str, attempts: int, *, has_result: bool
@@ -239,6 +253,10 @@ class Ground:
         waiting = "queued" if is_task else "free"
         if how == "done":
             return "done", ended_at, job.attempts + 1
+        if how == "undone":
+            # As if it had never been claimed.
+            status, attempts = job.claim.before if job.claim else (waiting, 0)
+            return ("done", job.available_at, attempts) if status == "done" else (waiting, job.available_at, job.attempts)
         if how in {"released", "force_released"}:
             # "Goes back to its place in the line; no attempt is used up, and one that nobody enqueued starts counting
             # anew." (That force_released does the same, no document says.)

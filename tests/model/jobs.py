@@ -6,7 +6,7 @@ from typing import Any
 from octostore.core import commands as c
 from tests.model import told
 from tests.model.ground import Ground
-from tests.model.state import Claim, Job, Past, Refused, Session, Told
+from tests.model.state import Claim, EndedRequest, Job, Past, Refused, Session, Told
 
 QUEUE_FULL_MS = 1_000
 """When to look again at a queue that is full. No document gives the number."""
@@ -19,28 +19,59 @@ class Jobs(Ground):
 
     def claim_job(self, command: c.ClaimJob) -> Told:
         job = self.job(command.job_id)
-        if job.claim is not None:
-            if self.is_repeat(job.claim, command):
-                return told.claimed(self, job, replayed=True)
-            return told.held(self, job)
+        if job.claim is not None and self.is_repeat(job.claim, command):
+            return self.replay(job, job.claim)
         if job.status == "done" and not command.again:
             return told.finished(job)
+        self.check_not_ended(command, [e for e in self.ended if e.job_id == job.name])
+        if job.claim is not None:
+            return told.held(self, job)
         return self.claim_if_free(job, command)
 
     def acquire_lock(self, command: c.AcquireLock) -> Told:
         """A lock is a job under another name (wire.md); a finished job is no obstacle to it (no document says so)."""
         session = self.session_for(command) if command.session_id is not None else None
-        bound_to = session.name if session and command.ephemeral else None
         job = self.job(command.job_id)
         claim = job.claim
         if claim is None:
             return self.claim_if_free(job, command)
-        # "If a principal acquires a lock it already holds, it gets the same lease back, with the expiry renewed"; the
-        # session holds an ephemeral one.
-        if claim.is_lock and claim.principal == command.principal and claim.session_id == bound_to:
+        if self.is_holder(claim, command, session):
+            # "It gets the same lease back, with the expiry renewed."
             self.renew(claim, command.ttl)
-            return told.claimed(self, job, replayed=True)
+            return self.replay(job, claim)
         return told.held(self, job)
+
+    def is_holder(self, claim: Claim, command: c.AcquireLock, session: Session | None) -> bool:
+        """The same principal, and the same session for an ephemeral lock, which the session holds.
+
+        With `holder`, those who have the same one are the same. Without, those whose session and metadata, where they
+        give any, are those of the claim.
+        """
+        bound_to = session.name if session and command.ephemeral else None
+        if not claim.is_lock or claim.principal != command.principal or claim.session_id != bound_to:
+            return False
+        if claim.holder is not None or command.holder is not None:
+            return claim.holder == command.holder
+        same_session = command.session_id in {None, claim.in_session}
+        return same_session and (command.metadata is None or document(command.metadata) == claim.metadata)
+
+    def replay(self, job: Job, claim: Claim) -> Told:
+        """From now on somebody knows of it, and it cannot be undone."""
+        if not claim.is_replayed:
+            claim.is_replayed = True
+            self.changed()
+        return told.claimed(self, job, replayed=True)
+
+    def check_not_ended(self, command: c.ClaimTerms | c.OpenSession, ended: list[EndedRequest]) -> None:
+        """An ended request id does not claim again: it is told how the newest of what it had has ended."""
+        asked = (command.principal, command.request_id)
+        had = [request for request in ended if (request.principal, request.request_id) == asked]
+        if not had:
+            return
+        request = had[-1]
+        if request.job_id is None:
+            raise Refused("LeaseLost", job_id=request.session_id, ended=None, holder=None)
+        raise told.lease_lost(self, self.job(request.job_id), request.past)
 
     def claim_next(self, command: c.ClaimNext) -> Told:
         mine = [job for job in self.jobs.values() if job.queue == command.queue and job.name.startswith(command.prefix)]
@@ -48,7 +79,9 @@ class Jobs(Ground):
         if repeated:
             # Where one request id has several claims in a queue, no document says which it is: any will do.
             chosen = next((job for job in repeated if job.name == self.chosen), repeated[0])
-            return told.claimed(self, chosen, replayed=True)
+            assert chosen.claim is not None
+            return self.replay(chosen, chosen.claim)
+        self.check_not_ended(command, [e for e in self.ended if e.queue == command.queue])
         first = None if self.is_full(command.queue) else self.first_in_line(command.queue, command)
         if first is None:
             return told.empty(self, command.queue, self.look_again_at(command.queue))
@@ -128,6 +161,8 @@ class Jobs(Ground):
             metadata=document(command.metadata),
             lock_delay_ms=round(command.lock_delay * 1_000),
             is_lock=is_lock,
+            holder=command.holder if isinstance(command, c.AcquireLock) else None,
+            in_session=command.session_id,
         )
         # What is done begins anew.
         attempt = 1 if job.status == "done" else job.attempts + 1
@@ -150,21 +185,36 @@ class Jobs(Ground):
 
     def heartbeat_job(self, command: c.HeartbeatJob) -> Told:
         claim = self.claim_of(self.job(command.job_id), command.lease_id)
+        if self.is_new(claim, "heartbeat", command.number):
+            self.beat(claim, command)
+        left_ms = self.expiry(claim) - self.now
+        fields = {"expires_at": self.expiry(claim), "remaining_ms": left_ms, "renew_after_ms": left_ms // 2}
+        return Told("HeartbeatReply", {"job_id": command.job_id, "number": claim.numbers.get("heartbeat"), **fields})
+
+    def beat(self, claim: Claim, command: c.HeartbeatJob) -> None:
         if command.note is not None or command.percent is not None:
             # The last note stays until there is another; a percentage is that of its own report (no document says so).
             note = (claim.progress or {}).get("note") if command.note is None else command.note
             claim.progress = {"note": note, "percent": command.percent, "at": self.now}
         self.renew(claim, command.ttl)
-        left_ms = self.expiry(claim) - self.now
-        fields = {"expires_at": self.expiry(claim), "remaining_ms": left_ms, "renew_after_ms": left_ms // 2}
-        return Told("HeartbeatReply", {"job_id": command.job_id, **fields})
+
+    def is_new(self, claim: Claim, kind: str, number: int | None) -> bool:
+        """Per lease and kind of write, a number that is not above the newest one is a repeat, and changes nothing."""
+        if number is None:
+            return True
+        if number <= claim.numbers.get(kind, 0):
+            return False
+        claim.numbers[kind] = number
+        return True
 
     def checkpoint_job(self, command: c.CheckpointJob) -> Told:
         job = self.job(command.job_id)
-        self.claim_of(job, command.lease_id)
-        job.checkpoint = document(command.data)
-        self.changed()
-        return Told("CheckpointReply", {"job_id": job.name, "saved_at": self.now})
+        claim = self.claim_of(job, command.lease_id)
+        if self.is_new(claim, "checkpoint", command.number):
+            job.checkpoint = document(command.data)
+            self.changed()
+        fields = {"job_id": job.name, "saved_at": self.now, "number": claim.numbers.get("checkpoint")}
+        return Told("CheckpointReply", fields)
 
     def release_job(self, command: c.ReleaseJob) -> Told:
         job = self.job(command.job_id)
@@ -199,8 +249,9 @@ def document(encoded: bytes | None) -> Any:
 
 
 def robbed(job: Job) -> str | None:
-    """The last owner, where its claim expired or was taken away."""
-    return job.past[-1].owner if job.last_outcome in {"expired", "force_released"} else None
+    """The last owner, where its claim expired or was taken away. A claim that was undone had no owner."""
+    owners = [past.owner for past in job.past if past.how != "undone"]
+    return owners[-1] if owners and job.last_outcome in {"expired", "force_released"} else None
 
 
 def ended_by(job: Job, lease: str, outcome: str | None = None) -> Past | None:

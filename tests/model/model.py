@@ -11,13 +11,13 @@ from octostore.core import commands as c
 from octostore.core.commands import AnyCommand
 from tests.model import told
 from tests.model.operators import Operators
-from tests.model.sessions import Sessions
 from tests.model.state import Fields, Refused, Rule, Told
+from tests.model.undo import Undoing
 
 HOUR_MS = 3_600_000
 
 
-class Model(Sessions, Operators):
+class Model(Undoing, Operators):
     def begin_transaction(self, clock: int) -> None:
         """A transaction: time is the clock's, and never earlier than the last change; what has run out is taken back."""
         self.now = max(clock, self.mark)
@@ -43,6 +43,7 @@ class Model(Sessions, Operators):
             c.ReleaseJob: self.release_job,
             c.ReleaseTask: self.release_task,
             c.ReleaseLock: self.release_lock,
+            c.Undo: self.undo,
             c.Enqueue: self.enqueue,
             c.LimitQueue: self.limit_queue,
             c.CancelJob: self.cancel_job,

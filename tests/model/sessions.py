@@ -26,11 +26,14 @@ class Sessions(Jobs):
 
     def open_session(self, command: c.OpenSession) -> Told:
         known = self.own_session(command)
-        if known is not None and known.status == "open":
-            if is_same_request(known, command):
-                return told.opened(self, known, replayed=True)
-            if not is_offered_to(known, command.agent):
-                raise Refused("Held", **told.session_times(known), metadata=None, progress=None)
+        is_open = known is not None and known.status == "open"
+        if known is not None and is_open and is_same_request(known, command):
+            self.note_replay(known)
+            return told.opened(self, known, replayed=True)
+        its_own = [e for e in self.ended if e.session_id == command.session_id and e.job_id is None]
+        self.check_not_ended(command, its_own)
+        if known is not None and is_open and not is_offered_to(known, command.agent):
+            raise Refused("Held", **told.session_times(known), metadata=None, progress=None)
         return told.opened(self, self.begin_session(command, command.agent), replayed=False)
 
     def own_session(self, command: Opening) -> Session | None:
@@ -38,6 +41,11 @@ class Sessions(Jobs):
         if known is not None and known.principal != command.principal:
             raise Refused("NotAllowed")
         return known
+
+    def note_replay(self, session: Session) -> None:
+        if not session.is_replayed:
+            session.is_replayed = True
+            self.changed()
 
     def begin_session(self, command: Opening, agent: str, phase: str | None = None) -> Session:
         """A new one; or one that goes on with its context, phase, note and what was in flight."""
@@ -96,6 +104,8 @@ class Sessions(Jobs):
 
     def save_session(self, command: c.SaveSession) -> Told:
         session = self.session_of(command)
+        if command.number is not None and command.number <= (session.save_number or 0):
+            return saved(session)
         phase = None if command.phase == session.phase else command.phase
         if phase is not None and phase not in MAY_FOLLOW[session.phase]:
             raise Refused("Conflict", status=session.phase)
@@ -108,8 +118,8 @@ class Sessions(Jobs):
         session.context_seq = self.record("session_saved", command.principal, details, session_id=session.name)
         session.context = document(command.context)
         session.phase = phase or session.phase
-        fields = {"session_id": session.name, "context_seq": session.context_seq, "phase": session.phase}
-        return Told("SavedReply", fields)
+        session.save_number = command.number or session.save_number
+        return saved(session)
 
     def close_session(self, command: c.CloseSession) -> Told:
         session = self.sessions.get(command.session_id)
@@ -124,6 +134,7 @@ class Sessions(Jobs):
             self.end(job, "released", actor, ended_at=self.now, reason="its session was closed")
         details = {"agent": session.agent, "ended_at": self.now, "phase": phase}
         details["phase_before"] = session.phase if phase else None
+        self.remember_session(session)
         self.record("session_closed", actor, details, session_id=session.name)
         session.status, session.expires_at, session.offered = "closed", self.now, False
         session.phase = phase or session.phase
@@ -140,6 +151,7 @@ class Sessions(Jobs):
         return Told("HandedOverReply", {**fields, "jobs": [job.name for job in self.bound_to(session.name)]})
 
     def hand_over(self, session: Session, command: c.HandOverSession) -> None:
+        self.remember_session(session)
         details = {
             "agent": session.agent,
             "to_agent": command.to_agent,
@@ -151,6 +163,7 @@ class Sessions(Jobs):
         session.giver_lease, session.lease, session.request_id = session.lease, f"offer {seq}", None
         session.agent, session.offered, session.note = command.to_agent, True, command.note
         session.heartbeat_at, session.expires_at = self.now, self.now + session.ttl_ms
+        session.is_replayed, session.save_number = False, None
         for job in self.bound_to(session.name):
             self.pass_on(job, session, command)
 
@@ -189,11 +202,16 @@ class Sessions(Jobs):
 
     def claim_task(self, command: c.ClaimTask) -> Told:
         session = self.own_session(command)
-        if session is not None and session.status == "open":
-            if is_same_request(session, command):
-                return self.task_within(session, command, replayed=True)
-            if not is_offered_to(session, command.owner):
-                return told.session_held(self, session)
+        is_open = session is not None and session.status == "open"
+        its_own = [e for e in self.ended if e.session_id == command.session_id]
+        if session is not None and is_open and is_same_request(session, command):
+            if self.task_at_hand(command) is None:
+                self.check_not_ended(command, its_own)
+            self.note_replay(session)
+            return self.task_within(session, command, replayed=True)
+        self.check_not_ended(command, its_own)
+        if session is not None and is_open and not is_offered_to(session, command.owner):
+            return told.session_held(self, session)
         if self.task_at_hand(command) is None:
             if self.first_task(command) is None:
                 return self.nothing_to_do(command)
@@ -205,8 +223,8 @@ class Sessions(Jobs):
 
     def task_within(self, session: Session, command: c.ClaimTask, *, replayed: bool) -> Told:
         at_hand = self.task_at_hand(command)
-        if at_hand is not None:
-            reply = told.claimed(self, at_hand, replayed=replayed)
+        if at_hand is not None and at_hand.claim is not None:
+            reply = self.replay(at_hand, at_hand.claim) if replayed else told.claimed(self, at_hand)
         else:
             first = self.first_task(command)
             if first is None:
@@ -240,6 +258,11 @@ class Sessions(Jobs):
             phase = phase_after(session.phase, command.outcome, reply.fields["status"])
             self.end_session(session, command.principal, phase)
         return reply
+
+
+def saved(session: Session) -> Told:
+    fields = {"session_id": session.name, "context_seq": session.context_seq, "phase": session.phase}
+    return Told("SavedReply", {**fields, "number": session.save_number})
 
 
 def may_write(session: Session, command: Write) -> bool:

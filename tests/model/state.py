@@ -54,6 +54,14 @@ class Claim:
     lock_delay_ms: int = 0
     is_lock: bool = False
     progress: Fields | None = None
+    holder: str | None = None
+    in_session: str | None = None
+    """The session that whoever acquired the lock named, whether or not it is bound to it."""
+    is_replayed: bool = False
+    before: tuple[str, int] = ("free", 0)
+    """The status of the job when it was claimed, and its attempts."""
+    numbers: dict[str, int] = field(default_factory=dict)
+    """The newest number of each kind of write."""
 
 
 @dataclass
@@ -122,6 +130,20 @@ class Session:
     note: str | None = None
     in_flight: list[str] = field(default_factory=list)
     giver_lease: str | None = None
+    is_replayed: bool = False
+    save_number: int | None = None
+
+
+@dataclass(frozen=True)
+class EndedRequest:
+    """A request id that made a claim or opened a session, which has ended."""
+
+    principal: str
+    request_id: str
+    job_id: str | None
+    queue: str | None
+    session_id: str | None
+    past: Past | None
 
 
 @dataclass

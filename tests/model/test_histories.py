@@ -63,7 +63,7 @@ class Histories(RuleBasedStateMachine):
         lease_id = getattr(command, "lease_id", None)
         if lease_id is None or not lease_id.startswith("#"):
             return command
-        of_session = hasattr(command, "session_id") and not hasattr(command, "job_id")
+        of_session = getattr(command, "job_id", None) is None
         known = [lease for lease in reversed(self.given) if (lease[2] if of_session else lease[1]) is not None]
         known.sort(key=lambda lease: not self.is_live(*lease))
         number = int(lease_id[1:])
@@ -141,7 +141,7 @@ class Histories(RuleBasedStateMachine):
     @rule(queue=QUEUES, ttl=TTLS, request_id=REQUESTS, checkpoint=st.booleans())
     def a_worker_takes_the_next_task(self, queue: str, ttl: float, request_id: str | None, checkpoint: bool) -> None:
         (claim,) = self.run(c.ClaimNext(owner="ann", queue=queue, ttl=ttl, request_id=request_id))
-        if claim.status == "claimed" and checkpoint:
+        if leases_in(claim) and checkpoint:
             progress = c.HeartbeatJob(job_id=claim.job_id, lease_id=claim.lease_id, note="half", percent=50)
             self.run(progress, c.CheckpointJob(job_id=claim.job_id, lease_id=claim.lease_id, data=b'{"step":5}'))
 
@@ -167,6 +167,27 @@ class Histories(RuleBasedStateMachine):
         else:
             self.run(claim)
             self.run(enqueued, ask)
+
+    @rule(
+        claim=st.builds(c.ClaimJob, **claims({"job_id": JOBS, "again": st.booleans()}))
+        | st.builds(c.ClaimNext, **claims({"queue": QUEUES}))
+        | task_claims(st.none())
+        | st.builds(c.OpenSession, session_id=SESSIONS, agent=OWNERS, ttl=TTLS, request_id=REQUESTS),
+        between=st.none() | any_command(),
+        is_repeated=st.booleans(),
+        as_job=st.booleans(),
+    )
+    def an_answer_is_undone(
+        self, claim: AnyCommand, between: AnyCommand | None, is_repeated: bool, as_job: bool
+    ) -> None:
+        """Whoever asked has gone; unless it was asked again, what it got is taken back, and can be asked for again."""
+        (answer,) = self.run(claim)
+        given = leases_in(answer)
+        if given:
+            lease_id, job_id, session_id = given[0 if as_job else -1]
+            self.run(*([between] if between else []), *([claim] if is_repeated else []))
+            self.run(c.Undo(lease_id=lease_id, job_id=job_id, session_id=session_id))
+            self.run(claim)
 
     # Sessions
 
