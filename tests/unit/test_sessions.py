@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from octostore.core.commands import (
+    AcquireLock,
     ClaimJob,
     ClaimNext,
     CloseSession,
@@ -17,6 +18,7 @@ from octostore.core.commands import (
     SaveSession,
 )
 from octostore.core.errors import Held, InvalidInput, LeaseLost, NotAllowed, NotFound
+from octostore.core.limits import SWEEP_LIMIT
 from octostore.core.questions import GetJob, GetSession, ListSessions
 from octostore.core.replies import SessionReply
 from tests.support.world import World
@@ -271,6 +273,39 @@ def test_a_lost_session_is_told_so(world: World) -> None:
         keepalive(world, session)
     with pytest.raises(NotFound):
         world.do(KeepSessionAlive(session_id="unknown", lease_id="x"))
+
+
+def test_a_session_that_has_expired_is_over_before_anybody_has_written_that_down(world: World) -> None:
+    """A mass death is more than one transaction writes down, and it may be the session's turn much later."""
+    session = open_session(world)
+    world.batch([ClaimJob(job_id=f"job-{n}", owner="eve", ttl=10) for n in range(SWEEP_LIMIT)])
+    world.advance(30)
+    terms: dict[str, Any] = {"session_id": "s", "lease_id": session.lease_id}
+    bind: dict[str, Any] = {"job_id": "job", "owner": "ann", "session_id": "s"}
+    answers = world.batch(
+        [
+            KeepSessionAlive(**terms),
+            SaveSession(**terms, context=b"1"),
+            ClaimJob(**bind),
+            AcquireLock(**bind),
+            AcquireLock(**bind, ephemeral=True),
+        ]
+    )
+    assert [type(answer) for answer in answers] == [LeaseLost] * 5
+    assert set(world.event_types()[-SWEEP_LIMIT:]) == {"expired"}, "the session has yet to come"
+    assert world.ask(GetSession(session_id="s")).status == "expired"
+
+
+def test_a_bound_claim_has_a_lease_of_its_own(world: World) -> None:
+    session = open_session(world)
+    world.do(Enqueue(job_id="task", kind="build"))
+    by_name = bound(world)
+    as_next = world.do(ClaimNext(owner="ann", session_id="s")).lease_id or ""
+    assert len({session.lease_id, by_name, as_next}) == 3
+    with pytest.raises(LeaseLost):
+        world.do(ReleaseJob(job_id="job", lease_id=session.lease_id))
+    with pytest.raises(LeaseLost):
+        world.do(CloseSession(session_id="s", lease_id=by_name))
 
 
 def test_claim_next_can_be_bound_too(world: World) -> None:

@@ -10,6 +10,7 @@ from octostore.core.commands import (
     ClaimTask,
     CloseSession,
     Enqueue,
+    HandOverSession,
     KeepSessionAlive,
     LimitQueue,
     OpenSession,
@@ -157,6 +158,22 @@ def test_it_waits_for_the_backoff_of_what_it_lost_with_other_work(world: World) 
     claim(world)
     world.advance(30)
     assert claim(world, "bob").job_id == "two"
+
+
+def test_what_it_lost_is_not_given_to_whoever_asks_for_another_queue(world: World) -> None:
+    enqueue(world, "lost")
+    claim(world)
+    world.advance(100)
+    assert claim(world, "bob", queues=("more",)).status == "empty"
+    enqueue(world, "other", queue="more")
+    assert claim(world, "bob", queues=("more",)).job_id == "other"
+
+
+def test_a_task_at_hand_is_not_given_to_whoever_asks_for_another_queue(world: World) -> None:
+    enqueue(world)
+    world.do(HandOverSession(session_id="s", lease_id=claim(world).lease_id, to_agent="bob"))
+    assert claim(world, "bob", queues=("more",)).status == "empty"
+    assert claim(world, "bob", queues=("more", "tasks")).job_id == "task"
 
 
 def test_what_somebody_else_has_finished_meanwhile_is_told(world: World) -> None:
