@@ -1,5 +1,7 @@
 """One live claim per job, and it belongs to the call that made it."""
 
+from typing import Any
+
 import pytest
 
 from octostore.core.commands import ClaimJob, Enqueue, ForceReleaseJob, HeartbeatJob, ReleaseJob, RequeueJob
@@ -145,6 +147,34 @@ def test_a_takeover_says_from_whom(world: World) -> None:
     claim(world, owner="bob")
     assert world.event_types() == ["claimed", "expired", "claimed"]
     assert b'"took_over_from":"ann"' in world.log()[2].details
+
+
+def took_over_from(world: World) -> str | None:
+    """What the last claim says."""
+    last = [event for event in world.events() if event.type == "claimed"][-1]
+    owner: str | None = last.data.get("took_over_from")
+    return owner
+
+
+def test_a_takeover_after_a_forced_release_says_so_too(world: World) -> None:
+    claim(world, owner="ann", ttl=5)
+    world.advance(5)
+    claim(world, owner="bob")
+    assert took_over_from(world) == "ann"
+    world.do(ForceReleaseJob(job_id="job"))
+    third = claim(world, owner="cyd")
+    assert took_over_from(world) == "bob"
+    world.do(ReleaseJob(job_id="job", lease_id=lease(third)))
+    claim(world, owner="dan")
+    assert took_over_from(world) is None, "it was given back"
+
+
+@pytest.mark.parametrize("outcome", ["released", "done", "failed", "deferred"])
+def test_what_its_owner_has_ended_is_not_taken_over(world: World, outcome: Any) -> None:
+    world.do(ReleaseJob(job_id="job", lease_id=lease(claim(world)), outcome=outcome))
+    world.advance(60)
+    assert claim(world, owner="bob", again=True).status == "claimed"
+    assert took_over_from(world) is None
 
 
 def test_a_lock_delay_keeps_the_job_unclaimable_for_a_while(world: World) -> None:

@@ -297,6 +297,24 @@ def test_a_lock_that_is_held_is_enqueued_under_its_claim(world: World) -> None:
     assert claim_next(world).job_id == "job", "it is a task now, so it is retried"
 
 
+def test_enqueueing_does_not_cut_a_lock_delay_short(world: World) -> None:
+    for job_id, run_at in (("at-once", None), ("sooner", START_MS + 5_000), ("later", START_MS + 15_000)):
+        held = world.do(ClaimJob(job_id=job_id, owner="ann", lock_delay=10))
+        world.do(ReleaseJob(job_id=job_id, lease_id=held.lease_id or ""))
+        enqueue(world, job_id, run_at=run_at, queue=job_id)
+    assert [claim_next(world, queue=queue).retry_after_ms for queue in ("at-once", "sooner", "later")] == [
+        10_000,
+        10_000,
+        15_000,
+    ]
+    world.advance(10)
+    assert [claim_next(world, queue=queue).status for queue in ("at-once", "sooner", "later")] == [
+        "claimed",
+        "claimed",
+        "empty",
+    ]
+
+
 def test_enqueueing_never_brings_a_done_job_back(world: World) -> None:
     held = world.do(ClaimJob(job_id="job", owner="ann"))
     assert held.lease_id is not None
