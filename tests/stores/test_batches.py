@@ -2,10 +2,10 @@
 
 import pytest
 
-from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, ClaimTerms, Enqueue, LimitQueue, ReleaseJob
+from octostore.core.commands import AnyCommand, ClaimJob, ClaimNext, ClaimTask, Enqueue, LimitQueue, ReleaseJob
 from tests.support.world import World
 
-CLAIMS = [
+CLAIMS: list[AnyCommand] = [
     ClaimNext(owner="ann"),
     ClaimJob(owner="ann", job_id="two"),
     ClaimTask(owner="ann", session_id="s", queues=("default",)),
@@ -18,7 +18,7 @@ def enqueue(world: World, *jobs: str) -> None:
 
 
 @claims
-def test_a_new_limit_counts_what_is_claimed_already(world: World, claim: ClaimTerms) -> None:
+def test_a_new_limit_counts_what_is_claimed_already(world: World, claim: AnyCommand) -> None:
     enqueue(world, "one", "two", "three")
     world.do(ClaimNext(owner="bob"))
     replies = world.batch([LimitQueue(queue="default", max_claimed=1), claim])
@@ -26,7 +26,7 @@ def test_a_new_limit_counts_what_is_claimed_already(world: World, claim: ClaimTe
 
 
 @claims
-def test_what_is_enqueued_under_its_claim_counts_at_once(world: World, claim: ClaimTerms) -> None:
+def test_what_is_enqueued_under_its_claim_counts_at_once(world: World, claim: AnyCommand) -> None:
     world.do(LimitQueue(queue="default", max_claimed=1))
     world.do(ClaimJob(job_id="one", owner="bob"))
     enqueue(world, "two")
@@ -39,7 +39,11 @@ def test_a_place_that_becomes_free_is_given_to_one(world: World) -> None:
     enqueue(world, "one", "two", "three")
     first = world.do(ClaimNext(owner="bob"))
     replies = world.batch(
-        [ReleaseJob(job_id="one", lease_id=first.lease_id or "", outcome="done"), *CLAIMS[:1], *CLAIMS[:1]]
+        [
+            ReleaseJob(job_id="one", lease_id=first.lease_id or "", outcome="done"),
+            ClaimNext(owner="ann"),
+            ClaimNext(owner="eve"),
+        ]
     )
     assert [replies[1].job_id, replies[2].status] == ["two", "empty"]
 

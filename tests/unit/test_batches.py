@@ -11,7 +11,6 @@ from octostore.core.commands import (
     ClaimJob,
     ClaimNext,
     ClaimTask,
-    ClaimTerms,
     Enqueue,
     ForceReleaseJob,
     LimitQueue,
@@ -25,7 +24,7 @@ def enqueue(world: World, *jobs: str) -> None:
 
 
 TERMS: dict[str, Any] = {"owner": "worker", "request_id": "r"}
-CLAIMS = [
+CLAIMS: list[AnyCommand] = [
     ClaimNext(**TERMS),
     ClaimNext(**TERMS, prefix="t"),
     ClaimJob(**TERMS, job_id="two"),
@@ -34,7 +33,7 @@ CLAIMS = [
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=["next", "next within a prefix", "job", "task"])
-def test_a_request_that_comes_twice_gets_one_job(world: World, claim: ClaimTerms) -> None:
+def test_a_request_that_comes_twice_gets_one_job(world: World, claim: AnyCommand) -> None:
     enqueue(world, "two", "three")
     first, again = world.batch([claim, claim])
     assert (first.status, first.replayed) == ("claimed", False)
@@ -91,7 +90,9 @@ steps: st.SearchStrategy[AnyCommand] = st.one_of(
 
 
 @given(st.lists(st.lists(steps, min_size=1, max_size=6), max_size=6))
-def test_no_claim_is_beyond_the_limit_of_its_queue_however_commands_are_batched(batches: list[list[AnyCommand]]) -> None:
+def test_no_claim_is_beyond_the_limit_of_its_queue_however_commands_are_batched(
+    batches: list[list[AnyCommand]],
+) -> None:
     world = World()
     for batch in batches:
         world.batch(batch)

@@ -6,6 +6,7 @@ import pytest
 
 from octostore.core.commands import ClaimJob, Enqueue, ForceReleaseJob, HeartbeatJob, ReleaseJob, RequeueJob
 from octostore.core.errors import LeaseLost
+from octostore.core.moments import to_datetime
 from octostore.core.questions import GetJob
 from octostore.core.replies import ClaimReply
 from tests.support.world import World
@@ -147,6 +148,37 @@ def test_a_takeover_says_from_whom(world: World) -> None:
     claim(world, owner="bob")
     assert world.event_types() == ["claimed", "expired", "claimed"]
     assert b'"took_over_from":"ann"' in world.log()[2].details
+
+
+def test_what_is_told_of_a_job_is_what_its_status_makes_sense_of(world: World) -> None:
+    first = claim(world)
+    view = world.ask(GetJob(job_id="job"))
+    assert (view.available_at, view.queue, view.priority, view.max_attempts) == (None, None, None, None)
+    world.advance(5)
+    world.do(ReleaseJob(job_id="job", lease_id=lease(first), outcome="deferred", retry_after=7, note="later"))
+    view = world.ask(GetJob(job_id="job"))
+    assert view.available_at == to_datetime(world.clock.now_ms + 7_000)
+    assert (view.created_at, view.note) == (first.claimed_at, "later")
+
+
+def test_whoever_has_to_wait_is_told_why(world: World) -> None:
+    end = ReleaseJob(job_id="job", lease_id=lease(claim(world)), outcome="failed", error="no disk", retry_after=9)
+    world.do(end)
+    reply = claim(world, owner="bob")
+    assert (reply.status, reply.error, reply.previous[0].owner) == ("delayed", "no disk", "ann")
+
+
+def test_whoever_comes_after_the_end_is_told_what_was_noted(world: World) -> None:
+    world.do(ReleaseJob(job_id="job", lease_id=lease(claim(world)), outcome="done", note="merged"))
+    reply = claim(world, owner="bob")
+    assert (reply.status, reply.note) == ("done", "merged")
+
+
+def test_a_replayed_claim_is_renewed_in_time(world: World) -> None:
+    claim(world, request_id="r", ttl=100)
+    world.advance(80)
+    again = claim(world, request_id="r", ttl=100)
+    assert (again.remaining_ms, again.renew_after_ms) == (20_000, 10_000)
 
 
 def took_over_from(world: World) -> str | None:

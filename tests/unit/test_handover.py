@@ -208,6 +208,22 @@ def test_it_is_alive_from_the_hand_over_on_for_as_long_as_whoever_takes_it_says(
     assert (claimed.ttl, claimed.remaining_ms) == (60, 60_000)
 
 
+def test_what_the_giver_had_to_say_is_over_with_the_session(world: World) -> None:
+    hand_over(world, working(world).lease_id)
+    taken = take(world)
+    assert taken.note == "yours"
+    world.do(CloseSession(session_id="s", lease_id=taken.lease_id))
+    view = world.ask(GetSession(session_id="s"))
+    assert (view.note, view.offered, take(world).note) == (None, False, None)
+
+
+def test_an_offer_that_nobody_took_is_none_any_more(world: World) -> None:
+    hand_over(world, working(world).lease_id)
+    world.advance(30)
+    view = world.ask(GetSession(session_id="s"))
+    assert (view.status, view.offered) == ("expired", False)
+
+
 def test_nobody_comes_for_it(world: World) -> None:
     before = working(world)
     hand_over(world, before.lease_id)

@@ -1,4 +1,4 @@
-"""What a session was working on when it was lost: remembered until it is claimed again, or the session ends in order."""
+"""What a session was working on when it was lost, until it claims that again or ends in order."""
 
 from typing import Any
 

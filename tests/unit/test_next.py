@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octostore.core.commands import CancelJob, ClaimJob, ClaimNext, Enqueue, LimitQueue, ReleaseJob
+from octostore.core.commands import CancelJob, ClaimJob, ClaimNext, ClaimTask, Enqueue, LimitQueue, ReleaseJob
 from octostore.core.errors import InvalidInput
 from octostore.core.questions import GetJob
 from octostore.core.replies import ClaimReply
@@ -268,6 +268,30 @@ def test_when_to_look_again_counts_what_this_very_call_put_off() -> None:
     claim_next(world, ttl=10)
     world.advance(10)
     assert claim_next(world).retry_after_ms == 4_000
+
+
+def test_a_full_queue_is_looked_at_again_in_a_second(world: World) -> None:
+    world.do(LimitQueue(queue="default", max_claimed=1))
+    enqueue(world, "first")
+    enqueue(world, "second")
+    claim_next(world)
+    task = ClaimTask(owner="worker", session_id="s", queues=("default",))
+    for reply in (claim_next(world), world.do(ClaimJob(job_id="second", owner="worker")), world.do(task)):
+        assert reply.retry_after_ms == 1_000, reply
+
+
+def test_a_queue_is_looked_at_again_in_a_minute_at_the_latest(world: World) -> None:
+    enqueue(world, "later", run_at=START_MS + 3_600_000)
+    assert claim_next(world).retry_after_ms == 60_000
+    assert claim_next(world, queue="empty").retry_after_ms == 60_000
+
+
+def test_what_is_put_off_in_one_queue_does_not_concern_another() -> None:
+    world = World(retry=RetryPolicy(base_ms=4_000, jitter=0))
+    enqueue(world, "job")
+    claim_next(world, ttl=10)
+    world.advance(10)
+    assert claim_next(world, queue="other").retry_after_ms == 60_000
 
 
 def test_failures_as_a_lock_are_no_attempts_of_the_task(world: World) -> None:
