@@ -321,6 +321,15 @@ def test_a_lock_that_is_held_is_enqueued_under_its_claim(world: World) -> None:
     assert claim_next(world).job_id == "job", "it is a task now, so it is retried"
 
 
+def test_what_was_a_lock_once_gets_the_place_in_line_that_it_is_given(world: World) -> None:
+    world.advance(10)
+    held = world.do(ClaimJob(job_id="job", owner="ann"))
+    world.do(ReleaseJob(job_id="job", lease_id=held.lease_id or ""))
+    enqueue(world, "first", run_at=START_MS + 5_000)
+    enqueue(world, "job", run_at=START_MS)
+    assert drain(world) == ["job", "first"]
+
+
 def test_enqueueing_does_not_cut_a_lock_delay_short(world: World) -> None:
     for job_id, run_at in (("at-once", None), ("sooner", START_MS + 5_000), ("later", START_MS + 15_000)):
         held = world.do(ClaimJob(job_id=job_id, owner="ann", lock_delay=10))

@@ -62,6 +62,14 @@ def test_a_bound_claim_ends_with_its_session_whatever_its_own_heartbeats(world: 
         world.do(HeartbeatJob(job_id="job", lease_id=lease_id))
 
 
+def test_a_bound_claim_has_no_ttl_of_its_own(world: World) -> None:
+    open_session(world)
+    lease_id = bound(world, request_id="r", ttl=600)
+    world.do(HeartbeatJob(job_id="job", lease_id=lease_id, ttl=600))
+    again = world.do(ClaimJob(job_id="job", owner="ann", session_id="s", request_id="r"))
+    assert (again.ttl, again.remaining_ms) == (30, 30_000)
+
+
 def test_the_expiry_of_a_thousand_claims_is_written_down_a_hundred_at_a_time(world: World) -> None:
     open_session(world)
     world.batch([ClaimJob(job_id=f"job-{n}", owner="ann", session_id="s") for n in range(250)])

@@ -246,6 +246,25 @@ def test_what_becomes_of_task_and_session(
     assert world.ask(GetSession(session_id="s")).phase == phase
 
 
+def test_every_change_of_phase_is_in_the_log_with_whose_it_was(world: World) -> None:
+    enqueue(world)
+    claimed = claim(world)
+    world.do(SaveSession(session_id="s", lease_id=claimed.lease_id, context=b"1", phase="executing"))
+    release(world, claimed, "deferred", retry_after=0)
+    claim(world, "bob")
+    told = [
+        (event.type, event.agent, event.data.get("phase_before"), event.data["phase"])
+        for event in world.events()
+        if "phase" in event.data
+    ]
+    assert told == [
+        ("session_opened", "ann", None, "planning"),
+        ("session_saved", "ann", "planning", "executing"),
+        ("session_closed", "ann", "executing", "blocked"),
+        ("session_opened", "bob", "blocked", "planning"),
+    ]
+
+
 def test_what_the_agent_has_said_itself_stands(world: World) -> None:
     enqueue(world, max_attempts=1)
     claimed = claim(world)
