@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from octostore.core.commands import ClaimJob, Enqueue, ForceReleaseJob, HeartbeatJob, ReleaseJob, RequeueJob
+from octostore.core.commands import (
+    ClaimJob,
+    Enqueue,
+    ForceReleaseJob,
+    HeartbeatJob,
+    OpenSession,
+    ReleaseJob,
+    RequeueJob,
+)
 from octostore.core.errors import LeaseLost
 from octostore.core.moments import to_datetime
 from octostore.core.questions import GetJob
@@ -179,6 +187,30 @@ def test_a_replayed_claim_is_renewed_in_time(world: World) -> None:
     world.advance(80)
     again = claim(world, request_id="r", ttl=100)
     assert (again.remaining_ms, again.renew_after_ms) == (20_000, 10_000)
+
+
+def test_every_duration_counts_to_the_millisecond(world: World) -> None:
+    first = claim(world, ttl=1.234, lock_delay=0.567)
+    assert (first.ttl, first.remaining_ms) == (1.234, 1_234)
+    assert world.do(HeartbeatJob(job_id="job", lease_id=lease(first), ttl=2.345)).remaining_ms == 2_345
+    world.do(ReleaseJob(job_id="job", lease_id=lease(first)))
+    assert claim(world).retry_after_ms == 567
+    world.do(
+        ReleaseJob(job_id="put-off", lease_id=lease(claim(world, "put-off")), outcome="deferred", retry_after=0.25)
+    )
+    assert claim(world, "put-off").retry_after_ms == 250
+    assert world.do(OpenSession(session_id="s", agent="ann", ttl=3.456)).remaining_ms == 3_456
+
+
+def test_progress_is_as_of_when_it_was_last_made(world: World) -> None:
+    first = claim(world)
+    for note in ("one", "two"):
+        world.advance(5)
+        world.do(HeartbeatJob(job_id="job", lease_id=lease(first), note=note))
+    owner = world.ask(GetJob(job_id="job")).claim
+    assert owner is not None
+    assert owner.progress is not None
+    assert owner.progress.at == to_datetime(world.clock.now_ms)
 
 
 def took_over_from(world: World) -> str | None:

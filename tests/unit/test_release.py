@@ -14,6 +14,7 @@ from octostore.core.commands import (
     CloseSession,
     Enqueue,
     HeartbeatJob,
+    LimitQueue,
     OpenSession,
     ReleaseJob,
     RequeueJob,
@@ -201,6 +202,26 @@ def test_a_task_that_is_given_back_keeps_its_place_in_the_line(world: World, way
     else:
         release(world, claim.lease_id or "")
     assert world.do(ClaimNext(owner="bob")).job_id == "job"
+
+
+def test_the_log_says_who_did_it_and_not_whose_it_was(world: World) -> None:
+    world.do(LimitQueue(queue="default", max_claimed=5, principal="root"))
+    enqueued(world, principal="root")
+    lease_id = claimed(world, principal="ann")
+    release(world, lease_id, "failed", error="no", principal="helper")
+    session = world.do(OpenSession(session_id="s", agent="ann", principal="ann"))
+    world.do(ClaimJob(job_id="bound", owner="ann", session_id="s", principal="ann"))
+    world.do(CloseSession(session_id="s", lease_id=session.lease_id, principal="helper"))
+    assert [(event.type, event.actor, event.queue, event.reason) for event in world.events()] == [
+        ("queue_limited", "root", "default", None),
+        ("enqueued", "root", "default", None),
+        ("claimed", "ann", "default", None),
+        ("failed", "helper", "default", "no"),
+        ("session_opened", "ann", None, None),
+        ("claimed", "ann", None, None),
+        ("released", "helper", None, "its session was closed"),
+        ("session_closed", "helper", None, None),
+    ]
 
 
 def test_a_lock_that_is_given_back_has_no_failures_behind_it(world: World) -> None:

@@ -258,12 +258,17 @@ def test_a_page_of_sessions_is_the_last_one_when_nothing_follows(world: World) -
 
 def test_closing_releases_its_claims_and_keeps_the_context(world: World) -> None:
     session = open_session(world)
-    bound(world, "a")
-    bound(world, "b")
+    for job_id in ("b", "c", "a"):
+        bound(world, job_id)
     world.do(SaveSession(session_id="s", lease_id=session.lease_id, context=b"1"))
     closing = CloseSession(session_id="s", lease_id=session.lease_id)
     first = world.do(closing)
-    assert world.event_types()[-3:] == ["released", "released", "session_closed"]
+    assert [(event.type, event.job_id) for event in world.events()[-4:]] == [
+        ("released", "a"),
+        ("released", "b"),
+        ("released", "c"),
+        ("session_closed", None),
+    ]
     assert world.do(closing) == first
     assert world.ask(GetSession(session_id="s")).status == "closed"
     assert open_session(world).context == 1
