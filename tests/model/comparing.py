@@ -4,7 +4,6 @@ The model names leases, and the real system draws them. Which is which is learne
 "the same lease again" and "another one" are compared exactly.
 """
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -18,6 +17,16 @@ from tests.model.state import Event, Fields, Told
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Pair: TypeAlias = tuple[Any, Any]
 """What the model says, and what the real system says, both as plain values."""
+
+
+class View:
+    """How exactly fields are compared."""
+
+    def sorted(self, _name: str, values: Any) -> Any:
+        return values
+
+    def pair(self, _name: str, pair: Pair) -> Pair:
+        return pair
 
 
 class Leases:
@@ -43,7 +52,7 @@ class Leases:
         return name, self.name_of(secret)
 
 
-def compare_answer(told: Told, answer: Any, leases: Leases, view: Callable[[str, Pair], Pair]) -> None:
+def compare_answer(told: Told, answer: Any, leases: Leases, view: View) -> None:
     fields = vars(answer) if isinstance(answer, OctoStoreError) else answer
     assert told.kind == type(answer).__name__, f"the model says {told}, and the real system {answer!r}"
     expected, actual = alike(told.fields, fields, leases, view)
@@ -57,14 +66,14 @@ def differences(expected: Any, actual: Any) -> str:
     return f"the model says {expected}, and the real system {actual}"
 
 
-def compare_event(event: Event, entry: LogEntry, view: Callable[[str, Pair], Pair]) -> None:
+def compare_event(event: Event, entry: LogEntry, view: View) -> None:
     expected, actual = event_pair(event, entry, view)
     assert expected == actual, differences(expected, actual)
 
 
-def event_pair(event: Event, entry: LogEntry, view: Callable[[str, Pair], Pair]) -> Pair:
+def event_pair(event: Event, entry: LogEntry, view: View) -> Pair:
     names = ("seq", "at", "type", "actor", "job_id", "queue", "session_id")
-    heads = {name: view(name, (getattr(event, name), getattr(entry, name))) for name in names}
+    heads = {name: view.pair(name, (getattr(event, name), getattr(entry, name))) for name in names}
     if event.type != entry.type:
         return event, entry
     details = alike(event.details, decode_details(entry), Leases(), view)
@@ -74,7 +83,7 @@ def event_pair(event: Event, entry: LogEntry, view: Callable[[str, Pair], Pair])
     )
 
 
-def alike(expected: Any, actual: Any, leases: Leases, view: Callable[[str, Pair], Pair]) -> Pair:
+def alike(expected: Any, actual: Any, leases: Leases, view: View) -> Pair:
     """Both as plain values that can be compared. Fields that the model leaves out have their defaults."""
     if isinstance(actual, msgspec.Struct):
         actual, expected = fields_of(actual), with_defaults(expected, type(actual))
@@ -89,10 +98,10 @@ def alike(expected: Any, actual: Any, leases: Leases, view: Callable[[str, Pair]
     return expected, plain(actual)
 
 
-def field_pair(name: str, expected: Any, actual: Any, leases: Leases, view: Callable[[str, Pair], Pair]) -> Pair:
+def field_pair(name: str, expected: Any, actual: Any, leases: Leases, view: View) -> Pair:
     if name == "lease_id":
         return leases.pair(expected, actual)
-    return view(name, alike(expected, actual, leases, view))
+    return view.pair(name, alike(view.sorted(name, expected), view.sorted(name, actual), leases, view))
 
 
 def fields_of(struct: msgspec.Struct) -> Fields:
@@ -123,7 +132,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()}
     return value
-
-
-def exactly(_name: str, pair: Pair) -> Pair:
-    return pair

@@ -204,7 +204,11 @@ class Ground:
             reason=reason,
         )
         self.record_end(job, claim, past, actor, attempts, has_result=has_result)
-        job.past = [*job.past, past][-PAST_KEPT:]
+        job.past.append(past)
+        if len(job.past) > PAST_KEPT:
+            # What was undone makes room first: nobody ever knew of it.
+            undone = [earlier for earlier in job.past[:-1] if earlier.how == "undone"]
+            job.past.remove((undone or job.past)[0])
         job.claim = None
         job.status, job.available_at, job.attempts = status, available_at, attempts
         if how == "undone":
@@ -224,9 +228,7 @@ class Ground:
         if session.request_id is not None:
             self.ended.append(EndedRequest(session.principal, session.request_id, None, None, session.name, None))
 
-    def record_end(
-        self, job: Job, claim: Claim, past: Past, actor: str, attempts: int, *, has_result: bool
-    ) -> None:
+    def record_end(self, job: Job, claim: Claim, past: Past, actor: str, attempts: int, *, has_result: bool) -> None:
         has_expired = past.how == "expired"
         details = {
             "owner": past.owner,
@@ -256,7 +258,9 @@ class Ground:
         if how == "undone":
             # As if it had never been claimed.
             status, attempts = job.claim.before if job.claim else (waiting, 0)
-            return ("done", job.available_at, attempts) if status == "done" else (waiting, job.available_at, job.attempts)
+            return (
+                ("done", job.available_at, attempts) if status == "done" else (waiting, job.available_at, job.attempts)
+            )
         if how in {"released", "force_released"}:
             # "Goes back to its place in the line; no attempt is used up, and one that nobody enqueued starts counting
             # anew." (That force_released does the same, no document says.)

@@ -21,9 +21,11 @@ class Jobs(Ground):
         job = self.job(command.job_id)
         if job.claim is not None and self.is_repeat(job.claim, command):
             return self.replay(job, job.claim)
-        if job.status == "done" and not command.again:
+        had = [e for e in self.ended if e.job_id == job.name]
+        if job.status == "done" and (not command.again or self.has_ended(command, had)):
+            # docs/guarantees.md: late, `claim_job` of a job that is done gets `done`, with its result.
             return told.finished(job)
-        self.check_not_ended(command, [e for e in self.ended if e.job_id == job.name])
+        self.check_not_ended(command, had)
         if job.claim is not None:
             return told.held(self, job)
         return self.claim_if_free(job, command)
@@ -62,10 +64,13 @@ class Jobs(Ground):
             self.changed()
         return told.claimed(self, job, replayed=True)
 
+    def has_ended(self, command: c.ClaimTerms | c.OpenSession, ended: list[EndedRequest]) -> list[EndedRequest]:
+        asked = (command.principal, command.request_id)
+        return [request for request in ended if (request.principal, request.request_id) == asked]
+
     def check_not_ended(self, command: c.ClaimTerms | c.OpenSession, ended: list[EndedRequest]) -> None:
         """An ended request id does not claim again: it is told how the newest of what it had has ended."""
-        asked = (command.principal, command.request_id)
-        had = [request for request in ended if (request.principal, request.request_id) == asked]
+        had = self.has_ended(command, ended)
         if not had:
             return
         request = had[-1]

@@ -3,7 +3,7 @@
 from octostore.core import commands as c
 from tests.model import told
 from tests.model.jobs import Jobs, document
-from tests.model.state import Job, Refused, Told, Token
+from tests.model.state import Job, Refused, Token, Told
 
 
 class Operators(Jobs):
@@ -67,7 +67,8 @@ class Operators(Jobs):
     def discard_job(self, command: c.DiscardJob) -> Told:
         """It is what a name is that nobody has enqueued. How earlier attempts ended stays on it."""
         job = self.known(command.job_id)
-        if job.status != "dead" and job.last_outcome != "discarded":
+        was_discarded = job.status == "free" and job.last_outcome == "discarded"
+        if job.status != "dead" and not was_discarded:
             raise Refused("Conflict", status=job.status)
         if job.status == "dead":
             details = {"available_at": self.now, "reason": command.reason}

@@ -280,8 +280,11 @@ def is_offered_to(session: Session, agent: str) -> bool:
 
 
 def is_same_hand_over(session: Session, command: c.HandOverSession) -> bool:
-    """By the lease that did it, also after the session was taken; without one, by the principal until then."""
-    if session.giver_lease is None or session.agent != command.to_agent:
+    """By the lease that did it, also after the session was taken, until it ends.
+
+    Without a lease, by the principal until the session is taken (no document says so).
+    """
+    if session.status != "open" or session.giver_lease is None or session.agent != command.to_agent:
         return False
     if command.lease_id is None:
         return session.offered and session.principal == command.principal
@@ -294,5 +297,3 @@ def phase_after(phase: str, outcome: str, status: str) -> str | None:
         return None
     after = "error" if status == "dead" else "blocked" if outcome == "deferred" else "idle"
     return None if after == phase else after
-
-

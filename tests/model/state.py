@@ -19,7 +19,7 @@ class Told:
     fields: Fields
 
 
-class Refused(Exception):  # noqa: N818  # it is an answer, too
+class Refused(Exception):  # it is an answer, too
     def __init__(self, kind: str, **fields: Any) -> None:
         super().__init__(kind, fields)
         self.told = Told(kind, fields)

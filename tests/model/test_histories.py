@@ -16,6 +16,7 @@ from octostore.core import commands as c
 from octostore.core.commands import AnyCommand
 from octostore.core.model import Outcome
 from tests.model.histories import SideBySide, leases_in
+from tests.model.untidy import UntidySideBySide
 from tests.support.commands import (
     JOBS,
     KINDS,
@@ -41,9 +42,11 @@ KEPT_CALLS = 12
 
 
 class Histories(RuleBasedStateMachine):
+    side_by_side: type[SideBySide] = SideBySide
+
     def __init__(self) -> None:
         super().__init__()
-        self.both = SideBySide()
+        self.both = self.side_by_side()
         self.given: list[tuple[str, str | None, str | None]] = []
         """All leases that anybody got, on which job or session, oldest first."""
         self.calls: list[AnyCommand] = []
@@ -193,9 +196,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(session_id=SESSIONS, principal=PRINCIPALS, ttl=TTLS, request_id=REQUESTS)
     def a_session_is_opened(self, session_id: str, principal: str, ttl: float, request_id: str | None) -> None:
-        self.run(
-            c.OpenSession(session_id=session_id, agent="ann", principal=principal, ttl=ttl, request_id=request_id)
-        )
+        self.run(c.OpenSession(session_id=session_id, agent="ann", principal=principal, ttl=ttl, request_id=request_id))
 
     @rule(session_id=SESSIONS, ttl=TTLS, agent=OWNERS, request_id=REQUESTS)
     def a_session_takes_its_next_task(self, session_id: str, ttl: float, agent: str, request_id: str | None) -> None:
@@ -269,9 +270,27 @@ TestHistories.settings = settings(
 )
 
 
+class UntidyHistories(Histories):
+    """Where expiries are written down as late as they can be."""
+
+    side_by_side = UntidySideBySide
+
+    def the_clock_is_set_back(self) -> None:
+        """What the time is then depends on when anything was last written down."""
+
+
+TestUntidyHistories = UntidyHistories.TestCase
+TestUntidyHistories.settings = settings(TestHistories.settings, max_examples=30)
+
+
 class LongHistories(Histories):
     """The same, for as long as `make faults` has time."""
 
 
+class LongUntidyHistories(UntidyHistories):
+    pass
+
+
 TestLongHistories = pytest.mark.timeout(1_800)(pytest.mark.slow(LongHistories.TestCase))
-TestLongHistories.settings = settings(TestHistories.settings, max_examples=1_000)
+TestLongUntidyHistories = pytest.mark.timeout(1_800)(pytest.mark.slow(LongUntidyHistories.TestCase))
+TestLongHistories.settings = TestLongUntidyHistories.settings = settings(TestHistories.settings, max_examples=1_000)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.model.ground import Ground
-from tests.model.state import Claim, Fields, Job, Past, Refused, Session, Told, Token
+from tests.model.state import Claim, Fields, Job, Past, Refused, Session, Token, Told
 
 
 def past_view(past: Past) -> Fields:

@@ -265,8 +265,7 @@ def test_a_request_is_repeated_in_each_queue_by_itself(world: World) -> None:
 def test_a_request_is_repeated_for_a_job_that_is_enqueued_in_the_same_batch(world: World) -> None:
     first = world.do(ClaimJob(job_id="job", owner="ann", request_id="r1"))
     enqueue(world, "another")
-    batch = [Enqueue(job_id="job", kind="build"), ClaimNext(owner="ann", request_id="r1")]
-    _, again = world.batch(batch)
+    _, again = world.batch([Enqueue(job_id="job", kind="build"), ClaimNext(owner="ann", request_id="r1")])
     assert (again.job_id, again.lease_id, again.replayed) == ("job", first.lease_id, True)
 
 
