@@ -1,10 +1,10 @@
 """The rules of OctoStore, restated: small, slow and obvious, from the documents and without the code of the core.
 
-Where no document says what happens, a comment says so. `apply` answers one command of a transaction that `begin_transaction`
-has begun; what reads tell is `look`.
+Where no document says what happens, a comment says so. `begin_transaction`, then `apply` for each of its commands; what
+reads tell is what `look` sees.
 """
 
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any
 
 from octostore.core import commands as c
@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 
 class Model(Undoing, Operators):
     def begin_transaction(self, clock: int) -> None:
-        """A transaction: time is the clock's, and never earlier than the last change; what has run out is taken back."""
+        """Time is the clock's, and never earlier than the last change. What has run out is taken back."""
         self.now = max(clock, self.mark)
         self.recovered = []
         self.sweep()
@@ -73,9 +73,17 @@ class Model(Undoing, Operators):
 
     def look(self, clock: int) -> "Model":
         """Everything as a read sees it: what has run out is nobody's, although nothing is written down."""
-        seen = deepcopy(self)
+        seen = copy(self)
+        seen.log, seen.ended = list(self.log), list(self.ended)
+        if self.has_expiries(max(clock, self.mark)):
+            seen.jobs, seen.sessions = deepcopy((self.jobs, self.sessions))
         seen.begin_transaction(clock)
         return seen
+
+    def has_expiries(self, now: int) -> bool:
+        ends = [self.expiry(claim) for claim in self.live_claims()]
+        ends += [session.expires_at for session in self.sessions.values() if session.status == "open"]
+        return min(ends, default=now + 1) <= now
 
     def get_job(self, name: str) -> Fields:
         return told.job_view(self, self.jobs[name]) if name in self.jobs else told.never_seen(name)

@@ -1,7 +1,7 @@
 """What the model keeps: one plain value for each thing that the documents talk about.
 
-Moments are milliseconds since 1970, durations milliseconds, documents decoded. A lease is a name that the model makes up;
-`secrets.py` finds out which real secret stands for it.
+Moments are milliseconds since 1970, durations milliseconds, documents decoded. A lease is a name that the model makes
+up; `comparing.py` learns which real secret stands for it.
 """
 
 from collections.abc import Callable

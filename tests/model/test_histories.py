@@ -160,6 +160,17 @@ class Histories(RuleBasedStateMachine):
         ask = c.ClaimNext(owner=owner, queue=queue)
         self.run(c.LimitQueue(queue=queue, max_claimed=limit), ask, *more, ask)
 
+    @rule(jobs=st.permutations(["a", "b", "c"]), queue=QUEUES, limit=st.sampled_from([1, 2]), is_limited=st.booleans())
+    def a_limit_counts_what_is_enqueued_under_a_claim(
+        self, jobs: list[str], queue: str, limit: int, is_limited: bool
+    ) -> None:
+        limits = c.LimitQueue(queue=queue, max_claimed=limit)
+        enqueued = [c.Enqueue(job_id=job_id, kind="build", queue=queue) for job_id in jobs]
+        if is_limited:
+            self.run(limits)
+        self.run(c.ClaimJob(job_id=jobs[0], owner="ann"))
+        self.run(*enqueued, *([] if is_limited else [limits]), c.ClaimNext(owner="bob", queue=queue))
+
     @rule(job_id=JOBS, queue=QUEUES, terms=st.fixed_dictionaries(claims({})), in_one=st.booleans())
     def a_claimed_job_is_enqueued(self, job_id: str, queue: str, terms: dict[str, Any], in_one: bool) -> None:
         claim = c.ClaimJob(job_id=job_id, **terms)
@@ -211,37 +222,60 @@ class Histories(RuleBasedStateMachine):
     def a_session_is_done_with_its_task(self, number: int, outcome: Outcome) -> None:
         self.run(c.ReleaseTask(session_id="s", job_id="a", lease_id=f"#{number}", outcome=outcome))
 
+    @rule(session_id=SESSIONS, principal=PRINCIPALS, request_id=REQUESTS, jobs=st.lists(JOBS, max_size=3, unique=True))
+    def a_session_has_work(self, session_id: str, principal: str, request_id: str | None, jobs: list[str]) -> None:
+        """A task, if there is one, and claims of its own, one of them a lock."""
+        terms: dict[str, Any] = {"session_id": session_id, "owner": "ann", "principal": principal}
+        self.run(
+            c.ClaimTask(**terms, queues=("default", "other"), request_id=request_id),
+            c.OpenSession(session_id=session_id, agent="ann", principal=principal, request_id=request_id),
+        )
+        for number, job_id in enumerate(jobs):
+            bound = c.AcquireLock(**terms, job_id=job_id, ephemeral=True)
+            self.run(bound if number == 0 else c.ClaimJob(**terms, job_id=job_id, request_id=request_id))
+
     @rule(
-        number=NEWEST,
-        to_agent=OWNERS,
-        taker=OWNERS,
-        drawn=st.none() | any_command(),
-        with_lease=st.booleans(),
-        as_task=st.booleans(),
-        request_id=REQUESTS,
+        given=st.builds(
+            c.HandOverSession,
+            session_id=SESSIONS,
+            lease_id=st.sampled_from(["#0", "#0", "#1", "#2", None]),
+            principal=PRINCIPALS,
+            to_agent=OWNERS,
+            note=NOTES,
+        ),
+        taken=st.builds(c.OpenSession, session_id=SESSIONS, agent=OWNERS, ttl=TTLS, request_id=REQUESTS)
+        | task_claims(st.none()),
+        between=st.none() | any_command(),
     )
     def a_session_is_handed_over(
-        self,
-        number: int,
-        to_agent: str,
-        taker: str,
-        drawn: AnyCommand | None,
-        with_lease: bool,
-        as_task: bool,
-        request_id: str | None,
+        self, given: c.HandOverSession, taken: c.OpenSession | c.ClaimTask, between: AnyCommand | None
     ) -> None:
-        given = self.with_a_lease(
-            c.HandOverSession(session_id="s", lease_id=f"#{number}", to_agent=to_agent, note="yours")
-        )
-        assert isinstance(given, c.HandOverSession)
-        if not with_lease:
-            given = msgspec.structs.replace(given, lease_id=None)
-        taken: AnyCommand = c.OpenSession(session_id=given.session_id, agent=taker, request_id=request_id)
-        if as_task:
-            taken = c.ClaimTask(session_id=given.session_id, owner=taker, queues=("default",), request_id=request_id)
-        self.run(given, *([drawn] if drawn else []))
+        """The giver says it twice, and what it opened the session with once more; then the other one comes."""
+        self.run(given, *([between] if between else []))
+        handed = self.calls[-1 - (between is not None)]
+        assert isinstance(handed, c.HandOverSession)
+        opened = [call for call in self.calls if isinstance(call, c.OpenSession | c.ClaimTask)]
+        session = self.both.model.sessions.get(handed.session_id)
+        principal = session.principal if session else "local"
+        taken = msgspec.structs.replace(taken, session_id=handed.session_id, principal=principal)
+        self.run(handed, *opened[-1:])
         self.run(taken)
-        self.run(given)
+        self.run(handed)
+
+    @rule(number=NEWEST, agent=OWNERS, is_closed=st.booleans(), principal=PRINCIPALS)
+    def a_taken_session_begins_anew(self, number: int, agent: str, is_closed: bool, principal: str) -> None:
+        """Whoever handed it over has no say in it any more."""
+        given = [call for call in self.calls if isinstance(call, c.HandOverSession)]
+        if number < len(given):
+            handed = given[-1 - number]
+            session = self.both.model.sessions.get(handed.session_id)
+            principal = session.principal if session else principal
+            if is_closed:
+                self.run(c.CloseSession(session_id=handed.session_id, lease_id=None, principal=principal))
+            else:
+                self.both.clock.advance(31)
+            self.run(c.OpenSession(session_id=handed.session_id, agent=agent, principal=principal))
+            self.run(handed)
 
     @rule(session_id=SESSIONS, kinds=KINDS, queue=QUEUES, agent=OWNERS)
     def a_session_is_lost_and_resumed(self, session_id: str, kinds: str, queue: str, agent: str) -> None:
@@ -262,6 +296,13 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def reads_tell_what_the_model_says(self) -> None:
         self.both.compare_reads()
+
+    @rule()
+    def somebody_looks_at_everything(self) -> None:
+        self.both.compare_lists()
+
+    def teardown(self) -> None:
+        self.both.compare_lists()
 
 
 TestHistories = Histories.TestCase

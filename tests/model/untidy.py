@@ -16,7 +16,6 @@ from octostore.core.questions import GetFigures
 from octostore.stores.memory import MemoryBackend, MemoryRows
 from tests.model.comparing import Pair, View, differences, event_pair, plain
 from tests.model.histories import SideBySide
-from tests.model.model import Model
 from tests.model.state import Event, Told
 
 EXPIRIES = {"expired", "session_expired"}
@@ -84,8 +83,8 @@ class UntidySideBySide(SideBySide):
             one, other = [{**head, "at": None} for head in (one, other)]
         assert one == other, differences(one, other)
 
-    def compare_figures(self, seen: Model) -> None:
-        del seen  # they tell what is written down and what is not apart
+    def compare_figures(self) -> None:
+        """Others tell apart what is written down and what is not."""
         expected, actual = self.model.figures(self.clock.now_ms), plain(self.real.ask(GetFigures()))
         for name in ("claimed", "late", "open_sessions"):
             assert expected[name] == actual[name], name
