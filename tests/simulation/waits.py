@@ -1,0 +1,100 @@
+"""Those who wait: nobody for ever, and on one server in the order in which they came."""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import msgspec
+
+from tests.simulation.checks import SOUND, Promises
+from tests.simulation.network import Exchange, Reply
+from tests.simulation.scheduler import Scheduler
+
+BOUNDED = "nobody waits for ever"
+IN_ORDER = "first come, first served"
+WOKEN = "no wake-up is lost"
+
+ORDER_SECONDS = 10.0
+"""How much earlier somebody must have come: while the store is slow, a first look at it may take as long."""
+WAKE_SECONDS = 12.0
+"""Within this a waiter is served after its job became free; much less, unless the store is slow."""
+
+
+class _Waiter(NamedTuple):
+    exchange: Exchange
+    key: str
+    request_id: str | None
+    since: float
+    until: float
+
+
+class Waits:
+    def __init__(self, scheduler: Scheduler, checks: Promises) -> None:
+        self._scheduler = scheduler
+        self._checks = checks
+        self._waiters: dict[Exchange, _Waiter] = {}
+        self._seen: set[tuple[str, str | None]] = set()
+        self.troubled_at: dict[str, float] = defaultdict(lambda: -1_000.0)
+        """When a server was last paused or resumed, or the store had trouble (by the empty name)."""
+        checks.on_free = self._became_free
+
+    def call_took(self, client: str, what: str, seconds: float, bound: float) -> None:
+        self._checks.hold(
+            BOUNDED, seconds <= bound, f"{client} waited {seconds:.0f} s for an answer to: {what}", client
+        )
+
+    # As the network sees it
+
+    def arrived(self, exchange: Exchange) -> None:
+        if not exchange.sent.path.endswith("/claim") or not exchange.sent.body:
+            return
+        body = msgspec.json.decode(exchange.sent.body)
+        wait = body.get("wait_seconds") or 0
+        if wait:
+            now, request_id = self._scheduler.now, body.get("request_id")
+            is_new = (exchange.server.name, request_id) not in self._seen
+            self._seen.add((exchange.server.name, request_id))
+            since = now if is_new else 0.0  # who comes back has its old place
+            self._waiters[exchange] = _Waiter(exchange, exchange.sent.path, request_id, since, now + wait)
+
+    def answered(self, exchange: Exchange, reply: Reply) -> None:
+        self._checks.hold(SOUND, reply.status != 500, f"{exchange.server.name} answers {reply.body!r}")
+        waiter = self._waiters.pop(exchange, None)
+        if waiter is not None and waiter.since:
+            answer = msgspec.json.decode(reply.body)
+            if answer.get("status") == "claimed" and not answer.get("replayed"):
+                self._first_come(waiter)
+
+    def _first_come(self, served: _Waiter) -> None:
+        for other in self._in_line(served.key):
+            is_before = other.since + ORDER_SECONDS < served.since and other.exchange.server is served.exchange.server
+            text = (
+                f"{served.exchange.caller.name} gets {served.key} before {other.exchange.caller.name}, who waits longer"
+            )
+            self._checks.hold(IN_ORDER, not is_before or not other.since, text, served.exchange.caller.name)
+
+    def _in_line(self, key: str) -> list[_Waiter]:
+        now = self._scheduler.now
+        self._waiters = {
+            exchange: waiter
+            for exchange, waiter in self._waiters.items()
+            if not exchange.is_cut and not exchange.server.process.is_dead and exchange in exchange.server.exchanges
+        }
+        return [w for w in self._waiters.values() if w.key == key and w.until > now + 1]
+
+    # Wake-ups
+
+    def _became_free(self, job_id: str, after_seconds: float) -> None:
+        token, now = self._checks.facts[job_id].token, self._scheduler.now
+        for waiter in self._in_line(f"/jobs/{job_id}/claim"):
+            if waiter.until > now + after_seconds + WAKE_SECONDS:
+                moment = now + after_seconds + WAKE_SECONDS
+                self._scheduler.at(moment, lambda waiter=waiter: self._was_served(waiter, job_id, token, now))  # type: ignore[misc]
+
+    def _was_served(self, waiter: _Waiter, job_id: str, token: int, freed_at: float) -> None:
+        server = waiter.exchange.server
+        if max(self.troubled_at[server.name], self.troubled_at[""]) >= freed_at - 1 or server.process.is_paused:
+            return
+        is_waiting = waiter in self._in_line(waiter.key)
+        is_free = self._checks.facts[job_id].token == token
+        text = f"{waiter.exchange.caller.name} still waits at {server.name} for {job_id}, free since {freed_at:.3f} s"
+        self._checks.hold(WOKEN, not (is_waiting and is_free), text, job_id, waiter.exchange.caller.name)
