@@ -37,6 +37,8 @@ class _Waiters:
         self._fibers.append(fiber)
         if scheduler.block(until):
             return True
+        if fiber not in self._fibers:
+            return True  # woken after its time was up and before its turn; it must not get lost
         self._fibers.remove(fiber)
         return False
 
