@@ -17,6 +17,8 @@ WAITS = (0.0, 0.0, 5.0, 30.0, 50.0)
 LOCKS = ("deploy", "backup", "index")
 QUEUES = ("mail", "build")
 SESSIONS = ("crew-1", "crew-2")
+RECONNECT_SHARE = 0.1
+"""How often somebody goes on with its lease in what could be another process: the command line always does."""
 
 
 def hold_a_job(c: Client) -> None:
@@ -121,7 +123,7 @@ def _keep(c: Client, claim: OwnClaim) -> None:
         c.sleep(min(claim.authority.remaining() / 2, c.chance.uniform(0.2, 12)))
         if claim.authority.remaining() <= 0:
             return
-        if not c.is_embedded and c.chance.random() < 0.1:
+        if not c.is_embedded and c.chance.random() < RECONNECT_SHARE:
             c.say("goes on with another connection, and the same lease")
             c.connect()
         if c.chance.random() < 0.5:
