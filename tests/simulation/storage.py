@@ -23,8 +23,8 @@ from tests.simulation.story import Story
 
 BUSY_SECONDS = 5.0
 """How long a transaction waits for another process's."""
-LOOK_SECONDS = 2.0
-"""How often processes look at the log; they are told of each other's commits, too."""
+LOOK_SECONDS = 20.0
+"""How often processes look at the log; they are told of each other's commits, as PostgreSQL does."""
 NOTICE_SECONDS = 0.05
 
 

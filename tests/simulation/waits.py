@@ -15,7 +15,7 @@ WOKEN = "no wake-up is lost"
 
 ORDER_SECONDS = 10.0
 """How much earlier somebody must have come: while the store is slow, a first look at it may take as long."""
-WAKE_SECONDS = 12.0
+WAKE_SECONDS = 8.0
 """Within this a waiter is served after its job became free; much less, unless the store is slow."""
 
 
