@@ -7,6 +7,7 @@ from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.replies import ClaimReply
 from octostore.stores.clock import boottime
 from tests.simulation.client import Client, OwnClaim
+from tests.simulation.scheduler import BOOTED_AT
 from tests.simulation.scripts import LOCKS, QUEUES, TTLS, own
 
 TIMEOUTS = (0.001, 0.01, 0.2, 1.0, 5.0, 30.0)
@@ -85,7 +86,7 @@ async def _write(c: Client, claim: OwnClaim) -> None:
         claim.belief.drop()
         raise
     claim.authority.renew(asked_at, reply.remaining_ms)
-    c.checks.told_until(claim.job_id, claim.token, reply.expires_at)
+    c.checks.told_until(claim.belief, reply.expires_at, asked_at - BOOTED_AT)
 
 
 async def _release(c: Client, claim: OwnClaim, outcome: Any) -> None:

@@ -25,6 +25,8 @@ AGREES = "a repeated call gets the first answer"
 LOG = "the log is the truth"
 SOUND = "nothing crashes"
 
+MILLISECOND = 0.001
+
 
 class PromiseBroken(AssertionError):
     def __init__(self, promise: str, text: str, about: set[str]) -> None:
@@ -75,6 +77,9 @@ class _Facts:
         """The highest number that somebody was told to be saved."""
         self.told_until: dict[int, int] = {}
         """Until when each claim was last said to be alive, by its fencing token."""
+        self.stored_until = 0
+        """When the last claim ends unless it is renewed; if it is bound to a session, that knows."""
+        self.bound_to = ""
         self.told_token = 0
         self.beliefs: list[Belief] = []
 
@@ -98,6 +103,9 @@ class Promises:
         self.facts: dict[str, _Facts] = defaultdict(_Facts)
         self.ends: dict[int, str] = {}
         """How each claim ended, by its fencing token."""
+        self._ended_at: dict[int, float] = {}
+        self._store_ahead = 0.0
+        """By how many seconds the store's time is ahead of ours. Time only counts on, so this hardly changes."""
         self._requests: dict[tuple[str, str, str], int] = {}
         self._leases: dict[str, str] = {}
         self.on_free: Callable[[str, float], None] = lambda _key, _seconds: None
@@ -116,9 +124,10 @@ class Promises:
     # What has become durable
 
     def committed(self, process: Process, ws: WorkingSet) -> None:
+        self._store_ahead = ws.now / 1_000 - self._scheduler.now
         for entry in ws.entries:
             self._append(entry, ws)
-        for job in ws.changed_jobs.values():
+        for job in (ws.changed_jobs | ws.renewed_jobs).values():
             self._look_at_claim(job)
         for session in ws.changed_sessions.values():
             self._look_at_session(session, ws)
@@ -163,6 +172,7 @@ class Promises:
         facts.is_claimed = False
         facts.ended_at = self._scheduler.now
         self.ends[details.fencing_token] = entry.type
+        self._ended_at[details.fencing_token] = self._scheduler.now
         if entry.type == "undone":
             self._forget_requests(details.fencing_token)
         if entry.type == "expired":
@@ -210,7 +220,10 @@ class Promises:
         claim = job.claim
         if claim is None:
             return
-        self.facts[job.job_id].lease_id = claim.lease_id
+        facts = self.facts[job.job_id]
+        facts.bound_to = session_key(claim.session_id) if claim.session_id else job.job_id
+        facts.stored_until = claim.expires_at or 0
+        facts.lease_id = claim.lease_id
         if claim.request_id is not None and claim.session_id is None:
             what = f"queue {job.queue}" if job.queue else job.job_id
             self._one_claim((claim.principal, claim.request_id, what), claim.fencing_token, job.job_id)
@@ -219,6 +232,7 @@ class Promises:
         opened = [e for e in ws.entries if e.type == "session_opened" and e.session_id == session.session_id]
         key = session_key(session.session_id)
         self.facts[key].lease_id = session.lease_id
+        self.facts[key].stored_until = session.expires_at
         if opened and session.request_id is not None:
             self._one_claim((session.principal, session.request_id, key), opened[-1].seq, key)
 
@@ -259,7 +273,7 @@ class Promises:
         self.hold(ONE_OWNER, is_own, f"{belief.client} is told somebody else's claim on {job_id}", *about)
         self.hold(LOG, token >= facts.told_token, f"the fencing token of {job_id} does not grow", *about)
         facts.told_token = token
-        self.told_until(job_id, token, reply.expires_at)
+        self.told_until(belief, reply.expires_at)
         if asked is not None:
             self.told_number(asked, reply.checkpoint)
         self._add(belief)
@@ -270,8 +284,19 @@ class Promises:
         self.told_number(asked, reply.context)
         self._add(belief)
 
-    def told_until(self, job_id: str, token: int, expires_at: Any) -> None:
-        self.facts[job_id].told_until[token] = to_moment("expires_at", expires_at)
+    def told_until(self, belief: Belief, expires_at: Any, asked_at: float = 0) -> None:
+        """A claim is alive until `expires_at`, as the answer to what was asked at `asked_at` says."""
+        key, token = belief.key, belief.token
+        about = (key, belief.client)
+        self.facts[key].told_until[token] = to_moment("expires_at", expires_at)
+        ended_at = self._ended_at.get(token)
+        is_alive = ended_at is None or ended_at >= asked_at
+        self.hold(KEPT, is_alive, f"{belief.client} is told that its claim on {key} lives, but it has ended", *about)
+        surely = self._scheduler.now + belief.remaining()
+        stored = self.facts[self.facts[key].bound_to].stored_until / 1_000 - self._store_ahead
+        text = f"{belief.client} is sure to own {key} for {surely - stored:.3f} s longer than the store gives it"
+        is_over = self.facts[key].token != token or ended_at is not None
+        self.hold(ONE_OWNER, is_over or surely <= stored + MILLISECOND, text, *about)
 
     def told_number(self, asked: Asked, document: Any) -> None:
         """What was acknowledged before somebody asked is in the answer, unless it was cleared meanwhile."""

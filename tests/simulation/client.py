@@ -37,7 +37,8 @@ class Client:
         self.name = name
         self.process = process
         self.is_embedded = is_embedded
-        self.chance = world.faults.stream(f"{name} script")
+        self.chance = world.faults.stream(name)
+        """Of the round that it is in."""
         self.checks = world.checks
         self._token = token
         self._local: Any = None

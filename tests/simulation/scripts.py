@@ -11,6 +11,7 @@ from octostore.stores.clock import boottime
 from tests.simulation.checks import AGREES, LOG, Asked, Belief, number_of, session_key
 from tests.simulation.client import Client, OwnClaim
 from tests.simulation.primitives import Event, Thread
+from tests.simulation.scheduler import BOOTED_AT
 
 TTLS = (10.0, 15.0, 30.0, 60.0, 120.0)
 WAITS = (0.0, 0.0, 5.0, 30.0, 50.0)
@@ -143,7 +144,7 @@ def _heartbeat(c: Client, claim: OwnClaim) -> None:
         claim.belief.drop()
         raise
     claim.authority.renew(asked_at, reply.remaining_ms)
-    c.checks.told_until(claim.job_id, claim.token, reply.expires_at)
+    c.checks.told_until(claim.belief, reply.expires_at, asked_at - BOOTED_AT)
 
 
 def _checkpoint_by_hand(c: Client, claim: OwnClaim) -> None:
@@ -310,7 +311,7 @@ def _keep_session(c: Client, session_id: str, claim: OwnClaim) -> None:
     except Unreachable:
         return
     claim.authority.renew(asked_at, reply.remaining_ms)
-    c.checks.told_until(claim.job_id, claim.token, reply.expires_at)
+    c.checks.told_until(claim.belief, reply.expires_at, asked_at - BOOTED_AT)
 
 
 def operate(c: Client) -> None:

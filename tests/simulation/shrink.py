@@ -17,8 +17,9 @@ class _Shrinking:
 
     def shrink(self) -> Result:
         size = None
-        while size != (size := (len(self.best.clients), len(self.best.faults))) and self._left:
+        while size != (size := len(self.best.clients) + len(self.best.rounds) + len(self.best.faults)) and self._left:
             self._reduce(self.best.clients, lambda plan, kept: plan._replace(only_clients=frozenset(kept)))
+            self._reduce(self.best.rounds, lambda plan, kept: plan._replace(only_rounds=frozenset(kept)))
             self._reduce(self.best.faults, lambda plan, kept: plan._replace(only_faults=frozenset(kept)))
         return self.best
 

@@ -43,6 +43,7 @@ class Plan(NamedTuple):
     mute: frozenset[str] = frozenset()
     """Promises that may be broken, to find out what else is."""
     only_clients: frozenset[str] | None = None
+    only_rounds: frozenset[str] | None = None
     only_faults: frozenset[str] | None = None
 
 
@@ -53,6 +54,8 @@ class Result(NamedTuple):
     digest: str
     steps: list[Step]
     clients: list[str]
+    rounds: list[str]
+    """The names of the times that a client did something."""
     faults: list[str]
     """The names of those that struck."""
     operations: int
@@ -96,6 +99,8 @@ class World:
         }
         self._busy: dict[str, Process] = {}
         self._loops: list[SimulatedLoop] = []
+        self._rounds: list[str] = []
+        self._round_numbers: Counter[str] = Counter()
         chance = self.faults.stream("world")
         self._trouble_seconds = chance.choice([25.0, 60.0, 180.0])
         self._servers = chance.choice([1, 2, 2, 3])
@@ -177,6 +182,7 @@ class World:
             digest=self.story.digest(),
             steps=self.story.steps,
             clients=[*self._roles],
+            rounds=self._rounds,
             faults=self.faults.struck,
             operations=self.operations,
             fault_counts=self.faults.counts,
@@ -201,8 +207,9 @@ class World:
     def _run_client(self, client: Client, role: Role) -> None:
         client.connect()
         while not self.is_stopping:
+            is_wanted = self._next_round(client)
             self.scheduler.sleep(client.chance.uniform(*THINK_SECONDS))
-            if not self.is_stopping:
+            if is_wanted and not self.is_stopping:
                 try:
                     client.pick(role.scripts)(client)
                 except OctoStoreError as error:
@@ -212,8 +219,9 @@ class World:
     async def _run_async(self, client: Client, role: Role) -> None:
         client.connect_async()
         while not self.is_stopping:
+            is_wanted = self._next_round(client)
             await asyncio.sleep(client.chance.uniform(*THINK_SECONDS))
-            if not self.is_stopping:
+            if is_wanted and not self.is_stopping:
                 try:
                     await client.pick(role.async_scripts)(client)
                 except OctoStoreError as error:
@@ -221,6 +229,16 @@ class World:
         self._busy.pop(client.name, None)
         # Its loop goes on: what was given up may still have to be given back.
         await asyncio.sleep(10 * HOUR)
+
+    def _next_round(self, client: Client) -> bool:
+        """Each with chances of its own, so that one can be left out without changing the others."""
+        self._round_numbers[client.name] += 1
+        name = f"{client.name} round {self._round_numbers[client.name]}"
+        client.chance = self.faults.stream(name)
+        if self.plan.only_rounds is not None and name not in self.plan.only_rounds:
+            return False
+        self._rounds.append(name)
+        return True
 
     # Trouble
 
