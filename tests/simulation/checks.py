@@ -271,8 +271,10 @@ class Promises:
         is_own = self._leases.setdefault(belief.lease_id + job_id, belief.client) == belief.client
         is_own = is_own and reply.owner == belief.client
         self.hold(ONE_OWNER, is_own, f"{belief.client} is told somebody else's claim on {job_id}", *about)
-        self.hold(LOG, token >= facts.told_token, f"the fencing token of {job_id} does not grow", *about)
-        facts.told_token = token
+        # Who was asleep when the answer came may be told late; then it is sure of nothing any more.
+        grows = token >= facts.told_token or belief.remaining() <= 0
+        self.hold(LOG, grows, f"{belief.client} is told token {token} of {job_id} after {facts.told_token}", *about)
+        facts.told_token = max(token, facts.told_token)
         self.told_until(belief, reply.expires_at)
         if asked is not None:
             self.told_number(asked, reply.checkpoint)

@@ -78,7 +78,8 @@ def claim_by_hand(c: Client) -> None:
 
 def wait_for_a_job(c: Client) -> None:
     """Stands in line, and has the job only for a moment."""
-    job_id, wait = c.pick(LOCKS), c.chance.uniform(20, 50)
+    # Mostly the same one, so that there is a line.
+    job_id, wait = c.pick((*LOCKS, LOCKS[0], LOCKS[0])), c.chance.uniform(20, 50)
     claim = _claimed(c, job_id, c.pick(TTLS), wait, c.new_id())
     if claim is not None:
         c.sleep(c.chance.uniform(0.1, 3))
@@ -249,8 +250,8 @@ def use_a_session(c: Client) -> None:
     try:
         with session:
             try:
-                for _ in range(c.chance.randint(1, 4)):
-                    c.sleep(c.chance.uniform(0.2, 10))
+                for _ in range(c.chance.randint(2, 6)):
+                    c.sleep(c.chance.uniform(0.1, 8))
                     number += 1
                     _save(c, session_id, session.reply.lease_id, number)
             finally:
@@ -288,8 +289,8 @@ def take_a_task(c: Client) -> None:
     belief = Belief(key, c.name, c.process, claim.lease_id, 0, claim.authority.remaining)
     c.checks.told_session(belief, reply.session, asked)
     number = number_of(reply.session.context)
-    for _ in range(c.chance.randint(1, 3)):
-        c.sleep(min(claim.authority.remaining() / 2, c.chance.uniform(0.2, 10)))
+    for _ in range(c.chance.randint(2, 4)):
+        c.sleep(min(claim.authority.remaining() / 2, c.chance.uniform(0.1, 8)))
         number += 1
         _save(c, session_id, claim.lease_id, number)
         _keep_session(c, session_id, claim)

@@ -47,8 +47,8 @@ class Storage:
         self.gone_until = 0.0
         self.witness: Witness | None = None
         self.commits = 0
-        self.troubled_at = -1_000.0
-        """When it last failed or was slow."""
+        self.on_trouble: Callable[[], None] = lambda: None
+        """Called when it fails or is slow."""
         self._bells: list[tuple[Process, Callable[[], None]]] = []
         self._backends: list[FaultyBackend] = []
 
@@ -134,7 +134,7 @@ class FaultyBackend:
     def _check_there(self) -> None:
         storage = self._storage
         if storage.scheduler.now < storage.gone_until:
-            storage.troubled_at = storage.scheduler.now
+            storage.on_trouble()
             raise Unreachable("the store is gone", reason="io")
 
     def _fail_before(self, fault: Fault | None) -> None:
@@ -142,7 +142,7 @@ class FaultyBackend:
         if fault is None:
             return
         storage = self._storage
-        storage.troubled_at = storage.scheduler.now
+        storage.on_trouble()
         storage.story.tell(self.process.name, f"! store: {fault.kind} [{fault.name}]")
         match fault.kind:
             case "busy" | "disk_full" | "io":
@@ -154,7 +154,7 @@ class FaultyBackend:
         if fault is not None and fault.kind == "slow":
             # Held all the while, as by a disk that takes its time to sync.
             self._storage.scheduler.sleep(fault.chance.choice([0.05, 0.5, 4]) * fault.chance.random())
-            self._storage.troubled_at = self._storage.scheduler.now
+            self._storage.on_trouble()
         if fault is not None and fault.kind == "answer lost":
             raise Unreachable("whether it was committed is not known", reason="io")
 

@@ -13,8 +13,9 @@ BOUNDED = "nobody waits for ever"
 IN_ORDER = "first come, first served"
 WOKEN = "no wake-up is lost"
 
-ORDER_SECONDS = 10.0
-"""How much earlier somebody must have come: while the store is slow, a first look at it may take as long."""
+ORDER_SECONDS = 2.0
+SLOW_ORDER_SECONDS = 15.0
+"""How much earlier somebody must have come to be served first: its first look at a slow store may take so long."""
 WAKE_SECONDS = 8.0
 """Within this a waiter is served after its job became free; much less, unless the store is slow."""
 
@@ -34,7 +35,8 @@ class Waits:
         self._waiters: dict[Exchange, _Waiter] = {}
         self._seen: set[tuple[str, str | None]] = set()
         self.troubled_at: dict[str, float] = defaultdict(lambda: -1_000.0)
-        """When a server was last paused or resumed, or the store had trouble (by the empty name)."""
+        """Until when each server was last paused, or ended."""
+        self.store_troubled_at = -1_000.0
         checks.on_free = self._became_free
 
     def call_took(self, client: str, what: str, seconds: float, bound: float) -> None:
@@ -65,12 +67,16 @@ class Waits:
                 self._first_come(waiter)
 
     def _first_come(self, served: _Waiter) -> None:
+        server = served.exchange.server
         for other in self._in_line(served.key):
-            is_before = other.since + ORDER_SECONDS < served.since and other.exchange.server is served.exchange.server
-            text = (
-                f"{served.exchange.caller.name} gets {served.key} before {other.exchange.caller.name}, who waits longer"
-            )
-            self._checks.hold(IN_ORDER, not is_before or not other.since, text, served.exchange.caller.name)
+            if other.exchange.server is server and other.since:
+                ahead = SLOW_ORDER_SECONDS if self._had_trouble(server.name, other.since - 1) else ORDER_SECONDS
+                names = served.exchange.caller.name, other.exchange.caller.name
+                text = f"{names[0]} gets {served.key} at {server.name} before {names[1]}, who waits longer"
+                self._checks.hold(IN_ORDER, other.since + ahead >= served.since, text, *names)
+
+    def _had_trouble(self, server: str, since: float) -> bool:
+        return max(self.troubled_at[server], self.store_troubled_at) >= since
 
     def _in_line(self, key: str) -> list[_Waiter]:
         now = self._scheduler.now
@@ -92,7 +98,7 @@ class Waits:
 
     def _was_served(self, waiter: _Waiter, job_id: str, token: int, freed_at: float) -> None:
         server = waiter.exchange.server
-        if max(self.troubled_at[server.name], self.troubled_at[""]) >= freed_at - 1 or server.process.is_paused:
+        if self._had_trouble(server.name, freed_at - 1):
             return
         is_waiting = waiter in self._in_line(waiter.key)
         is_free = self._checks.facts[job_id].token == token

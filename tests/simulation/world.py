@@ -124,6 +124,7 @@ class World:
         path = None if self.plan.store == "memory" else self._folder / "store.db"
         self.storage = Storage(self.scheduler, self.faults, self.story, path)
         self.storage.witness = self.checks
+        self.storage.on_trouble = self._on_store_trouble
         for number in range(1, self._servers + 1):
             server = Server(f"server-{number}", self.scheduler, self.network, self.storage.open, self._folder)
             self.network.servers.append(server)
@@ -136,6 +137,9 @@ class World:
             self._wind_down()
         if self.scheduler.failure is None:
             self._look_at_the_end()
+
+    def _on_store_trouble(self) -> None:
+        self.waits.store_troubled_at = self.scheduler.now
 
     def _wind_down(self) -> None:
         """No more faults; clients finish what they do; then everything that nobody holds must become free."""
