@@ -40,7 +40,7 @@ class Belief:
     """A client was told that it owns something, and has not begun to give it back."""
 
     def __init__(
-        self, key: str, client: str, process: Process, lease_id: str, token: int, remaining: Callable[[], float]
+        self, key: str, client: str, process: Process, *, lease_id: str, token: int, remaining: Callable[[], float]
     ) -> None:
         self.key = key
         self.client = client
@@ -314,7 +314,7 @@ class Promises:
 
     def acknowledged_number(self, client: str, key: str, lease_id: str, number: int) -> None:
         facts = self.facts[key]
-        if facts.lease_id == lease_id and facts.is_claimed or key.startswith("session"):
+        if (facts.lease_id == lease_id and facts.is_claimed) or key.startswith("session"):
             text = f"{client} is told that number {number} of {key} is saved; it is at {facts.number}"
             self.hold(KEPT, facts.number >= number, text, key, client)
             facts.acknowledged = max(facts.acknowledged, number)

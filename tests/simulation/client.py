@@ -100,14 +100,16 @@ class Client:
     def told(self, reply: ClaimReply, asked: Asked | None, remaining: Callable[[], float]) -> Belief:
         job_id = reply.job_id or ""
         self.say(f"is told: {job_id} claimed, token {reply.fencing_token}, replayed={reply.replayed}")
-        belief = Belief(job_id, self.name, self.process, reply.lease_id or "", reply.fencing_token or 0, remaining)
+        lease_id, token = reply.lease_id or "", reply.fencing_token or 0
+        belief = Belief(job_id, self.name, self.process, lease_id=lease_id, token=token, remaining=remaining)
         self.checks.told_claim(belief, reply, asked)
         return belief
 
     def told_session(self, session: Session, asked: Asked) -> Belief:
         key = session_key(session.session_id)
         self.say(f"is told: {key} is open, number {number_of(session.context)}, replayed={session.reply.replayed}")
-        belief = Belief(key, self.name, self.process, session.reply.lease_id, 0, session.remaining)
+        lease_id = session.reply.lease_id
+        belief = Belief(key, self.name, self.process, lease_id=lease_id, token=0, remaining=session.remaining)
         self.checks.told_session(belief, session.reply, asked)
         return belief
 

@@ -50,7 +50,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             coroutine: Any = task.get_coro()
             with suppress(RuntimeError, WorldOver):  # one that awaits while it is closed
                 coroutine.close()
-        self._thread_id = None
+        self._thread_id = None  # type: ignore[assignment]  # as when it does not run
         self.close()
 
     def _process_events(self, _events: list[Any]) -> None:

@@ -1,12 +1,12 @@
 """Between clients and servers: latency, cuts, lost replies, delays and duplicates, and a balancer in front.
 
-It takes the place of `http.client.HTTPConnection` and of `aiohttp.ClientSession`; what is above them is the real client.
+It takes the place of `http.client.HTTPConnection` and `aiohttp.ClientSession`; what is above them is the real client.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import aiohttp
 
@@ -234,7 +234,7 @@ class SimulatedConnection:
     network: Network
     scheduler: Scheduler
 
-    def __init__(self, _host: str, _port: int, timeout: float = 0, context: Any = None) -> None:
+    def __init__(self, _host: str, _port: int, **_options: Any) -> None:
         self.sock: _Socket | None = None
         self._exchange: Exchange | None = None
         self._outcome: Reply | OSError | None = None
@@ -315,7 +315,7 @@ class SimulatedSession:
     network: Network
     scheduler: Scheduler
 
-    def __init__(self, connector: Any, headers: dict[str, str], **_options: Any) -> None:
+    def __init__(self, headers: dict[str, str], **_options: Any) -> None:
         self._headers = headers
         self.closed = False
 
@@ -326,8 +326,8 @@ class SimulatedSession:
         *,
         data: bytes | None = None,
         headers: dict[str, str] | None = None,
-        allow_redirects: bool = False,
         timeout: aiohttp.ClientTimeout,
+        **_options: Any,
     ) -> "_AsyncCall":
         path = url.raw_path_qs
         sent = Sent(method, path, {**self._headers, **(headers or {})}, data)
@@ -355,9 +355,10 @@ class _AsyncCall:
             if not arrived.done():
                 arrived.set_result(outcome)
 
-        exchange = self._network.call(
-            self._scheduler.process, self._sent, lambda outcome: loop.call_soon_threadsafe(settle, outcome) and None
-        )
+        def tell(outcome: Reply | OSError) -> None:
+            loop.call_soon_threadsafe(settle, outcome)
+
+        exchange = self._network.call(self._scheduler.process, self._sent, tell)
         try:
             outcome = await asyncio.wait_for(arrived, self._seconds)
         except BaseException:
@@ -380,6 +381,3 @@ class _AsyncResponse:
 
     async def read(self) -> bytes:
         return self._body
-
-    def __enter__(self) -> Self:
-        return self

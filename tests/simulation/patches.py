@@ -33,6 +33,8 @@ import octostore.server.attention
 import octostore.stores.ids
 import octostore.stores.memory
 from octostore.client.heart import Heart, _Pulse
+from octostore.server.openapi import document_of
+from octostore.server.routes import ROUTES
 from tests.simulation import primitives
 from tests.simulation.primitives import Here
 from tests.simulation.scheduler import Scheduler
@@ -228,10 +230,7 @@ def _special(
 
 @cache
 def _document_of_all() -> Any:
-    return _real_document_of(octostore.server.app.ROUTES)
-
-
-_real_document_of = octostore.server.app.document_of
+    return document_of(ROUTES)
 
 
 def _document(_routes: Any) -> Any:

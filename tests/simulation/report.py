@@ -38,7 +38,8 @@ def summary_of(results: Iterable[Result], seconds: float) -> Iterator[str]:
         operations += result.operations
         faults += result.fault_counts
         promises += result.promise_counts
-    yield f"{runs} runs, {hours:.1f} simulated hours in {seconds:.1f} s: {hours / max(seconds, 0.001):.2f} hours per second"
+    pace = hours / max(seconds, 0.001)
+    yield f"{runs} runs, {hours:.1f} simulated hours in {seconds:.1f} s: {pace:.2f} hours per second"
     yield f"{operations:,} operations, {faults.total():,} faults, {promises.total():,} promises checked"
     yield from _table("faults", faults)
     yield from _table("promises", promises)

@@ -188,7 +188,8 @@ def enqueue_jobs(c: Client) -> None:
 
 def work_a_queue(c: Client) -> None:
     """The library's own loop, for a while."""
-    stop, queue = Event(), c.pick(QUEUES)
+    stop: Any = Event()
+    queue = c.pick(QUEUES)
     until = c.chance.uniform(30, 240)
 
     def end() -> None:
@@ -286,7 +287,7 @@ def take_a_task(c: Client) -> None:
     claim = own(c, reply, None, asked_at)
     if claim is None or reply.session is None:
         return
-    belief = Belief(key, c.name, c.process, claim.lease_id, 0, claim.authority.remaining)
+    belief = Belief(key, c.name, c.process, lease_id=claim.lease_id, token=0, remaining=claim.authority.remaining)
     c.checks.told_session(belief, reply.session, asked)
     number = number_of(reply.session.context)
     for _ in range(c.chance.randint(2, 4)):
@@ -296,7 +297,7 @@ def take_a_task(c: Client) -> None:
         _keep_session(c, session_id, claim)
     belief.drop()
     claim.belief.drop()
-    outcome = c.pick(("done", "failed", "released"))
+    outcome: Any = c.pick(("done", "failed", "released"))
     released = c.repeat(
         f"release {claim.job_id} of {key} as {outcome}",
         lambda: c.store.release_task(session_id, claim.job_id, claim.lease_id, outcome),

@@ -88,7 +88,7 @@ class Server:
 
     async def _answer(self, exchange: Exchange) -> None:
         assert self._app is not None
-        await self._app(exchange.scope, exchange.receive, exchange.send)  # type: ignore[arg-type]
+        await self._app(exchange.scope, exchange.receive, exchange.send)
 
     async def _serve(self, process: Process) -> None:
         self._stopping = asyncio.Event()
@@ -103,7 +103,7 @@ class Server:
         self.is_open = True
         await self._stopping.wait()
         services.stop()
-        while self.exchanges:
+        while self.exchanges:  # noqa: ASYNC110  # nobody tells, and nobody is in a hurry
             await asyncio.sleep(0.1)
         await services.close()
         process.is_dead = True

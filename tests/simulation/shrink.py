@@ -1,4 +1,4 @@
-"""From a run that breaks a promise to a short story: fewer clients, fewer faults, less time, the same promise broken."""
+"""From a run that breaks a promise to a short story: fewer clients, faults and hours, and the same promise broken."""
 
 from collections.abc import Callable, Sequence
 
