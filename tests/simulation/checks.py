@@ -104,6 +104,8 @@ class Promises:
         self.ends: dict[int, str] = {}
         """How each claim ended, by its fencing token."""
         self._ended_at: dict[int, float] = {}
+        self._jumped_at_seq = 0
+        """The last event before the clock was set forward: that ends leases early, as it is documented to."""
         self._store_ahead = 0.0
         """By how many seconds the store's time is ahead of ours. Time only counts on, so this hardly changes."""
         self._requests: dict[tuple[str, str, str], int] = {}
@@ -120,6 +122,13 @@ class Promises:
         self.counts[promise] += 1
         if not is_kept:
             self.broken(promise, text, *about)
+
+    def clock_jumps_forward(self) -> None:
+        self._jumped_at_seq = len(self.log)
+
+    def _is_cut_short(self, token: int) -> bool:
+        """Whether it began before the clock was set forward."""
+        return token <= self._jumped_at_seq
 
     # What has become durable
 
@@ -177,7 +186,8 @@ class Promises:
             self._forget_requests(details.fencing_token)
         if entry.type == "expired":
             until = facts.told_until.get(details.fencing_token, 0)
-            self.hold(NOT_EARLY, entry.at >= until, f"{job_id} expires {until - entry.at} ms early", job_id)
+            is_in_time = entry.at >= until or self._is_cut_short(details.fencing_token)
+            self.hold(NOT_EARLY, is_in_time, f"{job_id} expires {until - entry.at} ms early", job_id)
         self._ended_by_its_owner(job_id, entry)
         if details.status in {"free", "queued"}:
             self.on_free(job_id, max(0, details.available_at - entry.at) / 1_000)
@@ -185,6 +195,7 @@ class Promises:
     def _begin_session(self, entry: LogEntry) -> None:
         key = session_key(entry.session_id)
         self.facts[key].is_known = True
+        self.facts[key].token = entry.seq
         self._nobody_believes(key, f"{key} is opened (event {entry.seq})")
 
     def _end_session(self, entry: LogEntry) -> None:
@@ -198,7 +209,7 @@ class Promises:
         facts.beliefs = [belief for belief in facts.beliefs if not belief.is_dropped]
         self.counts[ONE_OWNER] += 1
         for belief in facts.beliefs:
-            if belief.is_held:
+            if belief.is_held and not self._is_cut_short(belief.token):
                 text = f"{what} while {belief.client} is sure to own it for {belief.remaining():.3f} s"
                 self.broken(ONE_OWNER, text, key, belief.client)
 
@@ -297,7 +308,7 @@ class Promises:
         surely = self._scheduler.now + belief.remaining()
         stored = self.facts[self.facts[key].bound_to].stored_until / 1_000 - self._store_ahead
         text = f"{belief.client} is sure to own {key} for {surely - stored:.3f} s longer than the store gives it"
-        is_over = self.facts[key].token != token or ended_at is not None
+        is_over = self.facts[key].token != token or ended_at is not None or self._is_cut_short(token)
         self.hold(ONE_OWNER, is_over or surely <= stored + MILLISECOND, text, *about)
 
     def told_number(self, asked: Asked, document: Any) -> None:
@@ -333,6 +344,7 @@ class Promises:
     def _add(self, belief: Belief) -> None:
         if belief.remaining() > 0:
             others = [b for b in self.facts[belief.key].beliefs if b.lease_id != belief.lease_id and b.is_held]
+            others = [b for b in others if not self._is_cut_short(min(b.token, belief.token))]
             text = f"{belief.client} and {', '.join(b.client for b in others)} are both sure to own {belief.key}"
             self.hold(ONE_OWNER, not others, text, belief.key, belief.client)
         self.facts[belief.key].beliefs.append(belief)

@@ -109,7 +109,8 @@ class Client:
         key = session_key(session.session_id)
         self.say(f"is told: {key} is open, number {number_of(session.context)}, replayed={session.reply.replayed}")
         lease_id = session.reply.lease_id
-        belief = Belief(key, self.name, self.process, lease_id=lease_id, token=0, remaining=session.remaining)
+        token = self.checks.facts[key].token
+        belief = Belief(key, self.name, self.process, lease_id=lease_id, token=token, remaining=session.remaining)
         self.checks.told_session(belief, session.reply, asked)
         return belief
 

@@ -33,6 +33,7 @@ WORLD_FAULTS: Mapping[str, float] = {
     "kill a client": 3,
     "the store is gone": 2,
     "the clock is set back": 2,
+    "the clock is set forward": 1,
 }
 
 

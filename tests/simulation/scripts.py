@@ -1,5 +1,6 @@
 """What clients do, in threads. Each script is one round; a client thinks, and does its script again."""
 
+from contextlib import nullcontext
 from typing import Any
 
 from octostore.client.hold import HeldClaim
@@ -92,7 +93,8 @@ def _claimed(c: Client, job_id: str, ttl: float, wait: float, request_id: str) -
     def call() -> ClaimReply:
         nonlocal asked, asked_at
         asked, asked_at = c.checks.asking(job_id), boottime()
-        return c.store.claim_job(job_id, c.name, ttl=ttl, wait=wait, request_id=request_id, again=True)
+        with c.world.waits.sleeping(c.process, job_id, wait) if c.is_embedded else nullcontext():
+            return c.store.claim_job(job_id, c.name, ttl=ttl, wait=wait, request_id=request_id, again=True)
 
     what = f"claim {job_id} ttl={ttl:g} wait={wait:.3g} request={request_id[-8:]}"
     return own(c, c.repeat(what, call, wait), asked, asked_at)
@@ -287,7 +289,9 @@ def take_a_task(c: Client) -> None:
     claim = own(c, reply, None, asked_at)
     if claim is None or reply.session is None:
         return
-    belief = Belief(key, c.name, c.process, lease_id=claim.lease_id, token=0, remaining=claim.authority.remaining)
+    belief = Belief(
+        key, c.name, c.process, lease_id=claim.lease_id, token=claim.token, remaining=claim.authority.remaining
+    )
     c.checks.told_session(belief, reply.session, asked)
     number = number_of(reply.session.context)
     for _ in range(c.chance.randint(2, 4)):

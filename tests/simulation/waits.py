@@ -1,13 +1,15 @@
 """Those who wait: nobody for ever, and on one server in the order in which they came."""
 
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import msgspec
 
 from tests.simulation.checks import SOUND, Promises
 from tests.simulation.network import Exchange, Reply
-from tests.simulation.scheduler import Scheduler
+from tests.simulation.scheduler import Process, Scheduler
 
 BOUNDED = "nobody waits for ever"
 IN_ORDER = "first come, first served"
@@ -21,10 +23,19 @@ WAKE_SECONDS = 8.0
 
 
 class _Waiter(NamedTuple):
+    """Somebody in line at a server."""
+
     exchange: Exchange
     key: str
-    request_id: str | None
     since: float
+    until: float
+
+
+class _Sleeper(NamedTuple):
+    """Somebody who waits in a process that opens the store itself."""
+
+    job_id: str
+    process: Process
     until: float
 
 
@@ -33,6 +44,7 @@ class Waits:
         self._scheduler = scheduler
         self._checks = checks
         self._waiters: dict[Exchange, _Waiter] = {}
+        self._sleepers: dict[_Sleeper, None] = {}
         self._seen: set[tuple[str, str | None]] = set()
         self.troubled_at: dict[str, float] = defaultdict(lambda: -1_000.0)
         """Until when each server was last paused, or ended."""
@@ -43,6 +55,15 @@ class Waits:
         self._checks.hold(
             BOUNDED, seconds <= bound, f"{client} waited {seconds:.0f} s for an answer to: {what}", client
         )
+
+    @contextmanager
+    def sleeping(self, process: Process, job_id: str, wait: float) -> Iterator[None]:
+        sleeper = _Sleeper(job_id, process, self._scheduler.now + wait)
+        self._sleepers[sleeper] = None
+        try:
+            yield
+        finally:
+            self._sleepers.pop(sleeper, None)
 
     # As the network sees it
 
@@ -56,7 +77,7 @@ class Waits:
             is_new = (exchange.server.name, request_id) not in self._seen
             self._seen.add((exchange.server.name, request_id))
             since = now if is_new else 0.0  # who comes back has its old place
-            self._waiters[exchange] = _Waiter(exchange, exchange.sent.path, request_id, since, now + wait)
+            self._waiters[exchange] = _Waiter(exchange, exchange.sent.path, since, now + wait)
 
     def answered(self, exchange: Exchange, reply: Reply) -> None:
         self._checks.hold(SOUND, reply.status != 500, f"{exchange.server.name} answers {reply.body!r}")
@@ -91,16 +112,22 @@ class Waits:
 
     def _became_free(self, job_id: str, after_seconds: float) -> None:
         token, now = self._checks.facts[job_id].token, self._scheduler.now
-        for waiter in self._in_line(f"/jobs/{job_id}/claim"):
-            if waiter.until > now + after_seconds + WAKE_SECONDS:
-                moment = now + after_seconds + WAKE_SECONDS
-                self._scheduler.at(moment, lambda waiter=waiter: self._was_served(waiter, job_id, token, now))  # type: ignore[misc]
+        moment = now + after_seconds + WAKE_SECONDS
+        in_line = [waiter for waiter in self._in_line(f"/jobs/{job_id}/claim") if waiter.until > moment]
+        sleepers = [one for one in self._sleepers if one.job_id == job_id and one.until > moment]
+        if in_line or sleepers:
+            self._scheduler.at(moment, lambda: self._were_served(in_line, sleepers, job_id, token, now))
 
-    def _was_served(self, waiter: _Waiter, job_id: str, token: int, freed_at: float) -> None:
-        server = waiter.exchange.server
-        if self._had_trouble(server.name, freed_at - 1):
-            return
-        is_waiting = waiter in self._in_line(waiter.key)
+    def _were_served(
+        self, in_line: list[_Waiter], sleepers: list[_Sleeper], job_id: str, token: int, freed_at: float
+    ) -> None:
         is_free = self._checks.facts[job_id].token == token
-        text = f"{waiter.exchange.caller.name} still waits at {server.name} for {job_id}, free since {freed_at:.3f} s"
-        self._checks.hold(WOKEN, not (is_waiting and is_free), text, job_id, waiter.exchange.caller.name)
+        waiting: dict[object, Process] = {
+            waiter: waiter.exchange.server.process for waiter in in_line if waiter in self._in_line(waiter.key)
+        }
+        waiting |= {one: one.process for one in sleepers if one in self._sleepers and not one.process.is_dead}
+        for process in waiting.values():
+            if not self._had_trouble(process.name, freed_at - 1):
+                text = f"somebody still waits in {process.name} for {job_id}, which is free since {freed_at:.3f} s"
+                self._checks.hold(WOKEN, not is_free, text, job_id, process.name)
+        self._checks.counts[WOKEN] += 1

@@ -275,6 +275,11 @@ class World:
                 seconds = chance.choice([1, 60, 3_600]) * chance.random()
                 self.story.tell("world", f"! the clock is set back by {seconds:.1f} s [{fault.name}]")
                 self.walls.ahead -= seconds
+            case "the clock is set forward":
+                seconds = chance.choice([1, 60, 3_600]) * chance.random()
+                self.story.tell("world", f"! the clock is set forward by {seconds:.1f} s [{fault.name}]")
+                self.walls.ahead += seconds
+                self.checks.clock_jumps_forward()
 
     def _pause(self, process: Process, seconds: float, fault: Fault) -> None:
         if process.is_paused or process.is_dead:
