@@ -25,7 +25,7 @@ class Machine(RuleBasedStateMachine):
         self.agree = True
 
     def run(self, *batch: AnyCommand) -> list[Any]:
-        commands = [self.with_a_lease(command) for command in batch]
+        commands: list[AnyCommand] = [self.with_a_lease(command) for command in batch]
         self.agree = False
         answers = self.both.run(commands)
         self.agree = True

@@ -68,6 +68,18 @@ class Histories(Machine):
     def time_passes(self, seconds: float) -> None:
         self.both.clock.advance(seconds)
 
+    @rule(number=st.integers(0, 2), is_early=st.booleans(), job_id=JOBS)
+    def time_passes_until_something_is_due(self, number: int, is_early: bool, job_id: str) -> None:
+        """Or until the last millisecond before."""
+        model = self.both.model
+        moments = [job.available_at for job in model.jobs.values()]
+        moments += [model.expiry(claim) for claim in model.live_claims()]
+        moments += [session.expires_at for session in model.sessions.values()]
+        future = sorted(moment for moment in set(moments) if moment > self.both.clock.now_ms + 1)
+        if number < len(future):
+            self.both.clock.now_ms = future[number] - is_early
+            self.run(c.ClaimJob(job_id=job_id, owner="bob"))
+
     @rule(seconds=st.sampled_from([1, 50]))
     def the_clock_is_set_back(self, seconds: float) -> None:
         self.both.clock.advance(-seconds)
@@ -85,7 +97,7 @@ class Histories(Machine):
             *(
                 c.Enqueue(
                     job_id=job_id,
-                    kind="build",
+                    kind="test" if job_id == "b" else "build",
                     queue=queue,
                     priority=priority,
                     payload=b'{"for":1}',
@@ -95,9 +107,21 @@ class Histories(Machine):
             )
         )
 
-    @rule(queue=QUEUES, request_id=REQUESTS, checkpoint=st.booleans(), times=st.sampled_from([1, 1, 2]))
-    def a_worker_takes_the_next_task(self, queue: str, request_id: str | None, checkpoint: bool, times: int) -> None:
-        claim, *_ = self.run(*[c.ClaimNext(owner="ann", queue=queue, ttl=5, request_id=request_id)] * times)
+    @rule(
+        ask=st.builds(
+            c.ClaimNext,
+            owner=OWNERS,
+            queue=QUEUES,
+            ttl=TTLS,
+            request_id=REQUESTS,
+            kinds=st.sampled_from([None, None, ("test",), ("build",)]),
+            prefix=st.sampled_from(["", "", "", "a", "d/", "e"]),
+        ),
+        checkpoint=st.booleans(),
+        times=st.sampled_from([1, 1, 2]),
+    )
+    def a_worker_takes_the_next_task(self, ask: c.ClaimNext, checkpoint: bool, times: int) -> None:
+        claim, *_ = self.run(*[ask] * times)
         if leases_in(claim) and checkpoint:
             progress = c.HeartbeatJob(job_id=claim.job_id, lease_id=claim.lease_id, note="half", percent=50)
             self.run(progress, c.CheckpointJob(job_id=claim.job_id, lease_id=claim.lease_id, data=b'{"step":5}'))
@@ -116,6 +140,25 @@ class Histories(Machine):
             if way == "expires":
                 self.both.clock.advance(5)
             self.run(msgspec.structs.replace(release, job_id=job_id, lease_id=claim.lease_id))
+
+    @rule(job_id=JOBS, times=st.integers(1, 5), queue=QUEUES)
+    def a_task_fails_again_and_again(self, job_id: str, times: int, queue: str) -> None:
+        self.run(c.Enqueue(job_id=job_id, kind="build", queue=queue))
+        for _ in range(times):
+            _, claim = self.run(c.RequeueJob(job_id=job_id), c.ClaimJob(job_id=job_id, owner="ann"))
+            if leases_in(claim):
+                self.run(c.ReleaseJob(job_id=job_id, lease_id=claim.lease_id, outcome="failed", error="broken"))
+
+    @rule(
+        number=NEWEST, notes=st.lists(NOTES, min_size=1, max_size=2), numbers=st.sampled_from([(1, 2), (2, 1), (0, 0)])
+    )
+    def an_owner_tells_what_it_does(self, number: int, notes: tuple[str | None, ...], numbers: tuple[int, int]) -> None:
+        lease_id = f"#{number}"
+        for note, count in zip(notes, numbers, strict=True):
+            self.both.clock.advance(0.5)
+            beat = c.HeartbeatJob(job_id="a", lease_id=lease_id, note=note, percent=50, number=count or None)
+            self.run(beat, c.CheckpointJob(job_id="a", lease_id=lease_id, data=b"7", number=count or None))
+            self.run(c.KeepSessionAlive(session_id="s", lease_id=lease_id))
 
     @rule(lease_id=st.sampled_from(["~0", "~1", "~2", "~3"]), outcome=OUTCOMES, which=st.integers(0, 9))
     def somebody_writes_late(self, lease_id: str, outcome: Outcome, which: int) -> None:
@@ -250,8 +293,7 @@ class Histories(Machine):
     ) -> None:
         """The giver repeats all that it has said, and anybody the hand-over; then the other one comes."""
         self.run(given, *([between] if between else []))
-        handed = self.calls[-1 - (between is not None)]
-        assert isinstance(handed, c.HandOverSession)
+        handed = next(call for call in reversed(self.calls) if isinstance(call, c.HandOverSession))
         openings = [call for call in self.calls if isinstance(call, c.OpenSession | c.ClaimTask)]
         opened = [call for call in openings if call.session_id == handed.session_id and call.request_id is not None]
         session = self.both.model.sessions.get(handed.session_id)
@@ -277,11 +319,14 @@ class Histories(Machine):
             self.run(c.OpenSession(session_id=handed.session_id, agent=agent, principal=principal))
             self.run(handed)
 
-    @rule(session_id=SESSIONS, kinds=KINDS, queue=QUEUES, agent=OWNERS)
-    def a_session_is_lost_and_resumed(self, session_id: str, kinds: str, queue: str, agent: str) -> None:
+    @rule(session_id=SESSIONS, kinds=KINDS, queue=QUEUES, is_closed=st.booleans())
+    def a_session_is_lost_and_resumed(self, session_id: str, kinds: str, queue: str, is_closed: bool) -> None:
         """It goes on with what it lost, once that is due; but not where it does not look."""
         self.both.clock.advance(31)
-        self.run(c.ClaimTask(session_id=session_id, owner=agent, queues=(queue,), kinds=(kinds,)))
+        (claim,) = self.run(c.ClaimTask(session_id=session_id, owner="bob", queues=(queue,), kinds=(kinds,)))
+        if is_closed and not leases_in(claim):
+            self.run(c.OpenSession(session_id=session_id, agent="bob"))
+            self.run(c.CloseSession(session_id=session_id, lease_id=None))
 
     @rule(drawn=st.lists(locks() | st.just(c.ReleaseLock(job_id="a", lease_id="#0")), min_size=2, max_size=4))
     def locks_are_acquired(self, drawn: list[AnyCommand]) -> None:
@@ -305,6 +350,10 @@ class UntidyHistories(Histories):
 
     def the_clock_is_set_back(self) -> None:
         """What the time is then depends on when anything was last written down."""
+
+    def run(self, *batch: AnyCommand) -> list[Any]:
+        """Without limits of queues, against which claims count until it is written down that they have run out."""
+        return super().run(*(command for command in batch if not isinstance(command, c.LimitQueue)))
 
 
 TestUntidyHistories = UntidyHistories.TestCase
