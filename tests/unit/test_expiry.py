@@ -100,6 +100,16 @@ def test_backoff_after_an_expiry_counts_from_the_expiry_not_from_its_discovery()
     assert world.do(ClaimNext(owner="bob")).job_id == "task"
 
 
+def test_what_was_in_flight_is_told_in_one_order_before_and_after_it_is_written_down(world: World) -> None:
+    world.do(OpenSession(session_id="s", agent="ann", ttl=10))
+    world.do(ClaimJob(job_id="b", owner="ann", session_id="s"))
+    world.do(ClaimJob(job_id="a", owner="ann", session_id="s"))
+    world.advance(10)
+    assert world.ask(GetSession(session_id="s")).in_flight == ["b", "a"]
+    world.do(Recover())
+    assert world.ask(GetSession(session_id="s")).in_flight == ["b", "a"]
+
+
 def test_the_next_job_is_found_behind_more_expiries_than_one_write_tidies_up(world: World) -> None:
     world.batch([ClaimJob(job_id=f"lock-{n:03}", owner="ann", ttl=1) for n in range(150)])
     world.do(Enqueue(job_id="task", kind="build"))
