@@ -194,6 +194,7 @@ class Sessions(Jobs):
             metadata=before.metadata,
             lock_delay_ms=before.lock_delay_ms,
             is_lock=before.is_lock,
+            in_session=session.name,  # whoever held it is gone, and with it the name that it gave itself
             progress=before.progress,
         )
         self.begin(job, claim, job.attempts + 1, handed_over_by=before.owner)
