@@ -188,7 +188,7 @@ class Promises:
             until = facts.told_until.get(details.fencing_token, 0)
             is_in_time = entry.at >= until or self._is_cut_short(details.fencing_token)
             self.hold(NOT_EARLY, is_in_time, f"{job_id} expires {until - entry.at} ms early", job_id)
-        self._ended_by_its_owner(job_id, entry)
+        self._ended_by_its_owner(job_id, entry, details.fencing_token)
         if details.status in {"free", "queued"}:
             self.on_free(job_id, max(0, details.available_at - entry.at) / 1_000)
 
@@ -202,7 +202,7 @@ class Promises:
         key = session_key(entry.session_id)
         if entry.type == "session_undone":
             self._requests = {request: n for request, n in self._requests.items() if request[2] != key}
-        self._ended_by_its_owner(key, entry)
+        self._ended_by_its_owner(key, entry, self.facts[key].token)
 
     def _nobody_believes(self, key: str, what: str) -> None:
         facts = self.facts[key]
@@ -213,9 +213,9 @@ class Promises:
                 text = f"{what} while {belief.client} is sure to own it for {belief.remaining():.3f} s"
                 self.broken(ONE_OWNER, text, key, belief.client)
 
-    def _ended_by_its_owner(self, key: str, entry: LogEntry) -> None:
+    def _ended_by_its_owner(self, key: str, entry: LogEntry, token: int) -> None:
         """Nobody but its owner, an operator and time may end what an owner was told to have."""
-        for belief in self.facts[key].beliefs:
+        for belief in [belief for belief in self.facts[key].beliefs if belief.token == token]:
             if entry.type == "force_released":
                 belief.is_taken = True
             elif entry.type not in {"expired", "session_expired"}:

@@ -289,9 +289,8 @@ def take_a_task(c: Client) -> None:
     claim = own(c, reply, None, asked_at)
     if claim is None or reply.session is None:
         return
-    belief = Belief(
-        key, c.name, c.process, lease_id=claim.lease_id, token=claim.token, remaining=claim.authority.remaining
-    )
+    token, remaining = c.checks.facts[key].token, claim.authority.remaining
+    belief = Belief(key, c.name, c.process, lease_id=claim.lease_id, token=token, remaining=remaining)
     c.checks.told_session(belief, reply.session, asked)
     number = number_of(reply.session.context)
     for _ in range(c.chance.randint(2, 4)):

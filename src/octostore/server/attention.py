@@ -9,6 +9,8 @@ from octostore.stores.clock import boottime
 from octostore.wire.deadline import DEADLINE_HEADER, DEADLINE_MAX_MS
 
 LOOK_SECONDS = 0.25
+STANDSTILL_SECONDS = 3 * LOOK_SECONDS
+"""A busy loop may look a little late. What lasts longer than this counts."""
 _HEADER = DEADLINE_HEADER.lower().encode()
 _MILLISECONDS = re.compile("[1-9][0-9]{0,8}")
 
@@ -41,4 +43,9 @@ class Attention:
             return None
         if not _MILLISECONDS.fullmatch(text) or int(text) > DEADLINE_MAX_MS:
             raise InvalidInput(DEADLINE_HEADER, f"must be a whole number of milliseconds, 1 to {DEADLINE_MAX_MS:,}")
-        return self._last_but_one + int(text) / 1_000
+        return self._received_at() + int(text) / 1_000
+
+    def _received_at(self) -> float:
+        """Now, or where it may have come while we stood still, when that began."""
+        now = boottime()
+        return now if now - self._last_but_one < STANDSTILL_SECONDS else self._last_but_one
