@@ -238,8 +238,14 @@ class Sessions(Jobs):
         return next((job for job in self.bound_to(command.session_id) if job.queue in command.queues), None)
 
     def first_task(self, command: c.ClaimTask) -> Job | None:
-        """What the session lost comes first, once it is due; then the first in line of the first queue that has one."""
+        """What the session lost comes first, once it is due; then the first in line of the first queue that has one.
+
+        A session runs one task at a time, of whichever queue: a job of a queue that has the session's lease.
+        """
         session = self.sessions.get(command.session_id)
+        claimed = [(job.queue, job.claim.lease) for job in self.bound_to(command.session_id) if job.claim]
+        if session is not None and any(queue is not None and lease == session.lease for queue, lease in claimed):
+            return None
         # "A session has one holder, and runs one task at a time."
         if session is not None and any(
             job.queue is not None and job.claim is not None and job.claim.lease == session.lease
