@@ -2,13 +2,13 @@
 
 from octostore.core import commands as c
 from tests.model.jobs import ended_by
-from tests.model.sessions import Sessions
 from tests.model.state import Job, Session, Told
+from tests.model.tasks import Tasks
 
 NOBODY_WAITED = "nobody was waiting for the answer any more"
 
 
-class Undoing(Sessions):
+class Undoing(Tasks):
     def undo(self, command: c.Undo) -> Told:
         if command.session_id is not None:
             return Told("UndoReply", {"undone": self.undo_session(command.session_id, command)})
