@@ -31,6 +31,9 @@ class Undoing(Tasks):
         if session.status != "open":
             # One that was closed in order is not told from one that was undone (no document says so).
             return session.status == "closed"
+        if session.giver_lease is not None:
+            # "There is an owner at every moment": what was handed over was not made by the answer that got lost.
+            return False
         if session.is_replayed or any(is_known(job, session) for job in self.bound_to(name)):
             return False
         for job in self.bound_to(name):
