@@ -29,6 +29,16 @@ OUTCOMES: st.SearchStrategy[Outcome] = st.sampled_from(["released", "done", "fai
 NEWEST = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5])
 """Which of the leases, or of the calls before, counted from the newest."""
 
+OPERATIONS = [
+    [],
+    [c.CancelJob],
+    [c.RequeueJob],
+    [c.CancelJob, c.RequeueJob],
+    [c.CancelJob, c.DiscardJob],
+    [c.CancelJob, c.CancelJob, c.DiscardJob, c.DiscardJob],
+    [c.DiscardJob, c.RequeueJob],
+]
+
 
 class JobRules(Machine):
     @rule(
@@ -105,10 +115,13 @@ class JobRules(Machine):
     @rule(
         job_id=JOBS,
         reason=NOTES,
-        steps=st.lists(st.sampled_from([c.ForceReleaseJob, c.CancelJob, c.DiscardJob, c.RequeueJob]), max_size=4),
+        steps=st.sampled_from(OPERATIONS),
+        is_queued=st.booleans(),
     )
-    def operators_step_in(self, job_id: str, reason: str | None, steps: list[Any]) -> None:
+    def operators_step_in(self, job_id: str, reason: str | None, steps: list[Any], is_queued: bool) -> None:
         """Whoever comes next is told what is left of it."""
+        if is_queued:
+            self.run(c.Enqueue(job_id=job_id, kind="build", payload=b"8"))
         claim = c.ClaimJob(job_id=job_id, owner="ann", ttl=5, again=True)
         (claimed,) = self.run(claim)
         if leases_in(claimed):
@@ -117,7 +130,7 @@ class JobRules(Machine):
             self.run(step(job_id=job_id, reason=reason))
         self.run(claim)
 
-    @rule(queue=QUEUES, prefix=st.sampled_from(["e", "d", "d/", "a"]), kinds=st.sampled_from([None, ("test",)]))
+    @rule(queue=QUEUES, prefix=st.sampled_from(["e", "e", "d/", "a"]), kinds=st.sampled_from([None, None, ("test",)]))
     def a_worker_may_not_have_all(self, queue: str, prefix: str, kinds: tuple[str, ...] | None) -> None:
         jobs = [("d/e", "build"), ("a", "test"), ("b", "build")]
         enqueued = [c.Enqueue(job_id=name, kind=kind, queue=queue) for name, kind in jobs]
