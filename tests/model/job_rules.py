@@ -24,6 +24,7 @@ from tests.support.commands import (
     TTLS,
     any_command,
     claims,
+    locks,
     releases,
     task_claims,
 )
@@ -139,7 +140,7 @@ class JobRules(Machine):
         enqueued = [c.Enqueue(job_id=name, kind=kind, queue=queue) for name, kind in jobs]
         self.run(*enqueued, c.ClaimNext(owner="bob", queue=queue, prefix=prefix, kinds=kinds))
 
-    @rule(number=NEWEST, notes=st.tuples(NOTES, NOTES), numbers=st.sampled_from([(1, 2), (2, 1), (0, 0)]))
+    @rule(number=NEWEST, notes=st.tuples(NOTES, NOTES), numbers=st.sampled_from([(1, 2), (2, 1), (1, 1), (0, 0)]))
     def an_owner_tells_what_it_does(self, number: int, notes: tuple[str | None, ...], numbers: tuple[int, int]) -> None:
         lease_id = f"#{number}"
         for note, count in zip(notes, numbers, strict=True):
@@ -226,10 +227,12 @@ class JobRules(Machine):
         (again,) = self.run(claim)
         if leases_in(again):
             self.run(c.Undo(job_id=job_id, lease_id=again.lease_id))
-        (opened,) = self.run(c.OpenSession(session_id=session_id, agent="ann"))
+        opening = c.OpenSession(session_id=session_id, agent="ann", request_id=f"request {len(self.given)}")
+        (opened,) = self.run(opening)
         if leases_in(opened):
             bound = c.ClaimJob(job_id=job_id, owner="ann", session_id=session_id)
-            self.run(*([bound] if is_known else []), c.Undo(session_id=session_id, lease_id=opened.lease_id))
+            between: list[AnyCommand] = [opening if is_done else bound] if is_known else []
+            self.run(*between, c.Undo(session_id=session_id, lease_id=opened.lease_id))
 
     @rule(jobs=st.permutations(["a", "b", "c", "d/e"]), principal=PRINCIPALS, in_one=st.booleans())
     def somebody_has_as_many_as_it_may(self, jobs: list[str], principal: str, in_one: bool) -> None:
@@ -239,6 +242,11 @@ class JobRules(Machine):
         batch = [kind(job_id=name, owner="ann", principal=principal, max_claims=1) for kind, name in asked]
         for commands in [batch] if in_one else [[command] for command in batch]:
             self.run(*commands)
+
+    @rule(job_id=JOBS, asked=st.lists(locks(), min_size=2, max_size=3), principal=PRINCIPALS)
+    def agents_share_a_token(self, job_id: str, asked: list[AnyCommand], principal: str) -> None:
+        for lock in asked:
+            self.run(msgspec.structs.replace(lock, job_id=job_id, principal=principal, max_claims=None))
 
     @rule(token_id=TOKENS, digest=DIGESTS, is_early=st.booleans())
     def a_token_runs_out(self, token_id: str, digest: bytes, is_early: bool) -> None:

@@ -95,17 +95,24 @@ class SessionRules(JobRules):
         phases=st.lists(PHASES, min_size=1, max_size=3),
         outcome=st.none() | OUTCOMES,
         max_attempts=st.sampled_from([1, 5]),
+        numbers=st.sampled_from([(None, None, None), (2, 1, 3), (1, 1, 2)]),
     )
     def an_agent_works(
-        self, session_id: str, phases: list[Phase | None], outcome: Outcome | None, max_attempts: int
+        self,
+        session_id: str,
+        phases: list[Phase | None],
+        outcome: Outcome | None,
+        max_attempts: int,
+        numbers: tuple[int | None, ...],
     ) -> None:
         """It says what it does, and ends its task, or is lost with it and resumed when that is due."""
         self.run(c.Enqueue(job_id="b", kind="build", max_attempts=max_attempts), c.RequeueJob(job_id="b"))
         task = c.ClaimTask(session_id=session_id, owner="ann", queues=("default",), ttl=5)
         (claim,) = self.run(task)
         lease_id = claim.lease_id if leases_in(claim) else None
-        for phase in phases:
-            self.run(c.SaveSession(session_id=session_id, lease_id=lease_id, context=b"1", phase=phase))
+        for turn, (phase, number) in enumerate(zip(phases, numbers, strict=False)):
+            saved: dict[str, Any] = {"context": str(turn).encode(), "phase": phase, "number": number}
+            self.run(c.SaveSession(session_id=session_id, lease_id=lease_id, **saved))
         if lease_id is not None and outcome is not None:
             names = {"session_id": session_id, "job_id": claim.job_id, "lease_id": lease_id}
             self.run(c.ReleaseTask(**names, outcome=outcome))
