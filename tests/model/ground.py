@@ -30,6 +30,8 @@ class Ground:
         """What the running transaction has taken back."""
         self.chosen: str | None = None
         """The job that the real system has told of again, for where several are right."""
+        self.noticed_first: str | None = None
+        """Of what a session has lost, that whose expiry was written down first, where that is not known here."""
 
     # The log
 

@@ -35,11 +35,15 @@ class SideBySide:
         answers = self.real.batch(batch)
         self.model.begin_transaction(self.clock.now_ms)
         for number, (command, answer) in enumerate(zip(batch, answers, strict=True)):
-            self.model.chosen = answer.job_id if isinstance(answer, ClaimReply) and answer.replayed else None
+            self.prepare(answer)
             told = self.model.apply(self.as_the_model_knows_it(command))
             self.compare(command, told, answer, is_first=number == 0)
         self.compare_logs()
         return answers
+
+    def prepare(self, answer: Any) -> None:
+        """The model is told what no document decides."""
+        self.model.chosen = answer.job_id if isinstance(answer, ClaimReply) and answer.replayed else None
 
     def as_the_model_knows_it(self, command: AnyCommand) -> AnyCommand:
         lease_id = getattr(command, "lease_id", None)

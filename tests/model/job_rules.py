@@ -245,6 +245,8 @@ class JobRules(Machine):
 
     @rule(job_id=JOBS, asked=st.lists(locks(), min_size=2, max_size=3), principal=PRINCIPALS)
     def agents_share_a_token(self, job_id: str, asked: list[AnyCommand], principal: str) -> None:
+        """They are told apart by the holder that they name, or else by their sessions and metadata."""
+        self.run(*(c.OpenSession(session_id=name, agent="ann", principal=principal) for name in ("s", "t")))
         for lock in asked:
             self.run(msgspec.structs.replace(lock, job_id=job_id, principal=principal, max_claims=None))
 

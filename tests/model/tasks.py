@@ -61,6 +61,7 @@ class Tasks(Sessions):
         queues = [queue for queue in command.queues if not self.is_full(queue)]
         lost = [self.jobs[name] for name in session.in_flight] if session else []
         again = [job for job in lost if job.queue in queues and self.is_wanted(job, command)]
+        again.sort(key=lambda job: job.name != self.noticed_first)
         firsts = [self.first_in_line(queue, command) for queue in queues]
         return next((job for job in [*again, *firsts] if job is not None), None)
 

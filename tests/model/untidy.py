@@ -13,6 +13,7 @@ from octostore.core.commands import AnyCommand, Recover
 from octostore.core.events import LogEntry
 from octostore.core.needs import Needs
 from octostore.core.questions import GetFigures
+from octostore.core.replies import ClaimReply
 from octostore.stores.memory import MemoryBackend, MemoryRows
 from tests.model.comparing import Pair, View, differences, event_pair, plain
 from tests.model.histories import SideBySide
@@ -61,6 +62,10 @@ class UntidySideBySide(SideBySide):
     def __init__(self) -> None:
         self.view = Untidily(self)
         super().__init__(NeverTidy())
+
+    def prepare(self, answer: Any) -> None:
+        super().prepare(answer)
+        self.model.noticed_first = answer.job_id if isinstance(answer, ClaimReply) else None
 
     def compare(self, command: AnyCommand, told: Told, answer: Any, *, is_first: bool) -> None:
         del is_first  # what has run out may be why to look again soon
