@@ -42,8 +42,8 @@ from tests.simulation.patches import copy_row
 from tests.simulation.primitives import Here
 from tests.simulation.world import Plan, Result, run
 
-HOURS = 0.5
-"""How long each run is in which a planted fault is looked for."""
+HOURS, PACE = 0.2, 5.0
+"""How long the runs are in which a planted fault is looked for, and how much happens in them."""
 
 
 class Planted(NamedTuple):
@@ -58,7 +58,7 @@ def find(planted: Planted) -> Result | None:
     """The first run that finds it."""
     for seed in range(1, planted.within + 1):
         with planted.plant():
-            result = run(Plan(seed, HOURS))
+            result = run(Plan(seed, HOURS, pace=PACE))
         if result.broken is not None:
             return result
     return None
