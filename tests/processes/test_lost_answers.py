@@ -298,14 +298,14 @@ def test_late_progress_and_a_late_ttl_do_not_replace_newer_ones(overtaken: Overt
     assert (owner.progress.note, owner.expires_at) == ("writing", beat.expires_at)
 
 
-def test_whoever_gets_a_lease_from_another_process_goes_on_with_its_numbers(
+def test_whoever_gets_a_lease_from_another_process_writes_after_it(
     server: ServerProcess, overtaken: Overtaken
 ) -> None:
     mine = overtaken.store.claim_job("inherited")
     for step in range(5):
         overtaken.store.checkpoint_job("inherited", mine.lease_id or "", {"step": step})
     with octostore.connect(server.url, token=server.token) as heir:
-        assert heir.checkpoint_job("inherited", mine.lease_id or "", {"step": 5}).number == 6
+        heir.checkpoint_job("inherited", mine.lease_id or "", {"step": 5})
         heir.release_job("inherited", mine.lease_id or "")
         assert heir.claim_job("inherited").checkpoint == {"step": 5}
 
