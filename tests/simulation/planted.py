@@ -298,6 +298,12 @@ PLANTED = (
         25,
         _together(_instead(CLAIM, replay_claim=_replay_unnoticed), _instead(TASKS, replay_claim=_replay_unnoticed)),
     ),
+    Planted(
+        "locks of a principal",
+        "whoever has the same token as the holder of a lock gets it, too",
+        5,
+        _instead(CLAIM, _is_holder=lambda claim, command, _holder: claim.principal == command.principal),
+    ),
     Planted("stale read", "a server answers questions from an old copy", 5, _instead(ENGINE, ask=_ask_an_old_copy)),
     Planted(
         "lost wake-up",
