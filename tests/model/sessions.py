@@ -194,6 +194,7 @@ class Sessions(Jobs):
             metadata=before.metadata,
             lock_delay_ms=before.lock_delay_ms,
             is_lock=before.is_lock,
+            in_session=session.name,  # whoever held it is gone, and with it the name that it gave itself
             progress=before.progress,
         )
         self.begin(job, claim, job.attempts + 1, handed_over_by=before.owner)
@@ -239,6 +240,12 @@ class Sessions(Jobs):
     def first_task(self, command: c.ClaimTask) -> Job | None:
         """What the session lost comes first, once it is due; then the first in line of the first queue that has one."""
         session = self.sessions.get(command.session_id)
+        # "A session has one holder, and runs one task at a time."
+        if session is not None and any(
+            job.queue is not None and job.claim is not None and job.claim.lease == session.lease
+            for job in self.bound_to(command.session_id)
+        ):
+            return None
         queues = [queue for queue in command.queues if not self.is_full(queue)]
         lost = [self.jobs[name] for name in session.in_flight] if session else []
         again = [job for job in lost if job.queue in queues and self.is_wanted(job, command)]
