@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     first, _, last = (given.seeds or str(given.seed)).partition("..")
     plans = [
-        Plan(seed, given.hours, given.clients, given.store, frozenset(given.without))
+        Plan(seed, given.hours, given.clients, given.store, given.pace, frozenset(given.without))
         for seed in range(int(first), int(last or first) + 1)
     ]
     started = time.perf_counter()
@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", metavar="A..B", help="all of these, one run for each")
     parser.add_argument("--hours", type=float, default=1.0, help="simulated hours of each run (1)")
     parser.add_argument("--clients", type=int, default=20, help="how many clients (20)")
+    parser.add_argument("--pace", type=float, default=1.0, help="how much faster clients follow on each other (1)")
     parser.add_argument("--store", choices=["memory", "sqlite"], default="memory")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many runs at once")
     parser.add_argument("--without", action="append", default=[], metavar="PROMISE", help="do not check this promise")

@@ -12,7 +12,11 @@ from tests.simulation.shrink import shrink
 from tests.simulation.world import Plan, Result, run
 
 ROOT = Path(__file__).parents[2]
-RUNS = [Plan(seed) for seed in range(1, 19)] + [Plan(seed, store="sqlite") for seed in range(101, 104)]
+RUNS = [
+    *(Plan(seed) for seed in range(1, 13)),
+    *(Plan(seed, hours=0.3, pace=5) for seed in range(21, 27)),
+    *(Plan(seed, hours=0.5, store="sqlite") for seed in range(31, 34)),
+]
 LONG_SEEDS = 1_000
 BATCH = 50
 
@@ -64,3 +68,4 @@ def test_a_run_is_worth_something() -> None:
 def test_every_promise_is_kept_for_a_thousand_hours(first: int) -> None:
     for seed in range(first, first + BATCH):
         check(run(Plan(seed, store="sqlite" if seed % 10 == 0 else "memory")))
+        check(run(Plan(seed, hours=0.1, pace=5)))

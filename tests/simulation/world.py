@@ -40,6 +40,8 @@ class Plan(NamedTuple):
     hours: float = 1.0
     clients: int = 20
     store: str = "memory"
+    pace: float = 1.0
+    """How much less clients think: a run at a higher pace has fewer hours in it, and more in each."""
     mute: frozenset[str] = frozenset()
     """Promises that may be broken, to find out what else is."""
     only_clients: frozenset[str] | None = None
@@ -212,7 +214,7 @@ class World:
         client.connect()
         while not self.is_stopping:
             is_wanted = self._next_round(client)
-            self.scheduler.sleep(client.chance.uniform(*THINK_SECONDS))
+            self.scheduler.sleep(client.chance.uniform(*THINK_SECONDS) / self.plan.pace)
             if is_wanted and not self.is_stopping:
                 try:
                     client.pick(role.scripts)(client)
@@ -224,7 +226,7 @@ class World:
         client.connect_async()
         while not self.is_stopping:
             is_wanted = self._next_round(client)
-            await asyncio.sleep(client.chance.uniform(*THINK_SECONDS))
+            await asyncio.sleep(client.chance.uniform(*THINK_SECONDS) / self.plan.pace)
             if is_wanted and not self.is_stopping:
                 try:
                     await client.pick(role.async_scripts)(client)
