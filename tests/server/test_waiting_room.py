@@ -15,6 +15,7 @@ from octostore.core.commands import (
     OpenSession,
     Probe,
     ReleaseJob,
+    ReleaseTask,
 )
 from octostore.core.errors import Unreachable
 from octostore.core.questions import GetJob, GetSession
@@ -265,17 +266,18 @@ async def test_two_jobs_of_one_commit_are_for_the_first_two(room: Room) -> None:
 
 
 @in_room
-async def test_when_the_first_goes_the_next_is_tried_at_once(room: Room) -> None:
-    """The session was handed to somebody who stands behind one who cannot have it."""
+async def test_a_session_goes_to_whom_it_was_handed_over_wherever_that_one_stands(room: Room) -> None:
+    """Those before it in the line cannot have it."""
     await room.do(Enqueue(job_id="job", kind="build", queue="ci"))
     task = await room.do(ClaimTask(session_id="s", owner="carl", queues=("ci",)))
-    ann = await room.client(ClaimTask(session_id="s", owner="ann", queues=("ci",)))
-    bob = await room.client(ClaimTask(session_id="s", owner="bob", queues=("ci",)))
+    names = ("ann", "bob", "eve")
+    ann, bob, eve = [await room.client(ClaimTask(session_id="s", owner=name, queues=("ci",))) for name in names]
     await room.do(HandOverSession(session_id="s", lease_id=task.lease_id, to_agent="bob"))
-    await room.settled()
-    ann.go()
-    await is_gone(ann)
     assert (await bob.answer).owner == "bob"
+    mine = bob.answer.result()
+    await room.do(ReleaseTask(session_id="s", job_id="job", lease_id=mine.lease_id or ""))
+    assert (await ann.answer).status == "claimed", "otherwise it is the first one's"
+    assert not eve.answer.done()
 
 
 @in_room
