@@ -32,7 +32,7 @@ def test_a_cancelled_claim_is_given_back(tmp_path: Path) -> None:
         follower = store.events(follow=True)
         return [(await anext(follower)).type for _ in range(2)]
 
-    assert asyncio.run(main()) == ["claimed", "released"]
+    assert asyncio.run(main()) == ["claimed", "undone"]
     local.close()
     blocker.close()
 
@@ -74,7 +74,7 @@ def test_a_cancelled_session_is_closed(tmp_path: Path) -> None:
         follower = store.events(follow=True)
         return [(await anext(follower)).type for _ in range(2)]
 
-    assert asyncio.run(main()) == ["session_opened", "session_closed"]
+    assert asyncio.run(main()) == ["session_opened", "session_undone"]
     local.close()
     blocker.close()
 

@@ -538,7 +538,7 @@ def test_a_cancelled_claim_is_given_back(
 
     asyncio.run(claim_and_give_up())
     assert holder_of(store, job_id) is None
-    assert [event["type"] for event in server.events(job_id)] == ["enqueued", "claimed", "released"]
+    assert [event["type"] for event in server.events(job_id)] == ["enqueued", "claimed", "undone"]
 
 
 def test_a_cancelled_session_is_closed(proxy: Proxy, server: ServerProcess, store: octostore.OctoStore) -> None:

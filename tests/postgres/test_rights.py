@@ -16,7 +16,15 @@ from tests.support.postgres_soundness import assert_sound
 
 GRANTS = Path(connection.__file__).with_name("grants.sql")
 RIGHTS = {
-    "SELECT, INSERT, UPDATE, DELETE": ["jobs", "checkpoints", "sessions", "queues", "tokens", "writers"],
+    "SELECT, INSERT, UPDATE, DELETE": [
+        "jobs",
+        "checkpoints",
+        "sessions",
+        "queues",
+        "tokens",
+        "writers",
+        "ended_requests",
+    ],
     "SELECT, UPDATE": ["counters"],
     "SELECT, INSERT": ["events", "documents"],
     "SELECT": ["store_key", "migrations"],

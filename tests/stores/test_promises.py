@@ -32,9 +32,10 @@ from octostore.core.replies import (
     RecoverReply,
     SessionReply,
     TokenView,
+    UndoReply,
 )
 from octostore.stores.memory import MemoryBackend
-from octostore.stores.rows import job_from_row, session_from_row, token_from_row
+from octostore.stores.rows import ended_request_from_row, job_from_row, session_from_row, token_from_row
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import connect
 from octostore.stores.sqlite.transaction import SQL
@@ -59,7 +60,7 @@ LISTS_OF_SESSIONS = [
     for principal in ("local", None)
     for limit in (1, 2)
 ]
-ENDINGS = {"released", "done", "failed", "deferred", "expired", "force_released"}
+ENDINGS = {"released", "done", "failed", "deferred", "expired", "force_released", "undone"}
 
 
 class Promises(RuleBasedStateMachine):
@@ -174,14 +175,14 @@ class Promises(RuleBasedStateMachine):
             return command
         number = int(lease_id[1:])
         field, known = "job_id", [(lease, job) for lease, (job, _) in self.leases.items()]
-        if hasattr(command, "session_id"):
+        if getattr(command, "session_id", None) is not None:
             field, known = "session_id", list(self.session_leases.items())
         if number >= len(known):
             return command
         lease, its = known[-1 - number]
         return msgspec.structs.replace(command, **{"lease_id": lease, field: its})
 
-    def believe(self, command: AnyCommand, answer: Any) -> None:  # noqa: C901  # one case for each command
+    def believe(self, command: AnyCommand, answer: Any) -> None:  # noqa: C901, PLR0912  # one case for each command
         match command, answer:
             case ((c.ClaimJob() | c.ClaimNext() | c.AcquireLock()), ClaimReply(status="claimed")):
                 self.believe_claim(answer)
@@ -195,6 +196,10 @@ class Promises(RuleBasedStateMachine):
             ):
                 if self.leases.get(getattr(command, "lease_id", ""), (None,))[0] in {None, command.job_id}:
                     self.sure_until.pop(command.job_id, None)
+            case c.Undo(job_id=str(job_id)), UndoReply(undone=True):
+                self.sure_until.pop(job_id, None)
+            case c.Undo(session_id=str(session_id)), UndoReply(undone=True):
+                self.forget_session(session_id)
             case c.ClaimTask(), ClaimReply(status="claimed"):
                 self.believe_session(answer.session)
                 self.believe_claim(answer)
@@ -291,12 +296,18 @@ class Promises(RuleBasedStateMachine):
             made = [token_from_row(row) for row in connection.execute(f"SELECT {SQL['token_columns']} FROM tokens")]
             documents = pairs(connection, "SELECT seq, body FROM documents")
             checkpoints = pairs(connection, "SELECT job_id, data FROM checkpoints")
+            ended = connection.execute(
+                f"SELECT {SQL['request_columns']} FROM ended_requests ORDER BY principal, number"
+            ).fetchall()
         finally:
             connection.close()
         assert {job.job_id: job for job in jobs} == rows.jobs
         assert {row[0]: session_from_row(row) for row in sessions} == rows.sessions
         assert {token.token_id: token for token in made} == rows.tokens
         assert (documents, checkpoints) == (rows.documents, rows.checkpoints)
+        assert list(map(ended_request_from_row, ended)) == [
+            one for _, each in sorted(rows.ended.items()) for one in each
+        ]
 
     @invariant()
     def a_secret_is_that_of_the_token_it_was_last_given_to_and_of_no_other(self) -> None:

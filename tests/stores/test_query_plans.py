@@ -10,8 +10,8 @@ import pytest
 from octostore.stores.sqlite.connection import connect, prepare
 from octostore.stores.sqlite.transaction import SQL
 
-FRAGMENTS = {"job_columns", "session_columns", "token_columns", "event_columns"}
-WRITES = {name for name in SQL if name.startswith(("save_", "renew_", "append_", "drop_"))}
+FRAGMENTS = {"job_columns", "session_columns", "request_columns", "token_columns", "event_columns"}
+WRITES = {name for name in SQL if name.startswith(("save_", "renew_", "append_", "drop_", "remember_", "forget_"))}
 
 PLANS = {
     "counters": "SCAN counters",  # it has one row
@@ -26,6 +26,7 @@ PLANS = {
     "expired_claims": "SEARCH jobs USING INDEX jobs_by_expiry (expires_at<?)",
     "expired_sessions": "SEARCH sessions USING INDEX sessions_by_expiry (expires_at<?)",
     "job_of_request": "SEARCH jobs USING INDEX jobs_by_request (principal=? AND request_id=? AND queue=?)",
+    "ended_requests": "SEARCH ended_requests USING INDEX ended_requests_by_id (request_id=? AND principal=?)",
     "next_priority": "SEARCH jobs USING COVERING INDEX jobs_in_line (queue=? AND priority>?)",
     "next_priority_of_kind": "SEARCH jobs USING COVERING INDEX jobs_in_line_by_kind "
     "(queue=? AND kind=? AND priority>?)",

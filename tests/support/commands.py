@@ -17,7 +17,7 @@ OWNERS = st.sampled_from(["ann", "bob"])
 QUEUES = st.sampled_from(["default", "other"])
 KINDS = st.sampled_from(["build", "test"])
 SESSIONS = st.sampled_from(["s", "t"])
-REQUESTS = st.sampled_from([None, "r1", "r2"])
+REQUESTS = st.sampled_from([None, None, "r1", "r2", "r3", "r4"])
 TTLS = st.sampled_from([1, 5, 30])
 PRINCIPALS = st.sampled_from(["local", "local", "guest"])
 MAX_CLAIMS = st.sampled_from([None, None, 1, 2])
@@ -29,6 +29,8 @@ DOCUMENTS = st.sampled_from([None, b"1", b'{"step":3}'])
 LEASES = st.integers(0, 4).map(lambda number: f"#{number}")
 PHASES = st.sampled_from([None, *get_args(Phase)])
 NOTES = st.sampled_from([None, "note"])
+NUMBERS = st.sampled_from([None, 1, 2, 3])
+HOLDERS = st.sampled_from([None, None, "h1", "h2"])
 
 
 def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrategy[Any]]:
@@ -52,7 +54,7 @@ def task_claims(kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[AnyCommand]:
 
 
 def locks() -> st.SearchStrategy[AnyCommand]:
-    terms = claims({"job_id": JOBS, "metadata": st.sampled_from([None, b'"text"'])})
+    terms = claims({"job_id": JOBS, "metadata": st.sampled_from([None, b'"text"', b'"other"']), "holder": HOLDERS})
     return st.builds(c.AcquireLock, **terms) | st.builds(
         c.AcquireLock, **{**terms, "session_id": SESSIONS, "ephemeral": st.just(True)}
     )
@@ -71,6 +73,11 @@ def releases() -> st.SearchStrategy[AnyCommand]:
             retry_after=st.sampled_from([None, 0, 7]),
         ),
     )
+
+
+def undos() -> st.SearchStrategy[AnyCommand]:
+    """Of a lease, as of a job or of a session: which of the two it is makes a difference."""
+    return st.builds(c.Undo, lease_id=LEASES, job_id=JOBS) | st.builds(c.Undo, lease_id=LEASES, session_id=SESSIONS)
 
 
 def tokens() -> st.SearchStrategy[AnyCommand]:
@@ -103,8 +110,16 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
         st.builds(c.ClaimJob, **claims({"job_id": JOBS, "again": st.booleans()})),
         st.builds(c.ClaimNext, **claims({"queue": QUEUES, "kinds": kinds, "prefix": PREFIXES})),
         locks(),
-        st.builds(c.HeartbeatJob, **lease, ttl=st.none() | TTLS, note=NOTES, percent=st.sampled_from([None, 50])),
-        st.builds(c.CheckpointJob, **lease, data=st.sampled_from([b"1", b'{"step":4}'])),
+        st.builds(
+            c.HeartbeatJob,
+            **lease,
+            ttl=st.none() | TTLS,
+            note=NOTES,
+            percent=st.sampled_from([None, 50]),
+            number=NUMBERS,
+        ),
+        st.builds(c.CheckpointJob, **lease, data=st.sampled_from([b"1", b'{"step":4}']), number=NUMBERS),
+        undos(),
         releases(),
         st.builds(c.ReleaseLock, **lease),
         st.builds(
@@ -126,7 +141,9 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
             c.OpenSession, session_id=SESSIONS, agent=OWNERS, ttl=TTLS, principal=PRINCIPALS, request_id=REQUESTS
         ),
         st.builds(c.KeepSessionAlive, **session),
-        st.builds(c.SaveSession, **session, context=st.sampled_from([b"1", b'{"turn":2}']), phase=PHASES),
+        st.builds(
+            c.SaveSession, **session, context=st.sampled_from([b"1", b'{"turn":2}']), phase=PHASES, number=NUMBERS
+        ),
         st.builds(c.HandOverSession, **session, to_agent=OWNERS, note=NOTES),
         task_claims(kinds),
         st.builds(c.ReleaseTask, **lease, session_id=SESSIONS, outcome=st.sampled_from(["released", "done", "failed"])),

@@ -66,12 +66,14 @@ def test_the_same_request_of_another_principal_is_held(world: World) -> None:
     assert claim(world, request_id="r1", principal="bob").status == "held"
 
 
-def test_a_request_is_only_repeated_while_its_claim_lives(world: World) -> None:
+def test_a_request_whose_claim_has_ended_does_not_claim_again(world: World) -> None:
     first = claim(world, request_id="r1")
     world.do(ReleaseJob(job_id="job", lease_id=lease(first)))
-    second = claim(world, request_id="r1")
-    assert not second.replayed
-    assert second.lease_id != first.lease_id
+    with pytest.raises(LeaseLost, match="ended as 'released'") as lost:
+        claim(world, request_id="r1")
+    assert lost.value.ended is not None
+    assert (lost.value.ended.how, lost.value.ended.fencing_token) == ("released", first.fencing_token)
+    assert world.ask(GetJob(job_id="job")).status == "free"
 
 
 def test_the_fencing_token_is_the_seq_of_the_claimed_event(world: World) -> None:

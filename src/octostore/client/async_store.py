@@ -11,6 +11,7 @@ from octostore.client import requests
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
+from octostore.client.claiming import claim_async
 from octostore.client.hold import Granted, HeldClaim, first_heartbeat
 from octostore.client.log import past_events_async
 from octostore.client.port import AsyncPort
@@ -92,7 +93,7 @@ class AsyncOctoStore:
             again=again,
             lock_delay=lock_delay,
         )
-        return await self._port.execute(command, wait)
+        return await claim_async(self._port, command, wait, is_drawn=request_id is None)
 
     async def heartbeat_job(
         self,
@@ -183,7 +184,8 @@ class AsyncOctoStore:
             lock_delay=lock_delay,
         )
         lost = LoopFlag(on_lost)
-        claim = HeldClaim(self._port.blocking, await ask_for_async(self._port, command, wait), on_lost=lost.set)
+        granted = await ask_for_async(self._port, command, wait, is_drawn=request_id is None)
+        claim = HeldClaim(self._port.blocking, granted, on_lost=lost.set)
         claim.end_as(outcome)
         async with AsyncHeldClaim(self._port, claim, lost.event) as held:
             yield held
@@ -249,7 +251,7 @@ class AsyncOctoStore:
             session_id=session_id,
             request_id=request_id,
         )
-        return await self._port.execute(command, wait)
+        return await claim_async(self._port, command, wait, is_drawn=request_id is None)
 
     async def work(
         self,
@@ -288,7 +290,7 @@ class AsyncOctoStore:
         command = requests.claim_task(
             session_id, agent, queues=queues, kinds=kinds, metadata=metadata, ttl=ttl, request_id=request_id
         )
-        return await self._port.execute(command, wait)
+        return await claim_async(self._port, command, wait, is_drawn=request_id is None)
 
     async def release_task(
         self,
@@ -367,7 +369,8 @@ class AsyncOctoStore:
         """See `OctoStore.open_session`."""
         lost = LoopFlag()
         asked_at = boottime()
-        reply = await self._port.execute(requests.open_session(agent, ttl, session_id, request_id))
+        command = requests.open_session(agent, ttl, session_id, request_id)
+        reply = await claim_async(self._port, command, is_drawn=request_id is None)
         return AsyncSession(Session(self._port.blocking, reply, asked_at, on_lost=lost.set), lost.event)
 
     async def hand_over(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 from octostore.client import requests
 from octostore.client.authority import Authority
+from octostore.client.claiming import claim
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
 from octostore.core.commands import Command, HandOverSession, HeartbeatJob, KeepSessionAlive, R_co, ReleaseJob
@@ -100,10 +101,10 @@ def first_heartbeat(reply: ClaimReply) -> Command[Any]:
     return heartbeat_of(reply, reply.lease_id)
 
 
-def ask_for(port: Port, command: Command[ClaimReply], wait: float) -> Granted:
+def ask_for(port: Port, command: Command[ClaimReply], wait: float, *, is_drawn: bool = True) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()
-    return refreshed(port, granted(port.execute(command, wait), asked_at))
+    return refreshed(port, granted(claim(port, command, wait, is_drawn=is_drawn), asked_at))
 
 
 def refreshed(port: Port, answer: Granted) -> Granted:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from octostore.client import requests
+from octostore.client.claiming import claim
 from octostore.client.hold import Granted, HeldClaim, ask_for, first_heartbeat
 from octostore.client.log import past_events
 from octostore.client.port import Port
@@ -104,7 +105,7 @@ class OctoStore:
             again=again,
             lock_delay=lock_delay,
         )
-        return self._port.execute(command, wait)
+        return claim(self._port, command, wait, is_drawn=request_id is None)
 
     def heartbeat_job(
         self,
@@ -214,7 +215,7 @@ class OctoStore:
             again=again,
             lock_delay=lock_delay,
         )
-        claim = HeldClaim(self._port, ask_for(self._port, command, wait), on_lost=on_lost)
+        claim = HeldClaim(self._port, ask_for(self._port, command, wait, is_drawn=request_id is None), on_lost=on_lost)
         claim.end_as(outcome)
         with claim:
             yield claim
@@ -284,7 +285,7 @@ class OctoStore:
             session_id=session_id,
             request_id=request_id,
         )
-        return self._port.execute(command, wait)
+        return claim(self._port, command, wait, is_drawn=request_id is None)
 
     def work(
         self,
@@ -333,7 +334,7 @@ class OctoStore:
         command = requests.claim_task(
             session_id, agent, queues=queues, kinds=kinds, metadata=metadata, ttl=ttl, request_id=request_id
         )
-        return self._port.execute(command, wait)
+        return claim(self._port, command, wait, is_drawn=request_id is None)
 
     def release_task(
         self,
@@ -419,7 +420,8 @@ class OctoStore:
         it is alive elsewhere. The same `request_id` and `session_id` again get the session that the first call opened.
         """
         asked_at = boottime()
-        reply = self._port.execute(requests.open_session(agent, ttl, session_id, request_id))
+        command = requests.open_session(agent, ttl, session_id, request_id)
+        reply = claim(self._port, command, is_drawn=request_id is None)
         return Session(self._port, reply, asked_at)
 
     def hand_over(

@@ -30,6 +30,7 @@ from octostore.core.replies import (
     SavedReply,
     SessionReply,
     TokenView,
+    UndoReply,
 )
 from octostore.core.secret_free import SecretFree
 
@@ -39,9 +40,13 @@ R_co = TypeVar("R_co", bound=Reply, covariant=True)
 
 
 class Command(SecretFree, msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
-    """`principal` is who asks, as authenticated; it is recorded as the actor of what happens."""
+    """`principal` is who asks, as authenticated; it is recorded as the actor of what happens.
+
+    `until` is when whoever asks stops waiting for the answer, on the clock of the process that runs it (`boottime`).
+    """
 
     principal: str = LOCAL
+    until: float | None = None
 
 
 class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
@@ -80,10 +85,12 @@ class ClaimJob(ClaimTerms, frozen=True, kw_only=True):
 class AcquireLock(ClaimTerms, frozen=True, kw_only=True):
     """Claim a job as a lock, which its holder may acquire again: that renews it, and changes nothing else.
 
-    The holder is the principal, or its session if the lock is `ephemeral`; such a lock ends with the session.
+    The holder is the principal, or its session if the lock is `ephemeral`; such a lock ends with the session. Agents
+    that share a principal are told apart by `holder`, or else by their session and metadata.
     """
 
     job_id: str
+    holder: str | None = None
     ttl: float = limits.LOCK_TTL_DEFAULT_SECONDS
     ephemeral: bool = False
 
@@ -92,6 +99,7 @@ class AcquireLock(ClaimTerms, frozen=True, kw_only=True):
         limits.check_text("owner", self.owner, limits.TEXT_BYTES, required=True)
         limits.check_seconds("ttl", self.ttl, limits.TTL_MIN_MS, limits.LOCK_TTL_MAX_MS)
         _check_request_id(self.request_id)
+        limits.check_text("holder", self.holder, limits.TEXT_BYTES, required=self.holder is not None)
         limits.check_seconds("lock_delay", self.lock_delay, 0, limits.LOCK_DELAY_MAX_MS)
         if self.metadata is not None:
             # A lock's metadata is text, and what counts is the text and not how JSON writes it.
@@ -153,14 +161,19 @@ class _LeaseCommand(Command[R_co], frozen=True, kw_only=True):
 
 
 class HeartbeatJob(_LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
-    """Prove to be alive, and say what is being done. `ttl` changes the claim's; without it the claim's own goes on."""
+    """Prove you are alive, and say what is being done. `ttl` changes the claim's; without it the claim's own goes on.
+
+    `number` grows with each write of its kind under a lease, here and below: one that comes late changes nothing.
+    """
 
     ttl: float | None = None
     note: str | None = None
     percent: float | None = None
+    number: int | None = None
 
     def __post_init__(self) -> None:
         self.check_lease()
+        _check_number(self.number)
         if self.ttl is not None:
             _check_ttl(self.ttl)
         limits.check_size("note", self.note, limits.NOTE_BYTES)
@@ -172,9 +185,11 @@ class CheckpointJob(_LeaseCommand[CheckpointReply], frozen=True, kw_only=True):
     """Leave what a successor needs to go on from here. The last one counts."""
 
     data: bytes
+    number: int | None = None
 
     def __post_init__(self) -> None:
         self.check_lease()
+        _check_number(self.number)
         limits.check_bytes("checkpoint", self.data, limits.CHECKPOINT_BYTES)
 
 
@@ -219,6 +234,26 @@ class ReleaseLock(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self.check_lease()
+
+
+class Undo(Command[UndoReply], frozen=True, kw_only=True):
+    """Take back a claim or a session whose caller stopped waiting for the answer, unless it was told to anybody since.
+
+    `session_id` for a session, and for a task that came with one.
+    """
+
+    lease_id: str
+    job_id: str | None = None
+    session_id: str | None = None
+
+    def __post_init__(self) -> None:
+        limits.check_text("lease_id", self.lease_id, limits.LEASE_ID_BYTES, required=True)
+        if (self.job_id is None) == (self.session_id is None):
+            raise InvalidInput("job_id", "or session_id must be given, and not both")
+        if self.job_id is not None:
+            check_job_id(self.job_id)
+        if self.session_id is not None:
+            check_session_id(self.session_id)
 
 
 class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
@@ -326,9 +361,11 @@ class SaveSession(_SessionCommand[SavedReply], frozen=True, kw_only=True):
 
     context: bytes
     phase: Phase | None = None
+    number: int | None = None
 
     def __post_init__(self) -> None:
         self.check_session()
+        _check_number(self.number)
         check_phase(self.phase)
         limits.check_bytes("context", self.context, limits.CONTEXT_BYTES)
 
@@ -437,6 +474,11 @@ def _check_request_id(request_id: str | None) -> None:
     limits.check_text("request_id", request_id, limits.REQUEST_ID_BYTES, required=request_id is not None)
 
 
+def _check_number(number: int | None) -> None:
+    if number is not None:
+        limits.check_whole("number", number, 1, limits.JSON_INTEGER_MAX)
+
+
 def _check_ttl(ttl: float) -> None:
     limits.check_seconds("ttl", ttl, limits.TTL_MIN_MS, limits.TTL_MAX_MS)
 
@@ -451,6 +493,7 @@ AnyCommand = (
     | ReleaseJob
     | ReleaseTask
     | ReleaseLock
+    | Undo
     | Enqueue
     | CancelJob
     | DiscardJob

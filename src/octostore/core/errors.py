@@ -144,6 +144,7 @@ class Unreachable(OctoStoreError):
     """The store did not answer, so nothing is known about the job; a write may or may not have happened.
 
     `reason` is a stable word: `busy`, `disk_full`, `read_only`, `not_a_database`, `newer_schema`, `corrupt`, `closed`,
+    `late` (its turn came after its caller had given up, and nothing was done),
     `io`, `denied` (it does not let us in), `address` (a server cannot listen there); and over a network `network` (no
     connection, or no answer in time) and `server` (an answer that is none).
     """

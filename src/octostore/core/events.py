@@ -45,7 +45,7 @@ class Claimed(Details, frozen=True):
 
 
 class Ended(Details, frozen=True):
-    """A claim is over: `released`, `done`, `failed`, `deferred`, `expired` or `force_released` (the event's type)."""
+    """A claim is over; how is the event's type: one of `HowEnded`."""
 
     owner: str
     fencing_token: int
@@ -113,7 +113,7 @@ class SessionHandedOver(Details, frozen=True):
 
 
 class SessionEnded(Details, frozen=True):
-    """`session_closed` or `session_expired`."""
+    """`session_closed`, `session_expired` or `session_undone`."""
 
     agent: str
     ended_at: int
@@ -158,6 +158,7 @@ DETAILS: dict[str, type[Details]] = {
     "session_handed_over": SessionHandedOver,
     "session_closed": SessionEnded,
     "session_expired": SessionEnded,
+    "session_undone": SessionEnded,
     "token_created": TokenCreated,
     "token_rotated": TokenChanged,
     "token_revoked": TokenChanged,

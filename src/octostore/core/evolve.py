@@ -70,6 +70,7 @@ def _enqueued(job: Job, entry: LogEntry, details: Enqueued) -> None:
 
 
 def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
+    was_done = job.status == "done"
     job.status = "claimed"
     job.attempts = details.attempt - 1
     job.claim = Claim(
@@ -84,6 +85,7 @@ def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
         session_id=entry.session_id,
         metadata=None if details.metadata == NO_METADATA else bytes(details.metadata),
         is_lock=details.is_lock,
+        was_done=was_done,
     )
 
 
@@ -107,6 +109,8 @@ def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
     job.status = details.status
     job.available_at = details.available_at
     job.attempts = details.attempts
+    if entry.type == "undone":
+        return  # as if it had never been claimed
     job.last_outcome = attempt.how
     job.error = details.error
     # The last note there was, until the job is done: an owner that died without a word leaves its predecessor's.
@@ -146,6 +150,7 @@ _JOB_CHANGES: dict[str, Callable[[Job, LogEntry, Any], None]] = {
     "deferred": _ended,
     "expired": _ended,
     "force_released": _ended,
+    "undone": _ended,
     "cancelled": _cancelled,
     "discarded": _discarded,
     "requeued": _requeued,
@@ -177,7 +182,7 @@ def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None
     elif isinstance(details, SessionHandedOver):
         _hand_over(session, entry, details)
     elif isinstance(details, SessionEnded):
-        session.status = "closed" if entry.type == "session_closed" else "expired"
+        session.status = "expired" if entry.type == "session_expired" else "closed"
         session.expires_at = details.ended_at
         session.offered = False
         if entry.type == "session_closed":

@@ -45,6 +45,10 @@ KINDS_MAX = 100
 PREVIOUS_KEPT = 5
 """How many ended attempts a job remembers: for its successor, and to recognise a repeated release."""
 
+REQUESTS_KEPT = 10_000
+REQUESTS_KEPT_MS = 3_600_000
+"""Which ended request ids are remembered: those of the last hour, and each principal's newest, however old."""
+
 IN_FLIGHT_KEPT = 100
 """How many of the jobs that a lost session had are remembered, for whoever resumes it."""
 

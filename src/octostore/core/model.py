@@ -15,8 +15,9 @@ Status: TypeAlias = Literal["free", "queued", "claimed", "done", "dead"]
 SessionStatus: TypeAlias = Literal["open", "closed", "expired"]
 Phase: TypeAlias = Literal["idle", "planning", "executing", "blocked", "done", "error"]
 Outcome: TypeAlias = Literal["released", "done", "failed", "deferred"]
-HowEnded: TypeAlias = Literal["released", "done", "failed", "deferred", "expired", "force_released"]
+HowEnded: TypeAlias = Literal["released", "done", "failed", "deferred", "expired", "force_released", "undone"]
 LastOutcome: TypeAlias = HowEnded | Literal["cancelled", "discarded"]
+RequestEnd: TypeAlias = HowEnded | Literal["closed", "handed_over"]
 Scope: TypeAlias = Literal["read", "claim", "admin"]
 
 LOCAL = "local"
@@ -55,6 +56,15 @@ class Claim(SecretFree, msgspec.Struct):
     request_id: str | None = None
     is_lock: bool = False
     """Taken through the lock routes, whose holder may acquire it again."""
+    holder: str | None = None
+    """Which of those who share a principal has the lock, where they say so."""
+    is_replayed: bool = False
+    """Answered more than once, so somebody knows of it even if the first caller has gone."""
+    was_done: bool = False
+    """The job was done when it was claimed, and is done again if the claim is undone."""
+    heartbeat_number: int | None = None
+    checkpoint_number: int | None = None
+    """The newest write of each kind, as the owner numbers them; an older one comes late."""
     progress: Progress | None = None
 
 
@@ -74,6 +84,25 @@ class Attempt(SecretFree, msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str | None = None
     """Why an operator took it away."""
     lease_id: str = ""
+
+
+class EndedRequest(SecretFree, msgspec.Struct, frozen=True):
+    """A `request_id` that made a claim or opened a session, which has ended since: it must not do so again.
+
+    `job_id` is None for that of a session.
+    """
+
+    principal: str
+    request_id: str
+    job_id: str | None
+    queue: str | None
+    session_id: str | None
+    how: RequestEnd
+    ended_at: int
+    owner: str
+    claimed_at: int
+    fencing_token: int = 0
+    attempt: int = 0
 
 
 class Job(msgspec.Struct):
@@ -135,6 +164,10 @@ class Session(SecretFree, msgspec.Struct):
     """The jobs that were taken back when the session was lost and that it has not claimed since, as JSON."""
     giver_lease_id: str | None = None
     """The lease that handed it over: a secret, by which the same call is recognised."""
+    is_replayed: bool = False
+    """Answered more than once, so somebody knows of it even if the first caller has gone."""
+    save_number: int | None = None
+    """The newest context, as the holder numbers them; an older one comes late."""
 
 
 class Queue(msgspec.Struct):

@@ -40,6 +40,8 @@ class Needs(msgspec.Struct):
     """The queues whose claimed jobs are to be counted although they have no limit yet."""
     lines: dict[str, LineNeed] = msgspec.field(default_factory=dict)
     requests: set[tuple[str, str, str]] = msgspec.field(default_factory=set)
+    ended: set[tuple[str, str]] = msgspec.field(default_factory=set)
+    """(principal, request id) of which is needed what they had that has ended."""
     tokens: set[str] = msgspec.field(default_factory=set)
     digests: set[bytes] = msgspec.field(default_factory=set)
     """Whichever tokens have one of these are needed, too."""
@@ -84,7 +86,11 @@ def _add(needs: Needs, command: "c.AnyCommand") -> None:  # noqa: C901  # one ca
             needs.tokens.add(command.token_id)
         case c.Recover():
             needs.sweep_limit = RECOVER_LIMIT
+        case c.Undo(job_id=str(job_id)):
+            needs.jobs.add(job_id)
     _add_session(needs, command)
+    if isinstance(command, c.ClaimTerms | c.OpenSession) and command.request_id is not None:
+        needs.ended.add((command.principal, command.request_id))
     if isinstance(command, c.ClaimTerms):
         _add_terms(needs, command)
 
@@ -93,9 +99,14 @@ def _add_session(needs: Needs, command: "c.AnyCommand") -> None:
     match command:
         case c.KeepSessionAlive() | c.SaveSession():
             needs.sessions.add(command.session_id)
-        case c.HandOverSession() | c.CloseSession() | c.ReleaseTask():
-            needs.sessions.add(command.session_id)
-            needs.claims_of.add(command.session_id)
+        case (
+            c.HandOverSession(session_id=session_id)
+            | c.CloseSession(session_id=session_id)
+            | c.ReleaseTask(session_id=session_id)
+            | c.Undo(session_id=str(session_id))
+        ):
+            needs.sessions.add(session_id)
+            needs.claims_of.add(session_id)
         case c.OpenSession() | c.ClaimTask():
             needs.sessions.add(command.session_id)
             needs.claims_of.add(command.session_id)

@@ -47,7 +47,17 @@ def logged_job(job: Job) -> Job:
     """A copy of `job` without what the log does not hold: secrets, heartbeat times and progress."""
     history = [msgspec.structs.replace(attempt, lease_id="") for attempt in read_history(job)]
     claim = job.claim and msgspec.structs.replace(
-        job.claim, lease_id="", request_id=None, progress=None, ttl_ms=0, heartbeat_at=0, expires_at=None
+        job.claim,
+        lease_id="",
+        request_id=None,
+        holder=None,
+        is_replayed=False,
+        heartbeat_number=None,
+        checkpoint_number=None,
+        progress=None,
+        ttl_ms=0,
+        heartbeat_at=0,
+        expires_at=None,
     )
     return msgspec.structs.replace(job, history=msgspec.json.encode(history), claim=claim)
 
@@ -56,7 +66,14 @@ def logged_session(session: Session) -> Session:
     """The same for a session."""
     expires_at = 0 if session.status == "open" else session.expires_at
     return msgspec.structs.replace(
-        session, lease_id="", request_id=None, giver_lease_id=None, heartbeat_at=0, expires_at=expires_at
+        session,
+        lease_id="",
+        request_id=None,
+        giver_lease_id=None,
+        is_replayed=False,
+        save_number=None,
+        heartbeat_at=0,
+        expires_at=expires_at,
     )
 
 

@@ -115,11 +115,14 @@ class HeartbeatReply(Reply, frozen=True):
     expires_at: Moment
     remaining_ms: int
     renew_after_ms: int
+    number: int | None = None
+    """The newest numbered write of this kind, here and below. If it is above yours, yours came late."""
 
 
 class CheckpointReply(Reply, frozen=True):
     job_id: str
     saved_at: Moment
+    number: int | None = None
 
 
 class ReleaseReply(Reply, frozen=True):
@@ -132,6 +135,12 @@ class ReleaseReply(Reply, frozen=True):
     fencing_token: int
     released_at: Moment
     available_at: Moment
+
+
+class UndoReply(Reply, frozen=True):
+    """`undone` is False where the claim or session had ended, or was told to somebody who may be relying on it."""
+
+    undone: bool
 
 
 class EnqueueReply(Reply, frozen=True):
@@ -234,6 +243,7 @@ class SavedReply(Reply, frozen=True):
     session_id: str
     context_seq: int
     phase: Phase = "idle"
+    number: int | None = None
 
 
 class HandedOverReply(Reply, frozen=True):

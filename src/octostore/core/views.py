@@ -40,6 +40,11 @@ def previous(job: Job) -> list[replies.AttemptView]:
     return [attempt_view(attempt) for attempt in reversed(read_history(job))]
 
 
+def newest_attempt(job: Job) -> Attempt | None:
+    """The last one that anybody knew of."""
+    return next((attempt for attempt in reversed(read_history(job)) if attempt.how != "undone"), None)
+
+
 def attempt_view(attempt: Attempt) -> replies.AttemptView:
     return replies.AttemptView(
         owner=attempt.owner,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from octostore.core.events import Details, LogEntry, encode_details
 from octostore.core.evolve import evolve
 from octostore.core.line import Line
-from octostore.core.model import Job, Queue, Session, Token
+from octostore.core.model import EndedRequest, Job, Queue, Session, Token
 from octostore.core.replies import Recovery
 
 
@@ -28,6 +28,8 @@ class WorkingSet:
         self.checkpoints: dict[str, bytes | None] = {}
         self.requests: dict[tuple[str, str, str], str] = {}
         """(principal, request id, queue) of live claims -> the job."""
+        self.ended: dict[tuple[str, str], list[EndedRequest]] = {}
+        """(principal, request id) -> what it had, where that was asked for."""
         self.sessions_with_all_claims: set[str] = set()
         self.has_all_expired = False
         """Whether everything that has run out was loaded; otherwise there is more to sweep."""
@@ -46,6 +48,7 @@ class WorkingSet:
         self.changed_queues: dict[str, Queue] = {}
         self.changed_tokens: dict[str, Token] = {}
         self.changed_checkpoints: dict[str, bytes | None] = {}
+        self.new_ended: list[EndedRequest] = []
         self.is_probed = False
         self.recovered: list[Recovery] = []
         self.hastened: list[Job] = []
@@ -103,6 +106,10 @@ class WorkingSet:
     def set_checkpoint(self, job_id: str, data: bytes | None) -> None:
         self.checkpoints[job_id] = self.changed_checkpoints[job_id] = data
 
+    def remember(self, ended: EndedRequest) -> None:
+        self.new_ended.append(ended)
+        self.ended.setdefault((ended.principal, ended.request_id), []).append(ended)
+
     def record(
         self,
         event_type: str,
@@ -144,5 +151,10 @@ class WorkingSet:
     @property
     def has_changes(self) -> bool:
         return bool(
-            self.entries or self.renewed_jobs or self.changed_sessions or self.changed_checkpoints or self.is_probed
+            self.entries
+            or self.changed_jobs
+            or self.renewed_jobs
+            or self.changed_sessions
+            or self.changed_checkpoints
+            or self.is_probed
         )

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from octostore.core.encoding import decode_strictly, shorten
-from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
 from octostore.server.api_page import render_page
 from octostore.server.calls import Call
 from octostore.server.guard import SECURITY_HEADERS, Guard
 from octostore.server.http import Answer, ClientGone, Headers, Receive, Request, Scope, Send, encode, send_answer
 from octostore.server.openapi import document_of
 from octostore.server.principals import Principal
-from octostore.server.refusals import Refusal, refuse, retry_after, too_fast, wrong_shape
+from octostore.server.refusals import Refusal, refuse, retry_after, too_fast, too_late, wrong_shape
 from octostore.server.router import Route, Router, params_of
 from octostore.server.routes import ROUTES
 from octostore.server.services import Services
@@ -79,6 +79,7 @@ class App:
         try:
             request.params = params_of(route, values)
             principal = ANYBODY if route.is_public else await self._let_in(request, route)
+            request.until = self.services.attention.deadline_of(request)
             call = Call(request, principal, self.services)
             if route.query is not None:
                 call.query = _read_query(request, route.query)
@@ -118,6 +119,8 @@ class App:
 def _refusal_of(error: Exception) -> Refusal:
     if isinstance(error, Refusal):
         return error
+    if isinstance(error, Unreachable) and error.reason == "late":
+        return too_late(str(error))
     if isinstance(error, OctoStoreError) and error.code in STATUSES:
         return Refusal(STATUSES[error.code], failure_of(error))
     return refuse(

@@ -50,6 +50,8 @@ class Request:
         self.admitted_at = -1
         """How many changes of tokens there had been when its token was last checked."""
         self.params: dict[str, str] = {}
+        self.until: float | None = None
+        """When its caller stops waiting for the answer, on the clock of `boottime`, if it says so."""
         self._receive = receive
         self._gone: asyncio.Task[None] | None = None
 

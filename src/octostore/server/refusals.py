@@ -72,6 +72,17 @@ def too_fast(retry_after_ms: int) -> Refusal:
     )
 
 
+def too_late(problem: str) -> Refusal:
+    refusal = refuse(
+        408,
+        "too_late",
+        problem,
+        "The request was older than its `X-OctoStore-Deadline-Ms` when its turn came. Send it again if you want it.",
+    )
+    refusal.failure.reason = "late"
+    return refusal
+
+
 def no_route(path: str) -> Refusal:
     return refuse(404, "no_such_route", f"there is nothing at {path[:100]}", "GET /docs lists what there is.")
 

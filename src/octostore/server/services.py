@@ -14,6 +14,7 @@ from octostore.core.model import SERVER
 from octostore.core.questions import GetFigures, GetStoreKey
 from octostore.core.replies import Figures, ProbeReply
 from octostore.server import auth
+from octostore.server.attention import Attention
 from octostore.server.feed import Feed
 from octostore.server.metrics import Metrics
 from octostore.server.rate import Rates
@@ -39,6 +40,7 @@ class Services:
         static = auth.read_static_tokens(settings.tokens_file) if settings.tokens_file else {}
         self.auth = auth.Auth(self.store, static)
         self.waiting = WaitingRoom(self.store)
+        self.attention = Attention()
         self.feed = Feed(self.store, self._on_entry, settings.keepalive_seconds / 3)
         self.is_stopping = False
         self.openapi = b""
@@ -53,6 +55,7 @@ class Services:
         if self.settings.tokens_file is None:
             await auth.ensure_admin_token(self.store, self.admin_file)
         self.feed.start()
+        self.attention.start()
         self._sweeper = asyncio.create_task(self._sweep())
 
     def stop(self) -> None:
@@ -65,6 +68,7 @@ class Services:
         self.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
+        self.attention.stop()
         await self.store.close()
 
     def pseudonym(self, kind: str, *who: str | None) -> str:

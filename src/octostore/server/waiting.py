@@ -44,7 +44,6 @@ class WaitingRoom:
         self._lines: dict[_Key, _Line] = {}
         self._arrivals = count(1)
         self._places: dict[_Key, tuple[int, float]] = {}
-        self._newest: dict[_Key, _Waiter] = {}
         self._is_stopping = False
 
     async def claim(self, command: ClaimCommand, wait: float, request: Request) -> ClaimReply:
@@ -52,13 +51,10 @@ class WaitingRoom:
         if not wait:
             return await self._store.execute(command)
         waiter = _Waiter(command, self._loop.time() + wait)
-        self._newest[waiter.request] = waiter
         try:
             return await self._wait(waiter, request.gone())
         finally:
             self._keep_place(waiter)
-            if self._newest.get(waiter.request) is waiter:
-                del self._newest[waiter.request]
 
     def stop(self) -> None:
         """Whoever waits gets an answer now."""
@@ -95,7 +91,7 @@ class WaitingRoom:
 
     def _answer(self, waiter: _Waiter, gone: "asyncio.Task[None]") -> ClaimReply:
         if gone.done():
-            waiter.answer.add_done_callback(partial(self._undo, waiter))
+            waiter.answer.add_done_callback(lambda answer: self.undo(waiter.command, answer.result()))
             raise ClientGone
         reply = waiter.answer.result()
         if isinstance(reply, Exception):
@@ -103,14 +99,12 @@ class WaitingRoom:
         claim: ClaimReply = reply
         return claim
 
-    def _undo(self, waiter: _Waiter, answer: "asyncio.Future[Answer]") -> None:
-        """Unless the same request has come again in the meantime: then it is that one's, which was told so."""
-        if self._newest.get(waiter.request, waiter) is waiter:
-            self.give_back(waiter.command, answer.result())
+    def undo(self, command: ClaimCommand, reply: Answer) -> None:
+        """A claim that nobody will hear of would keep everybody else waiting until it expires.
 
-    def give_back(self, command: ClaimCommand, reply: Answer) -> None:
-        """A claim that nobody will hear of would keep everybody else waiting until it expires."""
-        undo = undo_of(reply, "whoever claimed it was not there any more for the answer", command.principal)
+        Only the store knows whether somebody has: the same request may have come again, here or at another server.
+        """
+        undo = undo_of(reply, command.principal)
         if undo is not None:
             self._store.submit([undo])
 

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple, TypeAlias
 from octostore.core.commands import AnyCommand
 from octostore.core.decide import decide
 from octostore.core.decide.expiry import sweep
-from octostore.core.errors import OctoStoreError
+from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.given import Given
 from octostore.core.model import Job
 from octostore.core.needs import needs_of
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend
-from octostore.stores.clock import Clock
+from octostore.stores.clock import Clock, boottime
 
 Answer: TypeAlias = Any
 """The reply to a command, or the `OctoStoreError` that refuses it."""
@@ -40,14 +40,17 @@ def run_batch(backend: Backend, commands: Sequence[AnyCommand], clock: Clock, gi
         ws = WorkingSet(now=mark.now, seq=counters.seq)
         writing.load(ws, needs)
         sweep(ws, given)
-        answers = [_answer(ws, command, given) for command in commands]
+        begun_at = boottime()
+        answers = [_answer(ws, command, given, begun_at) for command in commands]
         # A mark from before the machine was started again does not go on by itself: it is replaced in any case.
         if ws.has_changes or mark.boot_id != counters.mark.boot_id:
             writing.save(ws, mark)
     return Committed(answers, ws.entries, ws.hastened, list(ws.renewed_jobs))
 
 
-def _answer(ws: WorkingSet, command: AnyCommand, given: Given) -> Answer:
+def _answer(ws: WorkingSet, command: AnyCommand, given: Given, begun_at: float) -> Answer:
+    if command.until is not None and command.until <= begun_at:
+        return Unreachable("it came too late: nobody waits for the answer any more; nothing was done", reason="late")
     try:
         return decide(ws, command, given)
     except OctoStoreError as refusal:

@@ -5,12 +5,16 @@
 job_id, status, created_at, available_at, attempts, last_outcome, error, note, result_seq,
 queue, kind, priority, max_attempts, enqueued_seq, payload_seq, history,
 owner, principal, fencing_token, ttl_ms, lock_delay_ms, claimed_at, heartbeat_at, expires_at, session_id, metadata,
-lease_id, request_id, is_lock, progress
+lease_id, request_id, is_lock, holder, is_replayed, was_done, heartbeat_number, checkpoint_number, progress
 
 -- name: session_columns
 -- The columns of a session, in the order of the model.
 session_id, agent, principal, status, ttl_ms, opened_at, heartbeat_at, expires_at, resumed, context_seq, lease_id,
-request_id, phase, offered, note, in_flight, giver_lease_id
+request_id, phase, offered, note, in_flight, giver_lease_id, is_replayed, save_number
+
+-- name: request_columns
+-- The columns of an ended request, in the order of the model.
+principal, request_id, job_id, queue, session_id, how, ended_at, owner, claimed_at, fencing_token, attempt
 
 -- name: token_columns
 -- The columns of a token, in the order of the model.

@@ -1,9 +1,14 @@
-"""Pages of jobs and events, as every store in a database makes them. What is asked of the database is its own."""
+"""Pages of jobs and events, and what may be forgotten, as every store in a database has them.
 
-from collections.abc import Callable, Sequence
+What is asked of the database is its own.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from octostore.core.events import LogEntry
+from octostore.core.working_set import WorkingSet
 from octostore.stores.base import EventFilter, JobFilter
 from octostore.stores.rows import Row, entry_from_row
 
@@ -51,3 +56,9 @@ def page_of_log(wanted: EventFilter, seq: int, log: Log) -> tuple[list[LogEntry]
     if len(page) < len(matching):
         return page, page[-1].seq
     return page, rows[-1][0] if len(rows) == limit else max(seq, wanted.after)
+
+
+def to_forget(ws: WorkingSet) -> Iterator[tuple[str, int]]:
+    """Whose old requests to forget, and how many at most: twice as many as have come, so that none pile up."""
+    for principal, count in Counter(ended.principal for ended in ws.new_ended).items():
+        yield principal, 2 * count

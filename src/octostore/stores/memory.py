@@ -9,8 +9,8 @@ from copy import deepcopy
 
 from octostore.core.events import LogEntry
 from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
-from octostore.core.limits import FIGURES_QUEUES, SWEEP_LIMIT
-from octostore.core.model import Claim, Job, Queue, Session, SessionStatus, Token, read_in_flight
+from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS, SWEEP_LIMIT
+from octostore.core.model import Claim, EndedRequest, Job, Queue, Session, SessionStatus, Token, read_in_flight
 from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.needs import Needs, Selection
 from octostore.core.replies import Figures
@@ -33,6 +33,7 @@ class MemoryRows:
         self.documents: dict[int, bytes] = {}
         self.checkpoints: dict[str, bytes] = {}
         self.tokens: dict[str, Token] = {}
+        self.ended: dict[str, list[EndedRequest]] = {}
         self.log: list[LogEntry] = []
         self._key = secrets.token_bytes(32)
 
@@ -57,6 +58,9 @@ class MemoryRows:
         self._add_expired(ws, needs.sweep_limit)
         for request in needs.requests:
             self._add_request(ws, request)
+        for principal, request_id in needs.ended:
+            known = self.ended.get(principal, [])
+            ws.ended[principal, request_id] = [ended for ended in known if ended.request_id == request_id]
         for queue, line in needs.lines.items():
             self._add_line(ws, queue, line.selections, line.count)
         self._add_rights(ws, needs)
@@ -124,6 +128,11 @@ class MemoryRows:
         self.tokens.update(deepcopy(ws.changed_tokens))
         self.documents.update(ws.new_documents)
         self.log.extend(ws.entries)
+        for ended in ws.new_ended:
+            known = self.ended.setdefault(ended.principal, [])
+            known.append(ended)
+            if len(known) > REQUESTS_KEPT and known[0].ended_at < ws.now - REQUESTS_KEPT_MS:
+                del known[0]
         for job_id, data in ws.changed_checkpoints.items():
             if data is None:
                 self.checkpoints.pop(job_id, None)

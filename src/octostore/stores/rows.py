@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 
 from octostore.core.events import LogEntry
-from octostore.core.model import Claim, Job, Progress, Session, Token
+from octostore.core.model import Claim, EndedRequest, Job, Progress, Session, Token
 
 Row = tuple[Any, ...]
 
 _JOB_COLUMNS = 16
-_NO_CLAIM = (None,) * 14
+_NO_CLAIM = (None,) * 19
 JOB_WIDTH = _JOB_COLUMNS + len(_NO_CLAIM)
 _encode_progress = msgspec.json.Encoder().encode
 _decode_progress = msgspec.json.Decoder(Progress).decode
@@ -19,10 +19,11 @@ _decode_progress = msgspec.json.Decoder(Progress).decode
 def job_from_row(row: Row) -> Job:
     job = Job(*row[:_JOB_COLUMNS])
     if job.status == "claimed":
-        job.claim = Claim(*row[_JOB_COLUMNS:-1])
-        job.claim.is_lock = bool(job.claim.is_lock)  # SQLite has no truth values
+        claim = job.claim = Claim(*row[_JOB_COLUMNS:-1])
+        # SQLite has no truth values, and rows of earlier versions have nothing here.
+        claim.is_lock, claim.is_replayed, claim.was_done = map(bool, (claim.is_lock, claim.is_replayed, claim.was_done))
         if row[-1] is not None:
-            job.claim.progress = _decode_progress(row[-1])
+            claim.progress = _decode_progress(row[-1])
     return job
 
 
@@ -40,17 +41,24 @@ def job_to_renewal(job: Job) -> Row:
     if claim is None:
         raise ValueError(f"job {job.job_id!r} has no claim to renew")
     progress = None if claim.progress is None else _encode_progress(claim.progress)
-    return claim.ttl_ms, claim.heartbeat_at, claim.expires_at, progress, job.job_id
+    numbers = claim.heartbeat_number, claim.checkpoint_number
+    return claim.ttl_ms, claim.heartbeat_at, claim.expires_at, progress, *numbers, job.job_id
 
 
 def session_from_row(row: Row) -> Session:
     session = Session(*row)
-    session.resumed, session.offered = bool(session.resumed), bool(session.offered)
+    session.resumed, session.offered, session.is_replayed = map(
+        bool, (session.resumed, session.offered, session.is_replayed)
+    )
     return session
 
 
 def entry_from_row(row: Row) -> LogEntry:
     return LogEntry(*row)
+
+
+def ended_request_from_row(row: Row) -> EndedRequest:
+    return EndedRequest(*row)
 
 
 def token_from_row(row: Row) -> Token:
@@ -64,4 +72,4 @@ def token_to_row(token: Token) -> Row:
 
 
 to_row = msgspec.structs.astuple
-"""For sessions and events, whose columns are the model's fields."""
+"""For sessions, events and ended requests, whose columns are the model's fields."""

@@ -105,6 +105,8 @@ class HeartbeatBody(Body):
         | None
     ) = None
 
+    number: f.WriteNumber | None = None
+
     def command(self, job_id: str, principal: str) -> c.HeartbeatJob:
         progress = ProgressBody(note=self.progress) if isinstance(self.progress, str) else self.progress
         return c.HeartbeatJob(
@@ -114,16 +116,20 @@ class HeartbeatBody(Body):
             ttl=self.ttl_seconds,
             note=progress.note if progress else None,
             percent=progress.percent if progress else None,
+            number=self.number,
         )
 
 
 class CheckpointBody(Body):
     lease_id: f.LeaseId
     data: f.Checkpoint
+    number: f.WriteNumber | None = None
 
     def command(self, job_id: str, principal: str) -> c.CheckpointJob:
         data = encode_any("checkpoint", self.data)
-        return c.CheckpointJob(job_id=job_id, principal=principal, lease_id=self.lease_id, data=data)
+        return c.CheckpointJob(
+            job_id=job_id, principal=principal, lease_id=self.lease_id, data=data, number=self.number
+        )
 
 
 class ReleaseBody(Body):
@@ -161,6 +167,26 @@ class ReleaseTaskBody(ReleaseBody, kw_only=True):
 
     def task_command(self, session_id: str, principal: str) -> c.ReleaseTask:
         return c.ReleaseTask(session_id=session_id, job_id=self.job_id, principal=principal, **self.ending())
+
+
+class UndoBody(Body):
+    """One of `job_id` and `session_id`: the latter for a session, and for a task that came with one."""
+
+    lease_id: f.LeaseId
+    job_id: f.JobId | None = None
+    session_id: f.BoundTo | None = None
+
+    RULES: ClassVar = [
+        {
+            "oneOf": [
+                {"properties": {field: {"type": "string"}, other: {"type": "null"}}, "required": [field]}
+                for field, other in (("job_id", "session_id"), ("session_id", "job_id"))
+            ]
+        }
+    ]
+
+    def command(self, principal: str) -> c.Undo:
+        return c.Undo(lease_id=self.lease_id, job_id=self.job_id, session_id=self.session_id, principal=principal)
 
 
 class EnqueueBody(Body):
@@ -238,6 +264,7 @@ class SaveSessionBody(Body):
     context: f.Context
     phase: f.PhaseWord | None = None
     lease_id: f.LeaseId | None = None
+    number: f.WriteNumber | None = None
 
     def command(self, session_id: str, principal: str) -> c.SaveSession:
         return c.SaveSession(
@@ -246,6 +273,7 @@ class SaveSessionBody(Body):
             principal=principal,
             context=encode_any("context", self.context),
             phase=self.phase,
+            number=self.number,
         )
 
 
@@ -292,6 +320,7 @@ class AcquireBody(LockBody):
     session_id: f.BoundTo | None = None
     ephemeral: Annotated[bool, Meta(description="It is the session's, and ends with it.")] = False
     lock_delay_seconds: f.LockDelay = 0
+    holder: f.Holder | None = None
 
     RULES: ClassVar = [
         {
@@ -300,7 +329,8 @@ class AcquireBody(LockBody):
         }
     ]
 
-    def command(self, job_id: str, principal: str, max_claims: int | None) -> c.AcquireLock:
+    def command(self, job_id: str, principal: str, holder: str | None, max_claims: int | None) -> c.AcquireLock:
+        """`holder` is what stands for one that the body does not name."""
         return c.AcquireLock(
             job_id=job_id,
             principal=principal,
@@ -309,6 +339,7 @@ class AcquireBody(LockBody):
             ttl=self.ttl_seconds,
             session_id=self.session_id,
             ephemeral=self.ephemeral,
+            holder=holder if self.holder is None else self.holder,
             lock_delay=self.lock_delay_seconds,
             max_claims=max_claims,
         )

@@ -160,6 +160,27 @@ LeaseId: TypeAlias = Annotated[
         minimum=1,
     ),
 ]
+WriteNumber: TypeAlias = Annotated[
+    int,
+    _number(
+        "Larger for each write of this kind under the same lease: one that is not above the newest came late, and "
+        "changes nothing. Without one, every write counts.",
+        1,
+        limits.JSON_INTEGER_MAX,
+        7,
+    ),
+]
+Holder: TypeAlias = Annotated[
+    str,
+    _text(
+        "Which of the agents that share this token asks. Whoever has the lock gets its lease again; any other is told "
+        "`held`. The header `Idempotency-Key` says the same. Without either, agents are told apart by their session "
+        "and metadata alone, so give each one its own.",
+        limits.TEXT_BYTES,
+        "agent-3",
+        minimum=1,
+    ),
+]
 LockLease: TypeAlias = Annotated[
     str,
     Meta(

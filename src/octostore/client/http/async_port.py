@@ -41,6 +41,7 @@ from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
 from octostore.core.undo import undo_of
+from octostore.wire.deadline import deadline_header
 
 IDLE_SECONDS = 60
 GIVE_BACK_SECONDS = 1.0
@@ -144,17 +145,25 @@ class AsyncHttpPort:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
         patience = Patience(GIVE_UP_SECONDS + time_left(wait_until))
         self._check_open()
+        numbers = self.blocking.numbers
+        asked = numbers.number(asked)
         while True:
             wait = time_left(wait_until)
             call = call_of(asked, wait)
             try:
-                return await self._once(call, ANSWER_SECONDS + wait)
+                reply = await self._once(call, ANSWER_SECONDS + wait)
             except TryAgain as failed:
                 await self._pause(patience, failed, call)
+                continue
+            overtaken = numbers.overtaken(asked, reply)
+            if overtaken is None:
+                return reply
+            asked = overtaken
 
     async def _once(self, call: HttpCall, seconds: float) -> Any:
         try:
-            async with self._request(call.method, call.path, call.body, seconds) as response:
+            headers = deadline_header(seconds)
+            async with self._request(call.method, call.path, call.body, seconds, headers) as response:
                 status, body, retry_after = response.status, await response.read(), response.headers.get("Retry-After")
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise not_reached(self._where, error, was_taken=False) from None

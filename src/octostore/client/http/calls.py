@@ -58,6 +58,7 @@ _READERS: dict[Any, Callable[[bytes], Any]] = {
         r.HeartbeatReply,
         r.CheckpointReply,
         r.ReleaseReply,
+        r.UndoReply,
         r.EnqueueReply,
         r.JobView,
         r.JobPage,
@@ -126,12 +127,12 @@ def _heartbeat(asked: c.HeartbeatJob) -> HttpCall:
     progress = None
     if asked.note is not None or asked.percent is not None:
         progress = bodies.ProgressBody(note=asked.note, percent=asked.percent)
-    body = bodies.HeartbeatBody(lease_id=asked.lease_id, ttl_seconds=asked.ttl, progress=progress)
+    body = bodies.HeartbeatBody(lease_id=asked.lease_id, ttl_seconds=asked.ttl, progress=progress, number=asked.number)
     return _post(_path("jobs", asked.job_id, "heartbeat"), body, r.HeartbeatReply, asked.job_id)
 
 
 def _checkpoint(asked: c.CheckpointJob) -> HttpCall:
-    body = bodies.CheckpointBody(lease_id=asked.lease_id, data=_raw(asked.data))
+    body = bodies.CheckpointBody(lease_id=asked.lease_id, data=_raw(asked.data), number=asked.number)
     return _post(_path("jobs", asked.job_id, "checkpoint"), body, r.CheckpointReply, asked.job_id)
 
 
@@ -154,6 +155,11 @@ def _release(asked: c.ReleaseJob) -> HttpCall:
 def _release_task(asked: c.ReleaseTask) -> HttpCall:
     body = bodies.ReleaseTaskBody(**_ending(asked), job_id=asked.job_id)
     return _post(_path("sessions", asked.session_id, "release"), body, r.ReleaseReply, asked.job_id)
+
+
+def _undo(asked: c.Undo) -> HttpCall:
+    body = bodies.UndoBody(lease_id=asked.lease_id, job_id=asked.job_id, session_id=asked.session_id)
+    return _post("/undo", body, r.UndoReply, asked.job_id or asked.session_id or "")
 
 
 def _enqueue(asked: c.Enqueue) -> HttpCall:
@@ -201,7 +207,9 @@ def _keepalive(asked: c.KeepSessionAlive) -> HttpCall:
 
 
 def _save_session(asked: c.SaveSession) -> HttpCall:
-    body = bodies.SaveSessionBody(context=_raw(asked.context), phase=asked.phase, lease_id=asked.lease_id)
+    body = bodies.SaveSessionBody(
+        context=_raw(asked.context), phase=asked.phase, lease_id=asked.lease_id, number=asked.number
+    )
     return _post(_path("sessions", asked.session_id, "context"), body, r.SavedReply, asked.session_id, method="PUT")
 
 
@@ -309,6 +317,7 @@ _CALLS: dict[type[Any], Callable[..., HttpCall]] = {
     c.CheckpointJob: _checkpoint,
     c.ReleaseJob: _release,
     c.ReleaseTask: _release_task,
+    c.Undo: _undo,
     c.Enqueue: _enqueue,
     c.CancelJob: _operate("cancel"),
     c.DiscardJob: _operate("discard"),

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from octostore.client.http.answers import no_answer_in_time, not_reached
 from octostore.client.http.patience import CONNECT_SECONDS
 from octostore.client.http.server_url import ServerUrl
+from octostore.wire.deadline import deadline_header
 
 IDLE_SECONDS = 60
 """After this a connection is not used again: the server closes it after 75."""
@@ -46,7 +47,7 @@ class Connections:
         try:
             self._connect(connection)
             with self._told(seconds), self._cut_when_closed(connection) if is_waiting else nullcontext():
-                response = self._send(connection, seconds, method, path, body=body)
+                response = self._send(connection, seconds, method, path, body=body, headers=deadline_header(seconds))
                 answer = Answer(response.status, response.read(), response.headers.get("Retry-After"))
         except BaseException:
             # Also when the caller is interrupted: what comes later on it would be taken for the next answer.

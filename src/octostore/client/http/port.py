@@ -13,6 +13,7 @@ import msgspec
 from octostore.client.http.answers import OK, TryAgain, check_is_stream, not_reached, read_answer, read_event
 from octostore.client.http.calls import HttpCall, call_of, events_path
 from octostore.client.http.connections import Connections
+from octostore.client.http.numbers import Numbers
 from octostore.client.http.patience import (
     ANSWER_SECONDS,
     BEAT_SECONDS,
@@ -43,6 +44,7 @@ class HttpPort:
         self._beating: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._is_closed = threading.Event()
+        self.numbers = Numbers()
         _ports.add(self)
 
     def submit(self, command: Command[R_co]) -> "Future[R_co]":
@@ -119,13 +121,19 @@ class HttpPort:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
         patience = Patience(GIVE_UP_SECONDS + time_left(wait_until))
         self._check_open()
+        asked = self.numbers.number(asked)
         while True:
             wait = time_left(wait_until)
             call = call_of(asked, wait)
             try:
-                return self._once(call, ANSWER_SECONDS + wait, is_waiting=wait > 0)
+                reply = self._once(call, ANSWER_SECONDS + wait, is_waiting=wait > 0)
             except TryAgain as failed:
                 self._pause(patience, failed, call)
+                continue
+            overtaken = self.numbers.overtaken(asked, reply)
+            if overtaken is None:
+                return reply
+            asked = overtaken
 
     def _once(self, call: HttpCall, seconds: float, *, is_waiting: bool = False) -> Any:
         answer = self._connections.call(call.method, call.path, call.body, seconds, is_waiting=is_waiting)

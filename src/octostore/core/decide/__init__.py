@@ -8,7 +8,19 @@ from typing import Any
 
 from octostore.core import commands as c
 from octostore.core.commands import Command, R_co
-from octostore.core.decide import claim, enqueue, expiry, handover, lease, operate, release, sessions, tasks, tokens
+from octostore.core.decide import (
+    claim,
+    enqueue,
+    expiry,
+    handover,
+    lease,
+    operate,
+    release,
+    sessions,
+    tasks,
+    tokens,
+    undo,
+)
 from octostore.core.given import Given
 from octostore.core.working_set import WorkingSet
 
@@ -22,6 +34,7 @@ _RULES: dict[type[Any], Callable[[WorkingSet, Any, Given], Any]] = {
     c.ReleaseJob: release.release_job,
     c.ReleaseTask: tasks.release_task,
     c.ReleaseLock: release.release_lock,
+    c.Undo: undo.undo,
     c.Enqueue: enqueue.enqueue,
     c.LimitQueue: enqueue.limit_queue,
     c.CancelJob: operate.cancel_job,

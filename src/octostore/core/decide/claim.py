@@ -6,6 +6,7 @@ from octostore.core import views
 from octostore.core.commands import AcquireLock, ClaimJob, ClaimNext, ClaimTask, ClaimTerms
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.lease import renew
+from octostore.core.decide.repeats import check_not_ended, is_repeat, replay_claim
 from octostore.core.decide.sessions import open_session_of
 from octostore.core.errors import LimitExceeded
 from octostore.core.events import NO_METADATA, Claimed
@@ -13,6 +14,9 @@ from octostore.core.given import Given
 from octostore.core.model import Claim, Job
 from octostore.core.replies import ClaimReply
 from octostore.core.working_set import WorkingSet
+
+IN_SESSION = "\n"
+"""Before the id of the session that stands for a holder: no holder can begin like this."""
 
 QUEUE_FULL_RETRY_MS = 1_000
 """When to look again at a queue that has reached its limit, for those who are not woken."""
@@ -23,29 +27,48 @@ LOOK_AGAIN_MS = 60_000
 
 def claim_job(ws: WorkingSet, command: ClaimJob, given: Given) -> ClaimReply:
     job = settled(ws, command.job_id, given)
-    if job.claim is not None:
-        if _is_repeat(job.claim, command):
-            return views.claimed_reply(ws, job, job.claim, replayed=True)
-        return views.held_reply(ws, job, job.claim)
+    if job.claim is not None and is_repeat(job.claim, command):
+        return replay_claim(ws, job, job.claim)
     if job.status == "done" and not command.again:
         return views.finished_reply(ws, job)
+    check_not_ended(ws, command)
+    if job.claim is not None:
+        return views.held_reply(ws, job, job.claim)
     return _claim_if_free(ws, job, command, given)
 
 
 def acquire_lock(ws: WorkingSet, command: AcquireLock, given: Given) -> ClaimReply:
+    holder = command.holder
     if command.session_id is not None:
         open_session_of(ws, command.session_id, command.principal)
         if not command.ephemeral:
-            # It only had to be there.
+            # It only had to be there; but those who have one each are not the same.
+            holder = holder or IN_SESSION + command.session_id
             command = msgspec.structs.replace(command, session_id=None)
     job = settled(ws, command.job_id, given)
     claim = job.claim
     if claim is None:
-        return _claim_if_free(ws, job, command, given)
-    if claim.is_lock and (claim.principal, claim.session_id) == (command.principal, command.session_id):
+        reply = _claim_if_free(ws, job, command, given)
+        if job.claim is not None:
+            job.claim.holder = holder
+        return reply
+    if _is_holder(claim, command, holder):
         renew(ws, job, claim, command.ttl)
-        return views.claimed_reply(ws, job, claim, replayed=True)
+        return replay_claim(ws, job, claim)
     return views.held_reply(ws, job, claim)
+
+
+def _is_holder(claim: Claim, command: AcquireLock, holder: str | None) -> bool:
+    """Many agents may share a principal: it is the same one if it says so, or if it sends what the holder sent."""
+    if not claim.is_lock or (claim.principal, claim.session_id) != (command.principal, command.session_id):
+        return False
+    if _is_named(claim.holder) or _is_named(holder):
+        return claim.holder == holder
+    return holder in {None, claim.holder} and command.metadata in {None, claim.metadata}
+
+
+def _is_named(holder: str | None) -> bool:
+    return holder is not None and not holder.startswith(IN_SESSION)
 
 
 def _claim_if_free(ws: WorkingSet, job: Job, command: ClaimJob | AcquireLock, given: Given) -> ClaimReply:
@@ -63,8 +86,9 @@ def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
         job_id = ws.requests.get((command.principal, command.request_id, command.queue))
         if job_id is not None and job_id.startswith(command.prefix):
             job = settled(ws, job_id, given)
-            if job.claim is not None and _is_repeat(job.claim, command):
-                return views.claimed_reply(ws, job, job.claim, replayed=True)
+            if job.claim is not None and is_repeat(job.claim, command):
+                return replay_claim(ws, job, job.claim)
+    check_not_ended(ws, command)
     first = None if is_full(ws, command.queue) else ws.line.first(command.queue, command.kinds, command.prefix)
     if first is None:
         return views.empty_reply(ws, command.queue, look_again_at(ws, command.queue))
@@ -82,14 +106,6 @@ def look_again_at(ws: WorkingSet, queue: str) -> int:
     )
     usual = ws.now + LOOK_AGAIN_MS
     return min(usual, ws.look_again_at.get(queue, usual), *put_off)
-
-
-def _is_repeat(claim: Claim, command: ClaimJob | ClaimNext) -> bool:
-    return (
-        command.request_id is not None
-        and claim.request_id == command.request_id
-        and claim.principal == command.principal
-    )
 
 
 def is_full(ws: WorkingSet, queue_name: str) -> bool:
@@ -143,4 +159,5 @@ def begin_claim(ws: WorkingSet, job: Job, details: Claimed, *, actor: str, sessi
 def _robbed_owner(job: Job) -> str | None:
     if job.last_outcome not in {"expired", "force_released"}:
         return None
-    return views.previous(job)[0].owner
+    robbed = views.newest_attempt(job)
+    return robbed.owner if robbed else None

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from octostore.core.events import Ended, LogEntry
 from octostore.core.given import Given
-from octostore.core.model import Claim, HowEnded, Job, Status
+from octostore.core.model import Claim, EndedRequest, HowEnded, Job, RequestEnd, Session, Status
 from octostore.core.retry import backoff_ms
-from octostore.core.views import heartbeat_of
+from octostore.core.views import heartbeat_of, newest_attempt
 from octostore.core.working_set import WorkingSet
 
 DEFER_DEFAULT_MS = 60_000
@@ -42,6 +42,8 @@ def after(job: Job, claim: Claim, end: How, given: Given) -> After:
             # A task keeps its place in the line; for a lock, a clean end forgets earlier failures.
             place, attempts = (job.available_at, job.attempts) if job.is_enqueued else (end.ended_at, 0)
             done = After(waiting, place, attempts)
+        case "undone":
+            return _as_before(job, claim, waiting)
         case "deferred":
             done = After(waiting, end.ended_at + _chosen(end, DEFER_DEFAULT_MS), job.attempts)
         case "failed" | "expired" if not job.is_enqueued:
@@ -54,6 +56,14 @@ def after(job: Job, claim: Claim, end: How, given: Given) -> After:
     if claim.lock_delay_ms:
         done = done._replace(available_at=max(done.available_at, end.ended_at + claim.lock_delay_ms))
     return done
+
+
+def _as_before(job: Job, claim: Claim, waiting: Status) -> After:
+    """Nobody ever knew of the claim, so there is no lock-delay either."""
+    if not claim.was_done:
+        return After(waiting, job.available_at, job.attempts)
+    before = newest_attempt(job)
+    return After("done", job.available_at, before.attempt if before else 0)
 
 
 def _chosen(end: How, usual_ms: int) -> int:
@@ -86,4 +96,38 @@ def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, g
     if queue is not None:
         queue.claimed -= 1
     ws.count_claim(claim.principal, is_lock=claim.is_lock, change=-1)
+    if claim.request_id is not None and end.how != "undone":
+        ws.remember(
+            EndedRequest(
+                principal=claim.principal,
+                request_id=claim.request_id,
+                job_id=job.job_id,
+                queue=job.queue,
+                session_id=claim.session_id,
+                how=end.how,
+                ended_at=end.ended_at,
+                owner=claim.owner,
+                claimed_at=claim.claimed_at,
+                fencing_token=claim.fencing_token,
+                attempt=job.attempts + 1,
+            )
+        )
     return ws.record(end.how, details, actor=actor, job=job, session_id=claim.session_id, document=end.result)
+
+
+def remember_session(ws: WorkingSet, session: Session, how: RequestEnd, ended_at: int) -> None:
+    """The request that opened the session, of which this is the end, must not open it again."""
+    if session.request_id is not None:
+        ws.remember(
+            EndedRequest(
+                principal=session.principal,
+                request_id=session.request_id,
+                job_id=None,
+                queue=None,
+                session_id=session.session_id,
+                how=how,
+                ended_at=ended_at,
+                owner=session.agent,
+                claimed_at=session.opened_at,
+            )
+        )

@@ -1,7 +1,7 @@
 """Expiry: an expired lease is no owner, at once. Writing it down is done by whoever comes by."""
 
 from octostore.core.commands import Probe, Recover
-from octostore.core.decide.ending import How, end_claim
+from octostore.core.decide.ending import How, end_claim, remember_session
 from octostore.core.events import SessionEnded
 from octostore.core.given import Given
 from octostore.core.model import SYSTEM, Claim, Job, Session
@@ -33,6 +33,7 @@ def settle_session(ws: WorkingSet, session: Session, given: Given) -> None:
             ttl_ms=session.ttl_ms,
             late_ms=ws.now - session.expires_at,
         )
+        remember_session(ws, session, "expired", session.expires_at)
         ws.record("session_expired", details, actor=SYSTEM, session_id=session.session_id)
 
 

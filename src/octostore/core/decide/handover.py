@@ -4,7 +4,7 @@ import msgspec
 
 from octostore.core.commands import HandOverSession
 from octostore.core.decide.claim import begin_claim
-from octostore.core.decide.ending import How, end_claim
+from octostore.core.decide.ending import How, end_claim, remember_session
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.sessions import held_session
 from octostore.core.events import NO_METADATA, Claimed, SessionHandedOver
@@ -39,6 +39,7 @@ def _is_repeat(session: Session, command: HandOverSession) -> bool:
 
 def _hand_over(ws: WorkingSet, session: Session, command: HandOverSession, given: Given) -> None:
     giver_lease_id = session.lease_id
+    remember_session(ws, session, "handed_over", ws.now)
     details = SessionHandedOver(
         agent=session.agent,
         to_agent=command.to_agent,
@@ -51,6 +52,7 @@ def _hand_over(ws: WorkingSet, session: Session, command: HandOverSession, given
     session.lease_id = given.new_lease_id()
     session.request_id = None
     session.giver_lease_id = giver_lease_id
+    session.is_replayed, session.save_number = False, None
     for job in ws.claims_of(session.session_id):
         claim = job.claim
         if claim is not None:

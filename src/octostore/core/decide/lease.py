@@ -5,6 +5,7 @@ from hmac import compare_digest
 from octostore.core import views
 from octostore.core.commands import CheckpointJob, HeartbeatJob
 from octostore.core.decide.expiry import settled
+from octostore.core.decide.repeats import comes_late
 from octostore.core.errors import LeaseLost
 from octostore.core.given import Given
 from octostore.core.model import Attempt, Claim, Job, Progress, read_history
@@ -15,11 +16,8 @@ from octostore.core.working_set import WorkingSet
 
 def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> HeartbeatReply:
     job, claim = live_claim(ws, command.job_id, command.lease_id, given)
-    if command.note is not None or command.percent is not None:
-        last = claim.progress or Progress(None, None, ws.now)
-        note = last.note if command.note is None else command.note
-        claim.progress = Progress(note, command.percent, ws.now)
-    renew(ws, job, claim, command.ttl)
+    if not comes_late(command.number, claim.heartbeat_number):
+        _beat(ws, job, claim, command)
     expires_at = views.expiry_of(ws, claim)
     remaining_ms = expires_at - ws.now
     return HeartbeatReply(
@@ -27,7 +25,17 @@ def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> Heartb
         expires_at=to_datetime(expires_at),
         remaining_ms=remaining_ms,
         renew_after_ms=remaining_ms // 2,
+        number=claim.heartbeat_number,
     )
+
+
+def _beat(ws: WorkingSet, job: Job, claim: Claim, command: HeartbeatJob) -> None:
+    claim.heartbeat_number = command.number or claim.heartbeat_number
+    if command.note is not None or command.percent is not None:
+        last = claim.progress or Progress(None, None, ws.now)
+        note = last.note if command.note is None else command.note
+        claim.progress = Progress(note, command.percent, ws.now)
+    renew(ws, job, claim, command.ttl)
 
 
 def renew(ws: WorkingSet, job: Job, claim: Claim, ttl: float | None) -> None:
@@ -43,9 +51,13 @@ def renew(ws: WorkingSet, job: Job, claim: Claim, ttl: float | None) -> None:
 
 
 def checkpoint_job(ws: WorkingSet, command: CheckpointJob, given: Given) -> CheckpointReply:
-    job, _ = live_claim(ws, command.job_id, command.lease_id, given)
-    ws.set_checkpoint(job.job_id, command.data)
-    return CheckpointReply(job_id=job.job_id, saved_at=to_datetime(ws.now))
+    job, claim = live_claim(ws, command.job_id, command.lease_id, given)
+    if not comes_late(command.number, claim.checkpoint_number):
+        ws.set_checkpoint(job.job_id, command.data)
+        if command.number is not None:
+            claim.checkpoint_number = command.number
+            ws.renew_job(job)
+    return CheckpointReply(job_id=job.job_id, saved_at=to_datetime(ws.now), number=claim.checkpoint_number)
 
 
 def live_claim(ws: WorkingSet, job_id: str, lease_id: str, given: Given) -> tuple[Job, Claim]:

@@ -4,9 +4,10 @@ from typing import TypeAlias
 
 from octostore.core import views
 from octostore.core.commands import CloseSession, HandOverSession, KeepSessionAlive, OpenSession, SaveSession
-from octostore.core.decide.ending import How, end_claim
+from octostore.core.decide.ending import How, end_claim, remember_session
 from octostore.core.decide.expiry import settle_session, settled
 from octostore.core.decide.lease import same_lease
+from octostore.core.decide.repeats import check_not_ended, comes_late, note_replay
 from octostore.core.errors import Held, LeaseLost, NotAllowed, NotFound
 from octostore.core.events import SessionEnded, SessionOpened, SessionSaved
 from octostore.core.given import Given
@@ -21,17 +22,18 @@ _Write: TypeAlias = KeepSessionAlive | SaveSession | HandOverSession | CloseSess
 
 def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionReply:
     known = own_session(ws, command, given)
-    if known is not None and known.status == "open":
-        if is_repeat(known, command):
-            return opened(ws, known, given, replayed=True)
-        if not is_offered_to(known, command):
-            raise Held(
-                f"session {known.session_id!r}",
-                owner=known.agent,
-                claimed_at=to_datetime(known.opened_at),
-                heartbeat_at=to_datetime(known.heartbeat_at),
-                expires_at=to_datetime(known.expires_at),
-            )
+    if known is not None and known.status == "open" and is_repeat(known, command):
+        note_replay(ws, known)
+        return opened(ws, known, given, replayed=True)
+    check_not_ended(ws, command)
+    if known is not None and known.status == "open" and not is_offered_to(known, command):
+        raise Held(
+            f"session {known.session_id!r}",
+            owner=known.agent,
+            claimed_at=to_datetime(known.opened_at),
+            heartbeat_at=to_datetime(known.heartbeat_at),
+            expires_at=to_datetime(known.expires_at),
+        )
     return opened(ws, begin_session(ws, command, given), given, replayed=False)
 
 
@@ -103,6 +105,8 @@ def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) 
 
 def save_session(ws: WorkingSet, command: SaveSession, given: Given) -> SavedReply:
     session = held_session(ws, command, given)
+    if comes_late(command.number, session.save_number):
+        return _saved(session)
     phase = next_phase(session, command.phase)
     details = SessionSaved(
         context_bytes=len(command.context),
@@ -110,14 +114,24 @@ def save_session(ws: WorkingSet, command: SaveSession, given: Given) -> SavedRep
         phase=phase,
         phase_before=session.phase if phase else None,
     )
-    entry = ws.record(
+    ws.record(
         "session_saved",
         details,
         actor=command.principal,
         session_id=session.session_id,
         document=command.context,
     )
-    return SavedReply(session_id=session.session_id, context_seq=entry.seq, phase=session.phase)
+    session.save_number = command.number or session.save_number
+    return _saved(session)
+
+
+def _saved(session: Session) -> SavedReply:
+    return SavedReply(
+        session_id=session.session_id,
+        context_seq=session.context_seq or 0,
+        phase=session.phase,
+        number=session.save_number,
+    )
 
 
 def close_session(ws: WorkingSet, command: CloseSession, given: Given) -> ClosedReply:
@@ -136,6 +150,7 @@ def end_session(ws: WorkingSet, session: Session, actor: str, given: Given, phas
             end_claim(ws, job, job.claim, end, actor=actor, given=given)
     before = session.phase if phase else None
     details = SessionEnded(agent=session.agent, ended_at=ws.now, phase=phase, phase_before=before)
+    remember_session(ws, session, "closed", ws.now)
     ws.record("session_closed", details, actor=actor, session_id=session.session_id)
 
 

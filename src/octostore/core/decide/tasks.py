@@ -7,6 +7,7 @@ from octostore.core.commands import ClaimTask, OpenSession, ReleaseTask
 from octostore.core.decide.claim import check_count, grant, is_full, look_again_at
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.release import release_job
+from octostore.core.decide.repeats import check_not_ended, note_replay, replay_claim
 from octostore.core.decide.sessions import begin_session, end_session, is_offered_to, is_repeat, opened, own_session
 from octostore.core.errors import InvalidInput
 from octostore.core.given import Given
@@ -26,12 +27,14 @@ def claim_task(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
         principal=command.principal,
     )
     session = own_session(ws, opening, given)
-    is_open = session is not None and session.status == "open"
-    if session is not None and is_open:
-        if is_repeat(session, opening):
-            return _claim_within(ws, session, command, given, replayed=True)
-        if not is_offered_to(session, opening):
-            return views.session_held_reply(ws, session)
+    if session is not None and session.status == "open" and is_repeat(session, opening):
+        if _task_at_hand(ws, command) is None:
+            check_not_ended(ws, command)
+        note_replay(ws, session)
+        return _claim_within(ws, session, command, given, replayed=True)
+    check_not_ended(ws, command)
+    if session is not None and session.status == "open" and not is_offered_to(session, opening):
+        return views.session_held_reply(ws, session)
     if _task_at_hand(ws, command) is None:
         if _first_task(ws, command) is None:
             return _nothing_to_do(ws, command)
@@ -43,7 +46,7 @@ def claim_task(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
 def _claim_within(ws: WorkingSet, session: Session, command: ClaimTask, given: Given, *, replayed: bool) -> ClaimReply:
     at_hand = _task_at_hand(ws, command)
     if at_hand is not None and at_hand.claim is not None:
-        reply = views.claimed_reply(ws, at_hand, at_hand.claim, replayed=replayed)
+        reply = (replay_claim if replayed else views.claimed_reply)(ws, at_hand, at_hand.claim)
     else:
         first = _first_task(ws, command)
         if first is None:

@@ -18,6 +18,7 @@ from octostore.core.replies import (
     JobView,
     RecoverReply,
     ReleaseReply,
+    UndoReply,
 )
 from octostore.server.calls import Call, PageQuery
 from octostore.server.examples import NOW
@@ -46,9 +47,9 @@ async def answer_claim(call: Call, command: c.ClaimJob | c.ClaimNext, wait: floa
 
 
 async def claim(call: Call, command: c.ClaimJob | c.ClaimNext | c.ClaimTask, wait: float) -> ClaimReply:
-    reply: ClaimReply = await call.services.waiting.claim(command, wait, call.request)
+    reply: ClaimReply = await call.services.waiting.claim(call.timely(command), wait, call.request)
     if wait and not await call.services.auth.is_current(call.request, call.principal):
-        call.services.waiting.give_back(command, reply)
+        call.services.waiting.undo(command, reply)
         raise bad_token()
     call.services.metrics.count("claims", reply.status)
     if call.principal.prefix and reply.status == "empty":
@@ -70,7 +71,7 @@ async def heartbeat_job(call: Call) -> Answer:
 
 async def beat(call: Call, command: c.HeartbeatJob) -> HeartbeatReply:
     try:
-        reply = await call.services.store.execute(command)
+        reply = await call.execute(command)
     except LeaseLost:
         call.services.metrics.count("heartbeats", "lost")
         raise
@@ -80,12 +81,12 @@ async def beat(call: Call, command: c.HeartbeatJob) -> HeartbeatReply:
 
 async def checkpoint_job(call: Call) -> Answer:
     body: bodies.CheckpointBody = call.body
-    return Answer(await call.services.store.execute(body.command(call.job_id, call.principal.name)))
+    return Answer(await call.execute(body.command(call.job_id, call.principal.name)))
 
 
 async def release_job(call: Call) -> Answer:
     body: bodies.ReleaseBody = call.body
-    reply = await call.services.store.execute(body.command(call.job_id, call.principal.name))
+    reply = await call.execute(body.command(call.job_id, call.principal.name))
     call.services.metrics.count("releases", reply.outcome)
     return Answer(reply)
 
@@ -116,7 +117,7 @@ async def enqueue(call: Call) -> Answer:
     body: bodies.EnqueueBody = call.body
     job_id = call.principal.prefix + new_job_id() if body.job_id is None else body.job_id
     call.principal.require_name(job_id)
-    reply = await call.services.store.execute(body.command(job_id, call.principal.name))
+    reply = await call.execute(body.command(job_id, call.principal.name))
     return Answer(reply, 201 if reply.created else 200)
 
 
@@ -140,12 +141,19 @@ async def force_release_job(call: Call) -> Answer:
 async def _operate(call: Call, kind: type[Any], **more: Any) -> Answer:
     body: bodies.ReasonBody = call.body
     command = kind(job_id=call.job_id, principal=call.principal.name, reason=body.reason, **more)
-    return Answer(await call.services.store.execute(command))
+    return Answer(await call.execute(command))
+
+
+async def undo(call: Call) -> Answer:
+    body: bodies.UndoBody = call.body
+    if body.job_id is not None:
+        call.principal.require_name(body.job_id)
+    return Answer(await call.execute(body.command(call.principal.name)))
 
 
 async def recover(call: Call) -> Answer:
     call.principal.require_everything()
-    return Answer(await call.services.store.execute(c.Recover(principal=call.principal.name)))
+    return Answer(await call.execute(c.Recover(principal=call.principal.name)))
 
 
 CLAIMED = {"first": ["claim_job"]}
@@ -239,6 +247,21 @@ ROUTES = [
             "answer": {"outcome": "done", "status": "done", "available_at": NOW},
             **CLAIMED,
         },
+    ),
+    Route(
+        method="POST",
+        path="/undo",
+        handler=undo,
+        tag=TAG,
+        scope="claim",
+        summary="Take back a claim or session whose caller stopped waiting",
+        description=(
+            "For clients that give up on a call that was under way. It is as if the call had never been made, unless "
+            "the same request was answered again since: then `undone` is false, and whoever got that answer has it."
+        ),
+        body=bodies.UndoBody,
+        answers={200: UndoReply},
+        example={"body": {"lease_id": "$LEASE", **JOB}, "answer": {"undone": True}, **CLAIMED},
     ),
     Route(
         method="GET",

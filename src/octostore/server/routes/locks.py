@@ -27,6 +27,7 @@ from octostore.server.routes.sessions import tell_gone
 from octostore.server.streams import ALIVE, EventStream
 from octostore.stores.loop_flag import LoopFlag
 from octostore.wire import bodies
+from octostore.wire import fields as f
 from octostore.wire.answers import LockAcquired, LockDelayed, LockHeld, LockList, LockRenewed, LockState
 from octostore.wire.failures import failure_of
 
@@ -78,8 +79,9 @@ LOCK_REFUSALS: list[Any] = [
 
 async def acquire_lock(call: Call) -> Answer:
     body: bodies.AcquireBody = call.body
-    command = body.command(call.job_id, call.principal.name, call.services.settings.max_locks)
-    reply = await call.services.store.execute(command)
+    holder = call.request.header(b"idempotency-key")
+    command = body.command(call.job_id, call.principal.name, holder, call.services.settings.max_locks)
+    reply = await call.execute(command)
     call.services.metrics.count("claims", reply.status)
     return _acquired(call, reply)
 
@@ -107,7 +109,8 @@ def _acquired(call: Call, reply: ClaimReply) -> Answer:
             )
         case "delayed":
             available_at = _known(reply.available_at)
-            delay = available_at - reply.previous[0].ended_at if reply.previous else None
+            ended = [attempt.ended_at for attempt in reply.previous if attempt.how != "undone"]
+            delay = available_at - ended[0] if ended else None
             return Answer(
                 LockDelayed(
                     available_at=available_at,
@@ -136,7 +139,7 @@ async def release_lock(call: Call) -> Answer:
     body: bodies.ReleaseLockBody = call.body
     _check_lease(body.lease_id)
     command = c.ReleaseLock(job_id=call.job_id, lease_id=body.lease_id, principal=call.principal.name)
-    reply = await call.services.store.execute(command)
+    reply = await call.execute(command)
     call.services.metrics.count("releases", reply.outcome)
     return Answer(None)
 
@@ -204,6 +207,7 @@ WATCHED: dict[str, Watched] = {
     "failed": "released",
     "deferred": "released",
     "force_released": "released",
+    "undone": "released",
     "expired": "expired",
 }
 
@@ -320,10 +324,14 @@ ROUTES = [
         scope="claim",
         summary="Acquire a lock",
         description=(
-            "`acquired`, or `held` by somebody else. Acquiring a lock that one holds renews it, with the same lease. "
-            "409 with `delayed` while the delay after a release runs."
+            "`acquired`, or `held` by somebody else. Acquiring a lock again renews it, with the same lease, if it is "
+            "the holder who asks: the same `holder` (or `Idempotency-Key`), or without one the same session, and the "
+            "same `metadata` or none. **Agents that share a token and send identical requests count as one, and all "
+            "get the lock**: give each a `holder` or metadata of its own. 409 with `delayed` while the delay after a "
+            "release runs."
         ),
         body=bodies.AcquireBody,
+        headers={"Idempotency-Key": f.Holder},
         answers={200: LockAcquired | LockHeld, 409: LockDelayed},
         codes={
             400: ("invalid_lock_name", "invalid_ttl"),

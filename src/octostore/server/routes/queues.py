@@ -25,7 +25,7 @@ async def limit_queue(call: Call) -> Answer:
     body: bodies.LimitQueueBody = call.body
     queue = call.request.params["queue"]
     command = c.LimitQueue(queue=queue, max_claimed=body.max_claimed, principal=call.principal.name)
-    return Answer(await call.services.store.execute(command))
+    return Answer(await call.execute(command))
 
 
 ROUTES = [

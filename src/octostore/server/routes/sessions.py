@@ -36,14 +36,14 @@ def tell_gone(error: OctoStoreError) -> Exception:
 async def open_session(call: Call) -> Answer:
     body: bodies.OpenSessionBody = call.body
     command = body.command(new_session_id() if body.session_id is None else body.session_id, call.principal.name)
-    reply = await call.services.store.execute(command)
+    reply = await call.execute(command)
     fields = {name: getattr(reply, name) for name in reply.__struct_fields__}
     return Answer(OpenedSession(**fields, keepalive_interval_secs=max(1, int(reply.ttl // 3))), 201)
 
 
 async def keepalive(call: Call) -> Answer:
     body: bodies.SessionLeaseBody = call.body
-    reply = await call.services.store.execute(
+    reply = await call.execute(
         c.KeepSessionAlive(session_id=_session_id(call), lease_id=body.lease_id, principal=call.principal.name)
     )
     return Answer(
@@ -110,12 +110,12 @@ def _state(call: Call, view: SessionView) -> SessionState:
 async def save_context(call: Call) -> Answer:
     body: bodies.SaveSessionBody = call.body
     command = body.command(_session_id(call), call.principal.name)
-    return Answer(await call.services.store.execute(command))
+    return Answer(await call.execute(command))
 
 
 async def hand_over(call: Call) -> Answer:
     body: bodies.HandOverBody = call.body
-    return Answer(await call.services.store.execute(body.command(_session_id(call), call.principal.name)))
+    return Answer(await call.execute(body.command(_session_id(call), call.principal.name)))
 
 
 async def claim_task(call: Call) -> Answer:
@@ -129,14 +129,14 @@ async def claim_task(call: Call) -> Answer:
 async def release_task(call: Call) -> Answer:
     body: bodies.ReleaseTaskBody = call.body
     call.principal.require_name(body.job_id)
-    reply = await call.services.store.execute(body.task_command(_session_id(call), call.principal.name))
+    reply = await call.execute(body.task_command(_session_id(call), call.principal.name))
     call.services.metrics.count("releases", reply.outcome)
     return Answer(reply)
 
 
 async def close_session(call: Call) -> Answer:
     body: bodies.SessionLeaseBody = call.body
-    await call.services.store.execute(
+    await call.execute(
         c.CloseSession(session_id=_session_id(call), lease_id=body.lease_id, principal=call.principal.name)
     )
     return Answer(None, 204)
@@ -157,7 +157,7 @@ ROUTES = [
         description=("The session of that id comes back with its context; if it is alive elsewhere, it is refused."),
         body=bodies.OpenSessionBody,
         answers={201: OpenedSession},
-        codes={403: ("not_allowed",), 409: ("held",)},
+        codes={403: ("not_allowed",), 409: ("held", "lease_lost")},
         example={
             "body": {"agent": "agent-3", "ttl_seconds": 60, "session_id": "agent-3"},
             "answer": {**OPEN, "ttl": 60},

@@ -32,7 +32,7 @@ async def create_token(call: Call) -> Answer:
         expires_in=body.expires_in_seconds,
         principal=call.principal.name,
     )
-    view = await call.services.store.execute(command)
+    view = await call.execute(command)
     return Answer(NewToken.of(view, token), 201)
 
 
@@ -44,7 +44,7 @@ async def list_tokens(call: Call) -> Answer:
 async def revoke_token(call: Call) -> Answer:
     call.principal.require_everything()
     command = c.RevokeToken(token_id=call.request.params["token_id"], principal=call.principal.name)
-    view = await call.services.store.execute(command)
+    view = await call.execute(command)
     call.services.auth.forget()
     call.services.feed.wake()  # for its open streams to end
     return Answer(view)

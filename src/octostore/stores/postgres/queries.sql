@@ -132,6 +132,11 @@ SELECT {job_columns} FROM {schema}.jobs
 WHERE (principal, request_id, queue) IN (SELECT * FROM unnest(%(principals)s::text[], %(requests)s::text[], %(queues)s::text[]))
     AND request_id IS NOT NULL AND queue IS NOT NULL
 
+-- name: ended_requests
+-- What requests had that has ended, oldest first.
+SELECT {request_columns} FROM {schema}.ended_requests
+WHERE (principal, request_id) IN (SELECT * FROM unnest(%(principals)s::text[], %(requests)s::text[])) ORDER BY number
+
 -- name: line
 -- The jobs of a queue that are due, in the order in which they are to be claimed; priority by priority, so as never to
 -- walk through those not due yet.
@@ -317,7 +322,8 @@ INSERT INTO {schema}.jobs ({job_columns})
 SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::integer[], %s::text[], %s::text[], %s::text[],
     %s::bigint[], %s::text[], %s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bigint[], %s::bytea[],
     %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[],
-    %s::text[], %s::bytea[], %s::text[], %s::text[], %s::boolean[], %s::bytea[])
+    %s::text[], %s::bytea[], %s::text[], %s::text[], %s::boolean[], %s::text[],
+    %s::boolean[], %s::boolean[], %s::bigint[], %s::bigint[], %s::bytea[])
 ON CONFLICT (job_id) DO UPDATE SET
     status = excluded.status, available_at = excluded.available_at, attempts = excluded.attempts,
     last_outcome = excluded.last_outcome, error = excluded.error, note = excluded.note,
@@ -327,27 +333,47 @@ ON CONFLICT (job_id) DO UPDATE SET
     fencing_token = excluded.fencing_token, ttl_ms = excluded.ttl_ms, lock_delay_ms = excluded.lock_delay_ms,
     claimed_at = excluded.claimed_at, heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
     session_id = excluded.session_id, metadata = excluded.metadata, lease_id = excluded.lease_id,
-    request_id = excluded.request_id, is_lock = excluded.is_lock, progress = excluded.progress
+    request_id = excluded.request_id, is_lock = excluded.is_lock, holder = excluded.holder,
+    is_replayed = excluded.is_replayed, was_done = excluded.was_done, heartbeat_number = excluded.heartbeat_number,
+    checkpoint_number = excluded.checkpoint_number, progress = excluded.progress
 
 -- name: renew_jobs
 -- What heartbeats change.
 UPDATE {schema}.jobs SET ttl_ms = beat.ttl_ms, heartbeat_at = beat.heartbeat_at, expires_at = beat.expires_at,
-    progress = beat.progress
-FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[], %s::text[])
-    AS beat(ttl_ms, heartbeat_at, expires_at, progress, job_id)
+    progress = beat.progress, heartbeat_number = beat.heartbeat_number, checkpoint_number = beat.checkpoint_number
+FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[], %s::bigint[], %s::bigint[], %s::text[])
+    AS beat(ttl_ms, heartbeat_at, expires_at, progress, heartbeat_number, checkpoint_number, job_id)
 WHERE jobs.job_id = beat.job_id
 
 -- name: save_sessions
 -- Sessions that are new or have changed.
 INSERT INTO {schema}.sessions ({session_columns})
 SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[],
-    %s::boolean[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::boolean[], %s::text[], %s::bytea[], %s::text[])
+    %s::boolean[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::boolean[], %s::text[], %s::bytea[], %s::text[],
+    %s::boolean[], %s::bigint[])
 ON CONFLICT (session_id) DO UPDATE SET
     agent = excluded.agent, principal = excluded.principal, status = excluded.status, ttl_ms = excluded.ttl_ms,
     opened_at = excluded.opened_at, heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
     resumed = excluded.resumed, context_seq = excluded.context_seq, lease_id = excluded.lease_id,
     request_id = excluded.request_id, phase = excluded.phase, offered = excluded.offered, note = excluded.note,
-    in_flight = excluded.in_flight, giver_lease_id = excluded.giver_lease_id
+    in_flight = excluded.in_flight, giver_lease_id = excluded.giver_lease_id, is_replayed = excluded.is_replayed,
+    save_number = excluded.save_number
+
+-- name: remember_requests
+-- Requests whose claims or sessions have ended: the newest of their principals, in the order in which they did.
+INSERT INTO {schema}.ended_requests (number, {request_columns})
+SELECT (SELECT coalesce(max(number), 0) FROM {schema}.ended_requests known WHERE known.principal = ended.principal)
+    + row_number() OVER (PARTITION BY ended.principal ORDER BY ended.place), {request_columns}
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bigint[],
+    %s::bigint[], %s::integer[]) WITH ORDINALITY
+    AS ended(principal, request_id, job_id, queue, session_id, how, ended_at, owner, claimed_at, fencing_token, attempt, place)
+
+-- name: forget_requests
+-- Those of a principal that are old, and far enough from the newest; a few at a time, from the oldest on.
+DELETE FROM {schema}.ended_requests WHERE principal = %(principal)s AND ended_at < {now} - %(age)s AND number IN (
+    SELECT number FROM {schema}.ended_requests WHERE principal = %(principal)s
+        AND number <= (SELECT max(number) FROM {schema}.ended_requests WHERE principal = %(principal)s) - %(kept)s
+    ORDER BY number LIMIT %(limit)s)
 
 -- name: drop_tokens
 -- Tokens that are about to be saved: of two in a batch, one may have got the digest that the other had.

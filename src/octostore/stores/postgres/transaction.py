@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from octostore.core.events import LogEntry
 from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
-from octostore.core.limits import FIGURES_QUEUES, SWEEP_LIMIT
+from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS, SWEEP_LIMIT
 from octostore.core.model import Job, Queue, Session, SessionStatus, Status, Token
 from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
 from octostore.core.needs import LineNeed, Needs, Selection
@@ -20,12 +20,13 @@ from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
-from octostore.stores.listing import LAST_NAME, Log, page_of_log, span_of
+from octostore.stores.listing import LAST_NAME, Log, page_of_log, span_of, to_forget
 from octostore.stores.postgres.connection import Connection
 from octostore.stores.postgres.pipeline import Answer, Pipeline, Statement
 from octostore.stores.rows import (
     JOB_WIDTH,
     Row,
+    ended_request_from_row,
     job_from_row,
     job_to_renewal,
     job_to_row,
@@ -55,6 +56,8 @@ class Finding:
         self.requested = asking.unless_empty(
             "jobs_of_requests", principals=principals, requests=requests, queues=queues
         )
+        principals, requests = _columns(needs.ended, 2)
+        self.ended = asking.unless_empty("ended_requests", principals=principals, requests=requests)
         names, locks = _columns(needs.claim_counts, 2)
         self.expired_of_principals = asking.unless_empty(
             "expired_of_principals", principals=names, locks=locks, limit=SWEEP_LIMIT
@@ -129,6 +132,7 @@ class Transaction:
         ws.sessions.update(dict.fromkeys(needs.sessions))
         sessions = set(needs.sessions) | self._take_jobs(ws, found)
         is_enough = {queue: _is_enough(ws, found, queue) for queue in needs.lines}
+        _take_ended(ws, found)
         _take_rights(ws, found)
         _add_sessions(ws, found.sessions.rows)
         _add_queues(ws, found.queues.rows)
@@ -267,6 +271,9 @@ class Transaction:
         kept = [(job_id, data) for job_id, data in ws.changed_checkpoints.items() if data is not None]
         saving.write("save_checkpoints", kept)
         saving.write("drop_checkpoints", ((job_id,) for job_id, data in ws.changed_checkpoints.items() if data is None))
+        saving.write("remember_requests", map(to_row, ws.new_ended))
+        for principal, limit in to_forget(ws):
+            saving.ask("forget_requests", principal=principal, limit=limit, age=REQUESTS_KEPT_MS, kept=REQUESTS_KEPT)
         saving.ask("save_counters", seq=ws.seq, now=mark.now)
 
     def _one(self, query: str, **values: Any) -> list[Row]:
@@ -332,6 +339,13 @@ def _is_enough(ws: WorkingSet, found: Finding, queue: str) -> bool:
     count = found.needs.lines[queue].count
     found_each = [sum(len(_add_jobs(ws, part.rows)) for part in parts) for parts in found.lines[queue]]
     return all(number >= count for number in found_each)
+
+
+def _take_ended(ws: WorkingSet, found: Finding) -> None:
+    ws.ended.update({request: [] for request in found.needs.ended})
+    for row in found.ended.rows:
+        ended = ended_request_from_row(row)
+        ws.ended[ended.principal, ended.request_id].append(ended)
 
 
 def _take_rights(ws: WorkingSet, found: Finding) -> None:

@@ -69,6 +69,11 @@ ORDER BY job_id LIMIT ?4
 SELECT {job_columns} FROM jobs
 WHERE principal = ? AND request_id = ? AND queue = ? AND request_id IS NOT NULL AND queue IS NOT NULL
 
+-- name: ended_requests
+-- What a request had that has ended, oldest first.
+SELECT {request_columns} FROM ended_requests INDEXED BY ended_requests_by_id
+WHERE principal = ? AND request_id = ? ORDER BY number
+
 -- name: next_priority
 -- The first priority above a given one at which jobs of a queue wait.
 SELECT min(priority) FROM jobs WHERE status = 'queued' AND queue = ? AND priority > ?
@@ -235,7 +240,7 @@ SELECT count(*) FROM events WHERE type IN ('expired', 'force_released') AND at >
 -- name: save_job
 -- A job that is new or has changed.
 INSERT INTO jobs ({job_columns})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id) DO UPDATE SET
     status = excluded.status, available_at = excluded.available_at, attempts = excluded.attempts,
     last_outcome = excluded.last_outcome, error = excluded.error, note = excluded.note,
@@ -245,22 +250,37 @@ ON CONFLICT (job_id) DO UPDATE SET
     fencing_token = excluded.fencing_token, ttl_ms = excluded.ttl_ms, lock_delay_ms = excluded.lock_delay_ms,
     claimed_at = excluded.claimed_at, heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
     session_id = excluded.session_id, metadata = excluded.metadata, lease_id = excluded.lease_id,
-    request_id = excluded.request_id, is_lock = excluded.is_lock, progress = excluded.progress
+    request_id = excluded.request_id, is_lock = excluded.is_lock, holder = excluded.holder,
+    is_replayed = excluded.is_replayed, was_done = excluded.was_done, heartbeat_number = excluded.heartbeat_number,
+    checkpoint_number = excluded.checkpoint_number, progress = excluded.progress
 
 -- name: renew_job
 -- What a heartbeat changes. Saving the whole row would write to every index that it is in.
-UPDATE jobs SET ttl_ms = ?, heartbeat_at = ?, expires_at = ?, progress = ? WHERE job_id = ?
+UPDATE jobs SET ttl_ms = ?, heartbeat_at = ?, expires_at = ?, progress = ?, heartbeat_number = ?, checkpoint_number = ?
+WHERE job_id = ?
 
 -- name: save_session
 -- A session that is new or has changed.
-INSERT INTO sessions ({session_columns}) 
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO sessions ({session_columns})
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (session_id) DO UPDATE SET
     agent = excluded.agent, principal = excluded.principal, status = excluded.status, ttl_ms = excluded.ttl_ms,
     opened_at = excluded.opened_at, heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at,
     resumed = excluded.resumed, context_seq = excluded.context_seq, lease_id = excluded.lease_id,
     request_id = excluded.request_id, phase = excluded.phase, offered = excluded.offered, note = excluded.note,
-    in_flight = excluded.in_flight, giver_lease_id = excluded.giver_lease_id
+    in_flight = excluded.in_flight, giver_lease_id = excluded.giver_lease_id, is_replayed = excluded.is_replayed,
+    save_number = excluded.save_number
+
+-- name: remember_request
+-- A request whose claim or session has ended: the newest of its principal.
+INSERT INTO ended_requests (number, {request_columns})
+SELECT coalesce(max(number), 0) + 1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM ended_requests WHERE principal = ?1
+
+-- name: forget_requests
+-- Those of a principal that are old, and far enough from the newest; a few at a time, from the oldest on.
+DELETE FROM ended_requests WHERE principal = ?1 AND ended_at < ?3 AND number IN (
+    SELECT number FROM ended_requests WHERE principal = ?1
+        AND number <= (SELECT max(number) FROM ended_requests WHERE principal = ?1) - ?2 ORDER BY number LIMIT ?4)
 
 -- name: drop_token
 -- A token that is about to be saved.

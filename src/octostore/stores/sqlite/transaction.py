@@ -11,7 +11,7 @@ import apsw
 
 from octostore.core.events import LogEntry
 from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
-from octostore.core.limits import FIGURES_QUEUES, PRIORITY_MIN, SWEEP_LIMIT
+from octostore.core.limits import FIGURES_QUEUES, PRIORITY_MIN, REQUESTS_KEPT, REQUESTS_KEPT_MS, SWEEP_LIMIT
 from octostore.core.model import Job, Queue, Session, SessionStatus, Status, Token, read_in_flight
 from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
 from octostore.core.needs import LineNeed, Needs, Selection
@@ -19,9 +19,10 @@ from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
-from octostore.stores.listing import LAST_NAME, Log, page_of_log, span_of
+from octostore.stores.listing import LAST_NAME, Log, page_of_log, span_of, to_forget
 from octostore.stores.named_sql import load_queries
 from octostore.stores.rows import (
+    ended_request_from_row,
     job_from_row,
     job_to_renewal,
     job_to_row,
@@ -61,6 +62,9 @@ class Transaction:
         for request in needs.requests:
             for claimed in self._add_jobs(ws, self._all("job_of_request", *request)):
                 ws.requests[request] = claimed.job_id
+        for principal, request_id in needs.ended:
+            rows = self._all("ended_requests", principal, request_id)
+            ws.ended[principal, request_id] = list(map(ended_request_from_row, rows))
         for queue, line in needs.lines.items():
             if not ws.has_all_expired:
                 self._add_jobs(ws, self._all("expired_in_queue", queue, ws.now, SWEEP_LIMIT))
@@ -300,12 +304,19 @@ class Transaction:
             # All of them first: of two in a batch, one may have got the digest that the other had.
             run(SQL["drop_token"], ((token_id,) for token_id in ws.changed_tokens))
             run(SQL["save_token"], map(token_to_row, ws.changed_tokens.values()))
-        for job_id, data in ws.changed_checkpoints.items():
+        if ws.new_ended:
+            run(SQL["remember_request"], map(to_row, ws.new_ended))
+            old = ws.now - REQUESTS_KEPT_MS
+            run(SQL["forget_requests"], ((whose, REQUESTS_KEPT, old, limit) for whose, limit in to_forget(ws)))
+        self._save_checkpoints(ws.changed_checkpoints)
+        self._connection.execute(SQL["save_counters"], (ws.seq, *mark))
+
+    def _save_checkpoints(self, changed: dict[str, bytes | None]) -> None:
+        for job_id, data in changed.items():
             if data is None:
                 self._connection.execute(SQL["drop_checkpoint"], (job_id,))
             else:
                 self._connection.execute(SQL["save_checkpoint"], (job_id, data))
-        self._connection.execute(SQL["save_counters"], (ws.seq, *mark))
 
     # Asking
 

@@ -1,0 +1,91 @@
+"""Calls that arrive again, late or out of order: each is answered as what it repeats, and does nothing anew."""
+
+from collections.abc import Callable
+
+from octostore.core import views
+from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, OpenSession
+from octostore.core.errors import LeaseLost
+from octostore.core.model import Claim, EndedRequest, Job, Session
+from octostore.core.moments import to_datetime
+from octostore.core.replies import AttemptView, ClaimReply
+from octostore.core.working_set import WorkingSet
+
+
+def is_repeat(claim: Claim, command: ClaimJob | ClaimNext) -> bool:
+    return (
+        command.request_id is not None
+        and claim.request_id == command.request_id
+        and claim.principal == command.principal
+    )
+
+
+def replay_claim(ws: WorkingSet, job: Job, claim: Claim) -> ClaimReply:
+    """The same claim again. From now on somebody knows of it, so it is not undone any more."""
+    if not claim.is_replayed:
+        claim.is_replayed = True
+        ws.touch_job(job)
+    return views.claimed_reply(ws, job, claim, replayed=True)
+
+
+def note_replay(ws: WorkingSet, session: Session) -> None:
+    """The same for a session."""
+    if not session.is_replayed:
+        session.is_replayed = True
+        ws.touch_session(session)
+
+
+def comes_late(number: int | None, newest: int | None) -> bool:
+    """Whether a numbered write is one that was accepted before, or older than that."""
+    return number is not None and newest is not None and number <= newest
+
+
+def check_not_ended(ws: WorkingSet, command: ClaimJob | ClaimNext | ClaimTask | OpenSession) -> None:
+    """Raises `LeaseLost` if this request had what it asks for, and that has ended: it must not get it once more."""
+    if command.request_id is None:
+        return
+    had = [ended for ended in ws.ended[command.principal, command.request_id] if _is_what(command)(ended)]
+    if had:
+        raise _lost(ws, had[-1])
+
+
+def _is_what(command: ClaimJob | ClaimNext | ClaimTask | OpenSession) -> Callable[[EndedRequest], bool]:
+    """Whether it is what `command` asks for: a request id may be used once for each job, queue and session."""
+    match command:
+        case ClaimJob():
+            return lambda ended: ended.job_id == command.job_id
+        case ClaimNext():
+            return lambda ended: ended.queue == command.queue
+        case ClaimTask():
+            return lambda ended: ended.session_id == command.session_id
+        case OpenSession():
+            return lambda ended: ended.session_id == command.session_id and ended.job_id is None
+
+
+def _lost(ws: WorkingSet, ended: EndedRequest) -> LeaseLost:
+    what, name = ("session", ended.session_id or "") if ended.job_id is None else ("claim", ended.job_id)
+    how = ended.how.replace("_", " ")
+    why = f"the {what} that this request made ended as {how!r} at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC"
+    job = ws.jobs.get(name) if ended.job_id is not None else None
+    holder = views.owner_view(ws, job) if job is not None else None
+    if holder is not None:
+        why += f"; {holder.owner!r} has the job since {holder.claimed_at:%Y-%m-%d %H:%M:%S} UTC"
+    return LeaseLost(name, f"{why}. Ask again with another request_id", ended=_attempt(ended, job), holder=holder)
+
+
+def _attempt(ended: EndedRequest, job: Job | None) -> AttemptView | None:
+    """As the job remembers it, if it does."""
+    known = [attempt for attempt in views.previous(job) if attempt.fencing_token == ended.fencing_token] if job else []
+    if known:
+        return known[0]
+    if ended.how == "closed" or ended.how == "handed_over" or ended.job_id is None:  # noqa: PLR1714  # for mypy
+        return None
+    return AttemptView(
+        owner=ended.owner,
+        attempt=ended.attempt,
+        fencing_token=ended.fencing_token,
+        claimed_at=to_datetime(ended.claimed_at),
+        ended_at=to_datetime(ended.ended_at),
+        how=ended.how,
+        error=None,
+        note=None,
+    )

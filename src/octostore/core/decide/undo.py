@@ -1,0 +1,54 @@
+"""Taking back what was answered to nobody. The store decides it, because only the store knows who else was told."""
+
+from octostore.core.commands import Undo
+from octostore.core.decide.ending import How, end_claim
+from octostore.core.decide.expiry import settle_session, settled
+from octostore.core.decide.lease import ended_attempt, same_lease
+from octostore.core.events import SessionEnded
+from octostore.core.given import Given
+from octostore.core.model import Claim, Job, Session
+from octostore.core.replies import UndoReply
+from octostore.core.working_set import WorkingSet
+
+NOBODY_WAITED = "nobody was waiting for the answer any more"
+
+
+def undo(ws: WorkingSet, command: Undo, given: Given) -> UndoReply:
+    if command.session_id is not None:
+        return UndoReply(undone=_undo_session(ws, command.session_id, command, given))
+    job = settled(ws, command.job_id or "", given)
+    if job.claim is None or not same_lease(job.claim.lease_id, command.lease_id):
+        ended = ended_attempt(job, command.lease_id)
+        return UndoReply(undone=ended is not None and ended.how == "undone")
+    if job.claim.is_replayed:
+        return UndoReply(undone=False)
+    _undo_claim(ws, job, job.claim, command, given)
+    return UndoReply(undone=True)
+
+
+def _undo_claim(ws: WorkingSet, job: Job, claim: Claim, command: Undo, given: Given) -> None:
+    end = How("undone", ended_at=ws.now, reason=NOBODY_WAITED)
+    end_claim(ws, job, claim, end, actor=command.principal, given=given)
+
+
+def _undo_session(ws: WorkingSet, session_id: str, command: Undo, given: Given) -> bool:
+    session = ws.session(session_id)
+    if session is None or not same_lease(session.lease_id, command.lease_id):
+        return False
+    settle_session(ws, session, given)
+    if session.status != "open":
+        return session.status == "closed"
+    jobs = list(ws.claims_of(session_id))
+    if session.is_replayed or any(_is_known(job.claim, session) for job in jobs):
+        return False
+    for job in jobs:
+        if job.claim is not None:
+            _undo_claim(ws, job, job.claim, command, given)
+    details = SessionEnded(agent=session.agent, ended_at=ws.now)
+    ws.record("session_undone", details, actor=command.principal, session_id=session_id)
+    return True
+
+
+def _is_known(claim: Claim | None, session: Session) -> bool:
+    """Whether somebody else may rely on it: it has a lease of its own, or was told more than once."""
+    return claim is not None and (claim.is_replayed or not same_lease(claim.lease_id, session.lease_id))
