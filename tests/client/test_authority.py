@@ -2,7 +2,9 @@
 
 import threading
 from concurrent.futures import Future
+from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,6 +101,25 @@ def test_it_beats_until_it_is_stopped() -> None:
     run.heart.stop()
     assert not run.lost.is_set()
     assert run.authority.remaining() > 5
+
+
+@pytest.mark.parametrize(("ttl", "interval"), [(3, 1), (30, 10), (300, 10), (86_400, 10)])
+def test_however_long_the_ttl_is_a_loss_is_learnt_of_within_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch, ttl: float, interval: float
+) -> None:
+    due: list[float] = []
+    pulse = SimpleNamespace(schedule=lambda _heart, due_at: due.append(due_at))
+    monkeypatch.setattr("octostore.client.heart._pulse", pulse)
+    now = 0.0
+    authority = Authority(lambda: now)
+    authority.renew(now, round(ttl * 1_000))
+    heart = Heart(lambda: answered(round(ttl * 1_000)), authority, ttl, lambda _why: None)
+    heart.start()
+    assert due == [interval]
+    now = interval
+    heart.step()  # asks
+    heart.step()  # is answered
+    assert due[-1] == 2 * interval
 
 
 def test_a_lost_lease_is_told_at_once() -> None:

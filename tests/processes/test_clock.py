@@ -93,6 +93,18 @@ def test_after_the_machine_was_started_again_the_count_begins_anew(path: Path) -
         assert store.claim_job("job", "successor").status == "claimed"
 
 
+def test_a_machine_that_runs_for_longer_than_the_last_time_is_not_ahead() -> None:
+    """What it has counted since its start has nothing to do with what it had counted before."""
+    machine = Machine()
+    mark = machine.clock()(NO_MARK)
+    machine.starts_again()
+    machine.passes(10_000)
+    machine.counted_ms += HOUR_MS
+    assert machine.clock()(mark).now == START_MS + 10_000
+    machine.wall_ms -= HOUR_MS
+    assert machine.clock()(mark).now == START_MS
+
+
 def test_processes_that_came_before_and_after_a_correction_share_one_time(path: Path) -> None:
     """One has been idle since before the clock was set back, and must not end what another was given after it."""
     machine = Machine()

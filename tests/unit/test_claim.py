@@ -1,9 +1,20 @@
 """One live claim per job, and it belongs to the call that made it."""
 
+from typing import Any
+
 import pytest
 
-from octostore.core.commands import ClaimJob, Enqueue, ForceReleaseJob, HeartbeatJob, ReleaseJob, RequeueJob
+from octostore.core.commands import (
+    ClaimJob,
+    Enqueue,
+    ForceReleaseJob,
+    HeartbeatJob,
+    OpenSession,
+    ReleaseJob,
+    RequeueJob,
+)
 from octostore.core.errors import LeaseLost
+from octostore.core.moments import to_datetime
 from octostore.core.questions import GetJob
 from octostore.core.replies import ClaimReply
 from tests.support.world import World
@@ -147,6 +158,89 @@ def test_a_takeover_says_from_whom(world: World) -> None:
     claim(world, owner="bob")
     assert world.event_types() == ["claimed", "expired", "claimed"]
     assert b'"took_over_from":"ann"' in world.log()[2].details
+
+
+def test_what_is_told_of_a_job_is_what_its_status_makes_sense_of(world: World) -> None:
+    first = claim(world)
+    view = world.ask(GetJob(job_id="job"))
+    assert (view.available_at, view.queue, view.priority, view.max_attempts) == (None, None, None, None)
+    world.advance(5)
+    world.do(ReleaseJob(job_id="job", lease_id=lease(first), outcome="deferred", retry_after=7, note="later"))
+    view = world.ask(GetJob(job_id="job"))
+    assert view.available_at == to_datetime(world.clock.now_ms + 7_000)
+    assert (view.created_at, view.note) == (first.claimed_at, "later")
+
+
+def test_whoever_has_to_wait_is_told_why(world: World) -> None:
+    end = ReleaseJob(job_id="job", lease_id=lease(claim(world)), outcome="failed", error="no disk", retry_after=9)
+    world.do(end)
+    reply = claim(world, owner="bob")
+    assert (reply.status, reply.error, reply.previous[0].owner) == ("delayed", "no disk", "ann")
+
+
+def test_whoever_comes_after_the_end_is_told_what_was_noted(world: World) -> None:
+    world.do(ReleaseJob(job_id="job", lease_id=lease(claim(world)), outcome="done", note="merged"))
+    reply = claim(world, owner="bob")
+    assert (reply.status, reply.note) == ("done", "merged")
+
+
+def test_a_replayed_claim_is_renewed_in_time(world: World) -> None:
+    claim(world, request_id="r", ttl=100)
+    world.advance(80)
+    again = claim(world, request_id="r", ttl=100)
+    assert (again.remaining_ms, again.renew_after_ms) == (20_000, 10_000)
+
+
+def test_every_duration_counts_to_the_millisecond(world: World) -> None:
+    first = claim(world, ttl=1.234, lock_delay=0.567)
+    assert (first.ttl, first.remaining_ms) == (1.234, 1_234)
+    assert world.do(HeartbeatJob(job_id="job", lease_id=lease(first), ttl=2.345)).remaining_ms == 2_345
+    world.do(ReleaseJob(job_id="job", lease_id=lease(first)))
+    assert claim(world).retry_after_ms == 567
+    world.do(
+        ReleaseJob(job_id="put-off", lease_id=lease(claim(world, "put-off")), outcome="deferred", retry_after=0.25)
+    )
+    assert claim(world, "put-off").retry_after_ms == 250
+    assert world.do(OpenSession(session_id="s", agent="ann", ttl=3.456)).remaining_ms == 3_456
+
+
+def test_progress_is_as_of_when_it_was_last_made(world: World) -> None:
+    first = claim(world)
+    for note in ("one", "two"):
+        world.advance(5)
+        world.do(HeartbeatJob(job_id="job", lease_id=lease(first), note=note))
+    owner = world.ask(GetJob(job_id="job")).claim
+    assert owner is not None
+    assert owner.progress is not None
+    assert owner.progress.at == to_datetime(world.clock.now_ms)
+
+
+def took_over_from(world: World) -> str | None:
+    """What the last claim says."""
+    last = [event for event in world.events() if event.type == "claimed"][-1]
+    owner: str | None = last.data.get("took_over_from")
+    return owner
+
+
+def test_a_takeover_after_a_forced_release_says_so_too(world: World) -> None:
+    claim(world, owner="ann", ttl=5)
+    world.advance(5)
+    claim(world, owner="bob")
+    assert took_over_from(world) == "ann"
+    world.do(ForceReleaseJob(job_id="job"))
+    third = claim(world, owner="cyd")
+    assert took_over_from(world) == "bob"
+    world.do(ReleaseJob(job_id="job", lease_id=lease(third)))
+    claim(world, owner="dan")
+    assert took_over_from(world) is None, "it was given back"
+
+
+@pytest.mark.parametrize("outcome", ["released", "done", "failed", "deferred"])
+def test_what_its_owner_has_ended_is_not_taken_over(world: World, outcome: Any) -> None:
+    world.do(ReleaseJob(job_id="job", lease_id=lease(claim(world)), outcome=outcome))
+    world.advance(60)
+    assert claim(world, owner="bob", again=True).status == "claimed"
+    assert took_over_from(world) is None
 
 
 def test_a_lock_delay_keeps_the_job_unclaimable_for_a_while(world: World) -> None:

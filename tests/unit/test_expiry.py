@@ -2,8 +2,23 @@
 
 import json
 
-from octostore.core.commands import ClaimJob, ClaimNext, Enqueue, HeartbeatJob, Recover
-from octostore.core.questions import GetJob, ListJobs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octostore.core.commands import (
+    AnyCommand,
+    ClaimJob,
+    ClaimNext,
+    Enqueue,
+    HeartbeatJob,
+    KeepSessionAlive,
+    OpenSession,
+    Probe,
+    Recover,
+)
+from octostore.core.errors import LeaseLost
+from octostore.core.moments import to_datetime
+from octostore.core.questions import GetJob, GetSession, ListJobs
 from octostore.core.retry import RetryPolicy
 from tests.support.world import World
 
@@ -112,3 +127,45 @@ def test_a_read_shows_the_latest_moment_of_a_retry_that_is_not_written_down() ->
     assert seen is not None
     assert written is not None
     assert written <= seen
+
+
+def test_the_evidence_of_a_bound_claim_is_its_sessions_last_heartbeat(world: World) -> None:
+    world.do(OpenSession(session_id="s", agent="ann", ttl=10))
+    world.do(ClaimJob(job_id="job", owner="ann", session_id="s"))
+    world.advance(5)
+    world.do(KeepSessionAlive(session_id="s", lease_id=None))
+    world.advance(13)
+    world.do(Recover())
+    expired, session_expired = world.events()[2:]
+    assert (expired.type, session_expired.type) == ("expired", "session_expired")
+    for event in (expired, session_expired):
+        assert (event.data["ended_at"] - event.data["heartbeat_at"]).total_seconds() == 10
+        assert (event.at - event.data["ended_at"]).total_seconds() == 3
+        assert (event.data["ttl_ms"], event.data["late_ms"]) == (10_000, 3_000)
+    assert world.ask(GetSession(session_id="s")).expires_at == session_expired.data["ended_at"]
+
+
+@given(st.lists(st.integers(1, 5), min_size=2, max_size=6), st.lists(st.integers(1, 5), min_size=2, max_size=4))
+def test_expiries_are_written_down_in_the_order_in_which_they_happened(claims: list[int], sessions: list[int]) -> None:
+    world = World()
+    world.batch([ClaimJob(job_id=f"job-{n}", owner="ann", ttl=ttl) for n, ttl in enumerate(claims)])
+    world.batch([OpenSession(session_id=f"s-{n}", agent="ann", ttl=ttl) for n, ttl in enumerate(sessions)])
+    world.advance(10)
+    # What is named is loaded first, in no order.
+    late: list[AnyCommand] = [HeartbeatJob(job_id=f"job-{n}", lease_id="late") for n in range(len(claims))]
+    late += [KeepSessionAlive(session_id=f"s-{n}", lease_id="late") for n in range(len(sessions))]
+    assert {type(answer) for answer in world.batch(late)} == {LeaseLost}
+    events = world.events(len(claims) + len(sessions))
+    for kind, ttls in (("expired", claims), ("session_expired", sessions)):
+        ended = [event.data["ended_at"] for event in events if event.type == kind]
+        assert len(ended) == len(ttls)
+        assert ended == sorted(ended)
+
+
+def test_a_probe_makes_time_durable_and_nothing_else(world: World) -> None:
+    world.advance(10)
+    world.do(Probe())
+    world.advance(-10)
+    claimed_at = world.do(ClaimJob(job_id="job", owner="ann")).claimed_at
+    assert claimed_at == to_datetime(world.clock.now_ms + 10_000)
+    assert world.event_types() == ["claimed"]

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from octostore.core.commands import (
+    AcquireLock,
     CheckpointJob,
     ClaimJob,
     ClaimTask,
+    CloseSession,
     Enqueue,
     HandOverSession,
     HeartbeatJob,
@@ -118,12 +120,116 @@ def test_the_call_can_be_repeated(world: World) -> None:
     assert len(world.log()) == events + 1
 
 
+def test_the_giver_does_not_get_it_back_by_repeating_how_it_was_opened(world: World) -> None:
+    opened = take(world, "ann", request_id="r")
+    hand_over(world, opened.lease_id)
+    with pytest.raises((Held, LeaseLost)):
+        take(world, "ann", request_id="r")
+    assert take(world).agent == "bob"
+
+
+def test_another_principal_learns_nothing_by_repeating_it(world: World) -> None:
+    working(world)
+    hand_over(world, None)
+    with pytest.raises(NotFound):
+        hand_over(world, None, principal="guest")
+
+
+def test_without_a_lease_it_is_only_a_repetition_until_the_session_is_taken(world: World) -> None:
+    working(world)
+    hand_over(world, None)
+    taken = take(world)
+    hand_over(world, None)
+    assert world.event_types().count("session_handed_over") == 2
+    with pytest.raises(LeaseLost):
+        world.do(KeepSessionAlive(session_id="s", lease_id=taken.lease_id))
+
+
+@pytest.mark.parametrize("ending", ["closed", "expired", "never taken"])
+def test_a_giver_is_forgotten_when_the_session_begins_anew(world: World, ending: str) -> None:
+    before = working(world)
+    hand_over(world, before.lease_id)
+    if ending != "never taken":
+        taken = take(world)
+    if ending == "closed":
+        world.do(CloseSession(session_id="s", lease_id=taken.lease_id))
+    world.advance(60)
+    resumed = take(world)
+    with pytest.raises(LeaseLost, match="bob"):
+        hand_over(world, before.lease_id)
+    world.do(KeepSessionAlive(session_id="s", lease_id=resumed.lease_id))
+
+
+def test_only_the_last_giver_may_repeat_it(world: World) -> None:
+    first = working(world).lease_id
+    hand_over(world, first)
+    hand_over(world, take(world).lease_id, to_agent="ann")
+    last = take(world, "ann").lease_id
+    answer = hand_over(world, last)
+    assert hand_over(world, last) == answer
+    with pytest.raises(LeaseLost, match="bob"):
+        hand_over(world, first)
+
+
+def test_whoever_hands_it_over_the_claims_stay_their_principals(world: World) -> None:
+    session = take(world, "ann", principal="team")
+    world.do(ClaimJob(job_id="job", owner="ann", session_id="s", principal="team"))
+    hand_over(world, session.lease_id, principal="operator")
+    assert [(entry.type, entry.actor) for entry in world.log()[-3:]] == [
+        ("session_handed_over", "operator"),
+        ("released", "operator"),
+        ("claimed", "team"),
+    ]
+    owner = world.ask(GetJob(job_id="job")).claim
+    assert owner is not None
+    assert (owner.principal, world.ask(GetSession(session_id="s")).principal) == ("team", "team")
+
+
+def test_a_lock_stays_one_with_its_lock_delay(world: World) -> None:
+    session = take(world, "ann")
+    lock = AcquireLock(job_id="lock", owner="ann", session_id="s", ephemeral=True, lock_delay=10)
+    world.do(lock)
+    hand_over(world, session.lease_id)
+    taken = take(world)
+    again = world.do(lock)
+    assert (again.status, again.lease_id, again.replayed) == ("claimed", taken.lease_id, True)
+    world.do(CloseSession(session_id="s", lease_id=taken.lease_id))
+    reply = world.do(ClaimJob(job_id="lock", owner="eve"))
+    assert (reply.status, reply.retry_after_ms) == ("delayed", 10_000)
+
+
+def test_it_is_alive_from_the_hand_over_on_for_as_long_as_whoever_takes_it_says(world: World) -> None:
+    before = working(world)
+    world.advance(20)
+    hand_over(world, before.lease_id)
+    view = world.ask(GetSession(session_id="s"))
+    assert (view.expires_at - view.heartbeat_at).total_seconds() == 30
+    claimed = world.do(ClaimTask(session_id="s", owner="bob", queues=("tasks",), ttl=60))
+    assert (claimed.ttl, claimed.remaining_ms) == (60, 60_000)
+
+
+def test_what_the_giver_had_to_say_is_over_with_the_session(world: World) -> None:
+    hand_over(world, working(world).lease_id)
+    taken = take(world)
+    assert taken.note == "yours"
+    world.do(CloseSession(session_id="s", lease_id=taken.lease_id))
+    view = world.ask(GetSession(session_id="s"))
+    assert (view.note, view.offered, take(world).note) == (None, False, None)
+
+
+def test_an_offer_that_nobody_took_is_none_any_more(world: World) -> None:
+    hand_over(world, working(world).lease_id)
+    world.advance(30)
+    view = world.ask(GetSession(session_id="s"))
+    assert (view.status, view.offered) == ("expired", False)
+
+
 def test_nobody_comes_for_it(world: World) -> None:
     before = working(world)
     hand_over(world, before.lease_id)
     world.advance(30)
     resumed = take(world, "eve")
-    assert (resumed.context, resumed.note) == ({"turn": 4}, "yours")
+    assert (resumed.context, resumed.phase, resumed.note) == ({"turn": 4}, "executing", "yours")
     assert [(task.job_id, task.status) for task in resumed.in_flight] == [("task", "queued")]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from octostore.core.errors import InvalidInput
 from octostore.core.health import Threshold, Thresholds, judge
-from octostore.core.replies import Figures
+from octostore.core.replies import Figures, SessionView
 
 NOW = datetime(2026, 7, 1, 10, tzinfo=UTC)
 
@@ -58,3 +58,41 @@ def test_thresholds_are_whatever_one_says() -> None:
     assert judge(figures(late=4), [], strict).status == "ok"
     with pytest.raises(InvalidInput, match="threshold"):
         Threshold(2, 1)
+
+
+def test_just_below_unhealthy_is_degraded() -> None:
+    nearly = {"late": 9, "dead": 99, "taken_back": 49, "oldest_due_at": NOW - timedelta(seconds=3_599)}
+    for field, value in nearly.items():
+        assert judge(figures(**{field: value}), [], Thresholds()).status == "degraded", field
+
+
+def test_every_figure_is_told_as_what_it_is() -> None:
+    told = figures(claimed=1, late=2, dead=3, open_sessions=4, waiting=5, taken_back=6, oldest_due_at=NOW)
+    health = judge(told, [], Thresholds())
+    assert (health.running, health.late, health.dead, health.open_sessions) == (1, 2, 3, 4)
+    assert (health.queued, health.takeovers_last_hour, health.oldest_waiting_seconds) == (5, 6, 0)
+
+
+@pytest.mark.parametrize(("age", "is_late"), [(-1, False), (0, False), (30, False), (30.001, True), (59, True)])
+def test_a_session_is_late_once_half_of_its_time_is_over(age: float, is_late: bool) -> None:
+    beat = NOW - timedelta(seconds=age)
+    session = SessionView(
+        session_id="s",
+        agent="ann",
+        principal="local",
+        status="open",
+        opened_at=beat,
+        heartbeat_at=beat,
+        expires_at=beat + timedelta(seconds=60),
+        context=None,
+        context_seq=None,
+        jobs=["task"],
+        phase="executing",
+    )
+    (told,) = judge(figures(), [session], Thresholds()).sessions
+    assert (told.session_id, told.agent, told.phase, told.jobs) == ("s", "ann", "executing", ["task"])
+    assert (told.is_late, told.heartbeat_age_seconds) == (is_late, max(0, age))
+
+
+def test_what_is_degraded_may_be_unhealthy_at_once() -> None:
+    assert judge(figures(late=3), [], Thresholds(late=Threshold(3, 3))).status == "unhealthy"

@@ -13,7 +13,7 @@ from octostore.core.errors import InvalidInput
 from octostore.core.names import check_job_id
 
 LEASE = {"job_id": "job", "lease_id": "lease"}
-CLAIM = {"job_id": "job", "owner": "ann"}
+CLAIM: dict[str, Any] = {"job_id": "job", "owner": "ann"}
 
 AT_THE_LIMIT: list[tuple[str, Callable[..., Any], dict[str, Any], Any, Any]] = [
     ("metadata", c.ClaimJob, CLAIM, b"x" * 1_024, b"x" * 1_025),
@@ -34,7 +34,20 @@ AT_THE_LIMIT: list[tuple[str, Callable[..., Any], dict[str, Any], Any, Any]] = [
     ("error", c.ReleaseJob, {**LEASE, "outcome": "failed"}, "e" * 2_048, "e" * 2_049),
     ("priority", c.Enqueue, {"job_id": "job", "kind": "k"}, -1_000, -1_001),
     ("max_attempts", c.Enqueue, {"job_id": "job", "kind": "k"}, 1, 0),
+    ("priority", c.Enqueue, {"job_id": "job", "kind": "k"}, 1_000, 1_001),
+    ("max_attempts", c.Enqueue, {"job_id": "job", "kind": "k"}, 1_000, 1_001),
+    ("run_at", c.Enqueue, {"job_id": "job", "kind": "k"}, 253_402_300_799_999, 253_402_300_800_000),
+    ("retry_after", c.ReleaseJob, {**LEASE, "outcome": "deferred"}, 30 * 86_400, 30 * 86_400 + 1),
+    ("lease_id", c.HeartbeatJob, {"job_id": "job"}, "l" * 128, "l" * 129),
+    ("lease_id", c.KeepSessionAlive, {"session_id": "s"}, "l" * 128, "l" * 129),
+    ("session_id", c.OpenSession, {"agent": "a"}, "s" * 128, "s" * 129),
+    ("agent", c.OpenSession, {"session_id": "s"}, "a" * 256, "a" * 257),
+    ("to_agent", c.HandOverSession, {"session_id": "s", "lease_id": "l"}, "a" * 256, "a" * 257),
+    ("note", c.HandOverSession, {"session_id": "s", "lease_id": "l", "to_agent": "b"}, "n" * 1_024, "n" * 1_025),
+    ("note", c.ReleaseJob, LEASE, "n" * 1_024, "n" * 1_025),
+    ("reason", c.CancelJob, {"job_id": "job"}, "r" * 256, "r" * 257),
     ("max_claimed", c.LimitQueue, {"queue": "q"}, 1, 0),
+    ("max_claimed", c.LimitQueue, {"queue": "q"}, 100_000, 100_001),
     ("limit", q.ListJobs, {}, 1_000, 1_001),
     ("limit", q.ListSessions, {}, 1_000, 1_001),
     ("after", q.ListEvents, {}, 0, -1),
@@ -55,6 +68,47 @@ def test_what_is_at_the_limit_passes_and_what_is_beyond_does_not(
     assert (caught.value.field, caught.value.size) == (field, size)
     assert caught.value.limit is not None
     assert field in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "command", "terms", "most"),
+    [
+        ("kinds", c.ClaimNext, {"owner": "ann"}, 100),
+        ("kinds", c.ClaimTask, {"owner": "ann", "session_id": "s", "queues": ("q",)}, 100),
+        ("queues", c.ClaimTask, {"owner": "ann", "session_id": "s"}, 10),
+    ],
+)
+def test_so_many_may_be_named_and_no_more(
+    field: str, command: Callable[..., Any], terms: dict[str, Any], most: int
+) -> None:
+    names = tuple(f"name-{number}" for number in range(most + 1))
+    command(**{**terms, field: names[:-1]})
+    for bad in (names, ()):
+        with pytest.raises(InvalidInput) as caught:
+            command(**{**terms, field: bad})
+        assert (caught.value.field, caught.value.size) == (field, len(bad))
+
+
+@pytest.mark.parametrize("bad", [5.0, 5.5, "5", True, float("nan")])
+def test_a_whole_number_is_nothing_else(bad: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        c.Enqueue(job_id="job", kind="k", priority=bad)
+    assert caught.value.field == "priority"
+
+
+@pytest.mark.parametrize("command", [c.HeartbeatJob, c.ReleaseJob])
+def test_a_note_may_have_several_lines_and_no_nul(command: Callable[..., Any]) -> None:
+    command(**LEASE, note="two\nlines")
+    with pytest.raises(InvalidInput) as caught:
+        command(**LEASE, note="nul\0")
+    assert caught.value.field == "note"
+
+
+def test_what_is_not_said_is_as_documented() -> None:
+    task = c.Enqueue(job_id="job", kind="k")
+    assert (task.priority, task.max_attempts, task.queue) == (5, 5, "default")
+    assert (c.ClaimJob(**CLAIM).ttl, c.OpenSession(session_id="s", agent="a").ttl) == (120, 120)
+    assert c.AcquireLock(**CLAIM).ttl == 60
 
 
 @pytest.mark.parametrize("bad", [float("nan"), "60", True, None])

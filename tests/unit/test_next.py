@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octostore.core.commands import CancelJob, ClaimJob, ClaimNext, Enqueue, LimitQueue, ReleaseJob
+from octostore.core.commands import CancelJob, ClaimJob, ClaimNext, ClaimTask, Enqueue, LimitQueue, ReleaseJob
 from octostore.core.errors import InvalidInput
 from octostore.core.questions import GetJob
 from octostore.core.replies import ClaimReply
@@ -270,6 +270,30 @@ def test_when_to_look_again_counts_what_this_very_call_put_off() -> None:
     assert claim_next(world).retry_after_ms == 4_000
 
 
+def test_a_full_queue_is_looked_at_again_in_a_second(world: World) -> None:
+    world.do(LimitQueue(queue="default", max_claimed=1))
+    enqueue(world, "first")
+    enqueue(world, "second")
+    claim_next(world)
+    task = ClaimTask(owner="worker", session_id="s", queues=("default",))
+    for reply in (claim_next(world), world.do(ClaimJob(job_id="second", owner="worker")), world.do(task)):
+        assert reply.retry_after_ms == 1_000, reply
+
+
+def test_a_queue_is_looked_at_again_in_a_minute_at_the_latest(world: World) -> None:
+    enqueue(world, "later", run_at=START_MS + 3_600_000)
+    assert claim_next(world).retry_after_ms == 60_000
+    assert claim_next(world, queue="empty").retry_after_ms == 60_000
+
+
+def test_what_is_put_off_in_one_queue_does_not_concern_another() -> None:
+    world = World(retry=RetryPolicy(base_ms=4_000, jitter=0))
+    enqueue(world, "job")
+    claim_next(world, ttl=10)
+    world.advance(10)
+    assert claim_next(world, queue="other").retry_after_ms == 60_000
+
+
 def test_failures_as_a_lock_are_no_attempts_of_the_task(world: World) -> None:
     for _ in range(5):
         lease_id = world.do(ClaimJob(job_id="job", owner="ann")).lease_id or ""
@@ -295,6 +319,33 @@ def test_a_lock_that_is_held_is_enqueued_under_its_claim(world: World) -> None:
     world.advance(10)
     world.advance(2)
     assert claim_next(world).job_id == "job", "it is a task now, so it is retried"
+
+
+def test_what_was_a_lock_once_gets_the_place_in_line_that_it_is_given(world: World) -> None:
+    world.advance(10)
+    held = world.do(ClaimJob(job_id="job", owner="ann"))
+    world.do(ReleaseJob(job_id="job", lease_id=held.lease_id or ""))
+    enqueue(world, "first", run_at=START_MS + 5_000)
+    enqueue(world, "job", run_at=START_MS)
+    assert drain(world) == ["job", "first"]
+
+
+def test_enqueueing_does_not_cut_a_lock_delay_short(world: World) -> None:
+    for job_id, run_at in (("at-once", None), ("sooner", START_MS + 5_000), ("later", START_MS + 15_000)):
+        held = world.do(ClaimJob(job_id=job_id, owner="ann", lock_delay=10))
+        world.do(ReleaseJob(job_id=job_id, lease_id=held.lease_id or ""))
+        enqueue(world, job_id, run_at=run_at, queue=job_id)
+    assert [claim_next(world, queue=queue).retry_after_ms for queue in ("at-once", "sooner", "later")] == [
+        10_000,
+        10_000,
+        15_000,
+    ]
+    world.advance(10)
+    assert [claim_next(world, queue=queue).status for queue in ("at-once", "sooner", "later")] == [
+        "claimed",
+        "claimed",
+        "empty",
+    ]
 
 
 def test_enqueueing_never_brings_a_done_job_back(world: World) -> None:

@@ -1,5 +1,7 @@
 """What operators do: each call can be repeated, with one event."""
 
+from typing import Any
+
 import pytest
 
 from octostore.core.commands import (
@@ -10,10 +12,11 @@ from octostore.core.commands import (
     DiscardJob,
     Enqueue,
     ForceReleaseJob,
+    HeartbeatJob,
     ReleaseJob,
     RequeueJob,
 )
-from octostore.core.errors import Conflict, NotFound
+from octostore.core.errors import Conflict, LeaseLost, NotFound
 from tests.support.world import World
 
 
@@ -132,3 +135,46 @@ def test_a_job_that_never_was_is_not_found(
     with pytest.raises(NotFound):
         world.do(command(job_id="unknown"))
     assert world.event_types() == []
+
+
+def test_what_an_operator_does_is_told_with_who_and_why(world: World) -> None:
+    world.do(Enqueue(job_id="task", kind="build"))
+    held = world.do(ClaimNext(owner="ann", principal="ann"))
+    terms: dict[str, Any] = {"job_id": "task", "principal": "root"}
+    world.do(ForceReleaseJob(**terms, reason="stuck"))
+    world.do(CancelJob(**terms, reason="not needed"))
+    world.do(RequeueJob(**terms, reason="needed after all"))
+    world.do(CancelJob(**terms))
+    world.do(DiscardJob(**terms, reason="the branch is gone"))
+    assert [(event.type, event.actor, event.reason) for event in world.events()[2:]] == [
+        ("force_released", "root", "stuck"),
+        ("cancelled", "root", "not needed"),
+        ("requeued", "root", "needed after all"),
+        ("cancelled", "root", None),
+        ("discarded", "root", "the branch is gone"),
+    ]
+    with pytest.raises(LeaseLost, match=r"force_released.* \(stuck\)") as caught:
+        world.do(HeartbeatJob(job_id="task", lease_id=held.lease_id or ""))
+    assert caught.value.ended is not None
+    assert caught.value.ended.reason == "stuck"
+
+
+def test_a_discarded_job_has_no_failures_behind_it(world: World) -> None:
+    world.do(Enqueue(job_id="task", kind="build", max_attempts=1))
+    claim = world.do(ClaimNext(owner="ann"))
+    world.do(ReleaseJob(job_id="task", lease_id=claim.lease_id or "", outcome="failed"))
+    assert world.do(DiscardJob(job_id="task")).attempts == 0
+    assert world.do(ClaimJob(job_id="task", owner="bob")).attempt == 1
+
+
+@pytest.mark.parametrize("status", ["queued", "claimed"])
+def test_a_job_that_was_discarded_once_is_only_discarded_again_when_it_is_dead(world: World, status: str) -> None:
+    world.do(Enqueue(job_id="task", kind="build"))
+    world.do(CancelJob(job_id="task"))
+    world.do(DiscardJob(job_id="task"))
+    world.do(Enqueue(job_id="task", kind="build"))
+    if status == "claimed":
+        world.do(ClaimNext(owner="ann"))
+    with pytest.raises(Conflict) as caught:
+        world.do(DiscardJob(job_id="task"))
+    assert caught.value.status == status

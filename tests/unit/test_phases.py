@@ -70,3 +70,31 @@ def test_what_tasks_do_to_phases_is_allowed(phase: Phase) -> None:
         after = phase_after_task(phase, outcome, status)  # type: ignore[arg-type]
         # With a task it is never idle; what an idle session does next is another matter.
         assert after is None or after in NEXT[phase] or phase == "idle"
+
+
+@pytest.mark.parametrize(
+    ("phase", "following"),
+    [
+        ("idle", {"planning", "executing", "done"}),
+        ("planning", {"idle", "executing", "blocked", "done", "error"}),
+        ("executing", {"idle", "planning", "blocked", "done", "error"}),
+        ("blocked", {"idle", "planning", "executing", "done", "error"}),
+        ("done", {"idle", "planning"}),
+        ("error", {"idle", "planning"}),
+    ],
+)
+def test_which_may_follow_on_which(phase: Phase, following: set[Phase]) -> None:
+    """As the picture in docs/sessions-and-tasks.md has it."""
+    assert NEXT[phase] == following
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_what_was_interrupted_goes_on_where_it_was_and_all_else_is_planned_first(phase: Phase) -> None:
+    assert phase_with_task(phase) == (None if phase in {"planning", "executing"} else "planning")
+
+
+@pytest.mark.parametrize("phase", ["done", "error"])
+def test_that_it_is_over_stands_whatever_became_of_the_task(phase: Phase) -> None:
+    assert phase_after_task(phase, "deferred", "queued") is None
+    assert phase_after_task(phase, "failed", "dead") is None
+    assert phase_after_task(phase, "done", "done") is None

@@ -3,9 +3,24 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from octostore.core.commands import CheckpointJob, ClaimJob, Enqueue, HeartbeatJob, ReleaseJob
+from octostore.core.commands import (
+    CancelJob,
+    CheckpointJob,
+    ClaimJob,
+    ClaimNext,
+    CloseSession,
+    Enqueue,
+    HeartbeatJob,
+    LimitQueue,
+    OpenSession,
+    ReleaseJob,
+    RequeueJob,
+)
 from octostore.core.errors import InvalidInput, LeaseLost
+from octostore.core.moments import to_datetime
 from octostore.core.questions import GetJob
 from octostore.core.retry import RetryPolicy
 from tests.support.world import World
@@ -172,3 +187,114 @@ def test_a_release_that_makes_no_sense_is_refused(more: dict[str, Any], field: s
     with pytest.raises(InvalidInput) as caught:
         ReleaseJob(job_id="job", lease_id="lease", **more)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("way", ["release", "close"])
+def test_a_task_that_is_given_back_keeps_its_place_in_the_line(world: World, way: str) -> None:
+    enqueued(world)
+    world.advance(1)
+    world.do(Enqueue(job_id="younger", kind="build"))
+    world.do(OpenSession(session_id="s", agent="ann"))
+    claim = world.do(ClaimNext(owner="ann", session_id="s"))
+    world.advance(60)
+    if way == "close":
+        world.do(CloseSession(session_id="s", lease_id=None))
+    else:
+        release(world, claim.lease_id or "")
+    assert world.do(ClaimNext(owner="bob")).job_id == "job"
+
+
+def test_the_log_says_who_did_it_and_not_whose_it_was(world: World) -> None:
+    world.do(LimitQueue(queue="default", max_claimed=5, principal="root"))
+    enqueued(world, principal="root")
+    lease_id = claimed(world, principal="ann")
+    release(world, lease_id, "failed", error="no", principal="helper")
+    session = world.do(OpenSession(session_id="s", agent="ann", principal="ann"))
+    world.do(ClaimJob(job_id="bound", owner="ann", session_id="s", principal="ann"))
+    world.do(CloseSession(session_id="s", lease_id=session.lease_id, principal="helper"))
+    assert [(event.type, event.actor, event.queue, event.reason) for event in world.events()] == [
+        ("queue_limited", "root", "default", None),
+        ("enqueued", "root", "default", None),
+        ("claimed", "ann", "default", None),
+        ("failed", "helper", "default", "no"),
+        ("session_opened", "ann", None, None),
+        ("claimed", "ann", None, None),
+        ("released", "helper", None, "its session was closed"),
+        ("session_closed", "helper", None, None),
+    ]
+
+
+def test_a_lock_that_is_given_back_has_no_failures_behind_it(world: World) -> None:
+    for _ in range(2):
+        release(world, claimed(world), "failed")
+    third = world.do(ClaimJob(job_id="job", owner="ann"))
+    assert third.attempt == 3
+    release(world, third.lease_id or "")
+    assert world.ask(GetJob(job_id="job")).attempts == 0
+    assert world.do(ClaimJob(job_id="job", owner="ann")).attempt == 1
+
+
+def test_a_task_that_is_given_back_keeps_its_failures(world: World) -> None:
+    enqueued(world)
+    release(world, claimed(world), "failed", retry_after=0)
+    release(world, claimed(world))
+    assert world.do(ClaimJob(job_id="job", owner="ann")).attempt == 2
+
+
+def test_what_is_done_tells_how_many_attempts_it_took_and_starts_afresh(world: World) -> None:
+    release(world, claimed(world), "failed", error="no")
+    release(world, claimed(world), "done")
+    view = world.ask(GetJob(job_id="job"))
+    assert (view.attempts, view.error, view.available_at) == (2, None, None)
+    assert world.do(ClaimJob(job_id="job", owner="ann", again=True)).attempt == 1
+
+
+@pytest.mark.parametrize("outcome", ["failed", "deferred"])
+def test_a_job_that_nobody_enqueued_waits_as_long_as_it_was_told_too(world: World, outcome: str) -> None:
+    release(world, claimed(world), outcome, retry_after=7)
+    reply = world.do(ClaimJob(job_id="job", owner="bob"))
+    assert (reply.status, reply.retry_after_ms) == ("delayed", 7_000)
+    world.advance(7)
+    assert world.do(ClaimJob(job_id="job", owner="bob")).status == "claimed"
+
+
+@pytest.mark.parametrize("is_enqueued", [False, True])
+def test_a_deferred_job_waits_for_a_minute_where_nobody_says_how_long(world: World, is_enqueued: bool) -> None:
+    if is_enqueued:
+        enqueued(world)
+    release(world, claimed(world), "deferred")
+    assert world.do(ClaimJob(job_id="job", owner="bob")).retry_after_ms == 60_000
+
+
+@given(backoff=st.integers(0, 60), lock_delay=st.integers(0, 30), outcome=st.sampled_from(["failed", "expired"]))
+def test_neither_a_backoff_nor_a_lock_delay_shortens_the_other(backoff: int, lock_delay: int, outcome: str) -> None:
+    world = World(retry=RetryPolicy(base_ms=backoff * 1_000, jitter=0))
+    enqueued(world)
+    lease_id = claimed(world, ttl=10, lock_delay=lock_delay)
+    if outcome == "failed":
+        release(world, lease_id, "failed")
+    else:
+        world.advance(10)
+    available_at = world.ask(GetJob(job_id="job")).available_at
+    assert available_at == to_datetime(world.clock.now_ms + max(backoff, lock_delay) * 1_000)
+
+
+@pytest.mark.parametrize("is_enqueued", [False, True])
+def test_an_old_result_is_not_that_of_a_later_run(world: World, is_enqueued: bool) -> None:
+    if is_enqueued:
+        enqueued(world)
+    release(world, claimed(world), "done", result=b"1")
+    world.do(RequeueJob(job_id="job"))
+    assert world.ask(GetJob(job_id="job")).result is None, "it is not done"
+    release(world, claimed(world), "done")
+    assert world.ask(GetJob(job_id="job")).result is None
+    assert world.do(ClaimJob(job_id="job", owner="bob")).result is None
+
+
+def test_a_job_that_is_cancelled_has_no_result_of_an_earlier_run(world: World) -> None:
+    enqueued(world)
+    release(world, claimed(world), "done", result=b"1")
+    world.do(RequeueJob(job_id="job"))
+    world.do(CancelJob(job_id="job"))
+    reply = world.do(ClaimJob(job_id="job", owner="bob"))
+    assert (reply.status, reply.result) == ("dead", None)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octostore.core.errors import InvalidInput
+from octostore.core.limits import RETRY_AFTER_MAX_MS
 from octostore.core.retry import RetryPolicy, backoff_ms
 
 policies = st.builds(
@@ -34,6 +35,17 @@ def test_delays_never_get_shorter(policy: RetryPolicy, failures: int, jitter: fl
 
 def test_the_first_delays_of_the_default_policy() -> None:
     assert [backoff_ms(RetryPolicy(), failures, 0) for failures in (1, 2, 3, 4)] == [2_000, 4_000, 8_000, 16_000]
+
+
+def test_the_default_policy_ends_at_a_quarter_of_an_hour_and_shortens_by_a_quarter_at_most() -> None:
+    assert backoff_ms(RetryPolicy(), 1_000, 0) == 15 * 60_000
+    assert backoff_ms(RetryPolicy(), 1, 1) == 1_500
+
+
+def test_no_delay_is_longer_than_a_job_may_be_put_off() -> None:
+    RetryPolicy(cap_ms=RETRY_AFTER_MAX_MS)
+    with pytest.raises(InvalidInput):
+        RetryPolicy(cap_ms=RETRY_AFTER_MAX_MS + 1)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from octostore.core.commands import (
+    AcquireLock,
     ClaimJob,
     ClaimNext,
     CloseSession,
@@ -17,6 +18,7 @@ from octostore.core.commands import (
     SaveSession,
 )
 from octostore.core.errors import Held, InvalidInput, LeaseLost, NotAllowed, NotFound
+from octostore.core.limits import SWEEP_LIMIT
 from octostore.core.questions import GetJob, GetSession, ListSessions
 from octostore.core.replies import SessionReply
 from tests.support.world import World
@@ -58,6 +60,14 @@ def test_a_bound_claim_ends_with_its_session_whatever_its_own_heartbeats(world: 
     world.advance(10)
     with pytest.raises(LeaseLost):
         world.do(HeartbeatJob(job_id="job", lease_id=lease_id))
+
+
+def test_a_bound_claim_has_no_ttl_of_its_own(world: World) -> None:
+    open_session(world)
+    lease_id = bound(world, request_id="r", ttl=600)
+    world.do(HeartbeatJob(job_id="job", lease_id=lease_id, ttl=600))
+    again = world.do(ClaimJob(job_id="job", owner="ann", session_id="s", request_id="r"))
+    assert (again.ttl, again.remaining_ms) == (30, 30_000)
 
 
 def test_the_expiry_of_a_thousand_claims_is_written_down_a_hundred_at_a_time(world: World) -> None:
@@ -248,12 +258,17 @@ def test_a_page_of_sessions_is_the_last_one_when_nothing_follows(world: World) -
 
 def test_closing_releases_its_claims_and_keeps_the_context(world: World) -> None:
     session = open_session(world)
-    bound(world, "a")
-    bound(world, "b")
+    for job_id in ("b", "c", "a"):
+        bound(world, job_id)
     world.do(SaveSession(session_id="s", lease_id=session.lease_id, context=b"1"))
     closing = CloseSession(session_id="s", lease_id=session.lease_id)
     first = world.do(closing)
-    assert world.event_types()[-3:] == ["released", "released", "session_closed"]
+    assert [(event.type, event.job_id) for event in world.events()[-4:]] == [
+        ("released", "a"),
+        ("released", "b"),
+        ("released", "c"),
+        ("session_closed", None),
+    ]
     assert world.do(closing) == first
     assert world.ask(GetSession(session_id="s")).status == "closed"
     assert open_session(world).context == 1
@@ -271,6 +286,39 @@ def test_a_lost_session_is_told_so(world: World) -> None:
         keepalive(world, session)
     with pytest.raises(NotFound):
         world.do(KeepSessionAlive(session_id="unknown", lease_id="x"))
+
+
+def test_a_session_that_has_expired_is_over_before_anybody_has_written_that_down(world: World) -> None:
+    """A mass death is more than one transaction writes down, and it may be the session's turn much later."""
+    session = open_session(world)
+    world.batch([ClaimJob(job_id=f"job-{n}", owner="eve", ttl=10) for n in range(SWEEP_LIMIT)])
+    world.advance(30)
+    terms: dict[str, Any] = {"session_id": "s", "lease_id": session.lease_id}
+    bind: dict[str, Any] = {"job_id": "job", "owner": "ann", "session_id": "s"}
+    answers = world.batch(
+        [
+            KeepSessionAlive(**terms),
+            SaveSession(**terms, context=b"1"),
+            ClaimJob(**bind),
+            AcquireLock(**bind),
+            AcquireLock(**bind, ephemeral=True),
+        ]
+    )
+    assert [type(answer) for answer in answers] == [LeaseLost] * 5
+    assert set(world.event_types()[-SWEEP_LIMIT:]) == {"expired"}, "the session has yet to come"
+    assert world.ask(GetSession(session_id="s")).status == "expired"
+
+
+def test_a_bound_claim_has_a_lease_of_its_own(world: World) -> None:
+    session = open_session(world)
+    world.do(Enqueue(job_id="task", kind="build"))
+    by_name = bound(world)
+    as_next = world.do(ClaimNext(owner="ann", session_id="s")).lease_id or ""
+    assert len({session.lease_id, by_name, as_next}) == 3
+    with pytest.raises(LeaseLost):
+        world.do(ReleaseJob(job_id="job", lease_id=session.lease_id))
+    with pytest.raises(LeaseLost):
+        world.do(CloseSession(session_id="s", lease_id=by_name))
 
 
 def test_claim_next_can_be_bound_too(world: World) -> None:

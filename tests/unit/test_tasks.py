@@ -10,6 +10,7 @@ from octostore.core.commands import (
     ClaimTask,
     CloseSession,
     Enqueue,
+    HandOverSession,
     KeepSessionAlive,
     LimitQueue,
     OpenSession,
@@ -95,6 +96,48 @@ def test_a_full_queue_is_passed_over(world: World) -> None:
     assert claim(world, session_id="t", queues=("tasks", "more")).job_id == "other"
 
 
+def test_what_it_lost_waits_for_a_place_in_a_full_queue_too(world: World) -> None:
+    enqueue(world, "lost")
+    claim(world)
+    world.advance(100)
+    world.do(LimitQueue(queue="tasks", max_claimed=1))
+    enqueue(world, "urgent", priority=1)
+    claim(world, "bob", session_id="t")
+    assert claim(world).status == "empty"
+
+
+def test_each_of_its_queues_says_when_to_look_again(world: World) -> None:
+    enqueue(world, "later", run_at=world.clock.now_ms + 5_000)
+    enqueue(world, "much-later", queue="more", run_at=world.clock.now_ms + 50_000)
+    for queues in (("tasks", "more"), ("more", "tasks"), ("none", "tasks")):
+        assert claim(world, queues=queues).retry_after_ms == 5_000
+
+
+def test_whoever_comes_in_vain_is_told_how_long_the_session_lives(world: World) -> None:
+    enqueue(world)
+    claim(world)
+    world.advance(10)
+    assert claim(world, "bob").retry_after_ms == 20_000
+
+
+def test_a_task_that_is_handed_over_is_no_further_claim(world: World) -> None:
+    enqueue(world)
+    given = claim(world, max_claims=1)
+    world.do(HandOverSession(session_id="s", lease_id=given.lease_id, to_agent="bob"))
+    assert claim(world, "bob", max_claims=1).job_id == "task"
+
+
+def test_releasing_the_task_releases_all_that_is_bound_to_its_session(world: World) -> None:
+    enqueue(world)
+    claimed = claim(world)
+    bound = world.do(ClaimJob(job_id="lock", owner="ann", session_id="s"))
+    release(world, claimed)
+    view = world.ask(GetJob(job_id="lock"))
+    assert (view.status, view.previous[0].reason) == ("free", "its session was closed")
+    with pytest.raises(LeaseLost, match="its session was closed"):
+        world.do(CheckpointJob(job_id="lock", lease_id=bound.lease_id or "", data=b"1"))
+
+
 def test_one_heartbeat_is_for_both(world: World) -> None:
     enqueue(world)
     claimed = claim(world)
@@ -159,6 +202,22 @@ def test_it_waits_for_the_backoff_of_what_it_lost_with_other_work(world: World) 
     assert claim(world, "bob").job_id == "two"
 
 
+def test_what_it_lost_is_not_given_to_whoever_asks_for_another_queue(world: World) -> None:
+    enqueue(world, "lost")
+    claim(world)
+    world.advance(100)
+    assert claim(world, "bob", queues=("more",)).status == "empty"
+    enqueue(world, "other", queue="more")
+    assert claim(world, "bob", queues=("more",)).job_id == "other"
+
+
+def test_a_task_at_hand_is_not_given_to_whoever_asks_for_another_queue(world: World) -> None:
+    enqueue(world)
+    world.do(HandOverSession(session_id="s", lease_id=claim(world).lease_id, to_agent="bob"))
+    assert claim(world, "bob", queues=("more",)).status == "empty"
+    assert claim(world, "bob", queues=("more", "tasks")).job_id == "task"
+
+
 def test_what_somebody_else_has_finished_meanwhile_is_told(world: World) -> None:
     enqueue(world)
     claim(world)
@@ -185,6 +244,25 @@ def test_what_becomes_of_task_and_session(
     enqueue(world, max_attempts=attempts)
     assert release(world, claim(world), outcome).status == status
     assert world.ask(GetSession(session_id="s")).phase == phase
+
+
+def test_every_change_of_phase_is_in_the_log_with_whose_it_was(world: World) -> None:
+    enqueue(world)
+    claimed = claim(world)
+    world.do(SaveSession(session_id="s", lease_id=claimed.lease_id, context=b"1", phase="executing"))
+    release(world, claimed, "deferred", retry_after=0)
+    claim(world, "bob")
+    told = [
+        (event.type, event.agent, event.data.get("phase_before"), event.data["phase"])
+        for event in world.events()
+        if "phase" in event.data
+    ]
+    assert told == [
+        ("session_opened", "ann", None, "planning"),
+        ("session_saved", "ann", "planning", "executing"),
+        ("session_closed", "ann", "executing", "blocked"),
+        ("session_opened", "bob", "blocked", "planning"),
+    ]
 
 
 def test_what_the_agent_has_said_itself_stands(world: World) -> None:

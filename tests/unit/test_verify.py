@@ -1,6 +1,8 @@
 """A log that is not sound is found out, and told what is wrong with it."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,8 +18,8 @@ from octostore.core.commands import (
     ReleaseTask,
 )
 from octostore.core.events import Event, public_event, stored_event
-from octostore.core.questions import ListJobs, ListSessions
-from octostore.core.verify import Verification, Verifier
+from octostore.core.questions import GetJob, GetSession, ListJobs, ListSessions
+from octostore.core.verify import Verification, Verifier, session_key
 from tests.support.world import World
 
 
@@ -39,10 +41,15 @@ def lived(world: World) -> World:
     return world
 
 
-def verdict(world: World, change: Callable[[list[Event]], list[Event]] = list) -> Verification:
+def followed(world: World, change: Callable[[list[Event]], list[Event]] = list) -> Verifier:
     verifier = Verifier()
     for event in change(world.events()):
         verifier.take(event)
+    return verifier
+
+
+def verdict(world: World, change: Callable[[list[Event]], list[Event]] = list) -> Verification:
+    verifier = followed(world, change)
     jobs = world.ask(ListJobs()).jobs
     sessions = world.ask(ListSessions()).sessions
     for job in jobs:
@@ -130,3 +137,121 @@ def test_an_expiry_that_nobody_has_written_down_is_no_problem(lived: World) -> N
     lived.advance(1_000)
     assert lived.event_types()[-1] == "session_opened"
     assert verdict(lived).problems == []
+
+
+LATER = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("status", "done"),
+        ("queue", "other"),
+        ("kind", "other"),
+        ("priority", 9),
+        ("attempts", 9),
+        ("max_attempts", 9),
+        ("available_at", LATER),
+        ("created_at", LATER),
+        ("owner", "mallory"),
+        ("last_outcome", "cancelled"),
+        ("error", "none of the log's"),
+        ("note", "none of the log's"),
+        ("previous", []),
+    ],
+)
+def test_nothing_that_is_stored_of_a_job_can_differ(lived: World, field: str, value: object) -> None:
+    verifier = followed(lived)
+    stored = lived.ask(GetJob(job_id="lock"))
+    verifier.check_job(stored)
+    assert verifier.problems == []
+    verifier.check_job(msgspec.structs.replace(stored, **{field: value}))
+    assert len(verifier.problems) == 1
+    assert f"job 'lock': the log leads to {field} " in verifier.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("agent", "mallory"),
+        ("principal", "mallory"),
+        ("status", "closed"),
+        ("opened_at", LATER),
+        ("context_seq", 1),
+        ("phase", "blocked"),
+        ("offered", True),
+        ("note", "none of the log's"),
+        ("in_flight", ["other"]),
+        ("jobs", ["other"]),
+    ],
+)
+def test_nothing_that_is_stored_of_a_session_can_differ(lived: World, field: str, value: object) -> None:
+    verifier = followed(lived)
+    stored = lived.ask(GetSession(session_id="t"))
+    verifier.check_session(stored)
+    assert verifier.problems == []
+    verifier.check_session(msgspec.structs.replace(stored, **{field: value}))
+    assert len(verifier.problems) == 1
+    assert f"session 't': the log leads to {field} " in verifier.problems[0]
+
+
+def test_a_session_that_was_closed_has_not_expired(lived: World) -> None:
+    verifier = followed(lived)
+    closed = lived.ask(GetSession(session_id="s"))
+    assert closed.status == "closed"
+    verifier.check_session(msgspec.structs.replace(closed, status="expired"))
+    assert verifier.problems == ["session 's': the log leads to status 'closed', and stored is 'expired'"]
+
+
+@pytest.mark.parametrize("change", [{"how": "released"}, {"fencing_token": 1}])
+def test_only_the_expiry_of_the_very_claim_may_be_unwritten(lived: World, change: dict[str, Any]) -> None:
+    lived.advance(1_000)
+    stored = lived.ask(GetJob(job_id="lock"))
+    verifier = followed(lived)
+    verifier.check_job(stored)
+    assert verifier.problems == []
+    last, *others = stored.previous
+    verifier.check_job(msgspec.structs.replace(stored, previous=[msgspec.structs.replace(last, **change), *others]))
+    assert any("owner 'eve'" in problem for problem in verifier.problems)
+
+
+def test_an_end_of_another_claim_than_the_live_one(lived: World) -> None:
+    live = lived.ask(GetJob(job_id="lock")).claim
+    assert live is not None
+
+    def stale(events: list[Event]) -> list[Event]:
+        ended = next(event for event in events if event.type == "expired")
+        return [*events, msgspec.structs.replace(ended, seq=len(events) + 1)]
+
+    (problem, *_) = verdict(lived, stale).problems
+    assert problem.endswith(f"on 'lock', where {live.fencing_token} is the live one")
+
+
+def test_claims_are_counted(lived: World) -> None:
+    assert verdict(lived).claims == lived.event_types().count("claimed") == 5
+
+
+def test_one_bad_event_is_one_problem(lived: World) -> None:
+    def strange(events: list[Event]) -> list[Event]:
+        return [*events[:-1], msgspec.structs.replace(events[-1], type="invented"), after(events)]
+
+    def after(events: list[Event]) -> Event:
+        return msgspec.structs.replace(events[-1], seq=len(events) + 1)
+
+    problems = verdict(lived, strange).problems
+    assert len(problems) == 1, "what comes after it has no gap before it"
+
+
+def test_a_hundred_problems_are_told(lived: World) -> None:
+    verifier = followed(lived)
+    verifier.tell_missing("job", {f"job-{number:03}" for number in range(150)})
+    assert len(verifier.problems) == 100
+    assert not verifier.verdict(jobs=0, sessions=0).is_sound
+
+
+def test_when_a_job_and_a_session_of_one_name_last_changed(world: World) -> None:
+    world.do(OpenSession(session_id="same", agent="ann"))
+    world.do(ClaimJob(job_id="same", owner="ann"))
+    world.do(ClaimJob(job_id="bound", owner="ann", session_id="same"))
+    last_change = followed(world).last_change
+    assert (last_change["same"], last_change[session_key("same")], last_change["bound"]) == (2, 3, 3)

@@ -18,6 +18,6 @@ if __name__ == "__main__":
     port, agent, rounds = sys.argv[1:]
     connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
     say("ready")
-    token = hear()["token"]
+    token = (hear() or {})["token"]
     names = [f"github-issue-{number}" for number in range(int(rounds))]
     say([name for name in names if acquire(connection, token, name, agent)])

@@ -146,19 +146,19 @@ class AsyncHttpPort:
         patience = Patience(GIVE_UP_SECONDS + time_left(wait_until))
         self._check_open()
         numbers = self.blocking.numbers
-        asked = numbers.number(asked)
+        numbered = numbers.number(asked)
         while True:
             wait = time_left(wait_until)
-            call = call_of(asked, wait)
+            call = call_of(numbered, wait)
             try:
                 reply = await self._once(call, ANSWER_SECONDS + wait)
             except TryAgain as failed:
                 await self._pause(patience, failed, call)
                 continue
-            overtaken = numbers.overtaken(asked, reply)
+            overtaken = None if numbered is asked else numbers.overtaken(numbered, reply)
             if overtaken is None:
                 return reply
-            asked = overtaken
+            numbered = overtaken
 
     async def _once(self, call: HttpCall, seconds: float) -> Any:
         try:

@@ -121,19 +121,19 @@ class HttpPort:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
         patience = Patience(GIVE_UP_SECONDS + time_left(wait_until))
         self._check_open()
-        asked = self.numbers.number(asked)
+        numbered = self.numbers.number(asked)
         while True:
             wait = time_left(wait_until)
-            call = call_of(asked, wait)
+            call = call_of(numbered, wait)
             try:
                 reply = self._once(call, ANSWER_SECONDS + wait, is_waiting=wait > 0)
             except TryAgain as failed:
                 self._pause(patience, failed, call)
                 continue
-            overtaken = self.numbers.overtaken(asked, reply)
+            overtaken = None if numbered is asked else self.numbers.overtaken(numbered, reply)
             if overtaken is None:
                 return reply
-            asked = overtaken
+            numbered = overtaken
 
     def _once(self, call: HttpCall, seconds: float, *, is_waiting: bool = False) -> Any:
         answer = self._connections.call(call.method, call.path, call.body, seconds, is_waiting=is_waiting)

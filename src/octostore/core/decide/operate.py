@@ -28,7 +28,7 @@ def discard_job(ws: WorkingSet, command: DiscardJob, given: Given) -> JobView:
     job = _known(ws, command.job_id, given)
     if job.status == "dead":
         ws.record("discarded", Discarded(ws.now, command.reason), actor=command.principal, job=job)
-    elif job.last_outcome != "discarded":
+    elif job.status != "free" or job.last_outcome != "discarded":
         hint = "; cancel it first" if job.status == "queued" else ""
         raise Conflict(f"only a dead job can be discarded, and {job.job_id!r} is {job.status}{hint}", status=job.status)
     return views.job_view(ws, job)
