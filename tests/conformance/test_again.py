@@ -23,7 +23,7 @@ def test_one_that_was_not_done_goes_on_where_it_was(system: System) -> None:
     for outcome in ("released", "failed", "deferred"):
         claim = store.claim_job(outcome)
         store.checkpoint_job(outcome, claim.lease_id or "", {"step": 7})
-        store.release_job(outcome, claim.lease_id or "", outcome=outcome)  # type: ignore[arg-type]
+        store.release_job(outcome, claim.lease_id or "", outcome=outcome)
     system.advance(3_600)
     for outcome in ("released", "failed", "deferred"):
         assert system.other.claim_job(outcome).checkpoint == {"step": 7}

@@ -95,7 +95,7 @@ def run(folder: Path, *arguments: str, skipped: bool) -> "subprocess.CompletedPr
     tests = folder / "tests"
     (tests / "support").mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / "tests/support/promised.py", tests / "support")
-    shutil.copy(ROOT / "tests/conftest.py", tests)
+    (tests / "conftest.py").write_text("from tests.support.promised import watch as pytest_configure\n")
     (folder / "README.md").write_text(README)
     (folder / "pytest.ini").write_text(
         "[pytest]\ntestpaths = tests\npythonpath = .\naddopts = --import-mode=importlib\n"

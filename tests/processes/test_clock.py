@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from octostore.stores.clock import Mark, SystemClock
 from tests.support.embedded import open_with_clock
 from tests.support.soundness import assert_sound
@@ -103,6 +106,18 @@ def test_a_machine_that_runs_for_longer_than_the_last_time_is_not_ahead() -> Non
     assert machine.clock()(mark).now == START_MS + 10_000
     machine.wall_ms -= HOUR_MS
     assert machine.clock()(mark).now == START_MS
+
+
+@given(
+    last=st.builds(Mark, st.integers(0, 2**42), st.sampled_from(["first", "second"]), st.integers(0, 2**42)),
+    wall_ms=st.integers(0, 2**42),
+    counted_ms=st.integers(0, 2**42),
+)
+def test_no_moment_is_before_the_last_whatever_the_clocks_say(last: Mark, wall_ms: int, counted_ms: int) -> None:
+    """Also where a count starts anew in what counts as the same start of the machine."""
+    mark = SystemClock(lambda: wall_ms, lambda: counted_ms, "first")(last)
+    assert mark.now >= max(last.now, wall_ms)
+    assert (mark.boot_id, mark.counted_ms) == ("first", counted_ms)
 
 
 def test_processes_that_came_before_and_after_a_correction_share_one_time(path: Path) -> None:

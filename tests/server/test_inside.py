@@ -169,7 +169,7 @@ def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered() -> No
             door.forget()  # as the log tells it to
             return view
 
-        store.ask = ask_slowly  # type: ignore[method-assign,assignment]
+        store.ask = ask_slowly  # type: ignore[method-assign]
         await door.principal(request_with(token))
         store.ask = ask  # type: ignore[method-assign]
         assert not await is_let_in(door, token)
@@ -189,7 +189,7 @@ def test_known_tokens_are_not_looked_up_again_and_not_without_number(monkeypatch
             looked_up.append(question)
             return await ask(question)
 
-        store.ask = ask_and_note  # type: ignore[method-assign,assignment]
+        store.ask = ask_and_note  # type: ignore[method-assign]
         for token in tokens[:3] * 3:
             assert await is_let_in(door, token)
         assert len(looked_up) == 3

@@ -70,6 +70,16 @@ def test_a_heartbeat_that_makes_a_claim_shorter_rings(store: LocalStore, ttl: fl
     assert not rings(store, ("job", "other"), HeartbeatJob(job_id="job", lease_id=lease_id, ttl=1))
 
 
+def test_every_renewal_rings_for_those_who_watch_the_claim(store: LocalStore) -> None:
+    claim = do(store, ClaimJob(job_id="job", owner="ann"))
+    lock = AcquireLock(job_id="lock", owner="ann")
+    do(store, lock)
+    assert rings(store, ("renewal", "job"), HeartbeatJob(job_id="job", lease_id=claim.lease_id))
+    assert rings(store, ("renewal", "lock"), lock)
+    assert not rings(store, ("renewal", "job"), HeartbeatJob(job_id="job", lease_id="guessed"))
+    assert not rings(store, ("renewal", "job"), lock)
+
+
 def test_what_makes_no_claim_shorter_does_not_ring(store: LocalStore, clock: ManualClock) -> None:
     lease_id = do(store, ClaimJob(job_id="job", owner="ann", ttl=60)).lease_id
     session = do(store, OpenSession(session_id="s", agent="ann", ttl=30))

@@ -47,13 +47,14 @@ def test_a_request_of_another_principal_is_another_one(world: World) -> None:
     assert [reply.job_id for reply in replies] == ["one", "two"]
 
 
-def test_what_has_failed_waits_for_its_backoff(world: World) -> None:
+@pytest.mark.parametrize("prefix", ["", "o"])
+def test_what_has_failed_waits_for_its_backoff(world: World, prefix: str) -> None:
     enqueue(world, "one")
     first, _, again = world.batch(
         [
-            ClaimNext(owner="ann"),
+            ClaimNext(owner="ann", prefix=prefix),
             ReleaseJob(job_id="one", lease_id="lease-1", outcome="failed", retry_after=60),
-            ClaimNext(owner="bob"),
+            ClaimNext(owner="bob", prefix=prefix),
         ]
     )
     assert (first.lease_id, again.status, again.retry_after_ms) == ("lease-1", "empty", 60_000)

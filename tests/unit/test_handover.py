@@ -121,10 +121,12 @@ def test_the_call_can_be_repeated(world: World) -> None:
 
 
 def test_the_giver_does_not_get_it_back_by_repeating_how_it_was_opened(world: World) -> None:
-    opened = take(world, "ann", request_id="r")
-    hand_over(world, opened.lease_id)
-    with pytest.raises((Held, LeaseLost)):
-        take(world, "ann", request_id="r")
+    world.do(Enqueue(job_id="task", kind="build"))
+    claim = ClaimTask(session_id="s", owner="ann", queues=("default",), request_id="r")
+    hand_over(world, world.do(claim).lease_id)
+    for repeated in (claim, OpenSession(session_id="s", agent="ann", request_id="r")):
+        with pytest.raises(LeaseLost):
+            world.do(repeated)
     assert take(world).agent == "bob"
 
 

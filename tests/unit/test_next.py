@@ -262,6 +262,13 @@ def test_a_request_is_repeated_in_each_queue_by_itself(world: World) -> None:
     assert [claim_next(world, queue=queue, request_id="r").job_id for queue in ("a", "b", "a")] == ["a0", "b0", "a0"]
 
 
+def test_a_request_is_repeated_for_a_job_that_is_enqueued_in_the_same_batch(world: World) -> None:
+    first = world.do(ClaimJob(job_id="job", owner="ann", request_id="r1"))
+    enqueue(world, "another")
+    _, again = world.batch([Enqueue(job_id="job", kind="build"), ClaimNext(owner="ann", request_id="r1")])
+    assert (again.job_id, again.lease_id, again.replayed) == ("job", first.lease_id, True)
+
+
 def test_when_to_look_again_counts_what_this_very_call_put_off() -> None:
     world = World(retry=RetryPolicy(base_ms=4_000, jitter=0))
     enqueue(world, "job")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octostore.core.commands import (
@@ -266,6 +266,7 @@ def test_a_deferred_job_waits_for_a_minute_where_nobody_says_how_long(world: Wor
     assert world.do(ClaimJob(job_id="job", owner="bob")).retry_after_ms == 60_000
 
 
+@settings(max_examples=40)
 @given(backoff=st.integers(0, 60), lock_delay=st.integers(0, 30), outcome=st.sampled_from(["failed", "expired"]))
 def test_neither_a_backoff_nor_a_lock_delay_shortens_the_other(backoff: int, lock_delay: int, outcome: str) -> None:
     world = World(retry=RetryPolicy(base_ms=backoff * 1_000, jitter=0))

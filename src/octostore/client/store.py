@@ -90,8 +90,9 @@ class OctoStore:
         there is to know (see `ClaimReply`). With `wait`, a `held` or `delayed` job is waited for that many seconds.
 
         The claim belongs to this call, not to `owner`, which is for people to read (by default `OCTOSTORE_OWNER`, or
-        host and process id). Only the same `request_id` gets a live claim again, as `replayed`. `again` claims a job
-        although it is done. `session_id` binds the claim to a session: it lives as long as that does, and needs no
+        host and process id). Only the same `request_id` gets a live claim again, as `replayed`; once that claim has
+        ended, it gets `LeaseLost`, which says how: a call that arrives late must not claim for nobody. `again` claims a
+        job although it is done. `session_id` binds the claim to a session: it lives as long as that does, and needs no
         heartbeat of its own. `lock_delay` (0 to 30 s) keeps the job unclaimable for that long after this claim ends,
         for work that may still be in flight.
         """
@@ -417,7 +418,8 @@ class OctoStore:
         """Begin a session, or resume the ended one of that id: with its context, what was in flight, and `since()`.
 
         One that was handed over to `agent` is taken, with the claims bound to it. Raises `Held`, telling who has it, if
-        it is alive elsewhere. The same `request_id` and `session_id` again get the session that the first call opened.
+        it is alive elsewhere. The same `request_id` and `session_id` again get the session that the first call opened;
+        once that has ended, `LeaseLost`.
         """
         asked_at = boottime()
         command = requests.open_session(agent, ttl, session_id, request_id)

@@ -104,7 +104,7 @@ def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
         reason=details.reason,
         lease_id=job.claim.lease_id if job.claim else "",
     )
-    job.history = _encode((*read_history(job), attempt)[-PREVIOUS_KEPT:])
+    job.history = _encode(_remembered([*read_history(job), attempt]))
     job.claim = None
     job.status = details.status
     job.available_at = details.available_at
@@ -117,6 +117,14 @@ def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
     job.note = details.note or (None if entry.type == "done" else job.note)
     if entry.type == "done":
         job.result_seq = entry.seq if details.has_result else None
+
+
+def _remembered(attempts: list[Attempt]) -> list[Attempt]:
+    """The last ones. What was undone makes room first, so that those who come and go do not push the others out."""
+    while len(attempts) > PREVIOUS_KEPT:
+        undone = (number for number, attempt in enumerate(attempts[:-1]) if attempt.how == "undone")
+        del attempts[next(undone, 0)]
+    return attempts
 
 
 def _cancelled(job: Job, _entry: LogEntry, details: Cancelled) -> None:

@@ -8,13 +8,24 @@ from typing import Any
 from octostore._version import __version__
 from octostore.server.api_style import STYLE
 from octostore.server.examples import SHELL_NAMES, curl_line
-from octostore.server.openapi import ANY_REQUEST, EVENTS, JSON, STATUSES, SUMMARY, WITH_TOKEN, codes_of, tags_of
+from octostore.server.openapi import (
+    ANY_REQUEST,
+    EVENTS,
+    JSON,
+    STATUSES,
+    SUMMARY,
+    WITH_DEADLINE,
+    WITH_TOKEN,
+    codes_of,
+    tags_of,
+)
 from octostore.server.refusals import shutting_down
 from octostore.server.router import Route
 from octostore.server.routes.locks import LOCK_REFUSALS
 from octostore.wire.failures import DETAILS
 
-GENERAL = {refusal.failure.code for refusal in [*ANY_REQUEST, *WITH_TOKEN]} | {"unreachable", "not_allowed"}
+GENERAL = {refusal.failure.code for refusal in [*ANY_REQUEST, *WITH_TOKEN, *WITH_DEADLINE]}
+GENERAL |= {"unreachable", "not_allowed"}
 OK = {"200", "201", "204"}
 
 
@@ -222,7 +233,7 @@ def _errors(routes: list[Route]) -> str:
         for status, codes in codes_of(route).items():
             for code in codes:
                 statuses.setdefault(code, set()).add(status)
-    samples = [*ANY_REQUEST, *WITH_TOKEN, *LOCK_REFUSALS, shutting_down()]
+    samples = [*ANY_REQUEST, *WITH_TOKEN, *WITH_DEADLINE, *LOCK_REFUSALS, shutting_down()]
     details = DETAILS | {refusal.failure.code: refusal.failure.details for refusal in samples}
     rows = [
         (

@@ -20,6 +20,7 @@ from octostore.server.routes import ROUTES
 from octostore.server.services import Services
 from octostore.stores.ids import new_request_id
 from octostore.wire.bodies import with_whole_numbers
+from octostore.wire.deadline import DEADLINE_HEADER
 from octostore.wire.failures import STATUSES, Failure, Problem, failure_of
 
 log = logging.getLogger("octostore.server")
@@ -79,7 +80,8 @@ class App:
         try:
             request.params = params_of(route, values)
             principal = ANYBODY if route.is_public else await self._let_in(request, route)
-            request.until = self.services.attention.deadline_of(request)
+            if DEADLINE_HEADER in route.headers:
+                request.until = self.services.attention.deadline_of(request)
             call = Call(request, principal, self.services)
             if route.query is not None:
                 call.query = _read_query(request, route.query)

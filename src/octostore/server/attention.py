@@ -1,6 +1,7 @@
 """Since when the server has surely looked at its connections, and so how old a request can be that it reads now."""
 
 import asyncio
+import re
 
 from octostore.core.errors import InvalidInput
 from octostore.server.http import Request
@@ -8,6 +9,10 @@ from octostore.stores.clock import boottime
 from octostore.wire.deadline import DEADLINE_HEADER, DEADLINE_MAX_MS
 
 LOOK_SECONDS = 0.25
+STANDSTILL_SECONDS = 3 * LOOK_SECONDS
+"""A busy loop may look a little late. What lasts longer than this counts."""
+_HEADER = DEADLINE_HEADER.lower().encode()
+_MILLISECONDS = re.compile("[1-9][0-9]{0,8}")
 
 
 class Attention:
@@ -22,9 +27,10 @@ class Attention:
         self._last = self._last_but_one = boottime()
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self) -> None:
+    def look(self) -> None:
+        """To be called once; it goes on by itself."""
         self._last, self._last_but_one = boottime(), self._last
-        self._timer = self._loop.call_later(LOOK_SECONDS, self.start)
+        self._timer = self._loop.call_later(LOOK_SECONDS, self.look)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -32,9 +38,14 @@ class Attention:
 
     def deadline_of(self, request: Request) -> float | None:
         """Until when its caller waits for an answer, on the clock of `boottime`; None where it does not say."""
-        text = request.header(DEADLINE_HEADER.lower().encode())
+        text = request.header(_HEADER)
         if text is None:
             return None
-        if not text.isascii() or not text.isdecimal() or not 0 < int(text[:10]) <= DEADLINE_MAX_MS or len(text) > 10:  # noqa: PLR2004  # as many digits as are ever needed
+        if not _MILLISECONDS.fullmatch(text) or int(text) > DEADLINE_MAX_MS:
             raise InvalidInput(DEADLINE_HEADER, f"must be a whole number of milliseconds, 1 to {DEADLINE_MAX_MS:,}")
-        return self._last_but_one + int(text) / 1_000
+        return self._received_at() + int(text) / 1_000
+
+    def _received_at(self) -> float:
+        """Now, or where it may have come while we stood still, when that began."""
+        now = boottime()
+        return now if now - self._last_but_one < STANDSTILL_SECONDS else self._last_but_one

@@ -12,6 +12,7 @@ from octostore.server.examples import request_body, sample
 from octostore.server.router import Route
 from octostore.server.settings import Settings
 from octostore.wire import fields as f
+from octostore.wire.deadline import DEADLINE_HEADER
 from octostore.wire.failures import Failure, Problem
 
 SUMMARY = "One owner per job, ownership that anyone can see, and recovery when a worker disappears."
@@ -31,7 +32,7 @@ STATUSES = {
     401: "No token, or one that is not valid here.",
     403: "This token may not do this, or that web page may not call this server.",
     404: "There is no such thing.",
-    408: "The request took too long to arrive.",
+    408: "The request took too long to arrive, or nobody waits for its answer any more; nothing was changed.",
     409: "The state of things does not allow this.",
     410: "The session has ended.",
     413: "The body is too large.",
@@ -54,6 +55,7 @@ ANY_REQUEST = [
     refusals.too_many_connections(),
 ]
 WITH_TOKEN = [refusals.no_token(), refusals.bad_token(), refusals.too_fast(1_000)]
+WITH_DEADLINE = [refusals.too_late("nobody waits for the answer any more")]
 
 
 def document_of(routes: list[Route]) -> dict[str, Any]:
@@ -253,7 +255,8 @@ def codes_of(route: Route) -> dict[int, list[str]]:
         found.setdefault(403, {})["not_allowed"] = None
     if not route.is_public:
         found.setdefault(503, {})["unreachable"] = None
-    for refusal in [*ANY_REQUEST, *([] if route.is_public else WITH_TOKEN)]:
+    with_deadline = WITH_DEADLINE if DEADLINE_HEADER in route.headers else []
+    for refusal in [*ANY_REQUEST, *([] if route.is_public else WITH_TOKEN), *with_deadline]:
         found.setdefault(refusal.status, {})[refusal.failure.code] = None
     return {status: list(codes) for status, codes in found.items()}
 

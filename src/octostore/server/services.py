@@ -55,7 +55,7 @@ class Services:
         if self.settings.tokens_file is None:
             await auth.ensure_admin_token(self.store, self.admin_file)
         self.feed.start()
-        self.attention.start()
+        self.attention.look()
         self._sweeper = asyncio.create_task(self._sweep())
 
     def stop(self) -> None:

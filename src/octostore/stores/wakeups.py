@@ -113,7 +113,8 @@ class Wakeups:
         with self._lock:
             if not self._bells:
                 return
-            rings = {ring for topic in topics for ring in self._bells.get(topic, ())}
+            # Each once, and always in the same order: `tests/simulation` repeats a run exactly.
+            rings = dict.fromkeys(ring for topic in topics for ring in self._bells.get(topic, ()))
         for ring in rings:
             ring()
 
@@ -134,7 +135,7 @@ class Wakeups:
             self._is_closed = True
             self._somebody_listens.set()
             self._look_now.set()
-            rings = {ring for rings in self._bells.values() for ring in rings}
+            rings = dict.fromkeys(ring for rings in self._bells.values() for ring in rings)
         for ring in rings:
             ring()
         thread = self._thread

@@ -1,6 +1,7 @@
 """Numbers for the writes under a lease, because over a network the older of two may arrive last."""
 
 import threading
+import time
 from collections import OrderedDict
 from typing import Any, TypeAlias
 
@@ -46,7 +47,9 @@ class Numbers:
     def _next(self, asked: _Numbered) -> _Numbered:
         key = _key(asked)
         with self._lock:
-            number = self._given.pop(key, 0) + 1
+            # The first is not 1: were it the same as another process's newest, it would be taken for a repeat of that,
+            # and answered without being saved. Of two processes with one lease, the later one has the higher numbers.
+            number = self._given.pop(key, time.time_ns() // 1_000) + 1
             self._given[key] = number
             while len(self._given) > LEASES_KEPT:
                 self._given.popitem(last=False)

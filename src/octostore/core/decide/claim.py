@@ -6,7 +6,7 @@ from octostore.core import views
 from octostore.core.commands import AcquireLock, ClaimJob, ClaimNext, ClaimTask, ClaimTerms
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.lease import renew
-from octostore.core.decide.repeats import check_not_ended, is_repeat, replay_claim
+from octostore.core.decide.repeats import check_not_ended, is_repeat, replay_claim, what_has_ended
 from octostore.core.decide.sessions import open_session_of
 from octostore.core.errors import LimitExceeded
 from octostore.core.events import NO_METADATA, Claimed
@@ -29,7 +29,7 @@ def claim_job(ws: WorkingSet, command: ClaimJob, given: Given) -> ClaimReply:
     job = settled(ws, command.job_id, given)
     if job.claim is not None and is_repeat(job.claim, command):
         return replay_claim(ws, job, job.claim)
-    if job.status == "done" and not command.again:
+    if job.status == "done" and (not command.again or what_has_ended(ws, command)):
         return views.finished_reply(ws, job)
     check_not_ended(ws, command)
     if job.claim is not None:

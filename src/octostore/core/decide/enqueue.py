@@ -4,7 +4,7 @@ from octostore.core.commands import Enqueue, LimitQueue
 from octostore.core.decide.expiry import settled
 from octostore.core.events import Enqueued, QueueLimited
 from octostore.core.given import Given
-from octostore.core.model import Job
+from octostore.core.model import Claim, Job
 from octostore.core.moments import to_datetime
 from octostore.core.replies import EnqueueReply, QueueView
 from octostore.core.working_set import WorkingSet
@@ -27,10 +27,18 @@ def enqueue(ws: WorkingSet, command: Enqueue, given: Given) -> EnqueueReply:
         has_payload=command.payload is not None,
     )
     ws.record("enqueued", details, actor=command.principal, job=job, queue=command.queue, document=command.payload)
-    queue = ws.queues[command.queue]
-    if queue is not None and job.claim is not None:
-        queue.claimed += 1
+    if job.claim is not None:
+        _count_in(ws, job, job.claim, command.queue)
     return _reply(job, created=True)
+
+
+def _count_in(ws: WorkingSet, job: Job, claim: Claim, queue_name: str) -> None:
+    """A claim that is one of a queue from now on: for its limit, and for whoever repeats the request that made it."""
+    queue = ws.queues[queue_name]
+    if queue is not None:
+        queue.claimed += 1
+    if claim.request_id is not None:
+        ws.requests[claim.principal, claim.request_id, queue_name] = job.job_id
 
 
 def limit_queue(ws: WorkingSet, command: LimitQueue, _given: Given) -> QueueView:

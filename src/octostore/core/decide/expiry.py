@@ -23,8 +23,9 @@ def settle_session(ws: WorkingSet, session: Session, given: Given) -> None:
     """The same for a session: first the claims bound to it, then, if these were all, itself."""
     if session.status != "open" or session.expires_at > ws.now:
         return
-    for job in ws.claims_of(session.session_id):
-        settled(ws, job.job_id, given)
+    # The oldest claim first, as in a sweep: what was in flight is told in this order, by reads and in the log.
+    for _, job_id in sorted((j.claim.fencing_token, j.job_id) for j in ws.claims_of(session.session_id) if j.claim):
+        settled(ws, job_id, given)
     if session.session_id in ws.sessions_with_all_claims:
         details = SessionEnded(
             agent=session.agent,

@@ -17,7 +17,7 @@ from octostore.core.working_set import WorkingSet
 
 def hand_over_session(ws: WorkingSet, command: HandOverSession, given: Given) -> HandedOverReply:
     session = ws.session(command.session_id)
-    if session is None or not _is_repeat(session, command):
+    if session is None or session.expires_at <= ws.now or not _is_repeat(session, command):
         session = held_session(ws, command, given)
         _hand_over(ws, session, command, given)
     return HandedOverReply(
@@ -29,8 +29,8 @@ def hand_over_session(ws: WorkingSet, command: HandOverSession, given: Given) ->
 
 
 def _is_repeat(session: Session, command: HandOverSession) -> bool:
-    """The lease that did it may say so again, also when the other agent has opened the session in the meantime."""
-    if session.giver_lease_id is None or session.agent != command.to_agent:
+    """The lease that did it may say so again, also when the other agent has opened the session, until that ends."""
+    if session.status != "open" or session.giver_lease_id is None or session.agent != command.to_agent:
         return False
     if command.lease_id is None:
         return session.offered and session.principal == command.principal

@@ -8,7 +8,7 @@ from octostore.core.decide.expiry import settled
 from octostore.core.decide.repeats import comes_late
 from octostore.core.errors import LeaseLost
 from octostore.core.given import Given
-from octostore.core.model import Attempt, Claim, Job, Progress, read_history
+from octostore.core.model import Attempt, Claim, Job, Outcome, Progress, read_history
 from octostore.core.moments import to_datetime
 from octostore.core.replies import CheckpointReply, HeartbeatReply
 from octostore.core.working_set import WorkingSet
@@ -72,9 +72,13 @@ def same_lease(one: str, other: str) -> bool:
     return compare_digest(one.encode(), other.encode())
 
 
-def ended_attempt(job: Job, lease_id: str) -> Attempt | None:
-    """The attempt that this lease was, if it has ended and is remembered."""
-    return next((a for a in read_history(job) if a.lease_id and same_lease(a.lease_id, lease_id)), None)
+def ended_attempt(job: Job, lease_id: str, outcome: Outcome | None = None) -> Attempt | None:
+    """The attempt that this lease was, if it has ended (as `outcome`) and is remembered.
+
+    The newest, if there are several: the lease of a session may claim the same task more than once.
+    """
+    theirs = (a for a in reversed(read_history(job)) if a.lease_id and same_lease(a.lease_id, lease_id))
+    return next((attempt for attempt in theirs if outcome in {None, attempt.how}), None)
 
 
 def lease_lost(ws: WorkingSet, job: Job, ended: Attempt | None) -> LeaseLost:

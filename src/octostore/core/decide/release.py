@@ -15,10 +15,10 @@ def release_job(ws: WorkingSet, command: ReleaseJob, given: Given) -> ReleaseRep
     job = settled(ws, command.job_id, given)
     claim = job.claim
     if claim is None or not same_lease(claim.lease_id, command.lease_id):
-        ended = ended_attempt(job, command.lease_id)
-        if ended is not None and ended.how == command.outcome:
-            return _reply(job.job_id, command.outcome, ended)
-        raise lease_lost(ws, job, ended)
+        repeated = ended_attempt(job, command.lease_id, command.outcome)
+        if repeated is not None:
+            return _reply(job.job_id, command.outcome, repeated)
+        raise lease_lost(ws, job, ended_attempt(job, command.lease_id))
     end = How(
         command.outcome,
         ended_at=ws.now,

@@ -41,11 +41,16 @@ def comes_late(number: int | None, newest: int | None) -> bool:
 
 def check_not_ended(ws: WorkingSet, command: ClaimJob | ClaimNext | ClaimTask | OpenSession) -> None:
     """Raises `LeaseLost` if this request had what it asks for, and that has ended: it must not get it once more."""
-    if command.request_id is None:
-        return
-    had = [ended for ended in ws.ended[command.principal, command.request_id] if _is_what(command)(ended)]
+    had = what_has_ended(ws, command)
     if had:
         raise _lost(ws, had[-1])
+
+
+def what_has_ended(ws: WorkingSet, command: ClaimJob | ClaimNext | ClaimTask | OpenSession) -> list[EndedRequest]:
+    """What this request had of what it asks for, oldest first."""
+    if command.request_id is None:
+        return []
+    return [ended for ended in ws.ended[command.principal, command.request_id] if _is_what(command)(ended)]
 
 
 def _is_what(command: ClaimJob | ClaimNext | ClaimTask | OpenSession) -> Callable[[EndedRequest], bool]:

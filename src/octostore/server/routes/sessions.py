@@ -250,7 +250,7 @@ ROUTES = [
         description="`held` if somebody else has the session; `empty`, and nothing has changed, if there is no task.",
         body=bodies.ClaimTaskBody,
         answers={200: TaskAnswer},
-        codes={403: ("not_allowed",), 409: ("limit_exceeded",)},
+        codes={403: ("not_allowed",), 409: ("limit_exceeded", "lease_lost")},
         example={
             "params": {"session_id": "agent-3"},
             "body": {"agent": "agent-3", "queues": ["default"]},

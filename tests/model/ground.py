@@ -1,0 +1,274 @@
+"""What all rules stand on: time, the log, who has what, and what becomes of a job when its claim begins or ends."""
+
+from collections.abc import Iterable
+
+from tests.model.state import Backoff, Claim, EndedRequest, Event, Fields, Job, Past, Refused, Session, Token
+
+NOBODY = "octostore"
+"""The actor of an expiry: nobody asked for it."""
+PAST_KEPT = 5
+"""docs/guarantees.md, limits: attempts remembered for the successor."""
+IN_FLIGHT_KEPT = 100
+"""docs/decisions/0022: a hundred names are kept."""
+DEFERRED_MS = 60_000
+"""`release_job`: 60 by default."""
+
+
+class Ground:
+    def __init__(self, backoff: Backoff) -> None:
+        self.backoff = backoff
+        self.now = 0
+        self.mark = 0
+        """The latest moment at which anything changed: time never runs backwards from there (docs/decisions/0007)."""
+        self.jobs: dict[str, Job] = {}
+        self.sessions: dict[str, Session] = {}
+        self.limits: dict[str, int | None] = {}
+        self.tokens: dict[str, Token] = {}
+        self.log: list[Event] = []
+        self.ended: list[EndedRequest] = []
+        self.recovered: list[Fields] = []
+        """What the running transaction has taken back."""
+        self.chosen: str | None = None
+        """The job that the real system has answered with, for where several are right."""
+
+    # The log
+
+    def record(
+        self,
+        type_: str,
+        actor: str,
+        details: Fields,
+        *,
+        job: Job | None = None,
+        queue: str | None = None,
+        session_id: str | None = None,
+    ) -> int:
+        seq = len(self.log) + 1
+        if job is not None:
+            # A name that was never seen comes to be with its first event.
+            self.jobs[job.name] = job
+            queue = job.queue or queue
+        self.log.append(Event(seq, self.now, type_, actor, job.name if job else None, queue, session_id, details))
+        self.changed()
+        return seq
+
+    def changed(self) -> None:
+        self.mark = self.now
+
+    # Who has what
+
+    def job(self, name: str) -> Job:
+        return self.jobs.get(name) or Job(name, created_at=self.now)
+
+    def known(self, name: str) -> Job:
+        if name not in self.jobs:
+            raise Refused("NotFound")
+        return self.jobs[name]
+
+    def bound_to(self, session_id: str) -> list[Job]:
+        """By name. No document gives the order; readers see it in `jobs` and in the log."""
+        jobs = (job for job in self.jobs.values() if job.claim and job.claim.session_id == session_id)
+        return sorted(jobs, key=lambda job: job.name)
+
+    def expiry(self, claim: Claim) -> int:
+        """A claim lives until its TTL has passed, or that of the session it is bound to."""
+        return self.sessions[claim.session_id or ""].expires_at if claim.expires_at is None else claim.expires_at
+
+    def heartbeat(self, claim: Claim) -> int:
+        if claim.expires_at is not None or claim.session_id is None:
+            return claim.heartbeat_at
+        return max(claim.heartbeat_at, self.sessions[claim.session_id].heartbeat_at)
+
+    def live_claims(self) -> Iterable[Claim]:
+        return [job.claim for job in self.jobs.values() if job.claim]
+
+    def is_full(self, queue: str) -> bool:
+        limit = self.limits.get(queue)
+        return limit is not None and sum(1 for job in self.jobs.values() if job.queue == queue and job.claim) >= limit
+
+    # Expiry
+
+    def sweep(self) -> None:
+        """An expired lease is no owner at once: here, everything that has run out is taken back before all else.
+
+        In the order in which it happened, claims before sessions; of two at the same moment, the older claim and the
+        session whose name comes first. (No document gives that order; readers of the log see it.)
+        """
+        claimed = [(self.expiry(job.claim), job.claim.token, job) for job in self.jobs.values() if job.claim]
+        for expires_at, _, job in sorted(claimed, key=lambda row: row[:2]):
+            if expires_at <= self.now:
+                self.expire(job, expires_at)
+        for session in sorted(self.sessions.values(), key=lambda session: (session.expires_at, session.name)):
+            if session.status == "open" and session.expires_at <= self.now:
+                self.expire_session(session)
+
+    def expire(self, job: Job, expired_at: int) -> None:
+        claim = job.claim
+        assert claim is not None
+        heartbeat_at = self.heartbeat(claim)
+        self.end(job, "expired", NOBODY, ended_at=expired_at)
+        if claim.session_id is not None:
+            session = self.sessions[claim.session_id]
+            others = [name for name in session.in_flight if name != job.name]
+            session.in_flight = [*others, job.name][-IN_FLIGHT_KEPT:]
+        self.recovered.append(
+            {
+                "job_id": job.name,
+                "owner": claim.owner,
+                "fencing_token": claim.token,
+                "session_id": claim.session_id,
+                "claimed_at": claim.claimed_at,
+                "heartbeat_at": heartbeat_at,
+                "ttl": claim.ttl_ms / 1_000,
+                "expired_at": expired_at,
+                "late_ms": self.now - expired_at,
+                "status": job.status,
+                "available_at": job.available_at,
+            }
+        )
+
+    def expire_session(self, session: Session) -> None:
+        """Its state stays, its phase too: it says what was being done (docs/decisions/0022)."""
+        details = {
+            "agent": session.agent,
+            "ended_at": session.expires_at,
+            "heartbeat_at": session.heartbeat_at,
+            "ttl_ms": session.ttl_ms,
+            "late_ms": self.now - session.expires_at,
+        }
+        self.remember_session(session)
+        self.record("session_expired", NOBODY, details, session_id=session.name)
+        session.status = "expired"
+        session.offered = False
+
+    # The beginning and the end of a claim
+
+    def begin(self, job: Job, claim: Claim, attempt: int, **details: str | None) -> None:
+        """The fencing token is the `seq` of the `claimed` event."""
+        claim.token = self.record(
+            "claimed",
+            claim.principal,
+            {
+                "owner": claim.owner,
+                "attempt": attempt,
+                "ttl_ms": claim.ttl_ms,
+                "expires_at": claim.expires_at,
+                "metadata": claim.metadata,
+                "lock_delay_ms": claim.lock_delay_ms,
+                "is_lock": claim.is_lock,
+                **details,
+            },
+            job=job,
+            session_id=claim.session_id,
+        )
+        claim.before = (job.status, job.attempts)
+        job.claim, job.status, job.attempts = claim, "claimed", attempt - 1
+        if claim.session_id is not None:
+            session = self.sessions[claim.session_id]
+            session.in_flight = [name for name in session.in_flight if name != job.name]
+
+    def end(
+        self,
+        job: Job,
+        how: str,
+        actor: str,
+        *,
+        ended_at: int,
+        error: str | None = None,
+        note: str | None = None,
+        reason: str | None = None,
+        retry_after_ms: int | None = None,
+        has_result: bool = False,
+        is_handed_over: bool = False,
+    ) -> Past:
+        claim = job.claim
+        assert claim is not None
+        status, available_at, attempts = self.outcome(job, how, ended_at, retry_after_ms)
+        if claim.lock_delay_ms and how != "undone":
+            available_at = max(available_at, ended_at + claim.lock_delay_ms)
+        # An owner that ends without a word leaves the note of its last progress.
+        note = note or (claim.progress or {}).get("note")
+        past = Past(
+            owner=claim.owner,
+            token=claim.token,
+            # docs/decisions/0022: the giver's lease is forgotten on the ended claim.
+            lease=None if is_handed_over else claim.lease,
+            attempt=job.attempts + 1,
+            claimed_at=claim.claimed_at,
+            ended_at=ended_at,
+            how=how,
+            status=status,
+            available_at=available_at,
+            error=error,
+            note=note,
+            reason=reason,
+        )
+        self.record_end(job, claim, past, actor, attempts, has_result=has_result)
+        job.past.append(past)
+        if len(job.past) > PAST_KEPT:
+            # What was undone makes room first: nobody ever knew of it.
+            undone = [earlier for earlier in job.past[:-1] if earlier.how == "undone"]
+            job.past.remove((undone or job.past)[0])
+        job.claim = None
+        job.status, job.available_at, job.attempts = status, available_at, attempts
+        if how == "undone":
+            return past
+        if claim.request_id is not None:
+            self.ended.append(
+                EndedRequest(claim.principal, claim.request_id, job.name, job.queue, claim.session_id, past)
+            )
+        job.last_outcome, job.error = how, error
+        # The last note there was, until the job is done (no document says so).
+        job.note = note or (None if how == "done" else job.note)
+        if how == "done":
+            job.checkpoint = None
+        return past
+
+    def remember_session(self, session: Session) -> None:
+        if session.request_id is not None:
+            self.ended.append(EndedRequest(session.principal, session.request_id, None, None, session.name, None))
+
+    def record_end(self, job: Job, claim: Claim, past: Past, actor: str, attempts: int, *, has_result: bool) -> None:
+        has_expired = past.how == "expired"
+        details = {
+            "owner": past.owner,
+            "fencing_token": past.token,
+            "attempt": past.attempt,
+            "claimed_at": past.claimed_at,
+            "heartbeat_at": self.heartbeat(claim),
+            "status": past.status,
+            "available_at": past.available_at,
+            "attempts": attempts,
+            "ended_at": past.ended_at,
+            "error": past.error,
+            "note": past.note,
+            "reason": past.reason,
+            "has_result": has_result,
+            "ttl_ms": claim.ttl_ms if has_expired else None,
+            "late_ms": self.now - past.ended_at if has_expired else None,
+        }
+        self.record(past.how, actor, details, job=job, session_id=claim.session_id)
+
+    def outcome(self, job: Job, how: str, ended_at: int, retry_after_ms: int | None) -> tuple[str, int, int]:
+        """Status, when it can be claimed, and attempts used up: the table in the docstring of `release_job`."""
+        is_task = job.queue is not None
+        waiting = "queued" if is_task else "free"
+        if how == "done":
+            return "done", ended_at, job.attempts + 1
+        if how == "undone":
+            # As if it had never been claimed.
+            status, attempts = job.claim.before if job.claim else (waiting, 0)
+            return (
+                ("done", job.available_at, attempts) if status == "done" else (waiting, job.available_at, job.attempts)
+            )
+        if how in {"released", "force_released"}:
+            # "Goes back to its place in the line; no attempt is used up, and one that nobody enqueued starts counting
+            # anew." (That force_released does the same, no document says.)
+            return (waiting, job.available_at, job.attempts) if is_task else (waiting, ended_at, 0)
+        if how == "deferred":
+            return waiting, ended_at + (DEFERRED_MS if retry_after_ms is None else retry_after_ms), job.attempts
+        used = job.attempts + 1
+        if is_task and used >= job.max_attempts:
+            return "dead", ended_at, used
+        usual_ms = self.backoff.after(used) if is_task else 0
+        return waiting, ended_at + (usual_ms if retry_after_ms is None else retry_after_ms), used

@@ -1,0 +1,265 @@
+"""Claiming, and what the owner of a claim may do."""
+
+import json
+from typing import Any
+
+from octostore.core import commands as c
+from tests.model import told
+from tests.model.ground import Ground
+from tests.model.state import Claim, EndedRequest, Job, Past, Refused, Session, Told
+
+QUEUE_FULL_MS = 1_000
+"""When to look again at a queue that is full. No document gives the number."""
+LOOK_AGAIN_MS = 60_000
+"""The same for a queue in which nothing is scheduled."""
+
+
+class Jobs(Ground):
+    # Claiming
+
+    def claim_job(self, command: c.ClaimJob) -> Told:
+        job = self.job(command.job_id)
+        if job.claim is not None and self.is_repeat(job.claim, command):
+            return self.replay(job, job.claim)
+        had = [e for e in self.ended if e.job_id == job.name]
+        if job.status == "done" and (not command.again or self.has_ended(command, had)):
+            # docs/guarantees.md: late, `claim_job` of a job that is done gets `done`, with its result.
+            return told.finished(job)
+        self.check_not_ended(command, had)
+        if job.claim is not None:
+            return told.held(self, job)
+        return self.claim_if_free(job, command)
+
+    def acquire_lock(self, command: c.AcquireLock) -> Told:
+        """A lock is a job under another name (wire.md); a finished job is no obstacle to it (no document says so)."""
+        session = self.session_for(command) if command.session_id is not None else None
+        job = self.job(command.job_id)
+        claim = job.claim
+        if claim is None:
+            return self.claim_if_free(job, command)
+        if self.is_holder(claim, command, session):
+            # "It gets the same lease back, with the expiry renewed."
+            self.renew(claim, command.ttl)
+            return self.replay(job, claim)
+        return told.held(self, job)
+
+    def is_holder(self, claim: Claim, command: c.AcquireLock, session: Session | None) -> bool:
+        """The same principal, and the same session for an ephemeral lock, which the session holds.
+
+        With `holder`, those who have the same one are the same. Without, those whose session and metadata, where they
+        give any, are those of the claim.
+        """
+        bound_to = session.name if session and command.ephemeral else None
+        if not claim.is_lock or claim.principal != command.principal or claim.session_id != bound_to:
+            return False
+        if claim.holder is not None or command.holder is not None:
+            return claim.holder == command.holder
+        same_session = command.session_id in {None, claim.in_session}
+        return same_session and (command.metadata is None or document(command.metadata) == claim.metadata)
+
+    def replay(self, job: Job, claim: Claim) -> Told:
+        """From now on somebody knows of it, and it cannot be undone."""
+        if not claim.is_replayed:
+            claim.is_replayed = True
+            self.changed()
+        return told.claimed(self, job, replayed=True)
+
+    def has_ended(self, command: c.ClaimTerms | c.OpenSession, ended: list[EndedRequest]) -> list[EndedRequest]:
+        asked = (command.principal, command.request_id)
+        return [request for request in ended if (request.principal, request.request_id) == asked]
+
+    def check_not_ended(self, command: c.ClaimTerms | c.OpenSession, ended: list[EndedRequest]) -> None:
+        """An ended request id does not claim again: it is told how the newest of what it had has ended."""
+        had = self.has_ended(command, ended)
+        if not had:
+            return
+        request = had[-1]
+        if request.job_id is None:
+            raise Refused("LeaseLost", job_id=request.session_id, ended=None, holder=None)
+        raise told.lease_lost(self, self.job(request.job_id), request.past)
+
+    def claim_next(self, command: c.ClaimNext) -> Told:
+        mine = [job for job in self.jobs.values() if job.queue == command.queue and job.name.startswith(command.prefix)]
+        repeated = [job for job in mine if job.claim is not None and self.is_repeat(job.claim, command)]
+        if repeated:
+            # Where one request id has several claims in a queue, no document says which it is: any will do.
+            chosen = next((job for job in repeated if job.name == self.chosen), repeated[0])
+            assert chosen.claim is not None
+            return self.replay(chosen, chosen.claim)
+        self.check_not_ended(command, [e for e in self.ended if e.queue == command.queue])
+        first = None if self.is_full(command.queue) else self.first_in_line(command.queue, command)
+        if first is None:
+            return told.empty(self, command.queue, self.look_again_at(command.queue))
+        return self.grant(first, command)
+
+    def is_repeat(self, claim: Claim, command: c.ClaimJob | c.ClaimNext) -> bool:
+        return (
+            command.request_id is not None
+            and claim.request_id == command.request_id
+            and claim.principal == command.principal
+        )
+
+    def claim_if_free(self, job: Job, command: c.ClaimJob | c.AcquireLock) -> Told:
+        if job.status == "dead":
+            return told.finished(job)
+        if job.available_at > self.now:
+            return told.delayed(self, job, job.available_at)
+        if job.queue is not None and self.is_full(job.queue):
+            return told.delayed(self, job, self.now + QUEUE_FULL_MS)
+        return self.grant(job, command)
+
+    def first_in_line(self, queue: str, command: c.ClaimNext | c.ClaimTask) -> Job | None:
+        line = [job for job in self.jobs.values() if job.queue == queue and self.is_wanted(job, command)]
+        return min(line, key=lambda job: job.place, default=None)
+
+    def is_wanted(self, job: Job, command: c.ClaimNext | c.ClaimTask) -> bool:
+        is_due = job.status == "queued" and job.available_at <= self.now
+        is_its_kind = command.kinds is None or job.kind in command.kinds
+        return is_due and is_its_kind and job.name.startswith(command.prefix)
+
+    def look_again_at(self, queue: str) -> int:
+        """When something may become claimable without anybody writing: what is due next, or what runs out next."""
+        if self.is_full(queue):
+            return self.now + QUEUE_FULL_MS
+        moments = [job.available_at for job in self.jobs.values() if job.queue == queue and job.status == "queued"]
+        moments += [self.expiry(claim) for claim in self.live_claims()]
+        moments += [session.expires_at for session in self.sessions.values() if session.status == "open"]
+        return min([self.now + LOOK_AGAIN_MS, *(moment for moment in moments if moment > self.now)])
+
+    def check_count(self, command: c.ClaimTerms) -> None:
+        """Locks are counted by themselves."""
+        if command.max_claims is None:
+            return
+        is_lock = isinstance(command, c.AcquireLock)
+        theirs = [claim for claim in self.live_claims() if claim.principal == command.principal]
+        if len([claim for claim in theirs if claim.is_lock == is_lock]) >= command.max_claims:
+            raise Refused("LimitExceeded", status=None, limit=command.max_claims)
+
+    def session_for(self, command: c.ClaimTerms) -> Session:
+        """The live session that a claim is to be bound to. To other principals it is as good as none."""
+        session = self.sessions.get(command.session_id or "")
+        if session is None or session.principal != command.principal:
+            raise Refused("NotFound")
+        if session.status != "open":
+            raise Refused("LeaseLost", job_id=session.name, ended=None, holder=None)
+        return session
+
+    def grant(self, job: Job, command: c.ClaimTerms) -> Told:
+        self.check_count(command)
+        is_lock = isinstance(command, c.AcquireLock)
+        session = self.session_for(command) if command.session_id is not None else None
+        if isinstance(command, c.AcquireLock) and not command.ephemeral:
+            # "Ephemeral locks end with their session"; others do not.
+            session = None
+        ttl_ms = session.ttl_ms if session else round(command.ttl * 1_000)
+        claim = Claim(
+            owner=command.owner,
+            principal=command.principal,
+            token=0,
+            lease=session.lease if session and isinstance(command, c.ClaimTask) else f"claim {len(self.log) + 1}",
+            ttl_ms=ttl_ms,
+            claimed_at=self.now,
+            heartbeat_at=self.now,
+            expires_at=None if session else self.now + ttl_ms,
+            session_id=session.name if session else None,
+            request_id=command.request_id,
+            metadata=document(command.metadata),
+            lock_delay_ms=round(command.lock_delay * 1_000),
+            is_lock=is_lock,
+            holder=command.holder if isinstance(command, c.AcquireLock) else None,
+            in_session=command.session_id,
+        )
+        # What is done begins anew.
+        attempt = 1 if job.status == "done" else job.attempts + 1
+        self.begin(job, claim, attempt, took_over_from=robbed(job))
+        return told.claimed(self, job)
+
+    # What the owner may do
+
+    def claim_of(self, job: Job, lease: str) -> Claim:
+        if job.claim is None or job.claim.lease != lease:
+            raise told.lease_lost(self, job, ended_by(job, lease))
+        return job.claim
+
+    def renew(self, claim: Claim, ttl: float | None) -> None:
+        claim.heartbeat_at = self.now
+        if claim.expires_at is not None:
+            claim.ttl_ms = claim.ttl_ms if ttl is None else round(ttl * 1_000)
+            claim.expires_at = self.now + claim.ttl_ms
+        self.changed()
+
+    def heartbeat_job(self, command: c.HeartbeatJob) -> Told:
+        claim = self.claim_of(self.job(command.job_id), command.lease_id)
+        if self.is_new(claim, "heartbeat", command.number):
+            self.beat(claim, command)
+        left_ms = self.expiry(claim) - self.now
+        fields = {"expires_at": self.expiry(claim), "remaining_ms": left_ms, "renew_after_ms": left_ms // 2}
+        return Told("HeartbeatReply", {"job_id": command.job_id, "number": claim.numbers.get("heartbeat"), **fields})
+
+    def beat(self, claim: Claim, command: c.HeartbeatJob) -> None:
+        if command.note is not None or command.percent is not None:
+            # The last note stays until there is another; a percentage is that of its own report (no document says so).
+            note = (claim.progress or {}).get("note") if command.note is None else command.note
+            claim.progress = {"note": note, "percent": command.percent, "at": self.now}
+        self.renew(claim, command.ttl)
+
+    def is_new(self, claim: Claim, kind: str, number: int | None) -> bool:
+        """Per lease and kind of write, a number that is not above the newest one is a repeat, and changes nothing."""
+        if number is None:
+            return True
+        if number <= claim.numbers.get(kind, 0):
+            return False
+        claim.numbers[kind] = number
+        return True
+
+    def checkpoint_job(self, command: c.CheckpointJob) -> Told:
+        job = self.job(command.job_id)
+        claim = self.claim_of(job, command.lease_id)
+        if self.is_new(claim, "checkpoint", command.number):
+            job.checkpoint = document(command.data)
+            self.changed()
+        fields = {"job_id": job.name, "saved_at": self.now, "number": claim.numbers.get("checkpoint")}
+        return Told("CheckpointReply", fields)
+
+    def release_job(self, command: c.ReleaseJob) -> Told:
+        job = self.job(command.job_id)
+        if job.claim is None or job.claim.lease != command.lease_id:
+            before = ended_by(job, command.lease_id, command.outcome)
+            if before is not None:
+                return told.released(job, before)
+        self.claim_of(job, command.lease_id)
+        past = self.end(
+            job,
+            command.outcome,
+            command.principal,
+            ended_at=self.now,
+            error=command.error,
+            note=command.note,
+            retry_after_ms=None if command.retry_after is None else round(command.retry_after * 1_000),
+            has_result=command.result is not None,
+        )
+        if command.outcome == "done":
+            job.result = document(command.result)
+        return told.released(job, past)
+
+    def release_lock(self, command: c.ReleaseLock) -> Told:
+        """A lease that has ended is gone, also for the one who ended it."""
+        job = self.job(command.job_id)
+        self.claim_of(job, command.lease_id)
+        return told.released(job, self.end(job, "released", command.principal, ended_at=self.now))
+
+
+def document(encoded: bytes | None) -> Any:
+    return None if encoded is None else json.loads(encoded)
+
+
+def robbed(job: Job) -> str | None:
+    """The last owner, where its claim expired or was taken away. A claim that was undone had no owner."""
+    owners = [past.owner for past in job.past if past.how != "undone"]
+    return owners[-1] if owners and job.last_outcome in {"expired", "force_released"} else None
+
+
+def ended_by(job: Job, lease: str, outcome: str | None = None) -> Past | None:
+    """How the lease ended, the last time if there were several; or the last time with that outcome."""
+    theirs = [past for past in job.past if past.lease == lease and outcome in {None, past.how}]
+    return theirs[-1] if theirs else None

@@ -1,0 +1,133 @@
+"""The rules of OctoStore, restated: small, slow and obvious, from the documents and without the code of the core.
+
+Where no document says what happens, a comment says so. `begin_transaction`, then `apply` for each of its commands; what
+reads tell is what `look` sees.
+"""
+
+from copy import copy, deepcopy
+from typing import Any
+
+from octostore.core import commands as c
+from octostore.core.commands import AnyCommand
+from tests.model import told
+from tests.model.operators import Operators
+from tests.model.state import Fields, Refused, Rule, Told
+from tests.model.undo import Undoing
+
+HOUR_MS = 3_600_000
+
+
+class Model(Undoing, Operators):
+    def begin_transaction(self, clock: int) -> None:
+        """Time is the clock's, and never earlier than the last change. What has run out is taken back."""
+        self.now = max(clock, self.mark)
+        self.recovered = []
+        self.sweep()
+
+    def apply(self, command: AnyCommand) -> Told:
+        """Answers the command; what is refused changes nothing."""
+        rule: Rule = self.rules()[type(command)]
+        try:
+            return rule(command)
+        except Refused as refusal:
+            return refusal.told
+
+    def rules(self) -> dict[type[Any], Rule]:
+        return {
+            c.ClaimJob: self.claim_job,
+            c.AcquireLock: self.acquire_lock,
+            c.ClaimNext: self.claim_next,
+            c.ClaimTask: self.claim_task,
+            c.HeartbeatJob: self.heartbeat_job,
+            c.CheckpointJob: self.checkpoint_job,
+            c.ReleaseJob: self.release_job,
+            c.ReleaseTask: self.release_task,
+            c.ReleaseLock: self.release_lock,
+            c.Undo: self.undo,
+            c.Enqueue: self.enqueue,
+            c.LimitQueue: self.limit_queue,
+            c.CancelJob: self.cancel_job,
+            c.DiscardJob: self.discard_job,
+            c.RequeueJob: self.requeue_job,
+            c.ForceReleaseJob: self.force_release_job,
+            c.OpenSession: self.open_session,
+            c.KeepSessionAlive: self.keep_session_alive,
+            c.SaveSession: self.save_session,
+            c.HandOverSession: self.hand_over_session,
+            c.CloseSession: self.close_session,
+            c.CreateToken: self.create_token,
+            c.RotateToken: self.rotate_token,
+            c.RevokeToken: self.revoke_token,
+            c.Recover: self.recover,
+            c.Probe: self.probe,
+        }
+
+    def recover(self, _command: c.Recover) -> Told:
+        return Told("RecoverReply", {"recovered": list(self.recovered), "is_complete": True})
+
+    def probe(self, _command: c.Probe) -> Told:
+        self.changed()
+        return Told("ProbeReply", {"seq": len(self.log), "at": self.now})
+
+    # What reads tell
+
+    def look(self, clock: int) -> "Model":
+        """Everything as a read sees it: what has run out is nobody's, although nothing is written down."""
+        seen = copy(self)
+        seen.log, seen.ended = list(self.log), list(self.ended)
+        if self.has_expiries(max(clock, self.mark)):
+            seen.jobs, seen.sessions = deepcopy((self.jobs, self.sessions))
+        seen.begin_transaction(clock)
+        return seen
+
+    def has_expiries(self, now: int) -> bool:
+        ends = [self.expiry(claim) for claim in self.live_claims()]
+        ends += [session.expires_at for session in self.sessions.values() if session.status == "open"]
+        return min(ends, default=now + 1) <= now
+
+    def get_job(self, name: str) -> Fields:
+        return told.job_view(self, self.jobs[name]) if name in self.jobs else told.never_seen(name)
+
+    def list_jobs(self, status: str | None = None, queue: str | None = None) -> list[Fields]:
+        found = [job for job in self.jobs.values() if status in {None, job.status} and queue in {None, job.queue}]
+        return [told.job_view(self, job, with_documents=False) for job in sorted(found, key=lambda job: job.name)]
+
+    def get_session(self, name: str) -> Fields | None:
+        return told.session_view(self, self.sessions[name]) if name in self.sessions else None
+
+    def list_sessions(self, status: str | None = None, principal: str | None = None) -> list[Fields]:
+        found = [s for s in self.sessions.values() if status in {None, s.status} and principal in {None, s.principal}]
+        return [told.session_view(self, s, with_context=False) for s in sorted(found, key=lambda s: s.name)]
+
+    def list_tokens(self) -> list[Fields]:
+        """Newest first; of those made at one moment, by id (no document says so)."""
+        newest = sorted(self.tokens.values(), key=lambda token: (-token.created_at, token.name))
+        return [told.token_view(token) for token in newest]
+
+    def figures(self, clock: int) -> Fields:
+        """What has run out and is not written down yet is taken back, and its jobs wait."""
+        now = max(clock, self.mark)
+        run_out = [job for job in self.jobs.values() if job.claim and self.expiry(job.claim) <= now]
+        live = [claim for claim in self.live_claims() if self.expiry(claim) > now]
+        queued = [job for job in self.jobs.values() if job.status == "queued"]
+        returned = [job for job in run_out if job.queue is not None]
+        due = [job.available_at for job in queued if job.available_at <= now]
+        due += [self.expiry(job.claim) for job in returned if job.claim]
+        lost = [e for e in self.log if e.type in {"expired", "force_released"} and e.at > now - HOUR_MS]
+        return {
+            "claimed": len(live),
+            "late": sum(self.is_late(claim, now) for claim in live),
+            "dead": sum(job.status == "dead" for job in self.jobs.values()),
+            "open_sessions": sum(s.status == "open" and s.expires_at > now for s in self.sessions.values()),
+            "waiting": len(queued) + len(returned),
+            "oldest_due_at": min(due, default=None),
+            "taken_back": len(lost) + len(run_out),
+            "queued": {name: sum(job.queue == name for job in queued) for name in {job.queue for job in queued}},
+            "seq": len(self.log),
+            "at": now,
+        }
+
+    def is_late(self, claim: Any, now: int) -> bool:
+        """Half of its TTL has gone by without a heartbeat."""
+        ttl_ms = claim.ttl_ms if claim.expires_at is not None else self.sessions[claim.session_id].ttl_ms
+        return bool(now - self.heartbeat(claim) > ttl_ms / 2)

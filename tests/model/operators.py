@@ -1,0 +1,153 @@
+"""Queues, and what operators do to jobs and tokens that are not theirs."""
+
+from octostore.core import commands as c
+from tests.model import told
+from tests.model.jobs import Jobs, document
+from tests.model.state import Job, Refused, Token, Told
+
+
+class Operators(Jobs):
+    # Queues
+
+    def enqueue(self, command: c.Enqueue) -> Told:
+        """One that is done stays done, also if nobody had enqueued it (no document says so)."""
+        job = self.job(command.job_id)
+        is_new = job.queue is None and job.status != "done"
+        if is_new:
+            self.put_in_queue(job, command)
+        fields = {
+            "job_id": job.name,
+            "created": is_new,
+            "status": job.status,
+            "queue": job.queue,
+            "kind": job.kind,
+            "priority": job.priority,
+            "max_attempts": job.max_attempts,
+            "available_at": job.available_at,
+        }
+        return Told("EnqueueReply", fields)
+
+    def put_in_queue(self, job: Job, command: c.Enqueue) -> None:
+        due_at = self.now if command.run_at is None else command.run_at
+        # A lock-delay that still runs is kept; a moment in the past is a better place in the line.
+        available_at = max(due_at, job.available_at) if job.available_at > self.now else due_at
+        status = "claimed" if job.claim else "queued"
+        details = {
+            "kind": command.kind,
+            "queue": command.queue,
+            "priority": command.priority,
+            "available_at": available_at,
+            "max_attempts": command.max_attempts,
+            "status": status,
+            "has_payload": command.payload is not None,
+        }
+        job.enqueued = self.record("enqueued", command.principal, details, job=job, queue=command.queue)
+        job.queue, job.kind, job.priority = command.queue, command.kind, command.priority
+        job.max_attempts, job.payload = command.max_attempts, document(command.payload)
+        job.status, job.available_at, job.attempts = status, available_at, 0
+
+    def limit_queue(self, command: c.LimitQueue) -> Told:
+        if self.limits.get(command.queue) != command.max_claimed:
+            details = {"max_claimed": command.max_claimed}
+            self.record("queue_limited", command.principal, details, queue=command.queue)
+            self.limits[command.queue] = command.max_claimed
+        return Told("QueueView", {"queue": command.queue, "max_claimed": command.max_claimed})
+
+    # Jobs
+
+    def cancel_job(self, command: c.CancelJob) -> Told:
+        job = self.known(command.job_id)
+        if job.status not in {"queued", "dead"}:
+            raise Refused("Conflict", status=job.status)
+        if job.status == "queued":
+            self.record("cancelled", command.principal, {"reason": command.reason}, job=job)
+            job.status, job.last_outcome, job.error = "dead", "cancelled", command.reason
+        return Told("JobView", told.job_view(self, job))
+
+    def discard_job(self, command: c.DiscardJob) -> Told:
+        """It is what a name is that nobody has enqueued. How earlier attempts ended stays on it."""
+        job = self.known(command.job_id)
+        was_discarded = job.status == "free" and job.last_outcome == "discarded"
+        if job.status != "dead" and not was_discarded:
+            raise Refused("Conflict", status=job.status)
+        if job.status == "dead":
+            details = {"available_at": self.now, "reason": command.reason}
+            self.record("discarded", command.principal, details, job=job)
+            job.status, job.available_at, job.attempts = "free", self.now, 0
+            job.last_outcome, job.error = "discarded", command.reason
+            job.queue = job.kind = job.payload = job.checkpoint = None
+            job.priority = job.max_attempts = job.enqueued = 0
+        return Told("JobView", told.job_view(self, job))
+
+    def requeue_job(self, command: c.RequeueJob) -> Told:
+        job = self.known(command.job_id)
+        if job.claim is not None:
+            raise Refused("Conflict", status="claimed")
+        if job.status in {"dead", "done"} or job.available_at > self.now:
+            # A task that only waits for its retry keeps its attempts.
+            attempts = job.attempts if command.keep_attempts or job.status == "queued" else 0
+            status = "free" if job.queue is None else "queued"
+            details = {"status": status, "available_at": self.now, "attempts": attempts, "reason": command.reason}
+            self.record("requeued", command.principal, details, job=job)
+            job.status, job.available_at, job.attempts = status, self.now, attempts
+        return Told("JobView", told.job_view(self, job))
+
+    def force_release_job(self, command: c.ForceReleaseJob) -> Told:
+        job = self.known(command.job_id)
+        if job.claim is not None:
+            self.end(job, "force_released", command.principal, ended_at=self.now, reason=command.reason)
+        return Told("JobView", told.job_view(self, job))
+
+    # Tokens
+
+    def create_token(self, command: c.CreateToken) -> Told:
+        """The same again changes nothing. A secret is that of one token only."""
+        known = self.tokens.get(command.token_id)
+        wanted = (command.digest, command.name, command.scopes, command.prefix)
+        if known is not None:
+            if (known.digest, known.principal, known.scopes, known.prefix) != wanted:
+                raise Refused("Conflict", status=None)
+            return Told("TokenView", told.token_view(known))
+        self.check_secret(command.digest)
+        expires_at = None if command.expires_in is None else self.now + round(command.expires_in * 1_000)
+        details = {
+            "token_id": command.token_id,
+            "name": command.name,
+            "scopes": command.scopes,
+            "prefix": command.prefix,
+            "expires_at": expires_at,
+        }
+        self.record("token_created", command.principal, details)
+        token = Token(
+            command.token_id, command.name, command.digest, command.scopes, command.prefix, self.now, expires_at
+        )
+        self.tokens[token.name] = token
+        return Told("TokenView", told.token_view(token))
+
+    def rotate_token(self, command: c.RotateToken) -> Told:
+        token = self.token(command.token_id)
+        if not token.is_valid(self.now):
+            raise Refused("Conflict", status=None)
+        if token.digest != command.digest:
+            self.check_secret(command.digest)
+            details = {"token_id": token.name, "name": token.principal}
+            self.record("token_rotated", command.principal, details)
+            token.digest = command.digest
+        return Told("TokenView", told.token_view(token))
+
+    def revoke_token(self, command: c.RevokeToken) -> Told:
+        token = self.token(command.token_id)
+        if token.revoked_at is None:
+            details = {"token_id": token.name, "name": token.principal}
+            self.record("token_revoked", command.principal, details)
+            token.revoked_at = self.now
+        return Told("TokenView", told.token_view(token))
+
+    def token(self, token_id: str) -> Token:
+        if token_id not in self.tokens:
+            raise Refused("NotFound")
+        return self.tokens[token_id]
+
+    def check_secret(self, digest: bytes) -> None:
+        if any(token.digest == digest for token in self.tokens.values()):
+            raise Refused("Conflict", status=None)

@@ -1,0 +1,299 @@
+"""Sessions, their tasks, and how they are handed over (docs/sessions-and-tasks.md, docs/decisions/0022)."""
+
+from typing import TypeAlias
+
+from octostore.core import commands as c
+from tests.model import told
+from tests.model.jobs import Jobs, document
+from tests.model.state import Claim, Job, Refused, Session, Told
+
+Opening: TypeAlias = c.OpenSession | c.ClaimTask
+Write: TypeAlias = c.KeepSessionAlive | c.SaveSession | c.HandOverSession | c.CloseSession
+
+MAY_FOLLOW = {
+    "idle": {"planning", "executing", "done"},
+    "planning": {"executing", "blocked", "idle", "done", "error"},
+    "executing": {"planning", "blocked", "idle", "done", "error"},
+    "blocked": {"planning", "executing", "idle", "done", "error"},
+    "done": {"idle", "planning"},
+    "error": {"idle", "planning"},
+}
+"""The picture in docs/sessions-and-tasks.md."""
+
+
+class Sessions(Jobs):
+    # Opening
+
+    def open_session(self, command: c.OpenSession) -> Told:
+        known = self.own_session(command)
+        is_open = known is not None and known.status == "open"
+        if known is not None and is_open and is_same_request(known, command):
+            self.note_replay(known)
+            return told.opened(self, known, replayed=True)
+        its_own = [e for e in self.ended if e.session_id == command.session_id and e.job_id is None]
+        self.check_not_ended(command, its_own)
+        if known is not None and is_open and not is_offered_to(known, command.agent):
+            raise Refused("Held", **told.session_times(known), metadata=None, progress=None)
+        return told.opened(self, self.begin_session(command, command.agent), replayed=False)
+
+    def own_session(self, command: Opening) -> Session | None:
+        known = self.sessions.get(command.session_id)
+        if known is not None and known.principal != command.principal:
+            raise Refused("NotAllowed")
+        return known
+
+    def note_replay(self, session: Session) -> None:
+        if not session.is_replayed:
+            session.is_replayed = True
+            self.changed()
+
+    def begin_session(self, command: Opening, agent: str, phase: str | None = None) -> Session:
+        """A new one; or one that goes on with its context, phase, note and what was in flight."""
+        before = self.sessions.get(command.session_id)
+        ttl_ms = round(command.ttl * 1_000)
+        details = {
+            "agent": agent,
+            "ttl_ms": ttl_ms,
+            "expires_at": self.now + ttl_ms,
+            "resumed": before is not None,
+            "phase": phase,
+            "phase_before": before.phase if before and phase else None,
+        }
+        seq = self.record("session_opened", command.principal, details, session_id=command.session_id)
+        session = Session(
+            name=command.session_id,
+            agent=agent,
+            principal=command.principal,
+            lease=f"session {seq}",
+            request_id=command.request_id,
+            ttl_ms=ttl_ms,
+            opened_at=self.now,
+            heartbeat_at=self.now,
+            expires_at=self.now + ttl_ms,
+        )
+        if before is not None:
+            session.resumed = True
+            session.context, session.context_seq = before.context, before.context_seq
+            session.phase, session.note, session.in_flight = before.phase, before.note, before.in_flight
+            session.giver_lease = before.giver_lease if before.offered else None
+        session.phase = phase or session.phase
+        self.sessions[session.name] = session
+        for job in self.bound_to(session.name):
+            # What was handed over gets the lease of whoever takes it.
+            assert job.claim is not None
+            job.claim.lease, job.claim.ttl_ms = session.lease, session.ttl_ms
+        return session
+
+    # Writing
+
+    def session_of(self, command: Write) -> Session:
+        """The live session that the command may write to: by its lease, or without one by its principal."""
+        session = self.sessions.get(command.session_id)
+        if session is None or not (may_write(session, command) or session.principal == command.principal):
+            raise Refused("NotFound")
+        if not may_write(session, command) or session.status != "open":
+            raise Refused("LeaseLost", job_id=session.name, ended=None, holder=None)
+        return session
+
+    def keep_session_alive(self, command: c.KeepSessionAlive) -> Told:
+        session = self.session_of(command)
+        session.heartbeat_at, session.expires_at = self.now, self.now + session.ttl_ms
+        self.changed()
+        fields = {"remaining_ms": session.ttl_ms, "renew_after_ms": session.ttl_ms // 2}
+        return Told("KeepaliveReply", {"session_id": session.name, "expires_at": session.expires_at, **fields})
+
+    def save_session(self, command: c.SaveSession) -> Told:
+        session = self.session_of(command)
+        if command.number is not None and command.number <= (session.save_number or 0):
+            return saved(session)
+        phase = None if command.phase == session.phase else command.phase
+        if phase is not None and phase not in MAY_FOLLOW[session.phase]:
+            raise Refused("Conflict", status=session.phase)
+        details = {
+            "context_bytes": len(command.context),
+            "agent": session.agent,
+            "phase": phase,
+            "phase_before": session.phase if phase else None,
+        }
+        session.context_seq = self.record("session_saved", command.principal, details, session_id=session.name)
+        session.context = document(command.context)
+        session.phase = phase or session.phase
+        session.save_number = command.number or session.save_number
+        return saved(session)
+
+    def close_session(self, command: c.CloseSession) -> Told:
+        session = self.sessions.get(command.session_id)
+        if session is None or session.status != "closed" or not may_write(session, command):
+            session = self.session_of(command)
+            self.end_session(session, command.principal)
+        return Told("ClosedReply", {"session_id": session.name})
+
+    def end_session(self, session: Session, actor: str, phase: str | None = None) -> None:
+        """One that is closed in order forgets what was in flight, and the note of a hand-over."""
+        for job in self.bound_to(session.name):
+            self.end(job, "released", actor, ended_at=self.now, reason="its session was closed")
+        details = {"agent": session.agent, "ended_at": self.now, "phase": phase}
+        details["phase_before"] = session.phase if phase else None
+        self.remember_session(session)
+        self.record("session_closed", actor, details, session_id=session.name)
+        session.status, session.expires_at, session.offered = "closed", self.now, False
+        session.phase = phase or session.phase
+        session.note, session.in_flight = None, []
+
+    # Handing over
+
+    def hand_over_session(self, command: c.HandOverSession) -> Told:
+        session = self.sessions.get(command.session_id)
+        if session is None or not is_same_hand_over(session, command):
+            session = self.session_of(command)
+            self.hand_over(session, command)
+        fields = {"session_id": session.name, "agent": session.agent, "expires_at": session.expires_at}
+        return Told("HandedOverReply", {**fields, "jobs": [job.name for job in self.bound_to(session.name)]})
+
+    def hand_over(self, session: Session, command: c.HandOverSession) -> None:
+        self.remember_session(session)
+        details = {
+            "agent": session.agent,
+            "to_agent": command.to_agent,
+            "ttl_ms": session.ttl_ms,
+            "expires_at": self.now + session.ttl_ms,
+            "note": command.note,
+        }
+        seq = self.record("session_handed_over", command.principal, details, session_id=session.name)
+        session.giver_lease, session.lease, session.request_id = session.lease, f"offer {seq}", None
+        session.agent, session.offered, session.note = command.to_agent, True, command.note
+        session.heartbeat_at, session.expires_at = self.now, self.now + session.ttl_ms
+        session.is_replayed, session.save_number = False, None
+        for job in self.bound_to(session.name):
+            self.pass_on(job, session, command)
+
+    def pass_on(self, job: Job, session: Session, command: c.HandOverSession) -> None:
+        """Ended and begun anew, so that it has a higher fencing token. It is no attempt."""
+        before = job.claim
+        assert before is not None
+        reason = f"handed over to {session.agent!r}"
+        self.end(
+            job,
+            "released",
+            command.principal,
+            ended_at=self.now,
+            note=command.note,
+            reason=reason,
+            is_handed_over=True,
+        )
+        claim = Claim(
+            owner=session.agent,
+            principal=before.principal,
+            token=0,
+            lease=session.lease,
+            ttl_ms=session.ttl_ms,
+            claimed_at=self.now,
+            heartbeat_at=self.now,
+            expires_at=None,
+            session_id=session.name,
+            metadata=before.metadata,
+            lock_delay_ms=before.lock_delay_ms,
+            is_lock=before.is_lock,
+            progress=before.progress,
+        )
+        self.begin(job, claim, job.attempts + 1, handed_over_by=before.owner)
+
+    # Tasks
+
+    def claim_task(self, command: c.ClaimTask) -> Told:
+        session = self.own_session(command)
+        is_open = session is not None and session.status == "open"
+        its_own = [e for e in self.ended if e.session_id == command.session_id]
+        if session is not None and is_open and is_same_request(session, command):
+            if self.task_at_hand(command) is None:
+                self.check_not_ended(command, its_own)
+            self.note_replay(session)
+            return self.task_within(session, command, replayed=True)
+        self.check_not_ended(command, its_own)
+        if session is not None and is_open and not is_offered_to(session, command.owner):
+            return told.session_held(self, session)
+        if self.task_at_hand(command) is None:
+            if self.first_task(command) is None:
+                return self.nothing_to_do(command)
+            self.check_count(command)
+        # "Taking a task makes a session `planning` unless it was in the middle of something."
+        in_the_middle = session is not None and session.phase in {"planning", "executing"}
+        opened = self.begin_session(command, command.owner, None if in_the_middle else "planning")
+        return self.task_within(opened, command, replayed=False)
+
+    def task_within(self, session: Session, command: c.ClaimTask, *, replayed: bool) -> Told:
+        at_hand = self.task_at_hand(command)
+        if at_hand is not None and at_hand.claim is not None:
+            reply = self.replay(at_hand, at_hand.claim) if replayed else told.claimed(self, at_hand)
+        else:
+            first = self.first_task(command)
+            if first is None:
+                return self.nothing_to_do(command)
+            reply = self.grant(first, command)
+        opened = told.opened(self, session, replayed=replayed, but=reply.fields["job_id"])
+        return Told("ClaimReply", {**reply.fields, "session": opened.fields})
+
+    def task_at_hand(self, command: c.ClaimTask) -> Job | None:
+        return next((job for job in self.bound_to(command.session_id) if job.queue in command.queues), None)
+
+    def first_task(self, command: c.ClaimTask) -> Job | None:
+        """What the session lost comes first, once it is due; then the first in line of the first queue that has one."""
+        session = self.sessions.get(command.session_id)
+        queues = [queue for queue in command.queues if not self.is_full(queue)]
+        lost = [self.jobs[name] for name in session.in_flight] if session else []
+        again = [job for job in lost if job.queue in queues and self.is_wanted(job, command)]
+        firsts = [self.first_in_line(queue, command) for queue in queues]
+        return next((job for job in [*again, *firsts] if job is not None), None)
+
+    def nothing_to_do(self, command: c.ClaimTask) -> Told:
+        return told.empty(self, command.queues[0], min(self.look_again_at(queue) for queue in command.queues))
+
+    def release_task(self, command: c.ReleaseTask) -> Told:
+        claim = self.job(command.job_id).claim
+        if claim is not None and claim.lease == command.lease_id and claim.session_id != command.session_id:
+            raise Refused("InvalidInput", field="session_id", limit=None, size=None)
+        reply = self.release_job(command)
+        session = self.sessions.get(command.session_id)
+        if session is not None and session.status == "open" and session.lease == command.lease_id:
+            phase = phase_after(session.phase, command.outcome, reply.fields["status"])
+            self.end_session(session, command.principal, phase)
+        return reply
+
+
+def saved(session: Session) -> Told:
+    fields = {"session_id": session.name, "context_seq": session.context_seq, "phase": session.phase}
+    return Told("SavedReply", {**fields, "number": session.save_number})
+
+
+def may_write(session: Session, command: Write) -> bool:
+    if command.lease_id is None:
+        return session.principal == command.principal
+    return session.lease == command.lease_id
+
+
+def is_same_request(session: Session, command: Opening) -> bool:
+    return command.request_id is not None and session.request_id == command.request_id
+
+
+def is_offered_to(session: Session, agent: str) -> bool:
+    return session.offered and session.agent == agent
+
+
+def is_same_hand_over(session: Session, command: c.HandOverSession) -> bool:
+    """By the lease that did it, also after the session was taken, until it ends.
+
+    Without a lease, by the principal until the session is taken (no document says so).
+    """
+    if session.status != "open" or session.giver_lease is None or session.agent != command.to_agent:
+        return False
+    if command.lease_id is None:
+        return session.offered and session.principal == command.principal
+    return session.giver_lease == command.lease_id
+
+
+def phase_after(phase: str, outcome: str, status: str) -> str | None:
+    """`idle`, `blocked` or `error`, unless the agent has said itself that it is over."""
+    if phase in {"done", "error"}:
+        return None
+    after = "error" if status == "dead" else "blocked" if outcome == "deferred" else "idle"
+    return None if after == phase else after

@@ -1,0 +1,66 @@
+"""What the model has found in the real system, as the shortest history that shows it. Both agree by now."""
+
+import pytest
+
+from octostore.core import commands as c
+from octostore.core.errors import LeaseLost
+from octostore.core.questions import GetJob
+from tests.model.histories import SideBySide
+
+TASK = c.ClaimTask(session_id="s", owner="ann", queues=("default",), request_id="r")
+
+
+@pytest.fixture
+def both() -> SideBySide:
+    return SideBySide()
+
+
+def test_a_lease_that_had_a_task_twice_may_repeat_how_it_ended_it_the_last_time(both: SideBySide) -> None:
+    """Only the first of its attempts was looked at."""
+    both.run([c.Enqueue(job_id="a", kind="build")])
+    (first,) = both.run([TASK])
+    names = {"job_id": "a", "lease_id": first.lease_id}
+    both.run([c.Undo(**names)])
+    both.run([TASK])
+    ended = both.run([c.ReleaseJob(**names, outcome="failed")])
+    assert both.run([c.ReleaseJob(**names, outcome="failed")]) == ended
+    (lost,) = both.run([c.HeartbeatJob(**names)])
+    assert isinstance(lost, LeaseLost)
+    assert lost.ended is not None
+    assert lost.ended.how == "failed"
+
+
+def test_a_hand_over_is_not_repeated_after_the_session_has_ended(both: SideBySide) -> None:
+    """It was answered as if the other agent still had it."""
+    (session,) = both.run([c.OpenSession(session_id="s", agent="ann")])
+    given = c.HandOverSession(session_id="s", lease_id=session.lease_id, to_agent="bob")
+    both.run([given])
+    (taken,) = both.run([c.OpenSession(session_id="s", agent="bob")])
+    both.run([c.CloseSession(session_id="s", lease_id=taken.lease_id)])
+    (lost,) = both.run([given])
+    assert isinstance(lost, LeaseLost)
+
+
+def test_a_late_claim_of_a_done_job_is_told_its_result_also_with_again(both: SideBySide) -> None:
+    """It was told that its lease was lost."""
+    claim = c.ClaimJob(job_id="a", owner="ann", request_id="r", again=True)
+    (first,) = both.run([claim])
+    both.run([c.ReleaseJob(job_id="a", lease_id=first.lease_id, outcome="done", result=b"7")])
+    (late,) = both.run([claim])
+    assert (late.status, late.result) == ("done", 7)
+
+
+def test_those_who_come_and_go_leave_a_done_job_as_it_was(both: SideBySide) -> None:
+    """Five claims that were undone pushed the others out of its memory, and with them how many attempts it took."""
+    (failed,) = both.run([c.ClaimJob(job_id="a", owner="ann")])
+    both.run([c.ReleaseJob(job_id="a", lease_id=failed.lease_id, outcome="failed", error="disk full")])
+    (done,) = both.run([c.ClaimJob(job_id="a", owner="bob")])
+    both.run([c.ReleaseJob(job_id="a", lease_id=done.lease_id, outcome="done")])
+    before = both.real.ask(GetJob(job_id="a"))
+    for _ in range(6):
+        (claim,) = both.run([c.ClaimJob(job_id="a", owner="cat", again=True)])
+        both.run([c.Undo(job_id="a", lease_id=claim.lease_id)])
+    both.compare_reads()
+    after = both.real.ask(GetJob(job_id="a"))
+    assert (after.status, after.attempts) == (before.status, before.attempts) == ("done", 2)
+    assert [attempt.how for attempt in after.previous[-2:]] == ["done", "failed"]

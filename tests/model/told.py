@@ -1,0 +1,262 @@
+"""What answers say of a job, a claim, a session: the fields of `core/replies.py`, from the model's state."""
+
+from typing import Any
+
+from tests.model.ground import Ground
+from tests.model.state import Claim, Fields, Job, Past, Refused, Session, Token, Told
+
+
+def past_view(past: Past) -> Fields:
+    return {
+        "owner": past.owner,
+        "attempt": past.attempt,
+        "fencing_token": past.token,
+        "claimed_at": past.claimed_at,
+        "ended_at": past.ended_at,
+        "how": past.how,
+        "error": past.error,
+        "note": past.note,
+        "reason": past.reason,
+    }
+
+
+def previous(job: Job) -> list[Fields]:
+    """Newest first."""
+    return [past_view(past) for past in reversed(job.past)]
+
+
+def who_has_it(ground: Ground, job: Job, claim: Claim) -> Fields:
+    return {
+        "owner": claim.owner,
+        "principal": claim.principal,
+        "metadata": claim.metadata,
+        "claimed_at": claim.claimed_at,
+        "heartbeat_at": ground.heartbeat(claim),
+        "expires_at": ground.expiry(claim),
+        "fencing_token": claim.token,
+        "attempt": job.attempts + 1,
+        "session_id": claim.session_id,
+    }
+
+
+def owner_view(ground: Ground, job: Job) -> Fields | None:
+    if job.claim is None:
+        return None
+    return {"job_id": job.name, "progress": job.claim.progress, **who_has_it(ground, job, job.claim)}
+
+
+def job_view(ground: Ground, job: Job, *, with_documents: bool = True) -> Fields:
+    owner = owner_view(ground, job)
+    is_task = job.queue is not None
+    fields = {
+        "job_id": job.name,
+        "status": job.status,
+        "queue": job.queue,
+        "kind": job.kind,
+        "priority": job.priority if is_task else None,
+        "attempts": job.attempts,
+        "max_attempts": job.max_attempts if is_task else None,
+        "available_at": job.available_at if job.status in {"free", "queued"} else None,
+        "created_at": job.created_at,
+        "claim": owner,
+        "owner": owner["owner"] if owner else None,
+        "last_outcome": job.last_outcome,
+        "error": job.error,
+        "note": job.note,
+        "previous": previous(job),
+    }
+    if with_documents:
+        fields |= {"payload": job.payload, "result": job.result if job.status == "done" else None}
+    return fields
+
+
+def never_seen(name: str) -> Fields:
+    nothing = ["queue", "kind", "priority", "max_attempts", "available_at", "created_at", "claim", "owner"]
+    nothing += ["last_outcome", "error", "note"]
+    return {"job_id": name, "status": "free", "attempts": 0, **dict.fromkeys(nothing)}
+
+
+def _about(job: Job, status: str) -> Fields:
+    return {"status": status, "job_id": job.name, "queue": job.queue, "kind": job.kind}
+
+
+def claimed(ground: Ground, job: Job, *, replayed: bool = False) -> Told:
+    claim = job.claim
+    assert claim is not None
+    left_ms = ground.expiry(claim) - ground.now
+    return Told(
+        "ClaimReply",
+        {
+            **_about(job, "claimed"),
+            **who_has_it(ground, job, claim),
+            "lease_id": claim.lease,
+            "replayed": replayed,
+            "ttl": claim.ttl_ms / 1_000,
+            "remaining_ms": left_ms,
+            "renew_after_ms": left_ms // 2,
+            "payload": job.payload,
+            "checkpoint": job.checkpoint,
+            "note": job.note,
+            "previous": previous(job),
+        },
+    )
+
+
+def held(ground: Ground, job: Job) -> Told:
+    assert job.claim is not None
+    fields = {
+        **_about(job, "held"),
+        **who_has_it(ground, job, job.claim),
+        "progress": job.claim.progress,
+        "retry_after_ms": ground.expiry(job.claim) - ground.now,
+    }
+    return Told("ClaimReply", fields)
+
+
+def finished(job: Job) -> Told:
+    fields = {
+        **_about(job, job.status),
+        "result": job.result if job.status == "done" else None,
+        "error": job.error,
+        "note": job.note,
+        "previous": previous(job),
+    }
+    return Told("ClaimReply", fields)
+
+
+def delayed(ground: Ground, job: Job, until: int) -> Told:
+    fields = {
+        **_about(job, "delayed"),
+        "available_at": until,
+        "retry_after_ms": until - ground.now,
+        "error": job.error,
+        "previous": previous(job),
+    }
+    return Told("ClaimReply", fields)
+
+
+def empty(ground: Ground, queue: str, look_again_at: int) -> Told:
+    hints = {"available_at": look_again_at, "retry_after_ms": look_again_at - ground.now}
+    return Told("ClaimReply", {"status": "empty", "job_id": None, "queue": queue, **hints})
+
+
+def lease_lost(ground: Ground, job: Job, ended: Past | None) -> Refused:
+    """It tells how the lease ended, if that is remembered, and who has the job now."""
+    return Refused(
+        "LeaseLost", job_id=job.name, ended=past_view(ended) if ended else None, holder=owner_view(ground, job)
+    )
+
+
+def released(job: Job, past: Past) -> Told:
+    return Told(
+        "ReleaseReply",
+        {
+            "job_id": job.name,
+            "outcome": past.how,
+            "status": past.status,
+            "attempt": past.attempt,
+            "fencing_token": past.token,
+            "released_at": past.ended_at,
+            "available_at": past.available_at,
+        },
+    )
+
+
+# Sessions
+
+
+def session_view(ground: Ground, session: Session, *, with_context: bool = True) -> Fields:
+    return {
+        "session_id": session.name,
+        "agent": session.agent,
+        "principal": session.principal,
+        "status": session.status,
+        "opened_at": session.opened_at,
+        "heartbeat_at": session.heartbeat_at,
+        "expires_at": session.expires_at,
+        "context": session.context if with_context else None,
+        "context_seq": session.context_seq,
+        "jobs": [job.name for job in ground.bound_to(session.name)],
+        "phase": session.phase,
+        "offered": session.offered,
+        "note": session.note,
+        "in_flight": list(session.in_flight),
+    }
+
+
+def session_times(session: Session) -> Fields:
+    return {
+        "owner": session.agent,
+        "claimed_at": session.opened_at,
+        "heartbeat_at": session.heartbeat_at,
+        "expires_at": session.expires_at,
+    }
+
+
+def session_held(ground: Ground, session: Session) -> Told:
+    fields = {
+        "status": "held",
+        "job_id": None,
+        "principal": session.principal,
+        "session_id": session.name,
+        "retry_after_ms": session.expires_at - ground.now,
+        **session_times(session),
+    }
+    return Told("ClaimReply", fields)
+
+
+def opened(ground: Ground, session: Session, *, replayed: bool, but: Any = None) -> Told:
+    """`but` is the task that the reply tells of anyway."""
+    names = [job.name for job in ground.bound_to(session.name)]
+    names += [name for name in session.in_flight if name not in names]
+    left_ms = session.expires_at - ground.now
+    fields = {
+        "session_id": session.name,
+        "agent": session.agent,
+        "lease_id": session.lease,
+        "resumed": session.resumed,
+        "replayed": replayed,
+        "ttl": session.ttl_ms / 1_000,
+        "opened_at": session.opened_at,
+        "expires_at": session.expires_at,
+        "remaining_ms": left_ms,
+        "renew_after_ms": left_ms // 2,
+        "context": session.context,
+        "context_seq": session.context_seq,
+        "phase": session.phase,
+        "note": session.note,
+        "in_flight": [in_flight(ground.job(name), session) for name in names if name != but],
+    }
+    return Told("SessionReply", fields)
+
+
+def in_flight(job: Job, session: Session) -> Fields:
+    claim = job.claim
+    is_ours = claim is not None and claim.session_id == session.name
+    said = claim.progress["note"] if claim and is_ours and claim.progress else None
+    return {
+        "job_id": job.name,
+        "status": job.status,
+        "is_ours": is_ours,
+        "owner": claim.owner if claim else None,
+        "fencing_token": claim.token if claim and is_ours else None,
+        "queue": job.queue,
+        "kind": job.kind,
+        "attempts": job.attempts,
+        "available_at": job.available_at if job.status in {"free", "queued"} else None,
+        "payload": job.payload,
+        "checkpoint": job.checkpoint,
+        "note": said if claim and is_ours and claim.progress else job.note,
+    }
+
+
+def token_view(token: Token) -> Fields:
+    return {
+        "token_id": token.name,
+        "name": token.principal,
+        "scopes": list(token.scopes),
+        "prefix": token.prefix,
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+        "revoked_at": token.revoked_at,
+    }

@@ -1,0 +1,68 @@
+"""An event loop on virtual time: asyncio's own, whose `select` waits in the scheduler instead of in the system."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from octostore.core.errors import OctoStoreError
+from tests.simulation.scheduler import Fiber, Scheduler, WorldOver
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+        self._selector = self
+        self._sleeper: Fiber | None = None
+        self._is_rung = False
+        self.set_exception_handler(self._on_exception)
+
+    def time(self) -> float:
+        return self._scheduler.counted()
+
+    def run_process(self, main: Coroutine[Any, Any, None]) -> None:
+        """In the thread that calls this, until `main` has ended; then the process is as good as dead."""
+        self._thread_id = threading.get_ident()
+        asyncio._set_running_loop(self)
+        task = self.create_task(main)
+        while not task.done():
+            self._run_once()  # type: ignore[attr-defined]  # what `run_forever` is made of
+        asyncio._set_running_loop(None)
+        task.result()
+
+    def select(self, timeout: float | None) -> list[Any]:
+        scheduler = self._scheduler
+        if timeout is not None and timeout <= 0:
+            scheduler.maybe_give_way()
+        elif not self._is_rung:
+            self._sleeper = scheduler.current
+            scheduler.block(None if timeout is None else scheduler.now + timeout)
+            self._sleeper = None
+        self._is_rung = False
+        return []
+
+    def abandon(self) -> None:
+        """Close it with whatever is still in it."""
+        for task in asyncio.all_tasks(self):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            coroutine: Any = task.get_coro()
+            with suppress(RuntimeError, WorldOver):  # one that awaits while it is closed
+                coroutine.close()
+        self._thread_id = None  # type: ignore[assignment]  # as when it does not run
+        self.close()
+
+    def _process_events(self, _events: list[Any]) -> None:
+        """There are none: everything comes by `call_soon_threadsafe`."""
+
+    def _write_to_self(self) -> None:
+        self._is_rung = True
+        if self._sleeper is not None:
+            self._scheduler.wake(self._sleeper)
+
+    def _on_exception(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, OctoStoreError) and "never retrieved" in context["message"]:
+            return  # an undo that nobody waits for, and that did not work
+        self._scheduler.fail(error or AssertionError(context["message"]))

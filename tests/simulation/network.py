@@ -1,0 +1,383 @@
+"""Between clients and servers: latency, cuts, lost replies, delays and duplicates, and a balancer in front.
+
+It takes the place of `http.client.HTTPConnection` and `aiohttp.ClientSession`; what is above them is the real client.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import aiohttp
+
+from tests.simulation.faults import Fault, Faults
+from tests.simulation.scheduler import Fiber, Process, Scheduler
+from tests.simulation.story import Story
+
+if TYPE_CHECKING:
+    from tests.simulation.server import Server
+
+LATENCY_SECONDS = 0.002
+LONG_LATENCY_SECONDS = 0.2
+LATE_SECONDS = 60.0
+"""How much later a request may come a second time."""
+
+
+class Sent(NamedTuple):
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes | None
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Observer(Protocol):
+    """Told what arrives at servers, and what is answered."""
+
+    def arrived(self, exchange: "Exchange") -> None: ...
+
+    def answered(self, exchange: "Exchange", reply: Reply) -> None: ...
+
+
+class Exchange:
+    """One delivery of a request to a server. `tell` gets the reply, or what broke."""
+
+    def __init__(
+        self, network: "Network", server: "Server", sent: Sent, caller: Process, tell: Callable[[Reply | OSError], None]
+    ) -> None:
+        self.network = network
+        self.server = server
+        self.sent = sent
+        self.caller = caller
+        self.arrived_at = 0.0
+        self.is_cut = False
+        """Whether the caller is gone, whether or not the server knows."""
+        self.is_answered = False
+        self.reply_fault = ""
+        self._tell = tell
+        self._is_told = False
+        self._is_disconnected = False
+        self._is_body_taken = False
+        self._head: dict[str, Any] = {}
+        self._body = b""
+        self._gone: asyncio.Future[None] | None = None
+
+    # As the server sees it
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        path, _, query = self.sent.path.partition("?")
+        headers = [(name.lower().encode(), value.encode()) for name, value in self.sent.headers.items()]
+        if self.sent.body is not None:
+            headers.append((b"content-length", str(len(self.sent.body)).encode()))
+        return {
+            "type": "http",
+            "method": self.sent.method,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [(b"host", b"localhost"), *headers],
+            "client": ("10.0.0.1", 1),
+        }
+
+    async def receive(self) -> dict[str, Any]:
+        if not self._is_body_taken:
+            self._is_body_taken = True
+            return {"type": "http.request", "body": self.sent.body or b"", "more_body": False}
+        if not self._is_disconnected:
+            if self._gone is None:
+                self._gone = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._gone)
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self._head = dict(message)
+            return
+        self._body += message.get("body", b"")
+        if not message.get("more_body"):
+            headers = {name.decode(): value.decode() for name, value in self._head["headers"]}
+            self.is_answered = True
+            self.network.reply(self, Reply(self._head["status"], headers, self._body))
+
+    def disconnect(self) -> None:
+        """In the server's loop."""
+        self._is_disconnected = True
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
+
+    # As the caller sees it
+
+    def tell(self, outcome: Reply | OSError) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._tell(outcome)
+
+    def hang_up(self) -> None:
+        """The caller closes the connection; the server hears of it a little later."""
+        self._is_told = True
+        self.network.cut(self, self.network.latency(self.caller))
+
+
+class Network:
+    def __init__(self, scheduler: Scheduler, faults: Faults, story: Story) -> None:
+        self._scheduler = scheduler
+        self._faults = faults
+        self._story = story
+        self.servers: list[Server] = []
+        self.observer: Observer | None = None
+        self.calls = 0
+
+    def latency(self, caller: Process) -> float:
+        stream = self._faults.stream(f"{caller.name} latency")
+        usual = stream.random()
+        return LATENCY_SECONDS * (0.5 + usual) if usual < 0.9 else LONG_LATENCY_SECONDS * stream.random()
+
+    def is_anybody_there(self) -> bool:
+        return any(server.is_open for server in self.servers)
+
+    def call(self, caller: Process, sent: Sent, tell: Callable[[Reply | OSError], None]) -> Exchange | None:
+        """None where no server is up; `tell` is told in any case."""
+        self.calls += 1
+        server = self._balance(caller)
+        if server is None:
+            self._later(LATENCY_SECONDS, lambda: tell(ConnectionRefusedError("no server is up")))
+            return None
+        exchange = Exchange(self, server, sent, caller, tell)
+        fault = self._faults.of_call(caller.name)
+        delay = self.latency(caller)
+        if fault is not None:
+            delay += self._strike(exchange, fault, delay)
+        if not exchange.is_cut:
+            self._later(delay, lambda: server.deliver(exchange))
+        return exchange
+
+    def reply(self, exchange: Exchange, reply: Reply) -> None:
+        """From a server; it may get lost."""
+        if self.observer is not None:
+            self.observer.answered(exchange, reply)
+        delay = self.latency(exchange.caller)
+        if exchange.reply_fault == "reply lost":
+            self._later(delay, lambda: exchange.tell(ConnectionResetError("the connection was cut")))
+        elif exchange.reply_fault != "no reply at all":
+            self._later(delay, lambda: exchange.tell(reply))
+
+    def cut(self, exchange: Exchange, noticed_after: float) -> None:
+        if not exchange.is_cut:
+            exchange.is_cut = True
+            self._later(noticed_after, lambda: exchange.server.hear_of_cut(exchange))
+
+    def server_died(self, exchange: Exchange) -> None:
+        self._later(
+            self.latency(exchange.caller), lambda: exchange.tell(ConnectionResetError("the server has closed it"))
+        )
+
+    def _balance(self, caller: Process) -> "Server | None":
+        up = [server for server in self.servers if server.is_open]
+        return self._faults.stream(f"{caller.name} balance").choice(up) if up else None
+
+    def _strike(self, exchange: Exchange, fault: Fault, delay: float) -> float:
+        """How much later the request arrives."""
+        chance = fault.chance
+        what = f"{fault.kind}: {exchange.sent.method} {exchange.sent.path}"
+        match fault.kind:
+            case "cut before delivery":
+                exchange.is_cut = True
+                self._later(delay, lambda: exchange.tell(ConnectionResetError("the connection was cut")))
+            case "cut while the server works":
+                cut_after = delay + chance.choice([0.001, 0.05, 1, 20]) * chance.random()
+                noticed_after = chance.choice([0.0, 0.05, 3]) * chance.random()
+                self._later(cut_after, lambda: self._cut_now(exchange, noticed_after))
+                what += f" after {cut_after:.3f} s"
+            case "reply lost" | "no reply at all":
+                exchange.reply_fault = fault.kind
+            case "delayed":
+                late = chance.choice([1, 6, 30]) * chance.random()
+                self._story.tell(exchange.caller.name, f"! {what} by {late:.1f} s [{fault.name}]")
+                return late
+            case _:
+                late = LATE_SECONDS * chance.random() if fault.kind == "duplicated late" else chance.random()
+                self._later(delay + late, lambda: self._deliver_again(exchange, fault))
+                what += f" after {late:.2f} s"
+        self._story.tell(exchange.caller.name, f"! {what} [{fault.name}]")
+        return 0.0
+
+    def _cut_now(self, exchange: Exchange, noticed_after: float) -> None:
+        if not exchange.is_answered:
+            exchange.tell(ConnectionResetError("the connection was cut"))
+            self.cut(exchange, noticed_after)
+
+    def _deliver_again(self, first: Exchange, fault: Fault) -> None:
+        up = [server for server in self.servers if server.is_open]
+        if not up:
+            return
+        server = fault.chance.choice(up)
+        again = Exchange(self, server, first.sent, Process(f"{first.caller.name}, again"), lambda _outcome: None)
+        self._story.tell(
+            first.caller.name, f"! its {first.sent.method} {first.sent.path} arrives again at {server.name}"
+        )
+        server.deliver(again)
+        # What sent it again gives up at some moment, too.
+        self._later(fault.chance.choice([0.01, 1, 40]) * fault.chance.random(), lambda: self.cut(again, 0))
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._scheduler.at(self._scheduler.now + seconds, call)
+
+
+class SimulatedConnection:
+    """`http.client.HTTPConnection`, as far as `octostore.client.http.connections` uses it."""
+
+    network: Network
+    scheduler: Scheduler
+
+    def __init__(self, _host: str, _port: int, **_options: Any) -> None:
+        self.sock: _Socket | None = None
+        self._exchange: Exchange | None = None
+        self._outcome: Reply | OSError | None = None
+        self._waiter: Fiber | None = None
+
+    def connect(self) -> None:
+        if not self.network.is_anybody_there():
+            self.scheduler.sleep(LATENCY_SECONDS)
+            raise ConnectionRefusedError("no server is up")
+        self.sock = _Socket(self)
+
+    def request(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> None:
+        self._outcome = None
+        self._exchange = self.network.call(self.scheduler.process, Sent(method, path, headers, body), self._on_outcome)
+
+    def getresponse(self) -> "SimulatedResponse":
+        until = self.scheduler.now + (self.sock.seconds if self.sock else 0)
+        self._waiter = self.scheduler.current
+        while self._outcome is None:
+            if not self.scheduler.block(until):
+                raise TimeoutError("timed out")
+        if isinstance(self._outcome, OSError):
+            raise self._outcome
+        return SimulatedResponse(self._outcome)
+
+    def close(self) -> None:
+        if self._exchange is not None and self._outcome is None:
+            self._exchange.hang_up()
+        self.sock = None
+
+    def shut(self) -> None:
+        self._on_outcome(ConnectionAbortedError("it was shut"))
+        if self._exchange is not None:
+            self._exchange.hang_up()
+
+    def _on_outcome(self, outcome: Reply | OSError) -> None:
+        if self._outcome is None:
+            self._outcome = outcome
+            if self._waiter is not None:
+                self.scheduler.wake(self._waiter)
+
+
+class _Socket:
+    def __init__(self, connection: SimulatedConnection) -> None:
+        self.seconds = 0.0
+        self._connection = connection
+
+    def settimeout(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def shutdown(self, _how: int) -> None:
+        self._connection.shut()
+
+
+class SimulatedResponse:
+    will_close = False
+
+    def __init__(self, reply: Reply) -> None:
+        self.status = reply.status
+        self._body = reply.body
+        self.headers = _Headers(reply.headers)
+
+    def read(self) -> bytes:
+        return self._body
+
+
+class _Headers:
+    def __init__(self, headers: dict[str, str]) -> None:
+        self._headers = headers
+
+    def get(self, name: str) -> str | None:
+        return self._headers.get(name.lower())
+
+
+class SimulatedSession:
+    """`aiohttp.ClientSession`, as far as `octostore.client.http.async_port` uses it."""
+
+    network: Network
+    scheduler: Scheduler
+
+    def __init__(self, headers: dict[str, str], **_options: Any) -> None:
+        self._headers = headers
+        self.closed = False
+
+    def request(
+        self,
+        method: str,
+        url: Any,
+        *,
+        data: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        timeout: aiohttp.ClientTimeout,
+        **_options: Any,
+    ) -> "_AsyncCall":
+        path = url.raw_path_qs
+        sent = Sent(method, path, {**self._headers, **(headers or {})}, data)
+        return _AsyncCall(self.network, self.scheduler, sent, timeout.sock_read or 0)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class _AsyncCall:
+    def __init__(self, network: Network, scheduler: Scheduler, sent: Sent, seconds: float) -> None:
+        self._network = network
+        self._scheduler = scheduler
+        self._sent = sent
+        self._seconds = seconds
+
+    async def __aenter__(self) -> Any:
+        loop = asyncio.get_running_loop()
+        if not self._network.is_anybody_there():
+            key: Any = SimpleNamespace(ssl=None, host="server", port=1)
+            raise aiohttp.ClientConnectorError(key, ConnectionRefusedError("no server is up"))
+        arrived: asyncio.Future[Reply | OSError] = loop.create_future()
+
+        def settle(outcome: Reply | OSError) -> None:
+            if not arrived.done():
+                arrived.set_result(outcome)
+
+        def tell(outcome: Reply | OSError) -> None:
+            loop.call_soon_threadsafe(settle, outcome)
+
+        exchange = self._network.call(self._scheduler.process, self._sent, tell)
+        try:
+            outcome = await asyncio.wait_for(arrived, self._seconds)
+        except BaseException:
+            if exchange is not None:
+                exchange.hang_up()
+            raise
+        if isinstance(outcome, OSError):
+            raise outcome
+        return _AsyncResponse(outcome)
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+class _AsyncResponse:
+    def __init__(self, reply: Reply) -> None:
+        self.status = reply.status
+        self.headers = _Headers(reply.headers)
+        self._body = reply.body
+
+    async def read(self) -> bytes:
+        return self._body

@@ -1,0 +1,274 @@
+"""For the length of a run, the modules of OctoStore wait, tell the time and draw lots in the simulation."""
+
+import concurrent.futures
+import gc
+import http.client
+import logging
+import queue
+import random
+import secrets
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from copy import copy, deepcopy
+from functools import cache
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import aiohttp
+import msgspec
+
+import octostore.client.async_work
+import octostore.client.heart
+import octostore.client.http.async_port
+import octostore.client.http.connections
+import octostore.client.threads
+import octostore.client.work
+import octostore.server.app
+import octostore.server.attention
+import octostore.stores.ids
+import octostore.stores.memory
+from octostore.client.heart import Heart, _Pulse
+from octostore.server.openapi import document_of
+from octostore.server.routes import ROUTES
+from tests.simulation import primitives
+from tests.simulation.primitives import Here
+from tests.simulation.scheduler import Scheduler
+
+PARTS = ("octostore.stores", "octostore.client", "octostore.server", "octostore.wire")
+WALL_AT_START = 1_800_000_000.0
+WORK_WAIT_SECONDS = 20.0
+"""How long a worker waits for a job at a time; every second would fill the hours with questions to an empty queue."""
+
+
+class Walls:
+    """The machine's clock, which can be set; the one that counts goes on."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.ahead = 0.0
+
+    def now(self) -> float:
+        return WALL_AT_START + self._scheduler.now + self.ahead
+
+
+class _Time(SimpleNamespace):
+    def __init__(self, scheduler: Scheduler, walls: Walls) -> None:
+        super().__init__(
+            monotonic=scheduler.counted,
+            perf_counter=scheduler.counted,
+            clock_gettime=lambda _clock: scheduler.counted(),
+            time=walls.now,
+            time_ns=lambda: int(walls.now() * 1_000) * 1_000_000,
+            sleep=scheduler.sleep,
+            CLOCK_MONOTONIC=time.CLOCK_MONOTONIC,
+        )
+
+
+class _Threading(ModuleType):
+    Lock = primitives.Lock
+    RLock = primitives.RLock
+    Condition = primitives.Condition
+    Event = primitives.Event
+    Thread = primitives.Thread
+    current_thread = staticmethod(primitives.current_thread)
+    main_thread = staticmethod(threading.main_thread)
+    get_ident = staticmethod(threading.get_ident)
+
+
+class _Secrets(SimpleNamespace):
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__(
+            token_bytes=chance.randbytes,
+            token_hex=lambda count: chance.randbytes(count).hex(),
+            token_urlsafe=lambda count: chance.randbytes(count).hex(),
+        )
+
+
+class _Ids:
+    """`octostore.stores.ids._Chance`, from the seed."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    def draw(self) -> bytes:
+        return self._chance.randbytes(octostore.stores.ids.ID_BYTES)
+
+
+class _PulseOfEach:
+    """One pulse for each process, as there is in reality."""
+
+    def schedule(self, heart: Heart, due_at: float) -> None:
+        own = Here.scheduler.process.own
+        if "pulse" not in own:
+            own["pulse"] = _Pulse()
+        own["pulse"].schedule(heart, due_at)
+
+
+class _PoolsOfEach:
+    """`octostore.client.threads._pools`, for each process."""
+
+    def _pools(self) -> list[Any]:
+        pools: list[Any] = Here.scheduler.process.own.setdefault("pools", [])
+        return pools
+
+    def __len__(self) -> int:
+        return len(self._pools())
+
+    def append(self, pool: Any) -> None:
+        self._pools().append(pool)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._pools()[index]
+
+
+def copy_row(row: Any) -> Any:
+    """`deepcopy` for rows, a tenth of its cost: what is in them is not changed in place, but for claims."""
+    if isinstance(row, dict):
+        return {key: copy_row(value) for key, value in row.items()}
+    if not isinstance(row, msgspec.Struct):
+        return deepcopy(row)
+    copied = copy(row)
+    for name in _changeable(type(row)):
+        value = getattr(copied, name)
+        if value.__class__ not in _CONSTANTS:
+            setattr(copied, name, copy_row(value))
+    return copied
+
+
+_CONSTANTS = {type(None), int, str, bytes, bool, float}
+
+
+@cache
+def _changeable(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    if kind.__struct_config__.frozen:
+        return ()
+    constant = {int, str, bytes, bool, float, int | None, str | None, bytes | None}
+    fields = msgspec.structs.fields(kind)
+    return tuple(field.name for field in fields if not (field.type.__hash__ and field.type in constant))
+
+
+class _Silence(logging.Handler):
+    """Errors that the library logs instead of raising are findings."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(logging.ERROR)
+        self._scheduler = scheduler
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._scheduler.fail(error or AssertionError(record.getMessage()))
+
+
+@contextmanager
+def simulated(
+    scheduler: Scheduler, walls: Walls, seed: int, connection: Callable[..., Any], session: Callable[..., Any]
+) -> Iterator[None]:
+    """`connection` and `session` take the place of what clients reach servers with."""
+    chance = random.Random(f"{seed} library")
+    instead: dict[int, Any] = {
+        id(time): _Time(scheduler, walls),
+        id(random): chance,
+        id(threading): _Threading("threading"),
+        id(secrets): _Secrets(chance),
+        id(queue.SimpleQueue): primitives.SimpleQueue,
+        id(threading.Thread): primitives.Thread,
+        id(concurrent.futures.Future): primitives.Future,
+        id(concurrent.futures.ThreadPoolExecutor): primitives.ThreadPoolExecutor,
+        id(concurrent.futures.wait): primitives.wait,
+    }
+    Here.scheduler = scheduler
+    with ExitStack() as stack:
+        for module in [module for name, module in sys.modules.items() if name.startswith(PARTS)]:
+            changed = {name: instead[id(value)] for name, value in vars(module).items() if id(value) in instead}
+            if changed:
+                stack.enter_context(mock.patch.multiple(module, **changed))
+        for target, changes in _special(chance, connection, session):
+            stack.enter_context(mock.patch.multiple(target, **changes))
+        stack.enter_context(_quiet(scheduler))
+        stack.enter_context(_uncollected())
+        yield
+
+
+def _special(
+    chance: random.Random, connection: Callable[..., Any], session: Callable[..., Any]
+) -> list[tuple[Any, dict[str, Any]]]:
+    client = SimpleNamespace(
+        HTTPConnection=connection,
+        HTTPSConnection=connection,
+        HTTPException=http.client.HTTPException,
+        HTTPResponse=http.client.HTTPResponse,
+    )
+    never_readable = SimpleNamespace(register=lambda *_: None, poll=lambda _timeout: [])
+    app = octostore.server.app
+    return [
+        (octostore.stores.ids, {"_chance": _Ids(chance)}),
+        (octostore.stores.memory, {"deepcopy": copy_row}),
+        # Timers do not stand still here, so nobody has to look whether they did.
+        (octostore.client.heart, {"_pulse": _PulseOfEach(), "TICK_SECONDS": 3_600.0}),
+        (octostore.client.threads, {"_pools": _PoolsOfEach()}),
+        (octostore.client.work, {"WAIT_SECONDS": WORK_WAIT_SECONDS}),
+        (octostore.client.async_work, {"WAIT_SECONDS": WORK_WAIT_SECONDS}),
+        (
+            octostore.client.http.connections,
+            {
+                "http": SimpleNamespace(client=client),
+                "select": SimpleNamespace(poll=lambda: never_readable, POLLIN=select.POLLIN),
+            },
+        ),
+        # Four times less often, to be as many times cheaper: requests then count as a second older than they are.
+        (octostore.server.attention, {"LOOK_SECONDS": 1.0}),
+        (octostore.client.http.async_port, {"aiohttp": _Aiohttp(session)}),
+        # The same for all servers, and by far the longest part of starting one.
+        (app, {"document_of": _document, "render_page": lambda _routes, _document: ""}),
+    ]
+
+
+@cache
+def _document_of_all() -> Any:
+    return document_of(ROUTES)
+
+
+def _document(_routes: Any) -> Any:
+    return _document_of_all()
+
+
+class _Aiohttp(ModuleType):
+    def __init__(self, session: Callable[..., Any]) -> None:
+        super().__init__("aiohttp")
+        self.ClientSession = session
+        self.TCPConnector = lambda **_options: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(aiohttp, name)
+
+
+@contextmanager
+def _quiet(scheduler: Scheduler) -> Iterator[None]:
+    log = logging.getLogger("octostore")
+    handler, level, propagate = _Silence(scheduler), log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.ERROR)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+        log.propagate = propagate
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """What a dead process leaves behind must not be tidied up in the middle of a run, at moments of its own."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,337 @@
+"""Faults that are planted in the real code, to see that the simulator finds them, and how soon."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import timedelta
+from itertools import count
+from typing import Any, NamedTuple
+from unittest import mock
+
+import msgspec
+
+import octostore.client.async_hold
+import octostore.client.embedded
+import octostore.client.http.async_port
+import octostore.core.decide.claim
+import octostore.core.decide.expiry
+import octostore.core.decide.lease
+import octostore.core.decide.release
+import octostore.core.decide.sessions
+import octostore.core.decide.tasks
+import octostore.server.waiting
+import octostore.stores.batch
+import octostore.stores.engine
+from octostore.client.authority import Authority
+from octostore.core import views
+from octostore.core.commands import CheckpointJob, CloseSession, HeartbeatJob, ReleaseJob, ReleaseTask
+from octostore.core.decide import _RULES
+from octostore.core.decide.expiry import sweep
+from octostore.core.errors import LeaseLost, Unreachable
+from octostore.core.model import LOCAL
+from octostore.core.moments import to_datetime
+from octostore.core.needs import needs_of
+from octostore.core.questions import GetJob, GetSession
+from octostore.core.replies import CheckpointReply, ClaimReply, HeartbeatReply, SessionReply
+from octostore.core.working_set import WorkingSet
+from octostore.stores.batch import Committed, run_batch
+from octostore.stores.clock import Mark, SystemClock
+from octostore.stores.memory import MemoryBackend
+from octostore.stores.reading import ask
+from octostore.stores.wakeups import Wakeups
+from tests.simulation.patches import copy_row
+from tests.simulation.primitives import Here
+from tests.simulation.world import Plan, Result, run
+
+HOURS = 0.5
+"""How long each run is in which a planted fault is looked for."""
+
+
+class Planted(NamedTuple):
+    name: str
+    breaks: str
+    within: int
+    """So many seeds must be enough to find it."""
+    plant: Callable[[], AbstractContextManager[object]]
+
+
+def find(planted: Planted) -> Result | None:
+    """The first run that finds it."""
+    for seed in range(1, planted.within + 1):
+        with planted.plant():
+            result = run(Plan(seed, HOURS))
+        if result.broken is not None:
+            return result
+    return None
+
+
+def _instead(target: Any, **changes: Any) -> Callable[[], AbstractContextManager[object]]:
+    return lambda: mock.patch.multiple(target, **changes)
+
+
+def _together(*plants: Callable[[], AbstractContextManager[object]]) -> Callable[[], AbstractContextManager[object]]:
+    @contextmanager
+    def plant() -> Iterator[None]:
+        with ExitStack() as stack:
+            for one in plants:
+                stack.enter_context(one())
+            yield
+
+    return plant
+
+
+# The transaction
+
+
+def _answer_before_commit(backend: Any, commands: Sequence[Any], clock: Any, given: Any) -> Committed:
+    try:
+        return run_batch(backend, commands, clock, given)
+    except Unreachable:
+        needs = needs_of(commands)
+        with backend.inner.writing(needs) as writing:
+            counters = writing.counters()
+            ws = WorkingSet(now=clock(counters.mark).now, seq=counters.seq)
+            writing.load(ws, needs)
+            sweep(ws, given)
+            answers = [octostore.stores.batch._answer(ws, command, given, 0.0) for command in commands]
+        return Committed(answers, [], [], [])
+
+
+def _answer_in_another_order(backend: Any, commands: Sequence[Any], clock: Any, given: Any) -> Committed:
+    committed = run_batch(backend, commands, clock, given)
+    return committed._replace(answers=committed.answers[::-1])
+
+
+def _leave_gaps() -> AbstractContextManager[object]:
+    def working_set(now: int, seq: int) -> WorkingSet:
+        return WorkingSet(now, seq + (seq % 40 == 39))
+
+    return mock.patch.object(octostore.stores.batch, "WorkingSet", working_set)
+
+
+def _lose_every_eighth_checkpoint() -> AbstractContextManager[object]:
+    numbers, real = count(1), WorkingSet.set_checkpoint
+
+    def set_checkpoint(ws: WorkingSet, job_id: str, data: bytes | None) -> None:
+        if data is None or next(numbers) % 8:
+            real(ws, job_id, data)
+
+    return mock.patch.object(WorkingSet, "set_checkpoint", set_checkpoint)
+
+
+# Time
+
+
+def _early(ws: WorkingSet, claim: Any) -> int:
+    return views.expiry_of(ws, claim) - 1_000
+
+
+def _never(ws: WorkingSet, claim: Any) -> int:
+    return views.expiry_of(ws, claim) + (86_400_000 if claim.fencing_token % 4 == 0 else 0)
+
+
+def _wall_clock(_clock: SystemClock, _last: Mark) -> Mark:
+    clock = _clock
+    return Mark(clock._wall_ms(), clock._boot_id, clock._counted_ms())
+
+
+def _from_the_reply() -> AbstractContextManager[object]:
+    real = Authority.renew
+
+    def renew(authority: Authority, _asked_at: float, remaining_ms: int) -> None:
+        real(authority, authority.now(), remaining_ms)
+
+    return mock.patch.object(Authority, "renew", renew)
+
+
+# Leases
+
+
+def _rule(command: type[Any], rule: Callable[..., Any]) -> Callable[[], AbstractContextManager[object]]:
+    return lambda: mock.patch.dict(_RULES, {command: rule})
+
+
+def _revive(ws: WorkingSet, command: HeartbeatJob, given: Any) -> HeartbeatReply:
+    try:
+        return octostore.core.decide.lease.heartbeat_job(ws, command, given)
+    except LeaseLost as lost:
+        if lost.ended is None or lost.ended.how != "expired":
+            raise
+        expires_at = to_datetime(ws.now) + timedelta(seconds=30)
+        return HeartbeatReply(job_id=command.job_id, expires_at=expires_at, remaining_ms=30_000, renew_after_ms=15_000)
+
+
+def _checkpoint_of_anybody(ws: WorkingSet, command: CheckpointJob, _given: Any) -> CheckpointReply:
+    ws.set_checkpoint(command.job_id, command.data)
+    return CheckpointReply(job_id=command.job_id, saved_at=to_datetime(ws.now))
+
+
+def _replay_unnoticed(ws: WorkingSet, job: Any, claim: Any) -> ClaimReply:
+    return views.claimed_reply(ws, job, claim, replayed=True)
+
+
+def _tokens_of_the_process(ws: WorkingSet, job: Any, claim: Any, **options: Any) -> ClaimReply:
+    """Counted from 1 in each process, and so from 1 again after a restart."""
+    tokens = Here.scheduler.process.own.setdefault("tokens", {})
+    token = tokens.setdefault(claim.lease_id, len(tokens) + 1)
+    return msgspec.structs.replace(views.claimed_reply(ws, job, claim, **options), fencing_token=token)
+
+
+# As it was before
+
+
+def _release_what_nobody_waits_for(reply: object, principal: str = LOCAL) -> object:
+    """What `undo_of` was when whoever got an answer decided, and not the store."""
+    if isinstance(reply, SessionReply) and not reply.replayed:
+        return CloseSession(session_id=reply.session_id, lease_id=reply.lease_id, principal=principal)
+    if not isinstance(reply, ClaimReply) or reply.status != "claimed" or reply.replayed:
+        return None
+    job_id, lease_id = reply.job_id or "", reply.lease_id or ""
+    if reply.session is None:
+        return ReleaseJob(job_id=job_id, lease_id=lease_id, principal=principal)
+    return ReleaseTask(session_id=reply.session.session_id, job_id=job_id, lease_id=lease_id, principal=principal)
+
+
+_UNDOING = (
+    octostore.server.waiting,
+    octostore.client.embedded,
+    octostore.client.async_hold,
+    octostore.client.http.async_port,
+)
+_ALL_ARE_NEW = {"check_not_ended": lambda _ws, _command: None}
+_NONE_IS_LATE = {"comes_late": lambda _number, _newest: False}
+
+
+# Reading and waking
+
+
+def _ask_an_old_copy(backend: Any, question: Any, clock: Any, retry: Any) -> Any:
+    """As a server does that reads from a replica which was cut off when it became the first."""
+    process = Here.scheduler.process
+    if not isinstance(question, GetJob | GetSession) or not process.name.startswith("server"):
+        return ask(backend, question, clock, retry)
+    if "copy" not in process.own:
+        rows = backend.inner.rows
+        copied = mock.Mock(wraps=rows)
+        copied = type(rows)()
+        vars(copied).update({name: copy_row(value) for name, value in vars(rows).items() if name != "log"})
+        process.own["copy"] = MemoryBackend(copied)
+    return ask(process.own["copy"], question, clock, retry)
+
+
+def _last_comes_first(line: Any, waiter: Any) -> None:
+    line.waiters.insert(0, waiter)
+    line._bell.event.set()
+
+
+CLAIM, LEASE = octostore.core.decide.claim, octostore.core.decide.lease
+SESSIONS, TASKS = octostore.core.decide.sessions, octostore.core.decide.tasks
+ENGINE = octostore.stores.engine
+
+PLANTED = (
+    Planted(
+        "answer before commit",
+        "callers are answered although their transaction then fails",
+        5,
+        _instead(ENGINE, run_batch=_answer_before_commit),
+    ),
+    Planted(
+        "answers in another order",
+        "the callers of a batch get each other's answers",
+        5,
+        _instead(ENGINE, run_batch=_answer_in_another_order),
+    ),
+    Planted("gap in the log", "now and then a number is left out", 2, _leave_gaps),
+    Planted("lost checkpoint", "a checkpoint is acknowledged and not saved", 2, _lose_every_eighth_checkpoint),
+    Planted(
+        "expiry a second early",
+        "a lease ends before the moment that its owner was told",
+        10,
+        _instead(octostore.core.decide.expiry, expiry_of=_early),
+    ),
+    Planted(
+        "expiry forgotten",
+        "the claims of some who have died never end",
+        10,
+        _instead(octostore.core.decide.expiry, expiry_of=_never),
+    ),
+    Planted(
+        "clock runs backwards",
+        "the store takes the machine's clock as it is",
+        5,
+        _instead(SystemClock, __call__=_wall_clock),
+    ),
+    Planted("authority from the reply", "an owner counts from when it was answered", 5, _from_the_reply),
+    Planted(
+        "heartbeat revives",
+        "a heartbeat of an expired lease is answered as if it lived",
+        10,
+        _rule(HeartbeatJob, _revive),
+    ),
+    Planted(
+        "stale release accepted",
+        "a lease that has ended can release its successor's claim",
+        10,
+        _instead(octostore.core.decide.release, same_lease=lambda _one, _other: True),
+    ),
+    Planted(
+        "stale checkpoint accepted",
+        "a lease that has ended can still write",
+        20,
+        _rule(CheckpointJob, _checkpoint_of_anybody),
+    ),
+    Planted(
+        "fencing tokens of the process",
+        "tokens begin again when a server is restarted",
+        2,
+        _instead(CLAIM, views=mock.Mock(wraps=views, claimed_reply=_tokens_of_the_process)),
+    ),
+    Planted(
+        "forgotten replay check",
+        "the same request id does not find its own claim",
+        5,
+        _instead(CLAIM, is_repeat=lambda _claim, _command: False),
+    ),
+    Planted(
+        "undo without a check",
+        "a claim is undone although somebody was told of it meanwhile",
+        10,
+        _together(_instead(CLAIM, replay_claim=_replay_unnoticed), _instead(TASKS, replay_claim=_replay_unnoticed)),
+    ),
+    Planted("stale read", "a server answers questions from an old copy", 5, _instead(ENGINE, ask=_ask_an_old_copy)),
+    Planted(
+        "lost wake-up",
+        "nobody who waits hears of a commit",
+        20,
+        _instead(Wakeups, publish=lambda _wakeups, _topics: None),
+    ),
+    Planted(
+        "last come, first served",
+        "who comes later is served first",
+        30,
+        _instead(octostore.server.waiting._Line, join=_last_comes_first),
+    ),
+    Planted(
+        "undo decided outside the store",
+        "the first of the three: a server or client releases what it thinks nobody knows of",
+        10,
+        _together(*(_instead(module, undo_of=_release_what_nobody_waits_for) for module in _UNDOING)),
+    ),
+    Planted(
+        "late duplicate claims again",
+        "the second: a request whose claim has ended gets another one, for nobody",
+        5,
+        _together(*(_instead(module, **_ALL_ARE_NEW) for module in (CLAIM, SESSIONS, TASKS))),
+    ),
+    Planted(
+        "late duplicate checkpoint overwrites",
+        "the third: an older write that arrives later takes the place of a newer one",
+        10,
+        _instead(LEASE, **_NONE_IS_LATE),
+    ),
+    Planted(
+        "late duplicate context overwrites",
+        "the third, for the context of a session",
+        20,
+        _instead(SESSIONS, **_NONE_IS_LATE),
+    ),
+)

@@ -1,0 +1,127 @@
+"""A server: a process with an event loop of its own, the real application, and its own writer on the shared rows."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from octostore.core.errors import Unreachable
+from octostore.server.app import App
+from octostore.server.metrics import Metrics
+from octostore.server.services import Services
+from octostore.server.settings import Settings
+from octostore.stores.base import Backend
+from octostore.stores.clock import SystemClock
+from octostore.stores.store import LocalStore
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.network import Exchange, Network
+from tests.simulation.scheduler import Process, Scheduler
+
+SWEEP_SECONDS = 15.0
+START_AGAIN_SECONDS = 1.0
+BOOT_ID = "this machine"
+
+
+def local_store(process: Process, open_backend: Callable[[], Backend]) -> LocalStore:
+    store = LocalStore(open_backend, clock=SystemClock(boot_id=BOOT_ID), place=process.name)
+    if store._finalizer is not None:
+        # A process that was killed closes nothing; and nothing is to happen at moments that the interpreter chooses.
+        store._finalizer.detach()
+    return store
+
+
+class Server:
+    """`open_backend` is called at each start."""
+
+    def __init__(
+        self,
+        name: str,
+        scheduler: Scheduler,
+        network: Network,
+        open_backend: Callable[[Process], Backend],
+        folder: Path,
+    ) -> None:
+        self.name = name
+        self.process = Process(name)
+        self.loop: SimulatedLoop
+        self.loops: list[SimulatedLoop] = []
+        self.is_open = False
+        self.started_at = 0.0
+        self.exchanges: dict[Exchange, None] = {}
+        self.paused_until = 0.0
+        self._scheduler = scheduler
+        self._network = network
+        self._open_backend = open_backend
+        self._folder = folder
+        self._app: App | None = None
+        self._stopping: asyncio.Event
+
+    def start(self) -> None:
+        self.process = process = Process(self.name)
+        self.loop = loop = SimulatedLoop(self._scheduler)
+        self.loops.append(loop)
+        self.started_at = self._scheduler.now
+        process.at_death.append(self._die)
+        self._scheduler.spawn(process, self.name, lambda: loop.run_process(self._serve(process)))
+
+    def stop(self) -> None:
+        """As after SIGTERM: what waits is answered, what is under way finishes."""
+        self.is_open = False
+        self.loop.call_soon_threadsafe(self._stopping.set)
+
+    def deliver(self, exchange: Exchange) -> None:
+        if not self.is_open:
+            self._network.server_died(exchange)
+            return
+        self.exchanges[exchange] = None
+        self.loop.call_soon_threadsafe(self._accept, exchange)
+
+    def hear_of_cut(self, exchange: Exchange) -> None:
+        if exchange in self.exchanges:
+            self.loop.call_soon_threadsafe(exchange.disconnect)
+
+    def _accept(self, exchange: Exchange) -> None:
+        exchange.arrived_at = self._scheduler.now
+        if self._network.observer is not None:
+            self._network.observer.arrived(exchange)
+        task = self.loop.create_task(self._answer(exchange))
+        task.add_done_callback(lambda _task: self.exchanges.pop(exchange, None))
+
+    async def _answer(self, exchange: Exchange) -> None:
+        assert self._app is not None
+        await self._app(exchange.scope, exchange.receive, exchange.send)
+
+    async def _serve(self, process: Process) -> None:
+        self._stopping = asyncio.Event()
+        settings = Settings(
+            requests_per_second=100_000,
+            tokens_file=self._folder / "tokens",
+            sweep_seconds=SWEEP_SECONDS,
+            keepalive_seconds=300,
+        )
+        services = await self._start(settings, process)
+        self._app = App(services)
+        self.is_open = True
+        await self._stopping.wait()
+        services.stop()
+        while self.exchanges:  # noqa: ASYNC110  # nobody tells, and nobody is in a hurry
+            await asyncio.sleep(0.1)
+        await services.close()
+        process.is_dead = True
+
+    async def _start(self, settings: Settings, process: Process) -> Services:
+        """Again and again, as whatever supervises it does while the store cannot be reached."""
+        while True:
+            try:
+                store = local_store(process, lambda: self._open_backend(process))
+                services = Services(settings, store, Metrics(), self._folder)
+                await services.start()
+            except Unreachable:
+                await asyncio.sleep(START_AGAIN_SECONDS)
+            else:
+                return services
+
+    def _die(self) -> None:
+        self.is_open = False
+        for exchange in self.exchanges:
+            self._network.server_died(exchange)
+        self.exchanges.clear()

@@ -1,0 +1,66 @@
+"""Simulated hours of a whole system under faults: every promise holds, and every run can be had again."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.report import command_for, story_of
+from tests.simulation.shrink import shrink
+from tests.simulation.world import Plan, Result, run
+
+ROOT = Path(__file__).parents[2]
+RUNS = [Plan(seed) for seed in range(1, 19)] + [Plan(seed, store="sqlite") for seed in range(101, 104)]
+LONG_SEEDS = 1_000
+BATCH = 50
+
+
+def check(result: Result) -> None:
+    if result.broken is not None:
+        story = "\n".join(story_of(shrink(result)))
+        pytest.fail(f"{result.broken}\nreplay it with: {command_for(result.plan)}\nshrunk:\n{story}", pytrace=False)
+
+
+@pytest.mark.parametrize("first", range(0, len(RUNS), 3))
+def test_every_promise_is_kept(first: int) -> None:
+    for plan in RUNS[first : first + 3]:
+        check(run(plan))
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    plan = Plan(7, hours=0.3)
+    assert run(plan).digest == run(plan).digest
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_the_same_seed_is_the_same_run_in_another_process(store: str) -> None:
+    """Whatever the hashes of strings and the addresses of objects are there."""
+    digests = {_digest_in_a_process(store, hash_seed) for hash_seed in ("1", "2")}
+    assert digests == {f"7 {run(Plan(7, hours=0.3, store=store)).digest}"}
+
+
+def _digest_in_a_process(store: str, hash_seed: str) -> str:
+    command = [sys.executable, "-m", "tests.simulation", "--seed", "7", "--hours", "0.3", "--store", store, "--digests"]
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+    told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return told.stdout.splitlines()[0]
+
+
+def test_a_run_is_worth_something() -> None:
+    """Each hour has its share of work, faults and waiting; otherwise it would keep every promise, and prove nothing."""
+    results = [run(Plan(seed)) for seed in (5, 6, 8)]
+    operations = sum(result.operations for result in results)
+    faults = sum(result.fault_counts.total() for result in results)
+    assert operations > 1_500
+    assert faults > 300
+    assert all(result.promise_counts.total() > 3_000 for result in results)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("first", range(1_001, 1_001 + LONG_SEEDS, BATCH))
+def test_every_promise_is_kept_for_a_thousand_hours(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        check(run(Plan(seed, store="sqlite" if seed % 10 == 0 else "memory")))
