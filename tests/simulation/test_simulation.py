@@ -11,6 +11,8 @@ from tests.simulation.report import command_for, story_of
 from tests.simulation.shrink import shrink
 from tests.simulation.world import Plan, Result, run
 
+pytestmark = pytest.mark.timeout(300)  # it only computes, and takes as long as the machine is busy with other things
+
 ROOT = Path(__file__).parents[2]
 RUNS = [
     *(Plan(seed) for seed in range(1, 13)),
