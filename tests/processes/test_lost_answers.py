@@ -298,9 +298,7 @@ def test_late_progress_and_a_late_ttl_do_not_replace_newer_ones(overtaken: Overt
     assert (owner.progress.note, owner.expires_at) == ("writing", beat.expires_at)
 
 
-def test_whoever_gets_a_lease_from_another_process_writes_after_it(
-    server: ServerProcess, overtaken: Overtaken
-) -> None:
+def test_whoever_gets_a_lease_from_another_process_writes_after_it(server: ServerProcess, overtaken: Overtaken) -> None:
     mine = overtaken.store.claim_job("inherited")
     for step in range(5):
         overtaken.store.checkpoint_job("inherited", mine.lease_id or "", {"step": step})

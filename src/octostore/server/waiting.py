@@ -31,6 +31,7 @@ class _Waiter:
         self.deadline = deadline
         self.arrival = 0
         self.has_been_tried = False
+        self.is_for_session = isinstance(command, ClaimTask)
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.request: _Key = (command.principal, command.request_id, *_key(command)) if command.request_id else (self,)
         """What it has in common with a repetition of the same call, and with nothing else."""
@@ -164,11 +165,12 @@ class _Line:
         """Claim for the first in line, and then for those who have just come or whose time is over.
 
         All in one transaction, so that nobody jumps the line. Newcomers are tried because theirs may be an earlier
-        claim of their own, whose answer they have not got. Returns how long to wait before it makes sense to go on.
+        claim of their own, whose answer they have not got; those who wait for a session because it may have been
+        handed over to any of them. Returns how long to wait before it makes sense to go on.
         """
         first = self.waiters[0]
         now = self._loop.time()
-        others = (w for w in self.waiters[1:] if w.deadline <= now or not w.has_been_tried)
+        others = (w for w in self.waiters[1:] if w.deadline <= now or not w.has_been_tried or w.is_for_session)
         tried = [first, *islice(others, MAX_BATCH)]
         replies = await self._store.submit([waiter.command for waiter in tried])
         for waiter, reply in zip(tried, replies, strict=True):
