@@ -6,10 +6,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 from tests.simulation.report import command_for, story_of, summary_of
 from tests.simulation.shrink import shrink
-from tests.simulation.world import Plan, Result, run
+from tests.simulation.world import Plan, Result, run, run_without_story
+
+RUNS_PER_PROCESS = 200
+SPAWNING = get_context("spawn")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,8 +46,11 @@ def _run_all(plans: list[Plan], processes: int) -> Iterator[Result]:
     if processes == 1 or len(plans) == 1:
         yield from map(run, plans)
         return
-    with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(run, plans)
+    # In each process only so many: what the interpreter keeps for ever is little, but thousands of runs are many.
+    with ProcessPoolExecutor(processes, max_tasks_per_child=RUNS_PER_PROCESS, mp_context=SPAWNING) as pool:
+        for result in pool.map(run_without_story, plans):
+            # Exactly as it was, with its story; most runs have nothing to tell.
+            yield run(result.plan) if result.broken is not None else result
 
 
 def _parser() -> argparse.ArgumentParser:

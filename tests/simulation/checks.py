@@ -34,6 +34,11 @@ class PromiseBroken(AssertionError):
         self.promise = promise
         self.about = about
         """The jobs and sessions that it happened to, for the story."""
+        self._text = text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Whole, also from another process."""
+        return type(self), (self.promise, self._text, self.about)
 
 
 class Belief:

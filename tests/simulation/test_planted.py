@@ -6,6 +6,8 @@ from tests.simulation.planted import HOURS, PACE, PLANTED, Planted, find
 from tests.simulation.shrink import shrink
 from tests.simulation.world import Plan, run
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
 def test_a_planted_fault_is_found(planted: Planted) -> None:

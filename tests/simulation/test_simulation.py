@@ -14,6 +14,8 @@ from tests.simulation.shrink import shrink
 from tests.simulation.world import Plan, Result, run
 from tests.support.simulated import PROPERTY
 
+pytestmark = pytest.mark.timeout(300)  # it only computes, and takes as long as the machine is busy with other things
+
 ROOT = Path(__file__).parents[2]
 RUNS = [
     *(Plan(seed) for seed in range(1, 13)),

@@ -73,6 +73,11 @@ def run(plan: Plan) -> Result:
         return World(plan, Path(folder)).run()
 
 
+def run_without_story(plan: Plan) -> Result:
+    """For other processes, which would have to send it."""
+    return run(plan)._replace(steps=[])
+
+
 def _fast_folder() -> str | None:
     """Syncing a file in memory costs nothing, and that the disk keeps its word is not in question here."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
