@@ -158,7 +158,7 @@ class World:
         for server in self.network.servers:
             if server.process.is_dead:
                 server.start()
-        until = self.scheduler.now + STOP_SECONDS
+        until = self.scheduler.now + STOP_SECONDS / min(1.0, self.plan.pace)
         while self._still_busy() and self.scheduler.now < until and self.scheduler.failure is None:
             self.scheduler.run(self.scheduler.now + 30)
         busy = self._still_busy()
