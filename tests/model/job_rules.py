@@ -29,6 +29,16 @@ OUTCOMES: st.SearchStrategy[Outcome] = st.sampled_from(["released", "done", "fai
 NEWEST = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5])
 """Which of the leases, or of the calls before, counted from the newest."""
 
+OPERATIONS = [
+    [],
+    [c.CancelJob],
+    [c.RequeueJob],
+    [c.CancelJob, c.RequeueJob],
+    [c.CancelJob, c.DiscardJob],
+    [c.CancelJob, c.CancelJob, c.DiscardJob, c.DiscardJob],
+    [c.DiscardJob, c.RequeueJob],
+]
+
 
 class JobRules(Machine):
     @rule(
@@ -86,9 +96,11 @@ class JobRules(Machine):
         (claim,) = self.run(c.ClaimJob(job_id=job_id, owner="ann", ttl=5, lock_delay=delay))
         if leases_in(claim):
             self.run(c.HeartbeatJob(job_id=job_id, lease_id=claim.lease_id, note="half"))
+            self.run(c.CheckpointJob(job_id=job_id, lease_id=claim.lease_id, data=b'"half"'))
             if way == "expires":
                 self.both.clock.advance(5)
             self.run(msgspec.structs.replace(release, job_id=job_id, lease_id=claim.lease_id))
+            self.run(c.ClaimJob(job_id=job_id, owner="bob", again=True))
 
     @rule(job_id=JOBS, times=st.integers(1, 5), is_queued=st.booleans(), last=releases())
     def a_job_fails_again_and_again(self, job_id: str, times: int, is_queued: bool, last: c.ReleaseJob) -> None:
@@ -100,19 +112,29 @@ class JobRules(Machine):
             if leases_in(claim):
                 self.run(msgspec.structs.replace(release, job_id=job_id, lease_id=claim.lease_id))
 
-    @rule(job_id=JOBS, reason=NOTES, operate=st.sampled_from([c.ForceReleaseJob, c.CancelJob, c.RequeueJob]))
-    def an_operator_steps_in(self, job_id: str, reason: str | None, operate: Any) -> None:
-        """Between two owners; and what is dead then is discarded, and begins anew."""
-        claim = c.ClaimJob(job_id=job_id, owner="ann", ttl=5)
+    @rule(
+        job_id=JOBS,
+        reason=NOTES,
+        steps=st.sampled_from(OPERATIONS),
+        is_queued=st.booleans(),
+    )
+    def operators_step_in(self, job_id: str, reason: str | None, steps: list[Any], is_queued: bool) -> None:
+        """Whoever comes next is told what is left of it."""
+        if is_queued:
+            self.run(c.Enqueue(job_id=job_id, kind="build", payload=b"8"))
+        claim = c.ClaimJob(job_id=job_id, owner="ann", ttl=5, again=True)
+        (claimed,) = self.run(claim)
+        if leases_in(claimed):
+            self.run(c.CheckpointJob(job_id=job_id, lease_id=claimed.lease_id, data=b'"half"'))
+        for step in [c.ForceReleaseJob, *steps]:
+            self.run(step(job_id=job_id, reason=reason))
         self.run(claim)
-        self.run(operate(job_id=job_id, reason=reason), claim)
-        self.run(c.DiscardJob(job_id=job_id, reason=reason), claim)
 
-    @rule(queue=QUEUES, prefix=st.sampled_from(["e", "d", "d/", "a"]), kinds=st.sampled_from([None, ("test",)]))
+    @rule(queue=QUEUES, prefix=st.sampled_from(["e", "e", "d/", "a"]), kinds=st.sampled_from([None, None, ("test",)]))
     def a_worker_may_not_have_all(self, queue: str, prefix: str, kinds: tuple[str, ...] | None) -> None:
         jobs = [("d/e", "build"), ("a", "test"), ("b", "build")]
-        self.run(*(c.Enqueue(job_id=name, kind=kind, queue=queue) for name, kind in jobs))
-        self.run(c.ClaimNext(owner="bob", queue=queue, prefix=prefix, kinds=kinds))
+        enqueued = [c.Enqueue(job_id=name, kind=kind, queue=queue) for name, kind in jobs]
+        self.run(*enqueued, c.ClaimNext(owner="bob", queue=queue, prefix=prefix, kinds=kinds))
 
     @rule(number=NEWEST, notes=st.tuples(NOTES, NOTES), numbers=st.sampled_from([(1, 2), (2, 1), (0, 0)]))
     def an_owner_tells_what_it_does(self, number: int, notes: tuple[str | None, ...], numbers: tuple[int, int]) -> None:

@@ -32,10 +32,22 @@ class SessionRules(JobRules):
     def a_session_is_opened(self, session_id: str, principal: str, ttl: float, request_id: str | None) -> None:
         self.run(c.OpenSession(session_id=session_id, agent="ann", principal=principal, ttl=ttl, request_id=request_id))
 
-    @rule(session_id=SESSIONS, ttl=TTLS, agent=OWNERS, request_id=REQUESTS)
-    def a_session_takes_its_next_task(self, session_id: str, ttl: float, agent: str, request_id: str | None) -> None:
-        queues = ("default", "other")
-        self.run(c.ClaimTask(session_id=session_id, owner=agent, ttl=ttl, queues=queues, request_id=request_id))
+    @rule(
+        task=st.builds(
+            c.ClaimTask,
+            session_id=SESSIONS,
+            owner=OWNERS,
+            ttl=TTLS,
+            request_id=REQUESTS,
+            queues=st.sampled_from([("default", "other"), ("default",), ("other",)]),
+        ),
+        elsewhere=st.none() | QUEUES,
+    )
+    def a_session_takes_its_next_task(self, task: c.ClaimTask, elsewhere: str | None) -> None:
+        self.run(task)
+        if elsewhere is not None:
+            self.run(c.Enqueue(job_id="c", kind="build", queue=elsewhere))
+            self.run(msgspec.structs.replace(task, queues=(elsewhere,)))
 
     @rule(session_id=SESSIONS, terms=st.fixed_dictionaries(claims({"session_id": st.none()})), job_id=JOBS)
     def a_claim_is_bound(self, session_id: str, terms: dict[str, Any], job_id: str) -> None:

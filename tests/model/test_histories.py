@@ -60,8 +60,8 @@ class Histories(SessionRules):
         moments = [(job.available_at, job.name) for job in model.jobs.values() if job.claim is None]
         moments += [(model.expiry(job.claim), job.name) for job in model.jobs.values() if job.claim]
         future = sorted(moment for moment in moments if moment[0] > self.both.clock.now_ms + 1)
-        if number < len(future):
-            at, name = future[number]
+        if future:
+            at, name = future[number % len(future)]
             self.both.clock.now_ms = at - is_early
             self.run(c.ClaimJob(job_id=name, owner="bob"), c.ClaimNext(owner="bob"))
 
@@ -80,7 +80,7 @@ class Histories(SessionRules):
 
 TestHistories = pytest.mark.timeout(600)(Histories.TestCase)  # finding the shortest history may take that long
 TestHistories.settings = settings(
-    max_examples=60,
+    max_examples=90,
     stateful_step_count=40,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
@@ -102,7 +102,7 @@ class UntidyHistories(Histories):
 
 
 TestUntidyHistories = pytest.mark.timeout(600)(UntidyHistories.TestCase)
-TestUntidyHistories.settings = settings(TestHistories.settings, max_examples=25)
+TestUntidyHistories.settings = settings(TestHistories.settings, max_examples=40)
 
 
 class LongHistories(Histories):
