@@ -146,6 +146,54 @@ class Histories(RuleBasedStateMachine):
         self.tells(to_moment("expires_at", reply.expires_at) - reply.remaining_ms)
         self.session_sure_until = self.true_ms + reply.remaining_ms
 
+    # Chance alone seldom leads a lease to the moment before its end.
+
+    @rule(
+        process=PROCESSES,
+        other=PROCESSES,
+        job_id=JOBS,
+        ttl=TTLS,
+        is_bound=st.booleans(),
+        share=st.sampled_from([0.1, 0.5, 0.9]),
+        disturbances=st.lists(st.sampled_from(["back", "start", "boot", "sweep"]), max_size=2),
+    )
+    def a_lease_is_renewed_and_lasts_to_its_last_millisecond(
+        self,
+        *,
+        process: int,
+        other: int,
+        job_id: str,
+        ttl: float,
+        is_bound: bool,
+        share: float,
+        disturbances: list[str],
+    ) -> None:
+        if is_bound:
+            self.a_session_is_opened(other, ttl)
+        self.somebody_claims(process, job_id, ttl, is_bound)
+        self.time_passes(round(share * ttl * 1_000))
+        for disturbance in disturbances:
+            self.disturb(disturbance, other)
+        self.its_owner_heartbeats(process, job_id, None)
+        left_ms = self.end_of(job_id) - self.true_ms
+        if left_ms > 0:
+            self.time_passes(left_ms - 1)
+            self.no_lease_has_ended_early()
+            rival = self.do(other, ClaimJob(job_id=job_id, owner="rival"))
+            assert rival.status == "held", "it was ended early"
+            self.somebody_sweeps(other)
+            self.time_passes(1)
+
+    def disturb(self, how: str, process: int) -> None:
+        if how == "back":
+            self.the_clock_is_set_back(20_000)
+        elif how == "start":
+            self.a_process_is_started_again(process)
+        elif how == "boot":
+            self.the_machine_is_started_again(20_000)
+        else:
+            self.somebody_sweeps(process)
+
     # What happens to them
 
     @rule(process=PROCESSES)
