@@ -29,7 +29,7 @@ class Ground:
         self.recovered: list[Fields] = []
         """What the running transaction has taken back."""
         self.chosen: str | None = None
-        """The job that the real system has answered with, for where several are right."""
+        """The job that the real system has told of again, for where several are right."""
 
     # The log
 

@@ -35,7 +35,7 @@ class SideBySide:
         answers = self.real.batch(batch)
         self.model.begin_transaction(self.clock.now_ms)
         for number, (command, answer) in enumerate(zip(batch, answers, strict=True)):
-            self.model.chosen = getattr(answer, "job_id", None)
+            self.model.chosen = answer.job_id if isinstance(answer, ClaimReply) and answer.replayed else None
             told = self.model.apply(self.as_the_model_knows_it(command))
             self.compare(command, told, answer, is_first=number == 0)
         self.compare_logs()

@@ -79,18 +79,26 @@ class Jobs(Ground):
         raise told.lease_lost(self, self.job(request.job_id), request.past)
 
     def claim_next(self, command: c.ClaimNext) -> Told:
-        mine = [job for job in self.jobs.values() if job.queue == command.queue and job.name.startswith(command.prefix)]
-        repeated = [job for job in mine if job.claim is not None and self.is_repeat(job.claim, command)]
-        if repeated:
-            # Where one request id has several claims in a queue, no document says which it is: any will do.
-            chosen = next((job for job in repeated if job.name == self.chosen), repeated[0])
-            assert chosen.claim is not None
-            return self.replay(chosen, chosen.claim)
+        repeated = self.repeated_in(command)
+        if repeated is not None and repeated.claim is not None:
+            return self.replay(repeated, repeated.claim)
         self.check_not_ended(command, [e for e in self.ended if e.queue == command.queue])
         first = None if self.is_full(command.queue) else self.first_in_line(command.queue, command)
         if first is None:
             return told.empty(self, command.queue, self.look_again_at(command.queue))
         return self.grant(first, command)
+
+    def repeated_in(self, command: c.ClaimNext) -> Job | None:
+        """The job that the same request has got in that queue.
+
+        Where one request id has several claims in a queue, no document says which of them it is: any will do.
+        """
+        jobs = [job for job in self.jobs.values() if job.queue == command.queue]
+        repeated = [job for job in jobs if job.claim is not None and self.is_repeat(job.claim, command)]
+        outside = [job for job in repeated if not job.name.startswith(command.prefix)]
+        if self.chosen not in {job.name for job in repeated}:
+            return None if outside or not repeated else repeated[0]
+        return next((job for job in repeated if job.name == self.chosen and job not in outside), None)
 
     def is_repeat(self, claim: Claim, command: c.ClaimJob | c.ClaimNext) -> bool:
         return (

@@ -64,3 +64,14 @@ def test_those_who_come_and_go_leave_a_done_job_as_it_was(both: SideBySide) -> N
     after = both.real.ask(GetJob(job_id="a"))
     assert (after.status, after.attempts) == (before.status, before.attempts) == ("done", 2)
     assert [attempt.how for attempt in after.previous[-2:]] == ["done", "failed"]
+
+
+def test_what_was_handed_over_is_not_undone_with_the_answer_to_whoever_took_it(both: SideBySide) -> None:
+    """The claims ended as if they had never been made, and the session was closed."""
+    both.run([c.Enqueue(job_id="a", kind="build")])
+    (first,) = both.run([TASK])
+    both.run([c.HandOverSession(session_id="s", lease_id=first.lease_id, to_agent="bob")])
+    (taken,) = both.run([c.OpenSession(session_id="s", agent="bob")])
+    (undone,) = both.run([c.Undo(session_id="s", lease_id=taken.lease_id)])
+    assert not undone.undone
+    assert both.real.ask(GetJob(job_id="a")).owner == "bob"

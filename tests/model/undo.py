@@ -2,13 +2,13 @@
 
 from octostore.core import commands as c
 from tests.model.jobs import ended_by
-from tests.model.sessions import Sessions
 from tests.model.state import Job, Session, Told
+from tests.model.tasks import Tasks
 
 NOBODY_WAITED = "nobody was waiting for the answer any more"
 
 
-class Undoing(Sessions):
+class Undoing(Tasks):
     def undo(self, command: c.Undo) -> Told:
         if command.session_id is not None:
             return Told("UndoReply", {"undone": self.undo_session(command.session_id, command)})
@@ -31,6 +31,9 @@ class Undoing(Sessions):
         if session.status != "open":
             # One that was closed in order is not told from one that was undone (no document says so).
             return session.status == "closed"
+        if session.giver_lease is not None:
+            # "There is an owner at every moment": what was handed over was not made by the answer that got lost.
+            return False
         if session.is_replayed or any(is_known(job, session) for job in self.bound_to(name)):
             return False
         for job in self.bound_to(name):

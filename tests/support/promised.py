@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.simulated import Simulated
+
 _TABLE = re.compile(r"^## What it promises$(.*?)^## ", re.MULTILINE | re.DOTALL)
 _ROW = re.compile(r"^\| (?P<promise>[^|]+) \| (?P<tests>[^|]*`tests/[^|]+) \|$", re.MULTILINE)
 _NAME = re.compile(r"`(tests/[^`]+)`")
@@ -85,3 +87,4 @@ def watch(config: pytest.Config) -> None:
     """In the one process where all outcomes are known."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Promised(config))
+        config.pluginmanager.register(Simulated())

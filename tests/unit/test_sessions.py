@@ -18,7 +18,7 @@ from octostore.core.commands import (
     SaveSession,
 )
 from octostore.core.errors import Held, InvalidInput, LeaseLost, NotAllowed, NotFound
-from octostore.core.limits import SWEEP_LIMIT
+from octostore.core.limits import RECOVER_LIMIT, SWEEP_LIMIT
 from octostore.core.questions import GetJob, GetSession, ListSessions
 from octostore.core.replies import SessionReply
 from tests.support.world import World
@@ -78,6 +78,15 @@ def test_the_expiry_of_a_thousand_claims_is_written_down_a_hundred_at_a_time(wor
         world.do(Enqueue(job_id=f"task-{expected}", kind="build"))
         assert world.event_types().count("expired") == expected
         assert ("session_expired" in world.event_types()) == (expected == 250)
+
+
+def test_a_recovery_is_not_complete_while_a_lost_session_has_claims(world: World) -> None:
+    open_session(world)
+    world.batch([ClaimJob(job_id=f"job-{n}", owner="ann", session_id="s") for n in range(RECOVER_LIMIT + 1)])
+    world.advance(30)
+    steps = [world.do(Recover()) for _ in range(2)]
+    assert [(len(step.recovered), step.is_complete) for step in steps] == [(RECOVER_LIMIT, False), (1, True)]
+    assert world.event_types()[-1] == "session_expired"
 
 
 def test_a_keepalive_is_the_last_heartbeat_of_every_bound_claim(world: World) -> None:

@@ -214,7 +214,8 @@ def test_what_it_lost_is_not_given_to_whoever_asks_for_another_queue(world: Worl
 def test_a_task_at_hand_is_not_given_to_whoever_asks_for_another_queue(world: World) -> None:
     enqueue(world)
     world.do(HandOverSession(session_id="s", lease_id=claim(world).lease_id, to_agent="bob"))
-    assert claim(world, "bob", queues=("more",)).status == "empty"
+    enqueue(world, "other", queue="more")
+    assert claim(world, "bob", queues=("more",)).status == "empty", "it has one task at a time"
     assert claim(world, "bob", queues=("more", "tasks")).job_id == "task"
 
 

@@ -49,8 +49,8 @@ class Numbers:
         with self._lock:
             # The first is not 1: were it the same as another process's newest, it would be taken for a repeat of that,
             # and answered without being saved. Of two processes with one lease, the later one has the higher numbers.
-            number = self._given.pop(key, time.time_ns() // 1_000) + 1
-            self._given[key] = number
+            last = self._given.pop(key) if key in self._given else time.time_ns() // 1_000
+            self._given[key] = number = last + 1
             while len(self._given) > LEASES_KEPT:
                 self._given.popitem(last=False)
         return msgspec.structs.replace(asked, number=number)

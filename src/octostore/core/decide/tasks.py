@@ -63,8 +63,13 @@ def _task_at_hand(ws: WorkingSet, command: ClaimTask) -> Job | None:
 
 
 def _first_task(ws: WorkingSet, command: ClaimTask) -> Job | None:
-    """What the session lost, if that can be claimed again, so that it goes on where it was; else the first in line."""
+    """What the session lost, if that can be claimed again, so that it goes on where it was; else the first in line.
+
+    None for one that has a task, be it of another queue: it runs one at a time.
+    """
     session = ws.session(command.session_id)
+    if session is not None and any(_is_task_of(session, job) for job in ws.claims_of(session.session_id)):
+        return None
     lost = [ws.job(name) for name in read_in_flight(session)] if session is not None else []
     queues = [queue for queue in command.queues if not is_full(ws, queue)]
     for job in lost:
@@ -72,6 +77,11 @@ def _first_task(ws: WorkingSet, command: ClaimTask) -> Job | None:
             return job
     firsts = (ws.line.first(queue, command.kinds, command.prefix) for queue in queues)
     return next((job for job in firsts if job is not None), None)
+
+
+def _is_task_of(session: Session, job: Job) -> bool:
+    """As opposed to what was claimed by name, and only bound to it."""
+    return job.is_enqueued and job.claim is not None and same_lease(job.claim.lease_id, session.lease_id)
 
 
 def _is_wanted(job: Job, command: ClaimTask) -> bool:

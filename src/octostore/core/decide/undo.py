@@ -39,7 +39,9 @@ def _undo_session(ws: WorkingSet, session_id: str, command: Undo, given: Given) 
     if session.status != "open":
         return session.status == "closed"
     jobs = list(ws.claims_of(session_id))
-    if session.is_replayed or any(_is_known(job.claim, session) for job in jobs):
+    # One that was handed over was there before this answer, with claims that their owner was at work on.
+    was_handed_over = session.giver_lease_id is not None
+    if session.is_replayed or was_handed_over or any(_is_known(job.claim, session) for job in jobs):
         return False
     for job in jobs:
         if job.claim is not None:

@@ -1,0 +1,211 @@
+"""What happens to jobs: whole stretches of their lives, through which chance alone would seldom lead them."""
+
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from octostore.core import commands as c
+from octostore.core.commands import AnyCommand
+from octostore.core.model import Outcome
+from tests.model.histories import leases_in
+from tests.model.machine import Machine
+from tests.support.commands import (
+    JOBS,
+    NOTES,
+    OWNERS,
+    QUEUES,
+    REQUESTS,
+    SESSIONS,
+    TTLS,
+    any_command,
+    claims,
+    releases,
+    task_claims,
+)
+
+OUTCOMES: st.SearchStrategy[Outcome] = st.sampled_from(["released", "done", "failed", "deferred"])
+NEWEST = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5])
+"""Which of the leases, or of the calls before, counted from the newest."""
+
+OPERATIONS = [
+    [],
+    [c.CancelJob],
+    [c.RequeueJob],
+    [c.CancelJob, c.RequeueJob],
+    [c.CancelJob, c.DiscardJob],
+    [c.CancelJob, c.CancelJob, c.DiscardJob, c.DiscardJob],
+    [c.DiscardJob, c.RequeueJob],
+]
+
+
+class JobRules(Machine):
+    @rule(
+        jobs=st.lists(JOBS, min_size=1, max_size=4, unique=True),
+        queue=QUEUES,
+        priority=st.sampled_from([1, 5]),
+        max_attempts=st.sampled_from([1, 2, 5]),
+    )
+    def tasks_are_enqueued(self, jobs: list[str], queue: str, priority: int, max_attempts: int) -> None:
+        self.run(
+            *(
+                c.Enqueue(
+                    job_id=job_id,
+                    kind="test" if job_id == "b" else "build",
+                    queue=queue,
+                    priority=priority,
+                    payload=b'{"for":1}',
+                    max_attempts=max_attempts,
+                )
+                for job_id in jobs
+            )
+        )
+
+    @rule(
+        ask=st.builds(
+            c.ClaimNext,
+            owner=OWNERS,
+            queue=QUEUES,
+            ttl=TTLS,
+            request_id=REQUESTS,
+            kinds=st.sampled_from([None, None, ("test",), ("build",)]),
+            prefix=st.sampled_from(["", "", "", "a", "d/", "e"]),
+        ),
+        checkpoint=st.booleans(),
+        times=st.sampled_from([1, 1, 2]),
+    )
+    def a_worker_takes_the_next_task(self, ask: c.ClaimNext, checkpoint: bool, times: int) -> None:
+        if times > 1:
+            # The same call twice at once, by somebody who has never asked before, and with enough for both.
+            self.run(*(c.Enqueue(job_id=job_id, kind="build", queue=ask.queue) for job_id in ("a", "c", "d/e")))
+            ask = msgspec.structs.replace(ask, request_id=f"request {len(self.given)}", kinds=None, prefix="")
+        claim, *_ = self.run(*[ask] * times)
+        if leases_in(claim) and checkpoint:
+            progress = c.HeartbeatJob(job_id=claim.job_id, lease_id=claim.lease_id, note="half", percent=50)
+            self.run(progress, c.CheckpointJob(job_id=claim.job_id, lease_id=claim.lease_id, data=b'{"step":5}'))
+
+    @rule(number=NEWEST, release=releases(), is_repeated=st.booleans())
+    def a_claim_ends(self, number: int, release: c.ReleaseJob, is_repeated: bool) -> None:
+        self.run(msgspec.structs.replace(release, lease_id=f"#{number}"))
+        if is_repeated:
+            self.run(self.calls[-1])
+
+    @rule(job_id=JOBS, delay=st.sampled_from([0, 3]), release=releases(), way=st.sampled_from(["ends", "expires"]))
+    def somebody_has_a_job(self, job_id: str, delay: float, release: c.ReleaseJob, way: str) -> None:
+        (claim,) = self.run(c.ClaimJob(job_id=job_id, owner="ann", ttl=5, lock_delay=delay))
+        if leases_in(claim):
+            self.run(c.HeartbeatJob(job_id=job_id, lease_id=claim.lease_id, note="half"))
+            self.run(c.CheckpointJob(job_id=job_id, lease_id=claim.lease_id, data=b'"half"'))
+            if way == "expires":
+                self.both.clock.advance(5)
+            self.run(msgspec.structs.replace(release, job_id=job_id, lease_id=claim.lease_id))
+            self.run(c.ClaimJob(job_id=job_id, owner="bob", again=True))
+
+    @rule(job_id=JOBS, times=st.integers(1, 5), is_queued=st.booleans(), last=releases())
+    def a_job_fails_again_and_again(self, job_id: str, times: int, is_queued: bool, last: c.ReleaseJob) -> None:
+        if is_queued:
+            self.run(c.Enqueue(job_id=job_id, kind="build"))
+        failed = c.ReleaseJob(job_id=job_id, lease_id="#0", outcome="failed", error="broken", note="why")
+        for release in [*[failed] * times, last]:
+            *_, claim = self.run(c.RequeueJob(job_id=job_id), c.ClaimJob(job_id=job_id, owner="ann"))
+            if leases_in(claim):
+                self.run(msgspec.structs.replace(release, job_id=job_id, lease_id=claim.lease_id))
+
+    @rule(
+        job_id=JOBS,
+        reason=NOTES,
+        steps=st.sampled_from(OPERATIONS),
+        is_queued=st.booleans(),
+    )
+    def operators_step_in(self, job_id: str, reason: str | None, steps: list[Any], is_queued: bool) -> None:
+        """Whoever comes next is told what is left of it."""
+        if is_queued:
+            self.run(c.Enqueue(job_id=job_id, kind="build", payload=b"8"))
+        claim = c.ClaimJob(job_id=job_id, owner="ann", ttl=5, again=True)
+        (claimed,) = self.run(claim)
+        if leases_in(claimed):
+            self.run(c.CheckpointJob(job_id=job_id, lease_id=claimed.lease_id, data=b'"half"'))
+        for step in [c.ForceReleaseJob, *steps]:
+            self.run(step(job_id=job_id, reason=reason))
+        self.run(claim)
+
+    @rule(queue=QUEUES, prefix=st.sampled_from(["e", "e", "d/", "a"]), kinds=st.sampled_from([None, None, ("test",)]))
+    def a_worker_may_not_have_all(self, queue: str, prefix: str, kinds: tuple[str, ...] | None) -> None:
+        jobs = [("d/e", "build"), ("a", "test"), ("b", "build")]
+        enqueued = [c.Enqueue(job_id=name, kind=kind, queue=queue) for name, kind in jobs]
+        self.run(*enqueued, c.ClaimNext(owner="bob", queue=queue, prefix=prefix, kinds=kinds))
+
+    @rule(number=NEWEST, notes=st.tuples(NOTES, NOTES), numbers=st.sampled_from([(1, 2), (2, 1), (0, 0)]))
+    def an_owner_tells_what_it_does(self, number: int, notes: tuple[str | None, ...], numbers: tuple[int, int]) -> None:
+        lease_id = f"#{number}"
+        for note, count in zip(notes, numbers, strict=True):
+            self.both.clock.advance(0.5)
+            beat = c.HeartbeatJob(job_id="a", lease_id=lease_id, note=note, percent=50, number=count or None)
+            self.run(beat, c.CheckpointJob(job_id="a", lease_id=lease_id, data=b"7", number=count or None))
+            self.run(c.KeepSessionAlive(session_id="s", lease_id=lease_id))
+
+    @rule(lease_id=st.sampled_from(["~0", "~1", "~2", "~3"]), outcome=OUTCOMES, which=st.integers(0, 9))
+    def somebody_writes_late(self, lease_id: str, outcome: Outcome, which: int) -> None:
+        writes: list[AnyCommand] = [
+            c.HeartbeatJob(job_id="a", lease_id=lease_id, note="late", ttl=30),
+            c.CheckpointJob(job_id="a", lease_id=lease_id, data=b'"late"'),
+            c.ReleaseJob(job_id="a", lease_id=lease_id, outcome=outcome),
+            c.ReleaseLock(job_id="a", lease_id=lease_id),
+            c.Undo(job_id="a", lease_id=lease_id),
+            c.KeepSessionAlive(session_id="s", lease_id=lease_id),
+            c.SaveSession(session_id="s", lease_id=lease_id, context=b'"late"'),
+            c.HandOverSession(session_id="s", lease_id=lease_id, to_agent="bob"),
+            c.CloseSession(session_id="s", lease_id=lease_id),
+            c.ReleaseTask(session_id="s", job_id="a", lease_id=lease_id, outcome=outcome),
+        ]
+        self.run(writes[which])
+
+    @rule(queue=QUEUES, limit=st.sampled_from([1, 2]), more=st.lists(any_command(), max_size=2), owner=OWNERS)
+    def a_queue_is_limited_and_asked(self, queue: str, limit: int, more: list[AnyCommand], owner: str) -> None:
+        ask = c.ClaimNext(owner=owner, queue=queue)
+        self.run(*(c.Enqueue(job_id=job_id, kind="build", queue=queue) for job_id in ("a", "b", "c")))
+        self.run(c.LimitQueue(queue=queue, max_claimed=limit), ask, *more, ask)
+
+    @rule(jobs=st.permutations(["a", "b", "c"]), queue=QUEUES, limit=st.sampled_from([1, 2]), is_limited=st.booleans())
+    def a_limit_counts_what_is_enqueued_under_a_claim(
+        self, jobs: list[str], queue: str, limit: int, is_limited: bool
+    ) -> None:
+        limits = c.LimitQueue(queue=queue, max_claimed=limit)
+        enqueued = [c.Enqueue(job_id=job_id, kind="build", queue=queue) for job_id in jobs]
+        if is_limited:
+            self.run(limits)
+        self.run(c.ClaimJob(job_id=jobs[0], owner="ann"))
+        self.run(*enqueued, *([] if is_limited else [limits]), c.ClaimNext(owner="bob", queue=queue))
+
+    @rule(job_id=JOBS, queue=QUEUES, terms=st.fixed_dictionaries(claims({})), in_one=st.booleans())
+    def a_claimed_job_is_enqueued(self, job_id: str, queue: str, terms: dict[str, Any], in_one: bool) -> None:
+        claim = c.ClaimJob(job_id=job_id, **terms)
+        enqueued = c.Enqueue(job_id=job_id, kind="build", queue=queue, max_attempts=2)
+        ask = c.ClaimNext(owner="bob", queue=queue, principal=claim.principal, request_id=claim.request_id)
+        if in_one:
+            self.run(claim, enqueued, ask)
+        else:
+            self.run(claim)
+            self.run(enqueued, ask)
+
+    @rule(
+        claim=st.builds(c.ClaimJob, **claims({"job_id": JOBS, "again": st.booleans()}))
+        | st.builds(c.ClaimNext, **claims({"queue": QUEUES}))
+        | task_claims(st.none())
+        | st.builds(c.OpenSession, session_id=SESSIONS, agent=OWNERS, ttl=TTLS, request_id=REQUESTS),
+        between=st.none() | any_command(),
+        is_repeated=st.booleans(),
+        as_job=st.booleans(),
+    )
+    def an_answer_is_undone(
+        self, claim: AnyCommand, between: AnyCommand | None, is_repeated: bool, as_job: bool
+    ) -> None:
+        """Whoever asked has gone; unless it was asked again, what it got is taken back, and can be asked for again."""
+        (answer,) = self.run(claim)
+        given = leases_in(answer)
+        if given:
+            lease_id, job_id, session_id = given[0 if as_job else -1]
+            self.run(*([between] if between else []), *([claim] if is_repeated else []))
+            self.run(c.Undo(lease_id=lease_id, job_id=job_id, session_id=session_id))
+            self.run(claim)

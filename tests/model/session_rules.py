@@ -1,0 +1,143 @@
+"""What happens to sessions: tasks, hand-overs, agents that are lost and come back late."""
+
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from octostore.core import commands as c
+from octostore.core.commands import AnyCommand
+from octostore.core.model import Outcome
+from tests.model.histories import leases_in
+from tests.model.job_rules import NEWEST, OUTCOMES, JobRules
+from tests.support.commands import (
+    JOBS,
+    KINDS,
+    NOTES,
+    OWNERS,
+    PRINCIPALS,
+    QUEUES,
+    REQUESTS,
+    SESSIONS,
+    TTLS,
+    any_command,
+    claims,
+    task_claims,
+)
+
+
+class SessionRules(JobRules):
+    @rule(session_id=SESSIONS, principal=PRINCIPALS, ttl=TTLS, request_id=REQUESTS)
+    def a_session_is_opened(self, session_id: str, principal: str, ttl: float, request_id: str | None) -> None:
+        self.run(c.OpenSession(session_id=session_id, agent="ann", principal=principal, ttl=ttl, request_id=request_id))
+
+    @rule(
+        task=st.builds(
+            c.ClaimTask,
+            session_id=SESSIONS,
+            owner=OWNERS,
+            ttl=TTLS,
+            request_id=REQUESTS,
+            queues=st.sampled_from([("default", "other"), ("default",), ("other",)]),
+        ),
+        elsewhere=st.none() | QUEUES,
+    )
+    def a_session_takes_its_next_task(self, task: c.ClaimTask, elsewhere: str | None) -> None:
+        self.run(task)
+        if elsewhere is not None:
+            self.run(c.Enqueue(job_id="c", kind="build", queue=elsewhere))
+            self.run(msgspec.structs.replace(task, queues=(elsewhere,)))
+
+    @rule(session_id=SESSIONS, terms=st.fixed_dictionaries(claims({"session_id": st.none()})), job_id=JOBS)
+    def a_claim_is_bound(self, session_id: str, terms: dict[str, Any], job_id: str) -> None:
+        self.run(c.ClaimJob(**{**terms, "session_id": session_id, "job_id": job_id, "max_claims": None}))
+
+    @rule(session_id=SESSIONS, which=st.integers(0, 5), with_lease=st.booleans())
+    def the_holder_of_a_session_comes_back_late(self, session_id: str, which: int, with_lease: bool) -> None:
+        self.run(c.OpenSession(session_id=session_id, agent="ann", ttl=5))
+        self.both.clock.advance(30)
+        session = self.both.model.sessions.get(session_id)
+        if session is None:
+            return
+        lease_id = self.both.leases.secret_of(session.lease) if with_lease else None
+        names: dict[str, Any] = {"session_id": session_id, "principal": session.principal}
+        writes: list[AnyCommand] = [
+            c.KeepSessionAlive(**names, lease_id=lease_id),
+            c.SaveSession(**names, lease_id=lease_id, context=b'"late"'),
+            c.HandOverSession(**names, lease_id=lease_id, to_agent="bob"),
+            c.CloseSession(**names, lease_id=lease_id),
+            c.ClaimJob(**names, job_id="a", owner="ann"),
+            c.AcquireLock(**names, job_id="b", owner="ann", ephemeral=True),
+        ]
+        self.run(writes[which])
+
+    @rule(number=NEWEST, outcome=OUTCOMES)
+    def a_session_is_done_with_its_task(self, number: int, outcome: Outcome) -> None:
+        self.run(c.ReleaseTask(session_id="s", job_id="a", lease_id=f"#{number}", outcome=outcome))
+
+    @rule(session_id=SESSIONS, principal=PRINCIPALS, request_id=REQUESTS, jobs=st.lists(JOBS, max_size=3, unique=True))
+    def a_session_has_work(self, session_id: str, principal: str, request_id: str | None, jobs: list[str]) -> None:
+        """A task, if there is one, and claims of its own, one of them a lock."""
+        terms: dict[str, Any] = {"session_id": session_id, "owner": "ann", "principal": principal}
+        self.run(
+            c.ClaimTask(**terms, queues=("default", "other"), request_id=request_id),
+            c.OpenSession(session_id=session_id, agent="ann", principal=principal, request_id=request_id),
+        )
+        for number, job_id in enumerate(jobs):
+            bound = c.AcquireLock(**terms, job_id=job_id, ephemeral=True)
+            self.run(bound if number == 0 else c.ClaimJob(**terms, job_id=job_id, request_id=request_id))
+
+    @rule(
+        given=st.builds(
+            c.HandOverSession,
+            session_id=SESSIONS,
+            lease_id=st.sampled_from(["#0", "#0", "#1", "#2", None]),
+            principal=PRINCIPALS,
+            to_agent=OWNERS,
+            note=NOTES,
+        ),
+        taken=st.builds(c.OpenSession, session_id=SESSIONS, agent=OWNERS, ttl=TTLS, request_id=REQUESTS)
+        | task_claims(st.none()),
+        between=st.none() | any_command(),
+        anybody=PRINCIPALS,
+    )
+    def a_session_is_handed_over(
+        self, given: c.HandOverSession, taken: c.OpenSession | c.ClaimTask, between: AnyCommand | None, anybody: str
+    ) -> None:
+        """The giver repeats all that it has said, and anybody the hand-over; then the other one comes."""
+        self.run(given, *([between] if between else []))
+        handed = next(call for call in reversed(self.calls) if isinstance(call, c.HandOverSession))
+        openings = [call for call in self.calls if isinstance(call, c.OpenSession | c.ClaimTask)]
+        opened = [call for call in openings if call.session_id == handed.session_id and call.request_id is not None]
+        session = self.both.model.sessions.get(handed.session_id)
+        principal = session.principal if session else "local"
+        taken = msgspec.structs.replace(taken, session_id=handed.session_id, principal=principal)
+        self.run(handed, *opened[-1:])
+        self.run(msgspec.structs.replace(handed, lease_id=None, principal=anybody))
+        self.run(taken)
+        self.run(handed)
+
+    @rule(number=NEWEST, agent=OWNERS, is_closed=st.booleans(), principal=PRINCIPALS)
+    def a_taken_session_begins_anew(self, number: int, agent: str, is_closed: bool, principal: str) -> None:
+        """Whoever handed it over has no say in it any more."""
+        given = [call for call in self.calls if isinstance(call, c.HandOverSession)]
+        if number < len(given):
+            handed = given[-1 - number]
+            session = self.both.model.sessions.get(handed.session_id)
+            principal = session.principal if session else principal
+            if is_closed:
+                self.run(c.CloseSession(session_id=handed.session_id, lease_id=None, principal=principal))
+            else:
+                self.both.clock.advance(31)
+            self.run(c.OpenSession(session_id=handed.session_id, agent=agent, principal=principal))
+            self.run(handed)
+
+    @rule(session_id=SESSIONS, kinds=KINDS, queue=QUEUES, is_closed=st.booleans())
+    def a_session_is_lost_and_resumed(self, session_id: str, kinds: str, queue: str, is_closed: bool) -> None:
+        """It goes on with what it lost, once that is due; but not where it does not look."""
+        self.both.clock.advance(31)
+        (claim,) = self.run(c.ClaimTask(session_id=session_id, owner="bob", queues=(queue,), kinds=(kinds,)))
+        if is_closed and not leases_in(claim):
+            self.run(c.OpenSession(session_id=session_id, agent="bob"))
+            self.run(c.CloseSession(session_id=session_id, lease_id=None))
