@@ -21,6 +21,7 @@ from octostore.core.replies import ClaimReply, HeartbeatReply
 from octostore.stores.clock import boottime
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.store import LocalStore
+from tests.support.processes import until
 
 LONG = 86_400
 
@@ -187,6 +188,44 @@ def test_a_claim_is_not_released_by_a_forked_child(port: Port) -> None:
         claim._pid += 1  # as if it were the child that leaves the block
     assert events_of(port) == ["claimed"]
     port.execute(ReleaseJob(job_id="job", lease_id=claim.lease_id))
+
+
+# A call
+
+
+class Interrupted(EmbeddedPort):
+    """Ctrl-C comes while the first answer is waited for; the store has the command by then."""
+
+    is_first = True
+
+    def submit(self, command: Command[Any]) -> "Future[Any]":
+        answer = super().submit(command)
+        if self.is_first:
+            self.is_first = False
+            waited_for: Future[Any] = _Interrupting()
+            answer.add_done_callback(lambda done: waited_for.set_result(done.result()))
+            return waited_for
+        return answer
+
+
+class _Interrupting(Future[Any]):
+    is_interrupted = False
+
+    def result(self, timeout: float | None = None) -> Any:
+        if not self.is_interrupted:
+            self.is_interrupted = True
+            raise KeyboardInterrupt
+        return super().result(timeout)
+
+
+def test_what_an_interrupted_call_claimed_is_given_back() -> None:
+    port = Interrupted(LocalStore(MemoryBackend))
+    with pytest.raises(KeyboardInterrupt):
+        port.execute(ClaimJob(job_id="job", owner="ann", ttl=LONG))
+    store = octostore.OctoStore(port)
+    until(lambda: [event.type for event in store.events()][:1] == ["claimed"])
+    until(lambda: store.get_job_owner("job") is None)
+    port.close()
 
 
 # A session

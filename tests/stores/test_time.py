@@ -145,6 +145,9 @@ class Histories(RuleBasedStateMachine):
             return
         self.tells(to_moment("expires_at", reply.expires_at) - reply.remaining_ms)
         self.session_sure_until = self.true_ms + reply.remaining_ms
+        for job_id in self.bound:
+            if self.end_of(job_id) > self.true_ms:
+                self.sure_until[job_id] = self.session_sure_until
 
     # Chance alone seldom leads a lease to the moment before its end.
 
@@ -175,6 +178,8 @@ class Histories(RuleBasedStateMachine):
         for disturbance in disturbances:
             self.disturb(disturbance, other)
         self.its_owner_heartbeats(process, job_id, None)
+        if is_bound:
+            self.a_session_is_kept_alive(process)
         left_ms = self.end_of(job_id) - self.true_ms
         if left_ms > 0:
             self.time_passes(left_ms - 1)
@@ -311,6 +316,30 @@ class PostgresHistories(SqliteHistories):
     def teardown(self) -> None:
         super().teardown()
         drop_schema(self.place)
+
+
+@pytest.mark.parametrize("histories", [Histories, SqliteHistories, PostgresHistories])
+def test_leases_last_and_time_goes_on_through_everything(histories: type[Histories]) -> None:
+    """One history that has it all, for what chance leaves out."""
+    history = histories()
+    history.begins()
+    try:
+        for number, disturbances in enumerate([[], ["back"], ["start"], ["boot"], ["back", "boot"], ["sweep", "back"]]):
+            for is_bound in (False, True):
+                history.a_lease_is_renewed_and_lasts_to_its_last_millisecond(
+                    process=number % 2,
+                    other=(number + 1) % 2,
+                    job_id="abc"[number % 3],
+                    ttl=30,
+                    is_bound=is_bound,
+                    share=0.5,
+                    disturbances=disturbances,
+                )
+                history.somebody_probes(number % 2)
+                history.nobody_is_told_an_earlier_moment_than_what_was_written()
+                history.the_moments_of_the_log_never_fall()
+    finally:
+        history.teardown()
 
 
 def run(histories: type[Histories], max_examples: int, steps: int = 30) -> Any:
