@@ -41,8 +41,11 @@ test: $(READY) ## all tests, in under five minutes
 	$(BIN)/pytest -n 4 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
 
 .PHONY: faults
-faults: $(READY) ## the long form of the fault tests
+faults: $(READY) ## the long form of the fault tests, and 1,000 simulated hours
 	$(BIN)/pytest -m slow
+	$(BIN)/python -m tests.simulation --seeds 1001..1900
+	$(BIN)/python -m tests.simulation --seeds 1901..2000 --store sqlite
+	$(BIN)/python -m tests.simulation --seeds 2001..3000 --hours 0.1 --pace 5
 
 .PHONY: lint
 lint: $(READY) ## formatting, lint, types and layers

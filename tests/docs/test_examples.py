@@ -15,7 +15,6 @@ DOCUMENTS = sorted(
 SERVER_URL = "http://127.0.0.1:3000"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!http)([^)#]+)")
-_PROMISE = re.compile(r"^\| .+ \| `(tests/[\w/]+\.py)::(\w+)` \|$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -47,14 +46,6 @@ def run(path: Path, text: str) -> None:
 def test_links_lead_somewhere(path: Path) -> None:
     missing = [link for link in _LINK.findall(path.read_text(encoding="utf-8")) if not (path.parent / link).exists()]
     assert missing == []
-
-
-def test_every_promise_of_the_readme_names_a_test_that_exists() -> None:
-    promises = _PROMISE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert len(promises) >= 12
-    for file, name in promises:
-        source = (ROOT / file).read_text(encoding="utf-8")
-        assert re.search(rf"^(def|class) {name}\b", source, re.MULTILINE), f"{file} has no {name}"
 
 
 def test_the_first_example_is_ten_lines() -> None:

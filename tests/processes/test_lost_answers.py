@@ -151,7 +151,7 @@ def test_who_does_not_come_back_leaves_the_job_to_others_and_is_told_so(server: 
         claim_and_break(server, "gone")
     until(lambda: types_of(server, "gone") == ["claimed", "undone"])
     undone = server.events("gone")[1]
-    assert (undone["agent"], undone["reason"]) == ("ann", "nobody was waiting for the answer any more")
+    assert (undone["agent"], undone["reason"]) == ("ann", "the caller had already gone")
     answer = server.post("/jobs/gone/claim", {"owner": "bob"}).json
     assert (answer["status"], answer["attempt"]) == ("claimed", 1)
 
@@ -298,9 +298,7 @@ def test_late_progress_and_a_late_ttl_do_not_replace_newer_ones(overtaken: Overt
     assert (owner.progress.note, owner.expires_at) == ("writing", beat.expires_at)
 
 
-def test_whoever_gets_a_lease_from_another_process_writes_after_it(
-    server: ServerProcess, overtaken: Overtaken
-) -> None:
+def test_whoever_gets_a_lease_from_another_process_writes_after_it(server: ServerProcess, overtaken: Overtaken) -> None:
     mine = overtaken.store.claim_job("inherited")
     for step in range(5):
         overtaken.store.checkpoint_job("inherited", mine.lease_id or "", {"step": step})

@@ -43,10 +43,10 @@ def test_so_many_locks_and_no_more(strict: ServerProcess) -> None:
 
     leases = [acquire(f"lock-{number}").json["lease_id"] for number in range(3)]
     refused = acquire("lock-3")
-    check_refused(refused, 409, "lock_limit_exceeded")
+    check_refused(refused, 403, "lock_limit_exceeded")
     assert refused.json["limit"] == 3
     session = strict.post("/sessions", token=ann).json["session_id"]
-    check_refused(acquire("lock-3", session_id=session, ephemeral=True), 409, "lock_limit_exceeded")
+    check_refused(acquire("lock-3", session_id=session, ephemeral=True), 403, "lock_limit_exceeded")
     assert strict.get("/locks/lock-3").json["status"] == "free"
     assert acquire("lock-0").json["lease_id"] == leases[0], "one that it has may be acquired again"
     assert acquire("lock-0", bob).json["status"] == "held"
@@ -78,7 +78,7 @@ def test_a_hundred_locks_by_default_and_any_number_of_claims(server: ServerProce
                 answers.append(connection.response())
             assert {answer.status for answer in answers[:100]} == {200}
             if "locks" in kind:
-                check_refused(answers[100], 409, "lock_limit_exceeded")
+                check_refused(answers[100], 403, "lock_limit_exceeded")
             else:
                 assert answers[100].json["status"] == "claimed"
 

@@ -245,7 +245,7 @@ def test_a_session(server: ServerProcess, ann: str) -> None:
     opened = open_session(server, ann)
     assert str(uuid.UUID(opened["session_id"])) == opened["session_id"]
     assert 55 < in_seconds(opened["expires_at"]) <= 60
-    assert opened["keepalive_interval_secs"] == 20
+    assert opened["keepalive_interval_secs"] == 30
     path = f"/sessions/{opened['session_id']}"
     kept = server.post(f"{path}/keepalive", token=ann)
     assert kept.status == 200

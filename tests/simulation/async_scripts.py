@@ -10,7 +10,8 @@ from tests.simulation.client import Client, OwnClaim
 from tests.simulation.scheduler import BOOTED_AT
 from tests.simulation.scripts import LOCKS, QUEUES, TTLS, own
 
-TIMEOUTS = (0.001, 0.01, 0.2, 1.0, 5.0, 30.0)
+TIMEOUTS = (0.001, 0.002, 0.004, 0.02, 0.2, 1.0, 5.0, 30.0)
+"""Most answers take a few milliseconds: some are given up just before they come."""
 
 
 async def claim_with_a_timeout(c: Client) -> None:
@@ -54,7 +55,7 @@ async def _persist(c: Client, what: str, call: Any, job_id: str | None) -> OwnCl
             pass
         except LeaseLost:
             return None
-        if c.chance.random() < 0.5:
+        if c.chance.random() < 0.3:
             await asyncio.sleep(c.chance.uniform(0, 2))
     return None
 

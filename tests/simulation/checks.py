@@ -34,6 +34,11 @@ class PromiseBroken(AssertionError):
         self.promise = promise
         self.about = about
         """The jobs and sessions that it happened to, for the story."""
+        self._text = text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Whole, also from another process."""
+        return type(self), (self.promise, self._text, self.about)
 
 
 class Belief:
@@ -291,6 +296,14 @@ class Promises:
             self.told_number(asked, reply.checkpoint)
         self._add(belief)
 
+    def told_lock(self, belief: Belief, expires_at: Any, asked_at: float) -> None:
+        is_own = self._leases.setdefault(belief.lease_id, belief.client) == belief.client
+        text = f"{belief.client} is told somebody else's lease on {belief.key}"
+        self.hold(ONE_OWNER, is_own, text, belief.key, belief.client)
+        self.told_until(belief, expires_at, asked_at)
+        if belief not in self.facts[belief.key].beliefs:
+            self._add(belief)
+
     def told_session(self, belief: Belief, reply: SessionReply, asked: Asked) -> None:
         is_own = self._leases.setdefault(belief.lease_id, belief.client) == belief.client
         self.hold(ONE_OWNER, is_own, f"{belief.client} is told somebody else's lease on {belief.key}", belief.key)
@@ -342,6 +355,7 @@ class Promises:
             self.hold(KEPT, status != "free", f"{key} is read as never enqueued, although it was", key)
 
     def _add(self, belief: Belief) -> None:
+        belief.is_taken = self.ends.get(belief.token) == "force_released"  # before its owner even heard of it
         if belief.remaining() > 0:
             others = [b for b in self.facts[belief.key].beliefs if b.lease_id != belief.lease_id and b.is_held]
             others = [b for b in others if not self._is_cut_short(min(b.token, belief.token))]

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from itertools import cycle, islice
 from typing import NamedTuple
 
-from tests.simulation import async_scripts, scripts
+from tests.simulation import async_scripts, lock_scripts, scripts
 from tests.simulation.client import Client
 
 
@@ -23,6 +23,7 @@ WORKER = Role("worker", (scripts.work_a_queue,))
 PICKER = Role("picker", (scripts.claim_next_by_hand,), principal="bob")
 PRODUCER = Role("producer", (scripts.enqueue_jobs,))
 CREW = Role("crew", (scripts.use_a_session, scripts.take_a_task))
+LOCKER = Role("locker", (lock_scripts.use_a_lock,))
 OPERATOR = Role("operator", (scripts.operate, scripts.read, scripts.read))
 ASYNC = Role(
     "async",
@@ -42,7 +43,7 @@ ASYNC_EMBEDDED = ASYNC._replace(name="async-embedded", is_embedded=True)
 
 ROLES = (
     *(HOLDER, CALLER, WAITER, ASYNC, CREW, WORKER, PRODUCER, OPERATOR, EMBEDDED, ASYNC_EMBEDDED),
-    *(HOLDER, CALLER, WAITER, ASYNC, CREW, WORKER, PICKER, CALLER, HOLDER, WAITER),
+    *(HOLDER, CALLER, WAITER, ASYNC, CREW, WORKER, PICKER, CALLER, LOCKER, LOCKER),
 )
 """Twenty, of which the first ten are one of nearly each."""
 

@@ -256,6 +256,8 @@ class SimulatedConnection:
         while self._outcome is None:
             if not self.scheduler.block(until):
                 raise TimeoutError("timed out")
+        # An idle connection is known to the interpreter until it ends, and so would be everything that it leads to.
+        self._waiter = self._exchange = None
         if isinstance(self._outcome, OSError):
             raise self._outcome
         return SimulatedResponse(self._outcome)

@@ -42,8 +42,8 @@ from tests.simulation.patches import copy_row
 from tests.simulation.primitives import Here
 from tests.simulation.world import Plan, Result, run
 
-HOURS = 0.5
-"""How long each run is in which a planted fault is looked for."""
+HOURS, PACE = 0.2, 5.0
+"""How long the runs are in which a planted fault is looked for, and how much happens in them."""
 
 
 class Planted(NamedTuple):
@@ -58,7 +58,7 @@ def find(planted: Planted) -> Result | None:
     """The first run that finds it."""
     for seed in range(1, planted.within + 1):
         with planted.plant():
-            result = run(Plan(seed, HOURS))
+            result = run(Plan(seed, HOURS, pace=PACE))
         if result.broken is not None:
             return result
     return None
@@ -121,16 +121,18 @@ def _lose_every_eighth_checkpoint() -> AbstractContextManager[object]:
 # Time
 
 
+_expiry_of = views.expiry_of
+
+
 def _early(ws: WorkingSet, claim: Any) -> int:
-    return views.expiry_of(ws, claim) - 1_000
+    return _expiry_of(ws, claim) - 1_000
 
 
 def _never(ws: WorkingSet, claim: Any) -> int:
-    return views.expiry_of(ws, claim) + (86_400_000 if claim.fencing_token % 4 == 0 else 0)
+    return _expiry_of(ws, claim) + (86_400_000 if claim.fencing_token % 4 == 0 else 0)
 
 
-def _wall_clock(_clock: SystemClock, _last: Mark) -> Mark:
-    clock = _clock
+def _wall_clock(clock: SystemClock, _last: Mark) -> Mark:
     return Mark(clock._wall_ms(), clock._boot_id, clock._counted_ms())
 
 
@@ -211,7 +213,6 @@ def _ask_an_old_copy(backend: Any, question: Any, clock: Any, retry: Any) -> Any
         return ask(backend, question, clock, retry)
     if "copy" not in process.own:
         rows = backend.inner.rows
-        copied = mock.Mock(wraps=rows)
         copied = type(rows)()
         vars(copied).update({name: copy_row(value) for name, value in vars(rows).items() if name != "log"})
         process.own["copy"] = MemoryBackend(copied)
@@ -237,7 +238,7 @@ PLANTED = (
     Planted(
         "answers in another order",
         "the callers of a batch get each other's answers",
-        5,
+        10,
         _instead(ENGINE, run_batch=_answer_in_another_order),
     ),
     Planted("gap in the log", "now and then a number is left out", 2, _leave_gaps),
@@ -245,38 +246,38 @@ PLANTED = (
     Planted(
         "expiry a second early",
         "a lease ends before the moment that its owner was told",
-        10,
+        12,
         _instead(octostore.core.decide.expiry, expiry_of=_early),
     ),
     Planted(
         "expiry forgotten",
         "the claims of some who have died never end",
-        10,
-        _instead(octostore.core.decide.expiry, expiry_of=_never),
+        5,
+        _together(_instead(octostore.core.decide.expiry, expiry_of=_never), _instead(views, expiry_of=_never)),
     ),
     Planted(
         "clock runs backwards",
         "the store takes the machine's clock as it is",
-        5,
+        10,
         _instead(SystemClock, __call__=_wall_clock),
     ),
-    Planted("authority from the reply", "an owner counts from when it was answered", 5, _from_the_reply),
+    Planted("authority from the reply", "an owner counts from when it was answered", 12, _from_the_reply),
     Planted(
         "heartbeat revives",
         "a heartbeat of an expired lease is answered as if it lived",
-        10,
+        12,
         _rule(HeartbeatJob, _revive),
     ),
     Planted(
         "stale release accepted",
         "a lease that has ended can release its successor's claim",
-        10,
+        6,
         _instead(octostore.core.decide.release, same_lease=lambda _one, _other: True),
     ),
     Planted(
         "stale checkpoint accepted",
         "a lease that has ended can still write",
-        20,
+        12,
         _rule(CheckpointJob, _checkpoint_of_anybody),
     ),
     Planted(
@@ -294,26 +295,32 @@ PLANTED = (
     Planted(
         "undo without a check",
         "a claim is undone although somebody was told of it meanwhile",
-        10,
+        25,
         _together(_instead(CLAIM, replay_claim=_replay_unnoticed), _instead(TASKS, replay_claim=_replay_unnoticed)),
+    ),
+    Planted(
+        "locks of a principal",
+        "whoever has the same token as the holder of a lock gets it, too",
+        5,
+        _instead(CLAIM, _is_holder=lambda claim, command, _holder: claim.principal == command.principal),
     ),
     Planted("stale read", "a server answers questions from an old copy", 5, _instead(ENGINE, ask=_ask_an_old_copy)),
     Planted(
         "lost wake-up",
         "nobody who waits hears of a commit",
-        20,
+        5,
         _instead(Wakeups, publish=lambda _wakeups, _topics: None),
     ),
     Planted(
         "last come, first served",
         "who comes later is served first",
-        30,
+        12,
         _instead(octostore.server.waiting._Line, join=_last_comes_first),
     ),
     Planted(
         "undo decided outside the store",
         "the first of the three: a server or client releases what it thinks nobody knows of",
-        10,
+        25,
         _together(*(_instead(module, undo_of=_release_what_nobody_waits_for) for module in _UNDOING)),
     ),
     Planted(
@@ -325,13 +332,13 @@ PLANTED = (
     Planted(
         "late duplicate checkpoint overwrites",
         "the third: an older write that arrives later takes the place of a newer one",
-        10,
+        15,
         _instead(LEASE, **_NONE_IS_LATE),
     ),
     Planted(
         "late duplicate context overwrites",
         "the third, for the context of a session",
-        20,
+        12,
         _instead(SESSIONS, **_NONE_IS_LATE),
     ),
 )

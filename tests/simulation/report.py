@@ -12,6 +12,8 @@ STORY_STEPS = 60
 def command_for(plan: Plan) -> str:
     """What repeats the run exactly."""
     options = f"--seed {plan.seed} --hours {plan.hours:g} --clients {plan.clients} --store {plan.store}"
+    if plan.pace != 1:
+        options += f" --pace {plan.pace:g}"
     return f".venv/bin/python -m tests.simulation {options}"
 
 

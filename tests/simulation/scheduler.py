@@ -174,7 +174,7 @@ class Scheduler:
                 turns += 1
                 if turns > LIVELOCK_TURNS:
                     if self.now == turned_at:
-                        raise AssertionError(f"nobody gets anywhere at {self.now}")
+                        self.fail(AssertionError(f"nobody gets anywhere at {self.now}"))
                     turns, turned_at = 0, self.now
             elif self._timers and self._timers[0][0] <= until:
                 self._ring()

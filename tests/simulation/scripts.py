@@ -19,6 +19,8 @@ WAITS = (0.0, 0.0, 5.0, 30.0, 50.0)
 LOCKS = ("deploy", "backup", "index")
 QUEUES = ("mail", "build")
 SESSIONS = ("crew-1", "crew-2")
+FORGET_SHARE = 0.2
+"""How often a claim is left to expire."""
 RECONNECT_SHARE = 0.1
 """How often somebody goes on with its lease in what could be another process: the command line always does."""
 
@@ -74,6 +76,9 @@ def claim_by_hand(c: Client) -> None:
     if c.chance.random() < 0.25:
         _claim_again(c, claim, ttl, request_id)
     _keep(c, claim)
+    if c.chance.random() < FORGET_SHARE:
+        c.say(f"forgets {job_id}")
+        return
     _release(c, claim, c.pick(("released", "released", "failed")))
 
 

@@ -2,9 +2,11 @@
 
 import pytest
 
-from tests.simulation.planted import HOURS, PLANTED, Planted, find
+from tests.simulation.planted import HOURS, PACE, PLANTED, Planted, find
 from tests.simulation.shrink import shrink
 from tests.simulation.world import Plan, run
+
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
@@ -15,7 +17,7 @@ def test_a_planted_fault_is_found(planted: Planted) -> None:
 def test_a_failure_is_shrunk_to_a_story() -> None:
     (planted,) = [planted for planted in PLANTED if planted.name == "late duplicate claims again"]
     with planted.plant():
-        failed = run(Plan(1, HOURS))
+        failed = run(Plan(1, HOURS, pace=PACE))
         story = shrink(failed)
     assert failed.broken is not None
     assert story.broken is not None

@@ -40,6 +40,8 @@ class Plan(NamedTuple):
     hours: float = 1.0
     clients: int = 20
     store: str = "memory"
+    pace: float = 1.0
+    """How much less clients think: a run at a higher pace has fewer hours in it, and more in each."""
     mute: frozenset[str] = frozenset()
     """Promises that may be broken, to find out what else is."""
     only_clients: frozenset[str] | None = None
@@ -69,6 +71,11 @@ class Result(NamedTuple):
 def run(plan: Plan) -> Result:
     with tempfile.TemporaryDirectory(prefix="octostore-simulation-", dir=_fast_folder()) as folder:
         return World(plan, Path(folder)).run()
+
+
+def run_without_story(plan: Plan) -> Result:
+    """For other processes, which would have to send it."""
+    return run(plan)._replace(steps=[])
 
 
 def _fast_folder() -> str | None:
@@ -151,7 +158,7 @@ class World:
         for server in self.network.servers:
             if server.process.is_dead:
                 server.start()
-        until = self.scheduler.now + STOP_SECONDS
+        until = self.scheduler.now + STOP_SECONDS / min(1.0, self.plan.pace)
         while self._still_busy() and self.scheduler.now < until and self.scheduler.failure is None:
             self.scheduler.run(self.scheduler.now + 30)
         busy = self._still_busy()
@@ -212,7 +219,7 @@ class World:
         client.connect()
         while not self.is_stopping:
             is_wanted = self._next_round(client)
-            self.scheduler.sleep(client.chance.uniform(*THINK_SECONDS))
+            self.scheduler.sleep(client.chance.uniform(*THINK_SECONDS) / self.plan.pace)
             if is_wanted and not self.is_stopping:
                 try:
                     client.pick(role.scripts)(client)
@@ -224,7 +231,7 @@ class World:
         client.connect_async()
         while not self.is_stopping:
             is_wanted = self._next_round(client)
-            await asyncio.sleep(client.chance.uniform(*THINK_SECONDS))
+            await asyncio.sleep(client.chance.uniform(*THINK_SECONDS) / self.plan.pace)
             if is_wanted and not self.is_stopping:
                 try:
                     await client.pick(role.async_scripts)(client)

@@ -8,13 +8,13 @@ from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.sqlite import SqliteBackend
 from tests.support import postgres
-from tests.support.world import ManualClock, World
+from tests.support.world import DatabaseClock, ManualClock, World
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     """Each store in turn, with time and chance in the test's hands."""
-    clock = ManualClock()
+    clock = DatabaseClock() if request.param == "postgres" else ManualClock()
     backend: Backend | None = None
     if request.param == "sqlite":
         backend = SqliteBackend(tmp_path / "store.db")

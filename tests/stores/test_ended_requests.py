@@ -29,6 +29,7 @@ class AsStored(ManualClock):
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     for module in ("memory", "sqlite.transaction", "postgres.transaction"):
         monkeypatch.setattr(f"octostore.stores.{module}.REQUESTS_KEPT", KEPT)
+    monkeypatch.setattr("octostore.stores.listing.FORGET_EVERY", 1)
     clock = ManualClock()
     backends: dict[str, Callable[[], Backend]] = {
         "memory": MemoryBackend,
@@ -62,6 +63,14 @@ def is_remembered(world: World, number: int, principal: str = "ann") -> bool:
 
 def test_the_promise_is_an_hour_and_ten_thousand() -> None:
     assert (REQUESTS_KEPT_MS, REQUESTS_KEPT) == (60 * 60 * 1_000, 10_000)
+
+
+def test_it_is_swept_although_not_with_every_commit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("octostore.stores.listing.FORGET_EVERY", 8)
+    use(world, range(3 * KEPT))
+    world.advance(3_601)
+    use(world, range(100, 100 + 3 * KEPT))
+    assert not any(is_remembered(world, number) for number in range(2 * KEPT))
 
 
 def test_within_an_hour_all_are_remembered(world: World) -> None:

@@ -97,6 +97,21 @@ class Promises(RuleBasedStateMachine):
     def a_task_is_enqueued(self, job_id: str, queue: str) -> None:
         self.run([c.Enqueue(job_id=job_id, kind="build", queue=queue, payload=b'{"for":1}')])
 
+    @rule(job_id=JOBS, ttl=TTLS, principal=PRINCIPALS, is_lock=st.booleans())
+    def several_want_the_same_job(self, job_id: str, ttl: float, principal: str, is_lock: bool) -> None:
+        first = c.ClaimJob(job_id=job_id, owner="ann", ttl=ttl)
+        lock = c.AcquireLock(job_id=job_id, owner="bob", ttl=ttl, principal=principal)
+        claim = c.ClaimJob(job_id=job_id, owner="bob", ttl=ttl, principal=principal)
+        self.run([first, lock if is_lock else claim])
+
+    @rule(number=st.integers(0, 2), seconds=st.sampled_from([0, 0, 4, 10]), is_lock=st.booleans())
+    def a_rival_wants_what_somebody_has(self, number: int, seconds: float, is_lock: bool) -> None:
+        if number < len(self.leases):
+            job_id, _ = list(self.leases.values())[-1 - number]
+            self.clock.advance(seconds)
+            lock = c.AcquireLock(job_id=job_id, owner="eve", principal="guest")
+            self.run([lock if is_lock else c.ClaimJob(job_id=job_id, owner="eve")])
+
     @rule(queue=QUEUES, ttl=TTLS, prefix=PREFIXES)
     def a_worker_takes_the_next_task_and_leaves_a_checkpoint(self, queue: str, ttl: float, prefix: str) -> None:
         (claim,) = self.run([c.ClaimNext(owner="ann", queue=queue, ttl=ttl, prefix=prefix)])

@@ -7,26 +7,18 @@ from hypothesis.stateful import invariant, rule
 
 from octostore.core.commands import AnyCommand, Probe
 from octostore.core.questions import GetFigures, ListEvents, ListJobs, ListTokens, Question
-from octostore.stores.clock import Mark, as_stored
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from tests.stores.test_promises import LISTS_OF_SESSIONS, Promises, comparable, timeless
 from tests.support.postgres import drop_schema, new_schema
-from tests.support.world import ManualClock, World
-
-
-class AsStored(ManualClock):
-    """As where it is used: the time comes with the counters, and one that nothing was written at is not kept."""
-
-    def __call__(self, last: Mark) -> Mark:
-        return as_stored(last)
+from tests.support.world import DatabaseClock, World
 
 
 class PostgresPromises(Promises):
     def __init__(self) -> None:
         super().__init__()
         self.place = parse_place(new_schema())
-        self.postgres = World(self.open_postgres(), AsStored())
+        self.postgres = World(self.open_postgres(), DatabaseClock())
         self.run([Probe()])  # the others keep the first moment in any case, because their clock is new to them
 
     def open_postgres(self) -> PostgresBackend:

@@ -13,7 +13,7 @@ from octostore.core.questions import Question
 from octostore.core.retry import RetryPolicy
 from octostore.stores.base import Backend, EventFilter
 from octostore.stores.batch import run_batch
-from octostore.stores.clock import Mark
+from octostore.stores.clock import Mark, as_stored
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.reading import ask
 
@@ -31,6 +31,13 @@ class ManualClock:
 
     def advance(self, seconds: float) -> None:
         self.now_ms += round(seconds * 1_000)
+
+
+class DatabaseClock(ManualClock):
+    """For a store that tells the time itself, with its counters: a moment that nothing was written at is not kept."""
+
+    def __call__(self, last: Mark) -> Mark:
+        return as_stored(last)
 
 
 def repeatable_given(seed: int = 0, retry: RetryPolicy | None = None) -> Given:

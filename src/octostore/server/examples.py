@@ -34,7 +34,7 @@ USUAL: dict[str, Any] = {
     "how": "expired",
     "is_complete": True,
     "job_id": "github-issue-1842",
-    "keepalive_interval_secs": 20,
+    "keepalive_interval_secs": 30,
     "kind": None,
     "late_ms": 212,
     "lease_id": LEASE_ID,

@@ -31,6 +31,7 @@ class _Waiter:
         self.deadline = deadline
         self.arrival = 0
         self.has_been_tried = False
+        self.is_for_session = isinstance(command, ClaimTask)
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.request: _Key = (command.principal, command.request_id, *_key(command)) if command.request_id else (self,)
         """What it has in common with a repetition of the same call, and with nothing else."""
@@ -48,7 +49,11 @@ class WaitingRoom:
     async def claim(self, command: ClaimCommand, wait: float, request: Request) -> ClaimReply:
         """Claim, now or within `wait` seconds. Raises `ClientGone`, and then the job is nobody's on this account."""
         if not wait:
-            return await self._store.execute(command)
+            reply = await self._store.execute(command)
+            if request.is_closed:
+                self.undo(command, reply)
+                raise ClientGone
+            return reply
         waiter = _Waiter(command, self._loop.time() + wait)
         try:
             return await self._wait(waiter, request.gone())
@@ -164,11 +169,12 @@ class _Line:
         """Claim for the first in line, and then for those who have just come or whose time is over.
 
         All in one transaction, so that nobody jumps the line. Newcomers are tried because theirs may be an earlier
-        claim of their own, whose answer they have not got. Returns how long to wait before it makes sense to go on.
+        claim of their own, whose answer they have not got; those who wait for a session because it may have been
+        handed over to any of them. Returns how long to wait before it makes sense to go on.
         """
         first = self.waiters[0]
         now = self._loop.time()
-        others = (w for w in self.waiters[1:] if w.deadline <= now or not w.has_been_tried)
+        others = (w for w in self.waiters[1:] if w.deadline <= now or not w.has_been_tried or w.is_for_session)
         tried = [first, *islice(others, MAX_BATCH)]
         replies = await self._store.submit([waiter.command for waiter in tried])
         for waiter, reply in zip(tried, replies, strict=True):

@@ -16,6 +16,8 @@ FIRST_LONGER = "!"
 """Sorts before everything that a name may contain, so that `name + FIRST_LONGER` is just after `name`."""
 LAST_NAME = "\U0010ffff"
 """Sorts after every name, so that `prefix + LAST_NAME` ends the range of a prefix."""
+FORGET_EVERY = 64
+"""Events. Looking for what may be forgotten costs as much as remembering it."""
 SCAN_LIMIT = 10_000
 """How many events are looked through for a prefix at a time: a rare one must not make a page slow."""
 
@@ -59,6 +61,10 @@ def page_of_log(wanted: EventFilter, seq: int, log: Log) -> tuple[list[LogEntry]
 
 
 def to_forget(ws: WorkingSet) -> Iterator[tuple[str, int]]:
-    """Whose old requests to forget, and how many at most: twice as many as have come, so that none pile up."""
-    for principal, count in Counter(ended.principal for ended in ws.new_ended).items():
-        yield principal, 2 * count
+    """Whose old requests to forget, and how many at most.
+
+    Not with every commit, but with one in `FORGET_EVERY` events; and then more than have come, so that none pile up.
+    """
+    if ws.seq % FORGET_EVERY < len(ws.entries):
+        for principal, count in Counter(ended.principal for ended in ws.new_ended).items():
+            yield principal, 4 * (FORGET_EVERY + count)

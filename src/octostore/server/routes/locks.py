@@ -51,7 +51,7 @@ def in_lock_words(error: OctoStoreError) -> Exception:
     if isinstance(error, LimitExceeded):
         failure = failure_of(error)
         failure.code = "lock_limit_exceeded"
-        return Refusal(409, failure)
+        return Refusal(403, failure)
     return error
 
 
@@ -335,8 +335,9 @@ ROUTES = [
         answers={200: LockAcquired | LockHeld, 409: LockDelayed},
         codes={
             400: ("invalid_lock_name", "invalid_ttl"),
+            403: ("lock_limit_exceeded",),
             404: ("not_found",),
-            409: ("conflict", "lock_limit_exceeded"),
+            409: ("conflict",),
             410: ("lease_lost",),
         },
         translate=in_acquire_words,

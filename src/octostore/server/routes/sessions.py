@@ -38,7 +38,7 @@ async def open_session(call: Call) -> Answer:
     command = body.command(new_session_id() if body.session_id is None else body.session_id, call.principal.name)
     reply = await call.execute(command)
     fields = {name: getattr(reply, name) for name in reply.__struct_fields__}
-    return Answer(OpenedSession(**fields, keepalive_interval_secs=max(1, int(reply.ttl // 3))), 201)
+    return Answer(OpenedSession(**fields, keepalive_interval_secs=max(1, int(reply.ttl // 2))), 201)
 
 
 async def keepalive(call: Call) -> Answer:

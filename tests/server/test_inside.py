@@ -1,0 +1,358 @@
+"""What a server is made of, piece by piece and without a socket: store, door, rates, feed, sweeps."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from octostore.core.commands import ClaimJob, CreateToken, Probe, Recover, RevokeToken
+from octostore.core.errors import OctoStoreError, Unreachable
+from octostore.core.limits import PAGE_MAX, RECOVER_LIMIT
+from octostore.core.questions import GetFigures
+from octostore.server import auth, rate
+from octostore.server.auth import Auth
+from octostore.server.feed import Feed
+from octostore.server.http import Request
+from octostore.server.metrics import Metrics
+from octostore.server.rate import Rates
+from octostore.server.refusals import Refusal
+from octostore.server.services import Services
+from octostore.server.settings import Settings
+from octostore.server.store import ServedStore
+from octostore.stores.store import LocalStore
+from octostore.stores.writer import MAX_BATCH
+from octostore.wire.token_files import write_token_file
+from octostore.wire.tokens import digest_of, new_token
+from tests.support.processes import PATIENCE_SECONDS
+from tests.support.waiting_room import Place
+from tests.support.world import ManualClock
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        await asyncio.sleep(0.001)
+
+
+def on_store(test: Callable[[ServedStore, Place], Awaitable[None]]) -> None:
+    async def run() -> None:
+        place = Place()
+        store = ServedStore(LocalStore(lambda: place, clock=ManualClock()))
+        await test(store, place)
+        await store.close()
+
+    asyncio.run(run())
+
+
+# The store
+
+
+def test_a_bug_that_one_meets_is_no_problem_of_those_who_came_with_it() -> None:
+    async def test(store: ServedStore, _place: Place) -> None:
+        commands: list[Any] = [ClaimJob(job_id="a", owner="ann"), object(), ClaimJob(job_id="b", owner="ann")]
+        answers = [store.submit([command]) for command in commands]
+        first, bug, second = await asyncio.wait_for(asyncio.gather(*answers, return_exceptions=True), PATIENCE_SECONDS)
+        assert isinstance(bug, Exception)
+        assert not isinstance(bug, OctoStoreError)
+        assert [reply[0].status for reply in (first, second)] == ["claimed", "claimed"]  # type: ignore[index]
+
+    on_store(test)
+
+
+def test_a_bug_that_one_meets_alone_is_told() -> None:
+    async def test(store: ServedStore, _place: Place) -> None:
+        with pytest.raises(Exception, match="object"):
+            await asyncio.wait_for(store.submit([object()]), PATIENCE_SECONDS)  # type: ignore[list-item]
+
+    on_store(test)
+
+
+def test_a_fault_is_told_to_each_by_an_error_of_its_own() -> None:
+    async def test(store: ServedStore, place: Place) -> None:
+        place.fault = Unreachable("no disk", reason="io")
+        answers = [store.submit([Probe()]) for _ in range(3)]
+        errors = await asyncio.gather(*answers, return_exceptions=True)
+        assert [getattr(error, "reason", None) for error in errors] == ["io"] * 3
+        assert len({id(error) for error in errors}) == 3
+        place.fault = None
+
+    on_store(test)
+
+
+def test_more_than_a_batch_in_one_turn_is_all_answered() -> None:
+    async def test(store: ServedStore, _place: Place) -> None:
+        number = 2 * MAX_BATCH + 1
+        answers = [store.submit([ClaimJob(job_id=f"job-{n}", owner="ann")]) for n in range(number)]
+        replies = await asyncio.wait_for(asyncio.gather(*answers), PATIENCE_SECONDS)
+        assert [reply[0].job_id for reply in replies] == [f"job-{n}" for n in range(number)]
+
+    on_store(test)
+
+
+def test_a_close_finishes_what_was_submitted_and_ends_the_store() -> None:
+    async def run() -> None:
+        store = ServedStore(LocalStore(Place))
+        answer = store.submit([ClaimJob(job_id="job", owner="ann")])
+        await asyncio.sleep(0)
+        await store.close()
+        assert (await answer)[0].status == "claimed"
+        with pytest.raises(Unreachable):
+            store.local.submit([Probe()])
+        with pytest.raises(Unreachable):
+            await store.submit([Probe()])
+
+    asyncio.run(run())
+
+
+# The door
+
+
+def request_with(token: str) -> Request:
+    async def nothing() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    return Request({"method": "GET", "headers": [(b"authorization", f"Bearer {token}".encode())]}, nothing)
+
+
+async def create(store: ServedStore, token_id: str, **terms: Any) -> str:
+    token = new_token()
+    command = CreateToken(token_id=token_id, name=token_id, digest=digest_of(token), scopes=("read",), **terms)
+    await store.execute(command)
+    return token
+
+
+def at_the_door(test: Callable[[Auth, ServedStore], Awaitable[None]]) -> None:
+    async def run(store: ServedStore, _place: Place) -> None:
+        await test(Auth(store, {}), store)
+
+    on_store(run)
+
+
+async def is_let_in(door: Auth, token: str) -> bool:
+    try:
+        await door.principal(request_with(token))
+    except Refusal:
+        return False
+    return True
+
+
+def test_what_was_let_in_is_not_once_its_token_has_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(door: Auth, store: ServedStore) -> None:
+        now = store.local.ask(GetFigures()).at.timestamp()
+        clock = SimpleNamespace(time=lambda: now, monotonic=time.monotonic)
+        monkeypatch.setattr(auth, "time", clock)
+        request = request_with(await create(store, "brief", expires_in=60))
+        principal = await door.principal(request)
+        assert await door.is_current(request, principal)
+        clock.time = lambda: now + 59
+        assert await door.is_current(request, principal)
+        clock.time = lambda: now + 60
+        assert not await door.is_current(request, principal), "though nothing has happened to any token"
+
+    at_the_door(test)
+
+
+def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered() -> None:
+    async def test(door: Auth, store: ServedStore) -> None:
+        token = await create(store, "t")
+        ask = store.ask
+
+        async def ask_slowly(question: Any) -> Any:
+            view = await ask(question)
+            await store.execute(RevokeToken(token_id="t"))
+            door.forget()  # as the log tells it to
+            return view
+
+        store.ask = ask_slowly  # type: ignore[method-assign]
+        await door.principal(request_with(token))
+        store.ask = ask  # type: ignore[method-assign]
+        assert not await is_let_in(door, token)
+
+    at_the_door(test)
+
+
+def test_known_tokens_are_not_looked_up_again_and_not_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "CACHED_TOKENS", 3)
+
+    async def test(door: Auth, store: ServedStore) -> None:
+        tokens = [await create(store, f"t{number}") for number in range(8)]
+        looked_up = []
+        ask = store.ask
+
+        async def ask_and_note(question: Any) -> Any:
+            looked_up.append(question)
+            return await ask(question)
+
+        store.ask = ask_and_note  # type: ignore[method-assign]
+        for token in tokens[:3] * 3:
+            assert await is_let_in(door, token)
+        assert len(looked_up) == 3
+        for token in tokens:
+            assert await is_let_in(door, token)
+            assert len(door._known) <= 3
+
+    at_the_door(test)
+
+
+def test_who_was_let_in_before_is_not_kept_out_by_others_who_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be behind the same address."""
+    monkeypatch.setattr(auth, "FAILURES_PER_SECOND", 0.001)
+
+    async def test(door: Auth, store: ServedStore) -> None:
+        good, unused = await create(store, "good"), await create(store, "unused")
+        assert await is_let_in(door, good)
+        assert not await is_let_in(door, new_token())
+        door.forget()
+        assert await is_let_in(door, good)
+        assert not await is_let_in(door, unused), "who was never let in has to wait"
+
+    at_the_door(test)
+
+
+# Rates
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(rate, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def test_a_bucket_holds_two_seconds_worth_and_fills_steadily(seconds: SimpleNamespace) -> None:
+    rates = Rates(10)
+    assert [rates.take("ann") for _ in range(20)] == [0] * 20
+    assert rates.take("ann") == rates.pause_ms("ann") == 100
+    seconds.now += 0.1
+    assert rates.pause_ms("ann") == 0
+    assert (rates.take("ann"), rates.take("ann")) == (0, 100)
+    assert rates.take("bob") == 0, "everybody has their own"
+    seconds.now += 3_600
+    assert sum(rates.take("ann") == 0 for _ in range(100)) == 20, "it does not overflow"
+
+
+def test_buckets_of_those_who_have_been_away_are_dropped(
+    seconds: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rate, "MAX_BUCKETS", 5)
+    rates = Rates(1)
+    for number in range(5):
+        rates.take(f"address-{number}")
+    seconds.now += 1.5
+    assert (rates.take("busy"), rates.take("busy"), rates.take("busy") > 0) == (0, 0, True)
+    assert set(rates._buckets) == {"busy"}
+    rates = Rates(1)
+    for number in range(8):
+        rates.take(f"address-{number}")
+        rates.take(f"address-{number}")
+    assert rates.take("address-0") > 0, "who is in the middle of it is not forgotten"
+
+
+# The feed
+
+
+def test_readers_are_woken_now_and_then_also_without_news() -> None:
+    async def test(store: ServedStore, _place: Place) -> None:
+        feed = Feed(store, lambda _entry: None, tick_seconds=0.01)
+        feed.start()
+        await asyncio.wait_for(feed.next_change(), PATIENCE_SECONDS)
+        feed.stop()
+
+    on_store(test)
+
+
+def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = PAGE_MAX + 10
+    monkeypatch.setattr("octostore.server.feed.KEPT", kept)
+
+    async def test(store: ServedStore, _place: Place) -> None:
+        seen: list[int] = []
+        feed = Feed(store, lambda entry: seen.append(entry.seq), tick_seconds=3_600)
+        feed.start()
+        number = kept + 5
+        await store.submit([ClaimJob(job_id=f"job-{n}", owner="ann") for n in range(number)])
+        await until(lambda: feed.last_seq == number)
+        assert seen == list(range(1, number + 1))
+        assert feed.after(number) == []
+        assert feed.after(4) is None, "too long ago"
+        page = feed.after(5)
+        assert page is not None
+        assert [line.entry.seq for line in page] == list(range(6, 6 + PAGE_MAX))
+        rest = feed.after(page[-1].entry.seq)
+        assert rest is not None
+        assert [line.entry.seq for line in rest] == list(range(6 + PAGE_MAX, number + 1))
+        feed.stop()
+
+    on_store(test)
+
+
+def test_after_a_gap_nothing_from_before_it_is_served_as_if_there_were_none() -> None:
+    async def test(store: ServedStore, _place: Place) -> None:
+        feed = Feed(store, lambda _entry: None, tick_seconds=3_600)
+        feed.start()
+        await store.submit([ClaimJob(job_id=f"job-{n}", owner="ann") for n in range(3)])
+        await until(lambda: feed.last_seq == 3)
+        line = feed.after(2)
+        assert line is not None
+        feed._hear([msgspec.structs.replace(line[0].entry, seq=5)])
+        await until(lambda: feed.last_seq == 5)
+        assert feed.after(2) is None
+        feed.stop()
+
+    on_store(test)
+
+
+# The services
+
+
+async def started(place: Place, clock: ManualClock, folder: Path, **settings: Any) -> Services:
+    tokens = folder / "tokens"
+    write_token_file(tokens, f"admin read,claim,admin {new_token()}")
+    services = Services(
+        Settings(tokens_file=tokens, **settings), LocalStore(lambda: place, clock=clock), Metrics(), folder
+    )
+    await services.start()
+    return services
+
+
+def test_expiries_are_written_down_to_the_last_and_faults_do_not_end_that(tmp_path: Path) -> None:
+    async def run() -> None:
+        place, clock = Place(), ManualClock()
+        services = await started(place, clock, tmp_path, sweep_seconds=0.01)
+        number = RECOVER_LIMIT + 500
+        await services.store.submit([ClaimJob(job_id=f"job-{n}", owner="dead", ttl=10) for n in range(number)])
+        place.fault = Unreachable("no disk", reason="io")
+        with pytest.raises(Unreachable):
+            await services.store.execute(Recover())
+        await asyncio.sleep(0.03)
+        clock.advance(10)
+        place.fault = None
+        await until(lambda: place.rows.seq == 2 * number)
+        await services.close()
+
+    asyncio.run(run())
+
+
+def test_what_costs_a_scan_is_asked_once_for_all_who_want_to_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        services = await started(Place(), ManualClock(), tmp_path, sweep_seconds=3_600)
+        await services.store.execute(ClaimJob(job_id="a", owner="ann"))
+        monkeypatch.setattr("octostore.server.services.FIGURES_SECONDS", 3_600)
+        figures = await asyncio.gather(*(services.figures() for _ in range(5)))
+        await services.store.execute(ClaimJob(job_id="b", owner="ann"))
+        assert [one.claimed for one in [*figures, await services.figures()]] == [1] * 6
+        monkeypatch.setattr("octostore.server.services.FIGURES_SECONDS", -1)
+        assert (await services.figures()).claimed == 2
+        await services.close()
+
+    asyncio.run(run())

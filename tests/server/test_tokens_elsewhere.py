@@ -1,0 +1,173 @@
+"""What happens to a token in one server is known in all of them; and the first token at a start is a good one."""
+
+import asyncio
+import http.client
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from octostore.core.commands import CreateToken, RevokeToken
+from octostore.core.questions import FindToken, ListTokens
+from octostore.server import auth
+from octostore.server import store as served
+from octostore.stores.memory import MemoryBackend
+from octostore.stores.opening import open_store
+from octostore.stores.postgres.connection import parse_place
+from octostore.stores.store import LocalStore
+from octostore.wire.token_files import read_token_file, write_token_file
+from octostore.wire.tokens import digest_of, new_token
+from tests.support.postgres import new_schema
+from tests.support.processes import PATIENCE_SECONDS, until
+from tests.support.served import ServedStore
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/octostore.db" if request.param == "sqlite" else new_schema()
+
+
+class Servers:
+    """On one store; each is started when it is first asked for, and has heard of nothing that was before."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url = url
+        self._folder = folder
+        self.at_end = ExitStack()
+
+    def start(self, name: str) -> ServedStore:
+        folder = self._folder / name
+        folder.mkdir()
+        server = ServedStore(open_store(self._url), folder)
+        self.at_end.callback(server.stop)
+        return server
+
+
+@pytest.fixture
+def servers(url: str, tmp_path: Path) -> Iterator[Servers]:
+    servers = Servers(url, tmp_path)
+    with servers.at_end:
+        yield servers
+
+
+def call(server: ServedStore, method: str, path: str, token: str, body: Any = None) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.place.port, timeout=PATIENCE_SECONDS)
+    try:
+        content = None if body is None else json.dumps(body)
+        connection.request(method, path, content, {"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        told = answer.read()
+        return answer.status, json.loads(told) if told else None
+    finally:
+        connection.close()
+
+
+def lets_in(server: ServedStore, token: str) -> bool:
+    status, _ = call(server, "GET", "/jobs", token)
+    assert status in {200, 401}
+    return status == 200
+
+
+def made(server: ServedStore, name: str = "ci") -> Any:
+    status, told = call(server, "POST", "/tokens", server.token, {"name": name})
+    assert status == 201
+    return told
+
+
+def test_a_rotation_is_known_in_every_server(servers: Servers) -> None:
+    one = servers.start("one")
+    old = made(one)["token"]
+    other = servers.start("other")
+    assert [lets_in(server, old) for server in (one, other)] == [True, True]
+    new = call(one, "POST", "/auth/token/rotate", old)[1]["token"]
+    assert (lets_in(one, old), lets_in(one, new)) == (False, True)
+    until(lambda: not lets_in(other, old))
+    assert lets_in(other, new)
+
+
+def test_a_revocation_is_known_in_every_server(servers: Servers) -> None:
+    one = servers.start("one")
+    kept, gone = made(one, "kept"), made(one, "gone")
+    other = servers.start("other")
+    assert [lets_in(server, gone["token"]) for server in (one, other)] == [True, True]
+    assert call(one, "DELETE", f"/tokens/{gone['token_id']}", one.token)[0] in {200, 204}
+    assert not lets_in(one, gone["token"])
+    until(lambda: not lets_in(other, gone["token"]))
+    assert [lets_in(server, kept["token"]) for server in (one, other)] == [True, True]
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_a_restored_backup_is_known_in_every_server(servers: Servers, url: str) -> None:
+    """It does not know a token that was made after it; all that tells the servers is the event."""
+    one = servers.start("one")
+    late = made(one)
+    other = servers.start("other")
+    assert [lets_in(server, late["token"]) for server in (one, other)] == [True, True]
+    place = parse_place(url)
+    with psycopg.connect(place.url) as connection:
+        connection.execute(f"DELETE FROM {place.schema}.tokens WHERE token_id = %s".encode(), (late["token_id"],))
+        connection.execute(f"SELECT {place.schema}.resume_after_restore(10)".encode())
+    until(lambda: not lets_in(one, late["token"]))
+    until(lambda: not lets_in(other, late["token"]))
+
+
+# The first token
+
+
+def ensured(path: Path, prepare: Callable[[LocalStore], None] = lambda _store: None) -> tuple[str, list[str]]:
+    """The token in the file once a server has started, and the names of the good ones in the store."""
+
+    async def start() -> tuple[str, list[str]]:
+        local = LocalStore(MemoryBackend)
+        prepare(local)
+        store = served.ServedStore(local)
+        await auth.ensure_admin_token(store, path)
+        token = read_token_file(path)
+        view = await store.ask(FindToken(digest=digest_of(token)))
+        assert view.revoked_at is None, "it is good"
+        assert set(view.scopes) == set(auth.ALL_SCOPES)
+        tokens = (await store.ask(ListTokens())).tokens
+        await store.close()
+        return token, sorted(token.name for token in tokens if token.revoked_at is None)
+
+    return asyncio.run(start())
+
+
+def create(token: str, *, revoked: bool = False) -> Callable[[LocalStore], None]:
+    def prepare(store: LocalStore) -> None:
+        digest = digest_of(token)
+        store.submit([CreateToken(token_id="t", name="before", digest=digest, scopes=auth.ALL_SCOPES)]).result(30)
+        if revoked:
+            store.submit([RevokeToken(token_id="t")]).result(30)
+
+    return prepare
+
+
+def test_where_there_is_none_a_first_token_is_made(tmp_path: Path) -> None:
+    assert ensured(tmp_path / "admin.token")[1] == ["admin"]
+
+
+def test_a_first_token_that_is_good_is_kept(tmp_path: Path) -> None:
+    token = new_token()
+    write_token_file(tmp_path / "admin.token", token)
+    assert ensured(tmp_path / "admin.token", create(token)) == (token, ["before"])
+
+
+def test_a_first_token_that_was_revoked_is_replaced(tmp_path: Path) -> None:
+    token = new_token()
+    write_token_file(tmp_path / "admin.token", token)
+    new, names = ensured(tmp_path / "admin.token", create(token, revoked=True))
+    assert new != token
+    assert names == ["admin"]
+
+
+def test_a_first_token_of_another_store_is_replaced(tmp_path: Path) -> None:
+    token = new_token()
+    write_token_file(tmp_path / "admin.token", token)
+    new, names = ensured(tmp_path / "admin.token")
+    assert new != token
+    assert names == ["admin"]

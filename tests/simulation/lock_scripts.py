@@ -1,0 +1,67 @@
+"""What lock clients do: plain HTTP, one principal for all of them, and told apart only by the holder they name."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from octostore.client.authority import Authority
+from octostore.client.http.answers import TryAgain
+from octostore.client.http.patience import ANSWER_SECONDS
+from octostore.client.http.port import HttpPort
+from octostore.core.errors import LeaseLost
+from octostore.stores.clock import boottime
+from tests.simulation.checks import Belief
+from tests.simulation.client import Client
+from tests.simulation.scheduler import BOOTED_AT
+from tests.simulation.scripts import TTLS
+
+NAMES = ("database", "cache")
+TIMES = 4
+
+
+def use_a_lock(c: Client) -> None:
+    """Acquires, renews by acquiring again, and releases; every call again when there is no answer."""
+    name, ttl, authority = c.pick(NAMES), c.pick(TTLS), Authority()
+    belief = _acquire(c, name, ttl, authority, None)
+    if belief is None:
+        return
+    try:
+        for _ in range(c.chance.randint(0, 3)):
+            c.sleep(min(authority.remaining() / 2, c.chance.uniform(0.2, 12)))
+            if authority.remaining() <= 0 or _acquire(c, name, ttl, authority, belief) is None:
+                return
+    finally:
+        belief.drop()  # in the next round it may get the same lease again
+    _post(c, name, "release", {"lease_id": belief.lease_id})
+
+
+def _acquire(c: Client, name: str, ttl: float, authority: Authority, known: Belief | None) -> Belief | None:
+    asked_at = boottime()
+    status, answer = _post(c, name, "acquire", {"ttl_seconds": ttl, "holder": c.name})
+    if status != 200 or answer["status"] != "acquired":
+        return None
+    lease_id, token = answer["lease_id"], answer["fencing_token"]
+    c.say(f"is told: {name} acquired, token {token}")
+    if known is not None and known.lease_id != lease_id:
+        return None  # it was lost in between, and is another one; that is left to expire
+    authority.renew(asked_at, round(ttl * 1_000))
+    belief = known or Belief(name, c.name, c.process, lease_id=lease_id, token=token, remaining=authority.remaining)
+    c.checks.told_lock(belief, msgspec.convert(answer["expires_at"], type=datetime), asked_at - BOOTED_AT)
+    return belief
+
+
+def _post(c: Client, name: str, verb: str, body: dict[str, Any]) -> tuple[int, Any]:
+    port: Any = c.store._port
+    assert isinstance(port, HttpPort)
+    path, encoded = f"/locks/{name}/{verb}", msgspec.json.encode(body)
+    for _ in range(TIMES):
+        try:
+            with c.doing(f"{verb} {name}"):
+                answer = port._connections.call("POST", path, encoded, ANSWER_SECONDS)
+            if answer.status < 500:
+                return answer.status, msgspec.json.decode(answer.body)
+        except TryAgain:
+            pass
+        c.sleep(c.chance.uniform(0.1, 2))
+    raise LeaseLost(name, "nobody answers")

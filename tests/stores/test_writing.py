@@ -1,0 +1,118 @@
+"""The writer's line: nobody overtakes, batches have a size, and a place that fails is nobody's shared error."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import apsw
+import pytest
+
+from octostore.core.commands import AnyCommand, ClaimJob
+from octostore.core.errors import Unreachable
+from octostore.stores.base import Undone
+from octostore.stores.batch import Answer, Committed
+from octostore.stores.sqlite.backend import IDLE_READERS, SqliteBackend
+from octostore.stores.writer import MAX_BATCH, Writer
+from tests.support.processes import PATIENCE_SECONDS, until
+
+
+class Place:
+    """Notes what is run, and fails as it is told to."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.sizes: list[int] = []
+        self.faults: list[Exception] = []
+        self.is_open = threading.Event()
+
+    def run(self, commands: Sequence[AnyCommand]) -> Committed:
+        assert self.is_open.wait(PATIENCE_SECONDS)
+        if self.faults:
+            raise self.faults.pop(0)
+        names = [command.job_id for command in commands if isinstance(command, ClaimJob)]
+        self.sizes.append(len(names))
+        self.done += names
+        return Committed(list(names), [], [], [])
+
+
+@pytest.fixture
+def place() -> Place:
+    return Place()
+
+
+@pytest.fixture
+def writer(place: Place) -> Iterator[Writer]:
+    writer = Writer(place.run, lambda _committed: None)
+    yield writer
+    place.is_open.set()
+    writer.close()
+
+
+def submit(writer: Writer, number: int, first: int = 0) -> list[list[Answer] | Exception]:
+    told: list[list[Answer] | Exception] = []
+    for n in range(first, first + number):
+        writer.submit([ClaimJob(job_id=f"job-{n}", owner="ann")], told.append)
+    return told
+
+
+def test_nobody_overtakes_those_who_are_tried_again(place: Place, writer: Writer) -> None:
+    away = Unreachable("it is away", reason="network")
+    place.faults = [Undone(away), Undone(away)]
+    told = submit(writer, 2 * MAX_BATCH + 3)
+    place.is_open.set()
+    until(lambda: len(told) == 2 * MAX_BATCH + 3)
+    assert place.done == [f"job-{n}" for n in range(2 * MAX_BATCH + 3)]
+    assert told == [[name] for name in place.done], "each got its own answer"
+
+
+def test_a_batch_has_a_size(place: Place, writer: Writer) -> None:
+    told = submit(writer, 3 * MAX_BATCH)
+    place.is_open.set()
+    until(lambda: len(told) == 3 * MAX_BATCH)
+    assert max(place.sizes) <= MAX_BATCH
+    assert len(place.sizes) <= 5, "and is not wasted"
+
+
+def test_all_of_a_batch_that_fails_are_told(place: Place, writer: Writer) -> None:
+    first = submit(writer, 1)
+    place.is_open.set()
+    until(lambda: len(first) == 1)
+    place.is_open.clear()
+    blocked = submit(writer, 1, first=1)
+    together = submit(writer, 3, first=2)
+    place.faults = [Unreachable("no disk", reason="io")] * 2
+    place.is_open.set()
+    until(lambda: len(blocked) + len(together) == 4)
+    errors = [*blocked, *together]
+    assert [getattr(error, "reason", None) for error in errors] == ["io"] * 4
+    assert len({id(error) for error in errors}) == 4, "each raises, and so changes, one of its own"
+
+
+# The connections of a file
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> SqliteBackend:
+    return SqliteBackend(tmp_path / "store.db")
+
+
+def test_only_a_few_connections_are_kept_for_later(backend: SqliteBackend) -> None:
+    with ExitStack() as readings:
+        for _ in range(2 * IDLE_READERS):
+            readings.enter_context(backend.reading()).counters()
+    assert len(backend._idle_readers) == IDLE_READERS
+    backend.close()
+
+
+def test_a_closed_file_is_not_read_and_what_was_being_read_is_let_go_of(backend: SqliteBackend) -> None:
+    with backend.reading() as reading:
+        reading.counters()
+        connection = reading._connection
+        backend.close()
+    assert backend._idle_readers == []
+    with pytest.raises(apsw.ConnectionClosedError):
+        connection.execute("SELECT 1")
+    with pytest.raises(Unreachable) as fault, backend.reading():
+        pass
+    assert fault.value.reason == "closed"

@@ -1,0 +1,29 @@
+"""How much of the simulation a run of the suite has had, told at its end."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+PROPERTY = "simulated"
+
+
+class Simulated:
+    """Adds up what the simulator's tests report, in whichever process they ran."""
+
+    def __init__(self) -> None:
+        self._sums: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call":
+            self._sums.update({name[len(PROPERTY) :]: value for name, value in _numbers(report.user_properties)})
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._sums:
+            told = ", ".join(f"{count:,.0f}{what}" for what, count in self._sums.items())
+            terminalreporter.section("simulation")
+            terminalreporter.line(told)
+
+
+def _numbers(properties: list[tuple[str, object]]) -> list[tuple[str, int]]:
+    return [(name, value) for name, value in properties if name.startswith(PROPERTY) and isinstance(value, int)]
