@@ -1,0 +1,170 @@
+"""Short stories that chance tells too seldom. The model says what is right: each only has to get to the point.
+
+A number is seconds that pass, a list one transaction. `#0` is the newest live lease, `~0` the newest that is over.
+"""
+
+from typing import Any, TypeAlias
+
+import pytest
+
+from octostore.core import commands as c
+from octostore.core.commands import AnyCommand
+from tests.model.machine import Machine
+
+Step: TypeAlias = "float | AnyCommand | list[AnyCommand]"
+
+CLAIM = c.ClaimJob(job_id="a", owner="ann", ttl=5)
+AGAIN = c.ClaimJob(job_id="a", owner="ann", ttl=5, again=True)
+NEXT = c.ClaimNext(owner="bob")
+TASK = c.ClaimTask(session_id="s", owner="ann", queues=("default",), ttl=5, request_id="r")
+OPEN = c.OpenSession(session_id="s", agent="ann", ttl=5, request_id="r")
+TAKE = c.OpenSession(session_id="s", agent="bob", ttl=30)
+GIVE = c.HandOverSession(session_id="s", lease_id="#0", to_agent="bob", note="yours")
+KEEP = c.KeepSessionAlive(session_id="s", lease_id="#0")
+
+
+def enqueue(name: str, **terms: Any) -> c.Enqueue:
+    return c.Enqueue(job_id=name, kind="build", **terms)
+
+
+def end(outcome: Any = "released", **terms: Any) -> c.ReleaseJob:
+    return c.ReleaseJob(job_id="a", lease_id="#0", outcome=outcome, **terms)
+
+
+STORIES: dict[str, list[Step]] = {
+    "a job that nobody enqueued waits as long as its owner says": [
+        CLAIM,
+        end("failed", retry_after=7),
+        CLAIM,
+        7,
+        CLAIM,
+    ],
+    "it is free at that moment, and not before": [CLAIM, end("failed", retry_after=7), 6.999, CLAIM, 0.001, CLAIM],
+    "a clean end forgets failures": [CLAIM, end("failed"), CLAIM, end(), CLAIM],
+    "a job that is done without a result has none": [
+        CLAIM,
+        end("done", result=b"1"),
+        c.RequeueJob(job_id="a"),
+        CLAIM,
+        end("done"),
+        CLAIM,
+    ],
+    "what is done once more begins anew": [
+        CLAIM,
+        c.CheckpointJob(job_id="a", lease_id="#0", data=b"1"),
+        c.HeartbeatJob(job_id="a", lease_id="#0", note="half"),
+        end("failed", error="broken"),
+        CLAIM,
+        end("done"),
+        AGAIN,
+    ],
+    "a lock-delay outlasts enqueueing": [
+        c.ClaimJob(job_id="a", owner="ann", lock_delay=3),
+        end(),
+        enqueue("a"),
+        NEXT,
+        3,
+        NEXT,
+    ],
+    "a lock-delay does not shorten a backoff": [
+        enqueue("a"),
+        CLAIM,
+        end("failed"),
+        2,
+        CLAIM,
+        end("failed"),
+        4,
+        c.ClaimJob(job_id="a", owner="ann", lock_delay=3),
+        end("failed"),
+        3,
+        CLAIM,
+    ],
+    "a released task keeps its place": [enqueue("a"), 1, enqueue("b"), CLAIM, 1, end(), NEXT],
+    "the line": [
+        enqueue("a"),
+        enqueue("b", run_at=1_000),
+        enqueue("c", priority=1),
+        enqueue("d/e", priority=1),
+        *[NEXT] * 5,
+    ],
+    "a queue's limit within a batch": [
+        CLAIM,
+        [enqueue("a"), enqueue("b"), enqueue("c"), c.LimitQueue(queue="default", max_claimed=2), NEXT, NEXT],
+        [end(), NEXT, NEXT],
+        [c.LimitQueue(queue="default", max_claimed=1), c.ClaimJob(job_id="a", owner="cat"), NEXT],
+    ],
+    "one request twice at once": [
+        [enqueue("a"), enqueue("b")],
+        [c.ClaimNext(owner="bob", request_id="r"), c.ClaimNext(owner="bob", request_id="r")],
+    ],
+    "whoever hands a session over has no say any more": [
+        enqueue("a"),
+        TASK,
+        c.ClaimJob(job_id="b", owner="ann", session_id="s", request_id="r2"),
+        c.HeartbeatJob(job_id="b", lease_id="#0", note="half"),
+        GIVE,
+        TASK,
+        OPEN,
+        c.ClaimJob(job_id="b", owner="ann", session_id="s", request_id="r2"),
+        c.HandOverSession(session_id="s", lease_id=None, to_agent="bob", principal="guest"),
+        c.HandOverSession(session_id="s", lease_id=None, to_agent="bob"),
+        c.ReleaseJob(job_id="a", lease_id="~0"),
+        c.KeepSessionAlive(session_id="s", lease_id="~0"),
+        c.OpenSession(session_id="s", agent="cat"),
+        TAKE,
+        c.HandOverSession(session_id="s", lease_id="~0", to_agent="bob"),
+        c.CloseSession(session_id="s", lease_id="#0"),
+        TAKE,
+        c.HandOverSession(session_id="s", lease_id="~1", to_agent="bob"),
+    ],
+    "a lost task comes first, but not where nobody looks": [
+        enqueue("a", queue="other"),
+        c.ClaimTask(session_id="s", owner="ann", queues=("other",), ttl=5),
+        enqueue("b"),
+        10,
+        c.ClaimTask(session_id="s", owner="bob", queues=("default",), ttl=5),
+        10,
+        c.ClaimTask(session_id="s", owner="bob", queues=("default", "other"), ttl=5),
+        c.CloseSession(session_id="s", lease_id="#0"),
+        TAKE,
+    ],
+    "a session that has run out is not revived": [
+        OPEN,
+        5,
+        KEEP,
+        TAKE,
+        30,
+        c.ClaimJob(job_id="a", owner="x", session_id="s"),
+    ],
+    "from whom it was taken": [
+        CLAIM,
+        c.ForceReleaseJob(job_id="a", reason="stuck"),
+        CLAIM,
+        end(),
+        CLAIM,
+        5,
+        CLAIM,
+    ],
+    "an undone claim leaves no trace": [
+        enqueue("a"),
+        CLAIM,
+        end("failed", error="broken", note="why"),
+        2,
+        c.ClaimJob(job_id="a", owner="bob", lock_delay=3, request_id="r"),
+        c.Undo(job_id="a", lease_id="#0"),
+        c.ClaimJob(job_id="a", owner="bob", lock_delay=3, request_id="r"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_story(name: str) -> None:
+    machine = Machine()
+    machine.both.compare_reads()
+    for step in STORIES[name]:
+        if isinstance(step, int | float):
+            machine.both.clock.advance(step)
+        else:
+            machine.run(*(step if isinstance(step, list) else [step]))
+        machine.both.compare_reads()
+    machine.both.compare_lists()
