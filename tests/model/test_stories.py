@@ -31,6 +31,14 @@ def end(outcome: Any = "released", **terms: Any) -> c.ReleaseJob:
     return c.ReleaseJob(job_id="a", lease_id="#0", outcome=outcome, **terms)
 
 
+def lock(**terms: Any) -> c.AcquireLock:
+    return c.AcquireLock(job_id="a", owner="ann", **terms)
+
+
+def save(phase: Any, **terms: Any) -> c.SaveSession:
+    return c.SaveSession(session_id="s", lease_id="#0", context=b"7", phase=phase, **terms)
+
+
 STORIES: dict[str, list[Step]] = {
     "a job that nobody enqueued waits as long as its owner says": [
         CLAIM,
@@ -144,6 +152,44 @@ STORIES: dict[str, list[Step]] = {
         CLAIM,
         5,
         CLAIM,
+    ],
+    "one more attempt, or all of them": [
+        enqueue("a", max_attempts=2),
+        CLAIM,
+        end("failed"),
+        2,
+        CLAIM,
+        end("failed"),
+        c.RequeueJob(job_id="a", keep_attempts=True),
+        CLAIM,
+        end("failed"),
+        c.RequeueJob(job_id="a"),
+        CLAIM,
+        end("failed"),
+    ],
+    "agents that share a token": [
+        [OPEN, c.OpenSession(session_id="t", agent="bob")],
+        lock(session_id="s", metadata=b'"x"'),
+        lock(session_id="s"),
+        lock(session_id="t"),
+        lock(metadata=b'"x"'),
+        lock(metadata=b'"y"'),
+        lock(holder="h"),
+        c.ReleaseLock(job_id="a", lease_id="#0"),
+        lock(holder="h"),
+        lock(holder="i"),
+        lock(),
+    ],
+    "what a session does, and which write is the newest": [
+        OPEN,
+        save("done", number=2),
+        save("executing"),
+        save("planning", number=1),
+        save("planning", number=3),
+        GIVE,
+        c.SaveSession(session_id="s", lease_id=None, context=b"8", number=1),
+        TAKE,
+        save("executing", number=1),
     ],
     "an undone claim leaves no trace": [
         enqueue("a"),
