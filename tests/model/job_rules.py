@@ -12,15 +12,19 @@ from octostore.core.model import Outcome
 from tests.model.histories import leases_in
 from tests.model.machine import Machine
 from tests.support.commands import (
+    DIGESTS,
     JOBS,
     NOTES,
     OWNERS,
+    PRINCIPALS,
     QUEUES,
     REQUESTS,
     SESSIONS,
+    TOKENS,
     TTLS,
     any_command,
     claims,
+    locks,
     releases,
     task_claims,
 )
@@ -136,7 +140,7 @@ class JobRules(Machine):
         enqueued = [c.Enqueue(job_id=name, kind=kind, queue=queue) for name, kind in jobs]
         self.run(*enqueued, c.ClaimNext(owner="bob", queue=queue, prefix=prefix, kinds=kinds))
 
-    @rule(number=NEWEST, notes=st.tuples(NOTES, NOTES), numbers=st.sampled_from([(1, 2), (2, 1), (0, 0)]))
+    @rule(number=NEWEST, notes=st.tuples(NOTES, NOTES), numbers=st.sampled_from([(1, 2), (2, 1), (1, 1), (0, 0)]))
     def an_owner_tells_what_it_does(self, number: int, notes: tuple[str | None, ...], numbers: tuple[int, int]) -> None:
         lease_id = f"#{number}"
         for note, count in zip(notes, numbers, strict=True):
@@ -202,6 +206,8 @@ class JobRules(Machine):
         self, claim: AnyCommand, between: AnyCommand | None, is_repeated: bool, as_job: bool
     ) -> None:
         """Whoever asked has gone; unless it was asked again, what it got is taken back, and can be asked for again."""
+        if getattr(claim, "request_id", None) is not None:
+            claim = msgspec.structs.replace(claim, request_id=f"request {len(self.given)}")
         (answer,) = self.run(claim)
         given = leases_in(answer)
         if given:
@@ -209,3 +215,42 @@ class JobRules(Machine):
             self.run(*([between] if between else []), *([claim] if is_repeated else []))
             self.run(c.Undo(lease_id=lease_id, job_id=job_id, session_id=session_id))
             self.run(claim)
+
+    @rule(job_id=JOBS, is_done=st.booleans(), is_known=st.booleans(), session_id=SESSIONS)
+    def a_second_thought(self, job_id: str, is_done: bool, is_known: bool, session_id: str) -> None:
+        """What was claimed once more is done again; a session with a claim that somebody knows of is kept."""
+        claim = c.ClaimJob(job_id=job_id, owner="ann", again=True, lock_delay=3)
+        self.run(claim)
+        if is_done:
+            self.run(c.ReleaseJob(job_id=job_id, lease_id="#0", outcome="done", result=b"9"))
+            self.both.clock.advance(3)
+        (again,) = self.run(claim)
+        if leases_in(again):
+            self.run(c.Undo(job_id=job_id, lease_id=again.lease_id))
+        opening = c.OpenSession(session_id=session_id, agent="ann", request_id=f"request {len(self.given)}")
+        (opened,) = self.run(opening)
+        if leases_in(opened):
+            bound = c.ClaimJob(job_id=job_id, owner="ann", session_id=session_id)
+            between: list[AnyCommand] = [opening if is_done else bound] if is_known else []
+            self.run(*between, c.Undo(session_id=session_id, lease_id=opened.lease_id))
+
+    @rule(jobs=st.permutations(["a", "b", "c", "d/e"]), principal=PRINCIPALS, in_one=st.booleans())
+    def somebody_has_as_many_as_it_may(self, jobs: list[str], principal: str, in_one: bool) -> None:
+        """Locks and other claims are counted by themselves."""
+        kinds: list[Any] = [c.AcquireLock, c.ClaimJob, c.AcquireLock, c.ClaimJob]
+        asked = zip(kinds, jobs, strict=True)
+        batch = [kind(job_id=name, owner="ann", principal=principal, max_claims=1) for kind, name in asked]
+        for commands in [batch] if in_one else [[command] for command in batch]:
+            self.run(*commands)
+
+    @rule(job_id=JOBS, asked=st.lists(locks(), min_size=2, max_size=3), principal=PRINCIPALS)
+    def agents_share_a_token(self, job_id: str, asked: list[AnyCommand], principal: str) -> None:
+        for lock in asked:
+            self.run(msgspec.structs.replace(lock, job_id=job_id, principal=principal, max_claims=None))
+
+    @rule(token_id=TOKENS, digest=DIGESTS, is_early=st.booleans())
+    def a_token_runs_out(self, token_id: str, digest: bytes, is_early: bool) -> None:
+        token = c.CreateToken(token_id=token_id, name="ann", digest=digest, expires_in=5)
+        self.run(token, msgspec.structs.replace(token, scopes=("admin",)), token)
+        self.both.clock.advance(4.999 if is_early else 5)
+        self.run(c.RotateToken(token_id=token_id, digest=b"9" * 32), c.RotateToken(token_id=token_id, digest=digest))

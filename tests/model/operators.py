@@ -32,6 +32,8 @@ class Operators(Jobs):
         # A lock-delay that still runs is kept; a moment in the past is a better place in the line.
         available_at = max(due_at, job.available_at) if job.available_at > self.now else due_at
         status = "claimed" if job.claim else "queued"
+        if job.claim is not None and job.claim.before[0] == "done":
+            job.claim.before = ("queued", 0)  # there is work to do now
         details = {
             "kind": command.kind,
             "queue": command.queue,

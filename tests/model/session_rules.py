@@ -8,7 +8,7 @@ from hypothesis.stateful import rule
 
 from octostore.core import commands as c
 from octostore.core.commands import AnyCommand
-from octostore.core.model import Outcome
+from octostore.core.model import Outcome, Phase
 from tests.model.histories import leases_in
 from tests.model.job_rules import NEWEST, OUTCOMES, JobRules
 from tests.support.commands import (
@@ -16,6 +16,7 @@ from tests.support.commands import (
     KINDS,
     NOTES,
     OWNERS,
+    PHASES,
     PRINCIPALS,
     QUEUES,
     REQUESTS,
@@ -87,6 +88,37 @@ class SessionRules(JobRules):
         for number, job_id in enumerate(jobs):
             bound = c.AcquireLock(**terms, job_id=job_id, ephemeral=True)
             self.run(bound if number == 0 else c.ClaimJob(**terms, job_id=job_id, request_id=request_id))
+            self.run(c.HeartbeatJob(job_id=job_id, lease_id="#0", note="half", percent=50))
+
+    @rule(
+        session_id=SESSIONS,
+        phases=st.lists(PHASES, min_size=1, max_size=3),
+        outcome=st.none() | OUTCOMES,
+        max_attempts=st.sampled_from([1, 5]),
+        numbers=st.sampled_from([(None, None, None), (2, 1, 3), (1, 1, 2)]),
+    )
+    def an_agent_works(
+        self,
+        session_id: str,
+        phases: list[Phase | None],
+        outcome: Outcome | None,
+        max_attempts: int,
+        numbers: tuple[int | None, ...],
+    ) -> None:
+        """It says what it does, and ends its task, or is lost with it and resumed when that is due."""
+        self.run(c.Enqueue(job_id="b", kind="build", max_attempts=max_attempts), c.RequeueJob(job_id="b"))
+        task = c.ClaimTask(session_id=session_id, owner="ann", queues=("default",), ttl=5)
+        (claim,) = self.run(task)
+        lease_id = claim.lease_id if leases_in(claim) else None
+        for turn, (phase, number) in enumerate(zip(phases, numbers, strict=False)):
+            saved: dict[str, Any] = {"context": str(turn).encode(), "phase": phase, "number": number}
+            self.run(c.SaveSession(session_id=session_id, lease_id=lease_id, **saved))
+        if lease_id is not None and outcome is not None:
+            names = {"session_id": session_id, "job_id": claim.job_id, "lease_id": lease_id}
+            self.run(c.ReleaseTask(**names, outcome=outcome))
+        else:
+            self.both.clock.advance(20)
+        self.run(task)
 
     @rule(
         given=st.builds(

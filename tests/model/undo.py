@@ -1,11 +1,12 @@
 """Taking back what was answered to nobody: only the store knows who else was told."""
 
 from octostore.core import commands as c
+from tests.model.ground import IN_FLIGHT_KEPT
 from tests.model.jobs import ended_by
-from tests.model.state import Job, Session, Told
+from tests.model.state import Claim, Job, Session, Told
 from tests.model.tasks import Tasks
 
-NOBODY_WAITED = "nobody was waiting for the answer any more"
+NOBODY_WAITED = "the caller had already gone"
 
 
 class Undoing(Tasks):
@@ -17,12 +18,18 @@ class Undoing(Tasks):
         if claim is None or claim.lease != command.lease_id:
             before = ended_by(job, command.lease_id)
             return Told("UndoReply", {"undone": before is not None and before.how == "undone"})
-        if not claim.is_replayed:
+        is_free = not is_in_use(claim)
+        if is_free:
             self.undo_claim(job, command)
-        return Told("UndoReply", {"undone": not claim.is_replayed})
+        return Told("UndoReply", {"undone": is_free})
 
     def undo_claim(self, job: Job, command: c.Undo) -> None:
+        claim = job.claim
         self.end(job, "undone", command.principal, ended_at=self.now, reason=NOBODY_WAITED)
+        session = self.sessions.get(claim.session_id or "") if claim else None
+        if session is not None and session.resumed:
+            # What a resumed session got back is in flight again; what a new one never knew of is not missed.
+            session.in_flight = [*(name for name in session.in_flight if name != job.name), job.name][-IN_FLIGHT_KEPT:]
 
     def undo_session(self, name: str, command: c.Undo) -> bool:
         session = self.sessions.get(name)
@@ -34,7 +41,9 @@ class Undoing(Tasks):
         if session.giver_lease is not None:
             # "There is an owner at every moment": what was handed over was not made by the answer that got lost.
             return False
-        if session.is_replayed or any(is_known(job, session) for job in self.bound_to(name)):
+        if session.is_replayed or session.heartbeat_at > session.opened_at or session.save_number is not None:
+            return False
+        if any(is_known(job, session) for job in self.bound_to(name)):
             return False
         for job in self.bound_to(name):
             self.undo_claim(job, command)
@@ -45,5 +54,12 @@ class Undoing(Tasks):
 
 
 def is_known(job: Job, session: Session) -> bool:
-    """Whether somebody else may rely on the claim: it has a lease of its own, or was told more than once."""
-    return job.claim is not None and (job.claim.is_replayed or job.claim.lease != session.lease)
+    """Whether somebody may rely on the claim: it has a lease of its own, or is in use."""
+    return job.claim is not None and (is_in_use(job.claim) or job.claim.lease != session.lease)
+
+
+def is_in_use(claim: Claim) -> bool:
+    """Told more than once, or written to since it was made; a checkpoint without a number leaves no trace."""
+    return (
+        claim.is_replayed or claim.heartbeat_at > claim.claimed_at or bool(claim.numbers) or claim.progress is not None
+    )

@@ -151,7 +151,7 @@ def test_who_does_not_come_back_leaves_the_job_to_others_and_is_told_so(server: 
         claim_and_break(server, "gone")
     until(lambda: types_of(server, "gone") == ["claimed", "undone"])
     undone = server.events("gone")[1]
-    assert (undone["agent"], undone["reason"]) == ("ann", "nobody was waiting for the answer any more")
+    assert (undone["agent"], undone["reason"]) == ("ann", "the caller had already gone")
     answer = server.post("/jobs/gone/claim", {"owner": "bob"}).json
     assert (answer["status"], answer["attempt"]) == ("claimed", 1)
 

@@ -69,7 +69,7 @@ def test_it_is_an_event_of_its_own_and_the_lease_is_told(world: World) -> None:
     world.advance(1)
     assert undo(world, reply)
     assert world.event_types() == ["claimed", "undone"]
-    with pytest.raises(LeaseLost, match="nobody was waiting for the answer any more") as lost:
+    with pytest.raises(LeaseLost, match="the caller had already gone") as lost:
         world.do(c.HeartbeatJob(job_id="job", lease_id=reply.lease_id or ""))
     assert lost.value.ended is not None
     assert lost.value.ended.how == "undone"
@@ -149,3 +149,38 @@ def test_an_undo_names_what_it_is_about() -> None:
     for job_id, session_id in ((None, None), ("job", "s")):
         with pytest.raises(InvalidInput, match="job_id or session_id"):
             c.Undo(lease_id="lease", job_id=job_id, session_id=session_id)
+
+
+def test_an_enqueue_under_a_claim_that_is_undone_is_not_lost(world: World) -> None:
+    done = claim(world)
+    world.do(c.ReleaseJob(job_id="job", lease_id=done.lease_id or "", outcome="done"))
+    gone = claim(world, again=True)
+    assert world.do(c.Enqueue(job_id="job", kind="build")).created
+    assert undo(world, gone)
+    assert world.do(c.ClaimNext(owner="bob")).job_id == "job"
+
+
+@pytest.mark.parametrize("use", ["heartbeat", "numbered heartbeat", "progress", "numbered checkpoint"])
+def test_a_claim_that_is_in_use_is_not_undone(world: World, use: str) -> None:
+    reply = claim(world)
+    lease_id = reply.lease_id or ""
+    if use == "heartbeat":
+        world.advance(1)
+    write: AnyCommand = c.HeartbeatJob(job_id="job", lease_id=lease_id, number=1 if "numbered" in use else None)
+    if use == "progress":
+        write = c.HeartbeatJob(job_id="job", lease_id=lease_id, note="reading")
+    if use == "numbered checkpoint":
+        write = c.CheckpointJob(job_id="job", lease_id=lease_id, data=b"1", number=1)
+    world.batch([write])
+    assert not undo(world, reply)
+    assert world.event_types() == ["claimed"]
+
+
+def test_a_resumed_session_has_in_flight_again_what_it_got_back(world: World) -> None:
+    world.do(c.Enqueue(job_id="job", kind="build"))
+    world.do(c.ClaimTask(session_id="s", owner="ann", queues=("default",), ttl=1))
+    world.advance(100)
+    taken = world.do(c.ClaimTask(session_id="s", owner="bob", queues=("default",)))
+    assert taken.job_id == "job"
+    assert undo(world, taken)
+    assert world.ask(GetSession(session_id="s")).in_flight == ["job"]

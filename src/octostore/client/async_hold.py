@@ -18,11 +18,13 @@ from octostore.stores.clock import boottime
 
 
 async def ask_for_async(
-    port: AsyncPort, command: Command[ClaimReply], wait: float, *, is_drawn: bool = True
+    port: AsyncPort, command: Command[ClaimReply], wait: float, *, is_generated: bool = True
 ) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()
-    return await refreshed_async(port, granted(await claim_async(port, command, wait, is_drawn=is_drawn), asked_at))
+    return await refreshed_async(
+        port, granted(await claim_async(port, command, wait, is_generated=is_generated), asked_at)
+    )
 
 
 async def refreshed_async(port: AsyncPort, answer: Granted) -> Granted:

@@ -93,7 +93,7 @@ class AsyncOctoStore:
             again=again,
             lock_delay=lock_delay,
         )
-        return await claim_async(self._port, command, wait, is_drawn=request_id is None)
+        return await claim_async(self._port, command, wait, is_generated=request_id is None)
 
     async def heartbeat_job(
         self,
@@ -184,7 +184,7 @@ class AsyncOctoStore:
             lock_delay=lock_delay,
         )
         lost = LoopFlag(on_lost)
-        granted = await ask_for_async(self._port, command, wait, is_drawn=request_id is None)
+        granted = await ask_for_async(self._port, command, wait, is_generated=request_id is None)
         claim = HeldClaim(self._port.blocking, granted, on_lost=lost.set)
         claim.end_as(outcome)
         async with AsyncHeldClaim(self._port, claim, lost.event) as held:
@@ -251,7 +251,7 @@ class AsyncOctoStore:
             session_id=session_id,
             request_id=request_id,
         )
-        return await claim_async(self._port, command, wait, is_drawn=request_id is None)
+        return await claim_async(self._port, command, wait, is_generated=request_id is None)
 
     async def work(
         self,
@@ -290,7 +290,7 @@ class AsyncOctoStore:
         command = requests.claim_task(
             session_id, agent, queues=queues, kinds=kinds, metadata=metadata, ttl=ttl, request_id=request_id
         )
-        return await claim_async(self._port, command, wait, is_drawn=request_id is None)
+        return await claim_async(self._port, command, wait, is_generated=request_id is None)
 
     async def release_task(
         self,
@@ -370,7 +370,7 @@ class AsyncOctoStore:
         lost = LoopFlag()
         asked_at = boottime()
         command = requests.open_session(agent, ttl, session_id, request_id)
-        reply = await claim_async(self._port, command, is_drawn=request_id is None)
+        reply = await claim_async(self._port, command, is_generated=request_id is None)
         return AsyncSession(Session(self._port.blocking, reply, asked_at, on_lost=lost.set), lost.event)
 
     async def hand_over(

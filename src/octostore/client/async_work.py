@@ -57,6 +57,8 @@ class AsyncWorkLoop(NamedTuple):
                     at_hand, claimed = claimed, None
                     claimed = await self._handle(at_hand, asking)
                     handled += 1
+            except LeaseLost:
+                asking = self.new_claim()  # an answer was lost for so long that what it gave has ended
             except Unreachable as fault:
                 if self.until_empty or fault.reason == "closed":
                     raise
@@ -67,7 +69,7 @@ class AsyncWorkLoop(NamedTuple):
         return handled
 
     async def _claim(self, asking: AnyClaim) -> Granted | None:
-        answer = await ask_for_async(self.port, asking, 0 if self.until_empty else WAIT_SECONDS)
+        answer = await ask_for_async(self.port, asking, 0 if self.until_empty else WAIT_SECONDS, is_generated=False)
         return answer if answer.reply.status == "claimed" else None
 
     async def _handle(self, granted: Granted, asking: AnyClaim) -> Granted | None:

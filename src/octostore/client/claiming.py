@@ -1,35 +1,38 @@
-"""Claiming, by a request id of the caller's or by one that was drawn for this call."""
+"""Claiming, by the caller's own request id or by one that was generated for this call."""
 
 import msgspec
 
 from octostore.client.port import AsyncPort, Port
 from octostore.core.commands import Command, R_co
 from octostore.core.errors import LeaseLost
+from octostore.stores.clock import boottime
 from octostore.stores.ids import new_request_id
 
 
-def claim(port: Port, command: Command[R_co], wait: float = 0, *, is_drawn: bool) -> R_co:
-    """`is_drawn`: nobody but this call knows the request id.
+def claim(port: Port, command: Command[R_co], wait: float = 0, *, is_generated: bool) -> R_co:
+    """`is_generated`: nobody but this call knows the request id.
 
-    Then a claim that an earlier attempt made and that has ended since, because the answers to it got lost for so long,
-    was nobody's; and it is claimed anew.
+    Then a claim that an earlier attempt made, and that ended before any answer got through, was nobody's; the job is
+    claimed anew.
     """
+    until = boottime() + wait
     try:
         return port.execute(command, wait)
     except LeaseLost:
-        if not is_drawn:
+        if not is_generated:
             raise
-    return port.execute(_with_fresh_id(command), wait)
+    return port.execute(_with_fresh_id(command), max(0.0, until - boottime()))
 
 
-async def claim_async(port: AsyncPort, command: Command[R_co], wait: float = 0, *, is_drawn: bool) -> R_co:
+async def claim_async(port: AsyncPort, command: Command[R_co], wait: float = 0, *, is_generated: bool) -> R_co:
     """The same, awaited."""
+    until = boottime() + wait
     try:
         return await port.execute(command, wait)
     except LeaseLost:
-        if not is_drawn:
+        if not is_generated:
             raise
-    return await port.execute(_with_fresh_id(command), wait)
+    return await port.execute(_with_fresh_id(command), max(0.0, until - boottime()))
 
 
 def _with_fresh_id(command: Command[R_co]) -> Command[R_co]:

@@ -101,10 +101,10 @@ def first_heartbeat(reply: ClaimReply) -> Command[Any]:
     return heartbeat_of(reply, reply.lease_id)
 
 
-def ask_for(port: Port, command: Command[ClaimReply], wait: float, *, is_drawn: bool = True) -> Granted:
+def ask_for(port: Port, command: Command[ClaimReply], wait: float, *, is_generated: bool = True) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()
-    return refreshed(port, granted(claim(port, command, wait, is_drawn=is_drawn), asked_at))
+    return refreshed(port, granted(claim(port, command, wait, is_generated=is_generated), asked_at))
 
 
 def refreshed(port: Port, answer: Granted) -> Granted:

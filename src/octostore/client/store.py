@@ -106,7 +106,7 @@ class OctoStore:
             again=again,
             lock_delay=lock_delay,
         )
-        return claim(self._port, command, wait, is_drawn=request_id is None)
+        return claim(self._port, command, wait, is_generated=request_id is None)
 
     def heartbeat_job(
         self,
@@ -117,7 +117,7 @@ class OctoStore:
         progress: str | None = None,
         percent: float | None = None,
     ) -> HeartbeatReply:
-        """Prove to be alive: the claim now ends `ttl` seconds from now (by default what it was claimed with).
+        """Prove you are alive: the claim now ends `ttl` seconds from now (by default what it was claimed with).
 
         `progress` and `percent` are shown to whoever asks. Raises `LeaseLost`, telling who has the job now, if this
         lease has ended.
@@ -216,7 +216,9 @@ class OctoStore:
             again=again,
             lock_delay=lock_delay,
         )
-        claim = HeldClaim(self._port, ask_for(self._port, command, wait, is_drawn=request_id is None), on_lost=on_lost)
+        claim = HeldClaim(
+            self._port, ask_for(self._port, command, wait, is_generated=request_id is None), on_lost=on_lost
+        )
         claim.end_as(outcome)
         with claim:
             yield claim
@@ -286,7 +288,7 @@ class OctoStore:
             session_id=session_id,
             request_id=request_id,
         )
-        return claim(self._port, command, wait, is_drawn=request_id is None)
+        return claim(self._port, command, wait, is_generated=request_id is None)
 
     def work(
         self,
@@ -335,7 +337,7 @@ class OctoStore:
         command = requests.claim_task(
             session_id, agent, queues=queues, kinds=kinds, metadata=metadata, ttl=ttl, request_id=request_id
         )
-        return claim(self._port, command, wait, is_drawn=request_id is None)
+        return claim(self._port, command, wait, is_generated=request_id is None)
 
     def release_task(
         self,
@@ -423,7 +425,7 @@ class OctoStore:
         """
         asked_at = boottime()
         command = requests.open_session(agent, ttl, session_id, request_id)
-        reply = claim(self._port, command, is_drawn=request_id is None)
+        reply = claim(self._port, command, is_generated=request_id is None)
         return Session(self._port, reply, asked_at)
 
     def hand_over(

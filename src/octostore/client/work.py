@@ -87,6 +87,8 @@ class WorkLoop(NamedTuple):
                     at_hand, claimed = claimed, None
                     claimed = self._handle(at_hand, asking)
                     handled += 1
+            except LeaseLost:
+                asking = self.new_claim()  # an answer was lost for so long that what it gave has ended
             except Unreachable as fault:
                 if self.until_empty or fault.reason == "closed":
                     raise
@@ -98,7 +100,7 @@ class WorkLoop(NamedTuple):
         return handled
 
     def _claim(self, asking: AnyClaim) -> Granted | None:
-        answer = ask_for(self.port, asking, 0 if self.until_empty else WAIT_SECONDS)
+        answer = ask_for(self.port, asking, 0 if self.until_empty else WAIT_SECONDS, is_generated=False)
         return answer if answer.reply.status == "claimed" else None
 
     def _handle(self, at_hand: Granted, asking: AnyClaim) -> Granted | None:

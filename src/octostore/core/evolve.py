@@ -45,8 +45,8 @@ def evolve(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
         if entry.type in {"done", "discarded"}:
             # The next run of a finished job starts afresh.
             ws.set_checkpoint(job.job_id, None)
-        if entry.session_id is not None and entry.type in {"claimed", "expired"}:
-            _change_in_flight(ws, entry.session_id, job.job_id, is_lost=entry.type == "expired")
+        if entry.session_id is not None and entry.type in {"claimed", "expired", "undone"}:
+            _change_in_flight(ws, entry.session_id, job.job_id, entry.type)
     elif entry.session_id is not None:
         _change_session(ws, entry, details)
     elif isinstance(details, QueueLimited) and entry.queue is not None:
@@ -67,6 +67,8 @@ def _enqueued(job: Job, entry: LogEntry, details: Enqueued) -> None:
     job.status = details.status
     job.available_at = details.available_at
     job.attempts = 0
+    if job.claim is not None:
+        job.claim.was_done = False  # there is work to do now, also if the claim is undone
 
 
 def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
@@ -215,11 +217,13 @@ def _hand_over(session: Session, entry: LogEntry, details: SessionHandedOver) ->
     session.expires_at = details.expires_at
 
 
-def _change_in_flight(ws: "WorkingSet", session_id: str, job_id: str, *, is_lost: bool) -> None:
+def _change_in_flight(ws: "WorkingSet", session_id: str, job_id: str, event_type: str) -> None:
     session = ws.session(session_id)
     if session is None:
         raise LookupError(f"the claim on {job_id!r} is bound to a session that no event opened")
     before = read_in_flight(session)
+    # What a new session never knew that it had is not missed; what a resumed one got back is in flight again.
+    is_lost = event_type == "expired" or (event_type == "undone" and session.resumed)
     others = tuple(name for name in before if name != job_id)
     after = (*others, job_id)[-IN_FLIGHT_KEPT:] if is_lost else others
     if after != before:

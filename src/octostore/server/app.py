@@ -79,9 +79,9 @@ class App:
         request.route_name = route.name
         try:
             request.params = params_of(route, values)
-            principal = ANYBODY if route.is_public else await self._let_in(request, route)
             if DEADLINE_HEADER in route.headers:
                 request.until = self.services.attention.deadline_of(request)
+            principal = ANYBODY if route.is_public else await self._let_in(request, route)
             call = Call(request, principal, self.services)
             if route.query is not None:
                 call.query = _read_query(request, route.query)

@@ -11,6 +11,8 @@ from octostore.wire.deadline import DEADLINE_HEADER, DEADLINE_MAX_MS
 LOOK_SECONDS = 0.25
 STANDSTILL_SECONDS = 3 * LOOK_SECONDS
 """A busy loop may look a little late. What lasts longer than this counts."""
+CATCH_UP_SECONDS = 2.0
+"""For how long after a standstill requests may be read that came during it."""
 _HEADER = DEADLINE_HEADER.lower().encode()
 _MILLISECONDS = re.compile("[1-9][0-9]{0,8}")
 
@@ -18,18 +20,23 @@ _MILLISECONDS = re.compile("[1-9][0-9]{0,8}")
 class Attention:
     """A process that stands still (stopped, swapped out, suspended) reads what came meanwhile as if it were new.
 
-    Nobody can tell how long a request lay in its socket. But it came after the last but one look at the clock: the last
-    one may have been made on waking up, before the sockets were read.
+    Nobody can tell how long a request lay in its socket. So whatever is read after a standstill counts as having come
+    when that began. Where that is too hard on a request that has just come, its client sends it again.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._last = self._last_but_one = boottime()
+        self._last = boottime()
+        self._stood_still_at = 0.0
+        self._caught_up_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def look(self) -> None:
         """To be called once; it goes on by itself."""
-        self._last, self._last_but_one = boottime(), self._last
+        now = boottime()
+        if now - self._last > STANDSTILL_SECONDS:
+            self._stood_still_at, self._caught_up_at = self._last, now + CATCH_UP_SECONDS
+        self._last = now
         self._timer = self._loop.call_later(LOOK_SECONDS, self.look)
 
     def stop(self) -> None:
@@ -46,6 +53,8 @@ class Attention:
         return self._received_at() + int(text) / 1_000
 
     def _received_at(self) -> float:
-        """Now, or where it may have come while we stood still, when that began."""
+        """The earliest moment at which a request that is read now can have come."""
         now = boottime()
-        return now if now - self._last_but_one < STANDSTILL_SECONDS else self._last_but_one
+        if now - self._last > STANDSTILL_SECONDS:
+            return self._last
+        return self._stood_still_at if now < self._caught_up_at else now

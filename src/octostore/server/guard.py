@@ -53,7 +53,10 @@ class Guard:
             return None
         return [
             (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
-            (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, last-event-id"),
+            (
+                b"access-control-allow-headers",
+                b"authorization, content-type, idempotency-key, last-event-id, x-octostore-deadline-ms",
+            ),
             (b"access-control-max-age", b"600"),
         ]
 

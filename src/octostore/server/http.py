@@ -127,6 +127,12 @@ class Request:
         connection = self.scope.get("extensions", {}).get("octostore.connection")
         return connection is None or connection["flow"].write_paused
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client is known to have gone; costs nothing, as opposed to waiting for it."""
+        connection = self.scope.get("extensions", {}).get("octostore.connection")
+        return connection is not None and connection["transport"].is_closing()
+
     def abort(self) -> None:
         """Cut the connection without waiting for what is still to be sent."""
         connection = self.scope.get("extensions", {}).get("octostore.connection")

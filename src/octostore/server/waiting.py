@@ -49,7 +49,11 @@ class WaitingRoom:
     async def claim(self, command: ClaimCommand, wait: float, request: Request) -> ClaimReply:
         """Claim, now or within `wait` seconds. Raises `ClientGone`, and then the job is nobody's on this account."""
         if not wait:
-            return await self._store.execute(command)
+            reply = await self._store.execute(command)
+            if request.is_closed:
+                self.undo(command, reply)
+                raise ClientGone
+            return reply
         waiter = _Waiter(command, self._loop.time() + wait)
         try:
             return await self._wait(waiter, request.gone())

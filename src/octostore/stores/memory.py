@@ -2,7 +2,7 @@
 
 import secrets
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -33,7 +33,8 @@ class MemoryRows:
         self.documents: dict[int, bytes] = {}
         self.checkpoints: dict[str, bytes] = {}
         self.tokens: dict[str, Token] = {}
-        self.ended: dict[str, list[EndedRequest]] = {}
+        self.ended: dict[str, deque[EndedRequest]] = {}
+        self._ended_by_id: dict[tuple[str, str], list[EndedRequest]] = {}
         self.log: list[LogEntry] = []
         self._key = secrets.token_bytes(32)
 
@@ -58,9 +59,8 @@ class MemoryRows:
         self._add_expired(ws, needs.sweep_limit)
         for request in needs.requests:
             self._add_request(ws, request)
-        for principal, request_id in needs.ended:
-            known = self.ended.get(principal, [])
-            ws.ended[principal, request_id] = [ended for ended in known if ended.request_id == request_id]
+        for ended in needs.ended:
+            ws.ended[ended] = list(self._ended_by_id.get(ended, ()))
         for queue, line in needs.lines.items():
             self._add_line(ws, queue, line.selections, line.count)
         self._add_rights(ws, needs)
@@ -129,15 +129,23 @@ class MemoryRows:
         self.documents.update(ws.new_documents)
         self.log.extend(ws.entries)
         for ended in ws.new_ended:
-            known = self.ended.setdefault(ended.principal, [])
-            known.append(ended)
-            if len(known) > REQUESTS_KEPT and known[0].ended_at < ws.now - REQUESTS_KEPT_MS:
-                del known[0]
+            self._remember(ended, ws.now)
         for job_id, data in ws.changed_checkpoints.items():
             if data is None:
                 self.checkpoints.pop(job_id, None)
             else:
                 self.checkpoints[job_id] = data
+
+    def _remember(self, ended: EndedRequest, now: int) -> None:
+        known = self.ended.setdefault(ended.principal, deque())
+        known.append(ended)
+        self._ended_by_id.setdefault((ended.principal, ended.request_id), []).append(ended)
+        while len(known) > REQUESTS_KEPT and known[0].ended_at < now - REQUESTS_KEPT_MS:
+            oldest = known.popleft()
+            same = self._ended_by_id[oldest.principal, oldest.request_id]
+            same.remove(oldest)
+            if not same:
+                del self._ended_by_id[oldest.principal, oldest.request_id]
 
     # What belongs to a row
 

@@ -184,6 +184,9 @@ class _Run:
             if not self._options.wait or getattr(refusal, "status", "held") not in {"held", "delayed"}:
                 raise
             self._tell(f"{refusal}; waiting for it for {self._options.wait:g} seconds")
+        except LeaseLost:
+            # An earlier attempt got it, and no answer came before that ended: nobody has run anything.
+            self._request_id = new_request_id()
         return held.enter_context(self._hold(store, wait=self._options.wait))
 
     def _hold(self, store: OctoStore, wait: float) -> AbstractContextManager[HeldClaim]:

@@ -145,7 +145,7 @@ class AsyncHttpPort:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
         patience = Patience(GIVE_UP_SECONDS + time_left(wait_until))
         self._check_open()
-        numbers = self.blocking.numbers
+        numbers = self.blocking.numbers  # which a fork replaces
         numbered = numbers.number(asked)
         while True:
             wait = time_left(wait_until)

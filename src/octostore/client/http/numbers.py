@@ -8,8 +8,11 @@ from typing import Any, TypeAlias
 import msgspec
 
 from octostore.core.commands import CheckpointJob, HeartbeatJob, SaveSession
+from octostore.stores.ids import new_request_id
 
 LEASES_KEPT = 10_000
+WRITERS = 2**20
+"""Each number is a count, and who counts. Seconds since 1970, where counting begins, leave room for so many."""
 
 _Numbered: TypeAlias = CheckpointJob | HeartbeatJob | SaveSession
 _Key: TypeAlias = tuple[type[_Numbered], str]
@@ -21,6 +24,7 @@ class Numbers:
     def __init__(self) -> None:
         self._given: OrderedDict[_Key, int] = OrderedDict()
         self._lock = threading.Lock()
+        self._writer = int(new_request_id(), 16) % WRITERS
 
     def number(self, asked: Any) -> Any:
         """`asked` with its number, if it is a write that must not come late."""
@@ -47,10 +51,10 @@ class Numbers:
     def _next(self, asked: _Numbered) -> _Numbered:
         key = _key(asked)
         with self._lock:
-            # The first is not 1: were it the same as another process's newest, it would be taken for a repeat of that,
-            # and answered without being saved. Of two processes with one lease, the later one has the higher numbers.
-            last = self._given.pop(key) if key in self._given else time.time_ns() // 1_000
-            self._given[key] = number = last + 1
+            last = self._given.pop(key) if key in self._given else int(time.time()) * WRITERS
+            # Never the number of another writer with the same lease: it would be taken for a repeat of that one's
+            # write, and acknowledged without being saved. And the later a writer begins, the higher its numbers.
+            self._given[key] = number = (last // WRITERS + 1) * WRITERS + self._writer
             while len(self._given) > LEASES_KEPT:
                 self._given.popitem(last=False)
         return msgspec.structs.replace(asked, number=number)

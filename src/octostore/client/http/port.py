@@ -106,6 +106,7 @@ class HttpPort:
         is_closed = self._is_closed.is_set()
         self._beating = None
         self._lock = threading.Lock()
+        self.numbers = Numbers()
         self._is_closed = threading.Event()
         if is_closed:
             self._is_closed.set()

@@ -10,7 +10,7 @@ from octostore.core.model import Claim, Job, Session
 from octostore.core.replies import UndoReply
 from octostore.core.working_set import WorkingSet
 
-NOBODY_WAITED = "nobody was waiting for the answer any more"
+NOBODY_WAITED = "the caller had already gone"
 
 
 def undo(ws: WorkingSet, command: Undo, given: Given) -> UndoReply:
@@ -20,7 +20,7 @@ def undo(ws: WorkingSet, command: Undo, given: Given) -> UndoReply:
     if job.claim is None or not same_lease(job.claim.lease_id, command.lease_id):
         ended = ended_attempt(job, command.lease_id)
         return UndoReply(undone=ended is not None and ended.how == "undone")
-    if job.claim.is_replayed:
+    if _is_in_use(job.claim):
         return UndoReply(undone=False)
     _undo_claim(ws, job, job.claim, command, given)
     return UndoReply(undone=True)
@@ -41,7 +41,8 @@ def _undo_session(ws: WorkingSet, session_id: str, command: Undo, given: Given) 
     jobs = list(ws.claims_of(session_id))
     # One that was handed over was there before this answer, with claims that their owner was at work on.
     was_handed_over = session.giver_lease_id is not None
-    if session.is_replayed or was_handed_over or any(_is_known(job.claim, session) for job in jobs):
+    is_in_use = session.is_replayed or session.heartbeat_at > session.opened_at or session.save_number is not None
+    if is_in_use or was_handed_over or any(_is_known(job.claim, session) for job in jobs):
         return False
     for job in jobs:
         if job.claim is not None:
@@ -52,5 +53,11 @@ def _undo_session(ws: WorkingSet, session_id: str, command: Undo, given: Given) 
 
 
 def _is_known(claim: Claim | None, session: Session) -> bool:
-    """Whether somebody else may rely on it: it has a lease of its own, or was told more than once."""
-    return claim is not None and (claim.is_replayed or not same_lease(claim.lease_id, session.lease_id))
+    """Whether somebody may rely on it: it has a lease of its own, or is in use."""
+    return claim is not None and (_is_in_use(claim) or not same_lease(claim.lease_id, session.lease_id))
+
+
+def _is_in_use(claim: Claim) -> bool:
+    """Whether somebody knows of it: it was told more than once, or written to."""
+    has_beaten = claim.heartbeat_at > claim.claimed_at or claim.heartbeat_number is not None
+    return claim.is_replayed or has_beaten or claim.progress is not None or claim.checkpoint_number is not None

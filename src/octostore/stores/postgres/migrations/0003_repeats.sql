@@ -1,6 +1,6 @@
 -- What is known of calls that may arrive again: who holds a lock, whether a claim or session was told more than once, what
--- it was claimed from, and the newest of the writes that its owner numbers. Whoever does not know these columns leaves them
--- as they are.
+-- it was claimed from, and the newest of the writes that its owner numbers. Whoever does not know these columns would leave
+-- those of an earlier claim behind, and must not work with them.
 ALTER TABLE {schema}.jobs
     ADD COLUMN holder            text,
     ADD COLUMN is_replayed       boolean,
