@@ -94,7 +94,8 @@ def test_it():
 def run(folder: Path, *arguments: str, skipped: bool) -> "subprocess.CompletedProcess[str]":
     tests = folder / "tests"
     (tests / "support").mkdir(parents=True, exist_ok=True)
-    shutil.copy(ROOT / "tests/support/promised.py", tests / "support")
+    for module in ("promised.py", "simulated.py"):
+        shutil.copy(ROOT / "tests/support" / module, tests / "support")
     (tests / "conftest.py").write_text("from tests.support.promised import watch as pytest_configure\n")
     (folder / "README.md").write_text(README)
     (folder / "pytest.ini").write_text(

@@ -106,7 +106,7 @@ class Server:
         while self.exchanges:  # noqa: ASYNC110  # nobody tells, and nobody is in a hurry
             await asyncio.sleep(0.1)
         await services.close()
-        process.is_dead = True
+        self._scheduler.kill(process)  # with whatever a start that failed has left behind
 
     async def _start(self, settings: Settings, process: Process) -> Services:
         """Again and again, as whatever supervises it does while the store cannot be reached."""

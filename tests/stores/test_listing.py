@@ -1,29 +1,115 @@
-"""Lists are complete also where much of what is looked through turns out to be something else by now."""
+"""Pages of jobs, sessions and events: each thing once, in order, and as it truly stands."""
 
-from octostore.core.commands import ClaimJob, ClaimNext, Enqueue, ReleaseJob
-from octostore.core.questions import ListJobs
-from octostore.core.replies import JobPage
+from typing import Any, get_args
+
+import pytest
+
+from octostore.core.commands import ClaimJob, ClaimNext, Enqueue, OpenSession, ReleaseJob, SaveSession
+from octostore.core.events import Event
+from octostore.core.model import Status
+from octostore.core.questions import GetSession, ListEvents, ListJobs, ListSessions
 from tests.support.world import World
 
 
-def names(page: JobPage) -> list[str]:
-    return [job.job_id for job in page.jobs]
+def jobs(world: World, **which: Any) -> list[str]:
+    """All that match, by pages."""
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = world.ask(ListJobs(**which, cursor=cursor))
+        found += [job.job_id for job in page.jobs]
+        cursor = page.cursor
+        if cursor is None:
+            return found
+        assert len(page.jobs) == which["limit"], "a page that is followed by another is full"
 
 
-def test_what_is_found_behind_many_that_have_become_something_else(world: World) -> None:
-    """Claims that have expired may have any status now, and more than a page of them comes first."""
-    for number in range(7):
-        world.do(Enqueue(job_id=f"a-{number}", kind="build", queue="ci"))
-    for _ in range(7):
-        assert world.do(ClaimNext(owner="dead", queue="ci", ttl=10)).status == "claimed"
-    for name in ("y", "z"):
-        lease_id = world.do(ClaimJob(job_id=name, owner="ann")).lease_id or ""
-        world.do(ReleaseJob(job_id=name, lease_id=lease_id))
+def events(world: World, **which: Any) -> list[Event]:
+    """All that match, by pages."""
+    found: list[Event] = []
+    after = 0
+    while True:
+        page = world.ask(ListEvents(**which, after=after))
+        found += page.events
+        assert page.after > after or not page.events
+        if page.after == after or not page.events:
+            return found
+        after = page.after
+
+
+@pytest.fixture
+def lived(world: World) -> World:
+    """Jobs of every status, of which only half has been written down."""
+    names = [f"{team}-{number}" for number in range(6) for team in ("a", "ab", "b")]
+    world.batch([Enqueue(job_id=name, kind="build", max_attempts=1 + n % 2) for n, name in enumerate(names)])
+    world.batch([ClaimNext(owner="ann", ttl=10 if n % 3 else 1_000) for n in range(12)])
+    done = world.do(ClaimJob(job_id="b-done", owner="ann"))
+    world.do(ReleaseJob(job_id="b-done", lease_id=done.lease_id or "", outcome="done"))
+    world.do(ClaimJob(job_id="b-free", owner="ann", ttl=10))
     world.advance(10)
+    return world
+
+
+def test_pages_of_jobs_have_each_job_once_and_in_order(lived: World) -> None:
+    everything = lived.ask(ListJobs(limit=1_000)).jobs
+    names = [job.job_id for job in everything]
+    assert names == sorted(names)
+    assert len(names) == 20
+    by_status = {status: [job.job_id for job in everything if job.status == status] for status in get_args(Status)}
+    assert all(by_status.values())
+    for limit in (1, 3, 20, 21):
+        assert jobs(lived, limit=limit) == names
+        for status, expected in by_status.items():
+            assert jobs(lived, limit=limit, status=status) == expected
+        assert jobs(lived, limit=limit, prefix="a-") == [name for name in names if name.startswith("a-")]
+
+
+def test_a_cursor_does_not_widen_the_prefix(lived: World) -> None:
+    for cursor in ("a-3", "ab", "ab-2", "b-1"):
+        page = lived.ask(ListJobs(prefix="ab-", cursor=cursor))
+        assert [job.job_id for job in page.jobs] == [f"ab-{n}" for n in range(6) if f"ab-{n}" > cursor]
+
+
+def test_pages_of_the_log_have_each_event_once(lived: World) -> None:
+    everything = lived.events()
+    for limit in (1, 4, 1_000):
+        assert events(lived, limit=limit) == everything
+        for prefix in ("a", "a-", "b-done", "nothing"):
+            expected = [event for event in everything if (event.job_id or "").startswith(prefix)]
+            assert events(lived, limit=limit, prefix=prefix) == expected
+        assert [event.type for event in events(lived, limit=limit, job_id="b-done")] == ["claimed", "done"]
+
+
+def test_a_page_of_the_log_never_leads_back(world: World) -> None:
+    world.do(ClaimJob(job_id="job", owner="ann"))
+    for which in ({}, {"prefix": "job"}, {"job_id": "job"}, {"session_id": "s"}):
+        page = world.ask(ListEvents(after=7, **which))  # type: ignore[arg-type]
+        assert (page.events, page.after) == ([], 7)
+
+
+def test_of_what_is_asked_of_an_event_all_has_to_be_so(world: World) -> None:
+    world.do(OpenSession(session_id="s", agent="ann"))
+    world.do(ClaimJob(job_id="bound", owner="ann", session_id="s"))
+    world.do(ClaimJob(job_id="free", owner="ann"))
+    world.do(SaveSession(session_id="s", lease_id=None, context=b"1"))
+
+    def found(**which: Any) -> list[int]:
+        return [event.seq for event in world.ask(ListEvents(**which)).events]
+
+    assert found(session_id="s") == [1, 2, 4]
+    assert found(session_id="s", job_id="bound") == found(session_id="s", prefix="b") == [2]
+    assert found(session_id="s", job_id="free") == found(session_id="s", prefix="f") == []
+    assert found(job_id="free", prefix="f") == [3]
+    assert found(job_id="free", prefix="b") == []
+
+
+def test_sessions_are_listed_with_what_they_have_and_what_they_have_lost(world: World) -> None:
+    for session_id, ttl in (("live", 60), ("lost", 10)):
+        world.do(OpenSession(session_id=session_id, agent="ann", ttl=ttl))
+        world.do(ClaimJob(job_id=f"job-of-{session_id}", owner="ann", session_id=session_id))
+    world.advance(10)
+    live, lost = world.ask(ListSessions()).sessions
+    assert (live.status, live.jobs, live.in_flight) == ("open", ["job-of-live"], [])
+    assert (lost.status, lost.jobs, lost.in_flight) == ("expired", [], ["job-of-lost"])
+    assert world.ask(GetSession(session_id="lost")) == lost
     assert "expired" not in world.event_types(), "nobody has written it down"
-    first = world.ask(ListJobs(status="free", limit=1))
-    assert (names(first), first.cursor) == (["y"], "y")
-    assert names(world.ask(ListJobs(status="free", limit=1, cursor=first.cursor))) == ["z"]
-    assert names(world.ask(ListJobs(status="free", limit=2))) == ["y", "z"]
-    assert names(world.ask(ListJobs(status="queued", limit=100))) == [f"a-{number}" for number in range(7)]
-    assert names(world.ask(ListJobs(status="claimed", limit=2))) == []
