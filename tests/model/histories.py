@@ -62,7 +62,8 @@ class SideBySide:
 
     def compare_logs(self) -> None:
         entries = self.real.log(self.compared)
-        assert [e.type for e in self.model.log[self.compared :]] == [entry.type for entry in entries]
+        expected, actual = [event.type for event in self.model.log[self.compared :]], [entry.type for entry in entries]
+        assert expected == actual, differences(expected, actual)
         for entry in entries:
             compare_event(self.model.log[entry.seq - 1], entry, self.view)
         self.compared += len(entries)
