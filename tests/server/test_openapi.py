@@ -140,6 +140,9 @@ CONFIG = """
 [checks.positive_data_acceptance]
 # A session that has ended is gone (410), and a deadline of a millisecond cannot be met (408): no fault of the request.
 expected-statuses = [200, 201, 204, 401, 403, 404, 408, 409, 410]
+[checks.negative_data_rejection]
+# A header that nobody knows is ignored, as HTTP has it.
+expected-statuses = [400, 401, 403, 404, 405, 406, 409, 410, 415, 422, 428, 429, "5xx"]
 """
 
 

@@ -6,7 +6,13 @@ from tests.simulation.planted import HOURS, PACE, PLANTED, Planted, find
 from tests.simulation.shrink import shrink
 from tests.simulation.world import Plan, run
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    # Whatever a killed process was about to await is never awaited.
+    pytest.mark.filterwarnings(
+        "ignore:coroutine .* was never awaited", "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),
+]
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)

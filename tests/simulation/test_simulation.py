@@ -14,13 +14,18 @@ from tests.simulation.shrink import shrink
 from tests.simulation.world import Plan, Result, run
 from tests.support.simulated import PROPERTY
 
-pytestmark = pytest.mark.timeout(300)  # it only computes, and takes as long as the machine is busy with other things
-
 ROOT = Path(__file__).parents[2]
 RUNS = [
     *(Plan(seed) for seed in range(1, 13)),
     *(Plan(seed, hours=0.3, pace=5) for seed in range(21, 27)),
     *(Plan(seed, hours=0.5, store="sqlite") for seed in range(31, 34)),
+]
+pytestmark = [
+    pytest.mark.timeout(300),  # it only computes, and takes as long as the machine is busy with other things
+    # Whatever a killed process was about to await is never awaited.
+    pytest.mark.filterwarnings(
+        "ignore:coroutine .* was never awaited", "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),
 ]
 Record: TypeAlias = Callable[[str, object], None]
 

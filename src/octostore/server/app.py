@@ -20,7 +20,6 @@ from octostore.server.routes import ROUTES
 from octostore.server.services import Services
 from octostore.stores.ids import new_request_id
 from octostore.wire.bodies import with_whole_numbers
-from octostore.wire.deadline import DEADLINE_HEADER
 from octostore.wire.failures import STATUSES, Failure, Problem, failure_of
 
 log = logging.getLogger("octostore.server")
@@ -79,7 +78,7 @@ class App:
         request.route_name = route.name
         try:
             request.params = params_of(route, values)
-            if DEADLINE_HEADER in route.headers:
+            if route.has_deadline:
                 request.until = self.services.attention.deadline_of(request)
             principal = ANYBODY if route.is_public else await self._let_in(request, route)
             call = Call(request, principal, self.services)

@@ -16,6 +16,10 @@ from octostore.wire.deadline import DEADLINE_HEADER
 from octostore.wire.failures import Failure, Problem
 
 SUMMARY = "One owner per job, ownership that anyone can see, and recovery when a worker disappears."
+DESCRIPTION = (
+    f"Whatever changes something takes the header `{DEADLINE_HEADER}`: how many milliseconds you wait for the answer. "
+    "After that it is not carried out any more, and answered with 408 `too_late`."
+)
 JSON = "application/json"
 PROBLEM = "application/problem+json"
 EVENTS = "text/event-stream"
@@ -97,6 +101,7 @@ class _Writer:
                 "title": "OctoStore",
                 "version": __version__,
                 "summary": SUMMARY,
+                "description": DESCRIPTION,
                 "license": {"name": "MIT", "identifier": "MIT"},
             },
             "servers": [{"url": "/"}],
@@ -247,7 +252,7 @@ def codes_of(route: Route) -> dict[int, list[str]]:
     found: dict[int, dict[str, None]] = {}
     for status, codes in route.codes.items():
         found.setdefault(status, {}).update(dict.fromkeys(codes))
-    if route.params or route.query or route.body or route.headers:
+    if route.params or route.query or route.body or route.headers or route.has_deadline:
         found.setdefault(400, {})["invalid_input"] = None
     if route.body is not None:
         found.setdefault(422, {})["invalid_input"] = None
@@ -255,7 +260,7 @@ def codes_of(route: Route) -> dict[int, list[str]]:
         found.setdefault(403, {})["not_allowed"] = None
     if not route.is_public:
         found.setdefault(503, {})["unreachable"] = None
-    with_deadline = WITH_DEADLINE if DEADLINE_HEADER in route.headers else []
+    with_deadline = WITH_DEADLINE if route.has_deadline else []
     for refusal in [*ANY_REQUEST, *([] if route.is_public else WITH_TOKEN), *with_deadline]:
         found.setdefault(refusal.status, {})[refusal.failure.code] = None
     return {status: list(codes) for status, codes in found.items()}

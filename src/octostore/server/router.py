@@ -9,8 +9,6 @@ import msgspec
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.model import Scope as TokenScope
 from octostore.server.refusals import no_route, wrong_method
-from octostore.wire import fields as f
-from octostore.wire.deadline import DEADLINE_HEADER
 
 Handler: TypeAlias = Callable[..., Awaitable[Any]]
 
@@ -29,7 +27,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body: Any = None
     query: type | None = None
     headers: dict[str, Any] = {}
-    """Headers that it takes, as types; what changes anything takes a deadline, too."""
+    """Headers that it takes, as types."""
     answers: dict[int, Any] = {}
     """What is answered with which status, as types."""
     content_type: str = "application/json"
@@ -55,8 +53,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         names = [segment[1:-1] for segment in self.segments if segment.startswith("{")]
         msgspec.structs.force_setattr(self, "name", f"{self.method} {self.path}")
         msgspec.structs.force_setattr(self, "params", tuple(names))
-        if self.method != "GET" and not self.is_public:
-            msgspec.structs.force_setattr(self, "headers", {**self.headers, DEADLINE_HEADER: f.Deadline})
+
+    @property
+    def has_deadline(self) -> bool:
+        """Whether it does something that must not be done for somebody who has given up."""
+        return self.method != "GET" and not self.is_public
 
     @property
     def segments(self) -> list[str]:

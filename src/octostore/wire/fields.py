@@ -12,7 +12,6 @@ from msgspec import Meta
 
 from octostore.core import limits
 from octostore.core.model import Phase, Scope, SessionStatus, Status
-from octostore.wire.deadline import DEADLINE_MAX_MS
 
 # Patterns of names: no lookahead and no classes of Unicode, so that every implementation of JSON Schema can read them.
 _NOT_IN_NAMES = r"\x00-,/:-@\[-\^`{-\x7f"
@@ -159,16 +158,6 @@ LeaseId: TypeAlias = Annotated[
         limits.LEASE_ID_BYTES,
         "0b9e1c9e-6a5c-4f6e-9d0c-2f6f3f0f8f11",
         minimum=1,
-    ),
-]
-Deadline: TypeAlias = Annotated[
-    int,
-    _number(
-        "For how many milliseconds you wait for the answer. Once they have passed, the request is not carried out any "
-        "more, and answered with 408 `too_late`, should somebody still listen.",
-        1,
-        DEADLINE_MAX_MS,
-        15_000,
     ),
 ]
 WriteNumber: TypeAlias = Annotated[
