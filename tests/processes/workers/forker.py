@@ -284,7 +284,9 @@ def child_has_no_connection_of_its_parent(store: octostore.OctoStore) -> None:
     claim(store, "held")
     waiting = threading.Thread(target=store.claim_job, args=("held",), kwargs={"wait": 60}, daemon=True)
     waiting.start()
-    until(lambda: store.get_job("held").status == "claimed" and connections() == 2)  # while the other one waits
+    ours: Any = store._port
+    # While the other one waits, on a connection that is known to be one.
+    until(lambda: store.get_job("held").status == "claimed" and len(ours._connections._sockets) == connections() == 2)
 
     def in_child() -> None:
         assert connections() == 0
