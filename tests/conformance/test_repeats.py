@@ -103,6 +103,11 @@ def claim_job(trial: Trial) -> None:
     trial.system.advance(2)
     trial.store.recover()
     trial.has_ended(expiring, "expired")
+    plain = c.ClaimJob(job_id=f"{trial.job}-3", owner="ann")
+    first = trial.send(plain)
+    assert (trial.send(plain).status, trial.send(plain).owner) == ("held", "ann"), "nothing tells it from another's"
+    trial.store.release_job(f"{trial.job}-3", first.lease_id)
+    assert trial.send(plain).fencing_token != first.fencing_token
 
 
 def claim_next(trial: Trial) -> None:
