@@ -5,7 +5,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from tests.simulation.report import command_for, story_of, summary_of
@@ -47,8 +46,9 @@ def _run_all(plans: list[Plan], processes: int) -> Iterator[Result]:
         yield from map(run, plans)
         return
     # In each process only so many: what the interpreter keeps for ever is little, but thousands of runs are many.
-    with ProcessPoolExecutor(processes, max_tasks_per_child=RUNS_PER_PROCESS, mp_context=SPAWNING) as pool:
-        for result in pool.map(run_without_story, plans):
+    # (Not by concurrent.futures, whose pool stands still in Python 3.11 once its first processes have had theirs.)
+    with SPAWNING.Pool(processes, maxtasksperchild=RUNS_PER_PROCESS) as pool:
+        for result in pool.imap(run_without_story, plans):
             # Exactly as it was, with its story; most runs have nothing to tell.
             yield run(result.plan) if result.broken is not None else result
 
