@@ -321,7 +321,9 @@ class Promises:
         surely = self._scheduler.now + belief.remaining()
         stored = self.facts[self.facts[key].bound_to].stored_until / 1_000 - self._store_ahead
         text = f"{belief.client} is sure to own {key} for {surely - stored:.3f} s longer than the store gives it"
-        is_over = self.facts[key].token != token or ended_at is not None or self._is_cut_short(token)
+        # Who is told so late that nothing is left of it is sure of nothing.
+        is_over = self.facts[key].token != token or ended_at is not None or belief.remaining() <= 0
+        is_over = is_over or self._is_cut_short(token)
         self.hold(ONE_OWNER, is_over or surely <= stored + MILLISECOND, text, *about)
 
     def told_number(self, asked: Asked, document: Any) -> None:
