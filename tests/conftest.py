@@ -1,5 +1,7 @@
 """For all tests."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -12,3 +14,11 @@ settings.load_profile("untimed")
 
 def pytest_configure(config: pytest.Config) -> None:
     watch(config)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """Whatever a shell does to what it starts in the background, and processes take over from whoever starts them."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
