@@ -4,13 +4,13 @@ import atexit
 import os
 import pickle
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, CompletedProcess, Popen
 from typing import Any
 
 from octostore.supervise import prctl
@@ -24,30 +24,29 @@ PROGRAM = (*_MODULE, "octostore")
 SCRIPT = (str(Path(sys.executable).with_name("octostore")),)
 """What users start."""
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ")
-"""What begins so is read by a Python when it starts, and only then."""
 
 
-def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
+def start(command: Sequence[str], **options: Any) -> "Popen[Any]":
     """`subprocess.Popen`, for what dies with this process. This Python with `-m` is forked, everything else is not."""
     return _Started(command, **options)
 
 
 def run(
     command: Sequence[str], *, told: str | bytes | None = None, timeout: float | None = None, **options: Any
-) -> "subprocess.CompletedProcess[Any]":
+) -> "CompletedProcess[Any]":
     """`subprocess.run`, for the same; `told` is its input."""
     if told is not None:
-        options["stdin"] = subprocess.PIPE
+        options["stdin"] = PIPE
     with start(command, **options) as process:
         try:
             out, err = process.communicate(told, timeout)
         except BaseException:
             process.kill()
             raise
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    return CompletedProcess(process.args, process.returncode, out, err)
 
 
-class _Started(subprocess.Popen[Any]):
+class _Started(Popen[Any]):
     """All is as there, but for who makes the process."""
 
     def _execute_child(  # noqa: PLR0917
@@ -78,7 +77,7 @@ class _Started(subprocess.Popen[Any]):
     ) -> None:
         server = _server()
         env = dict(os.environ if env is None else env)
-        is_forked = tuple(args[:2]) == _MODULE and _read_at_start(env) == server.read_at_start
+        is_forked = tuple(args[:2]) == _MODULE and read_at_start(env) == server.read_at_start
         order = Order(list(args), env, None if cwd is None else str(cwd), uid, start_new_session, is_forked)
         streams = [own if given == -1 else given for own, given in enumerate((p2cread, c2pwrite, errwrite))]
         self.pid = server.carry_out(order, streams)
@@ -90,15 +89,13 @@ class _Server:
     """The fork server, as long as this process."""
 
     def __init__(self) -> None:
-        self.read_at_start = _read_at_start(os.environ)
+        self.read_at_start = read_at_start(os.environ)
         self._line, theirs = socket.socketpair()
         self._turns = threading.Lock()
         with theirs:
             number = theirs.fileno()
             command = [sys.executable, "-c", _PROGRAM, str(number)]
-            self._process = subprocess.Popen(
-                command, cwd=_ROOT, stdin=subprocess.DEVNULL, pass_fds=[number], process_group=0
-            )
+            self._process = Popen(command, cwd=_ROOT, stdin=DEVNULL, pass_fds=[number], process_group=0)
         atexit.register(self._end)
 
     def carry_out(self, order: Order, streams: Sequence[int]) -> int:
@@ -129,5 +126,6 @@ def _adopting_orphans() -> Iterator[None]:
         prctl._prctl(prctl._SET_CHILD_SUBREAPER, 0)
 
 
-def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:
+def read_at_start(env: Mapping[str, str]) -> dict[str, str]:
+    """What a Python reads when it starts, and only then: who has other values than ours is not forked."""
     return {name: value for name, value in env.items() if name.startswith(_READ_AT_START)}
