@@ -24,6 +24,7 @@ PROGRAM = (*_MODULE, "octostore")
 SCRIPT = (str(Path(sys.executable).with_name("octostore")),)
 """What users start."""
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ")
+_starting = threading.Lock()
 
 
 def start(command: Sequence[str], **options: Any) -> "Popen[Any]":
@@ -75,7 +76,8 @@ class _Started(Popen[Any]):
         start_new_session: bool,
         _process_group: object,
     ) -> None:
-        server = _server()
+        with _starting:
+            server = _server()
         env = dict(os.environ if env is None else env)
         is_forked = tuple(args[:2]) == _MODULE and read_at_start(env) == server.read_at_start
         order = Order(list(args), env, None if cwd is None else str(cwd), uid, start_new_session, is_forked)
@@ -91,7 +93,6 @@ class _Server:
     def __init__(self) -> None:
         self.read_at_start = read_at_start(os.environ)
         self._line, theirs = socket.socketpair()
-        self._turns = threading.Lock()
         with theirs:
             number = theirs.fileno()
             command = [sys.executable, "-c", _PROGRAM, str(number)]
@@ -101,7 +102,7 @@ class _Server:
     def carry_out(self, order: Order, streams: Sequence[int]) -> int:
         """The process that does."""
         text = pickle.dumps(order)
-        with self._turns, _adopting_orphans():
+        with _starting, _adopting_orphans():
             socket.send_fds(self._line, [len(text).to_bytes(NUMBER_BYTES, "big")], streams)
             self._line.sendall(text)
             return int.from_bytes(self._line.recv(NUMBER_BYTES, socket.MSG_WAITALL), "big")
