@@ -53,9 +53,8 @@ UNREACHABLE_RETRY_MS = 1_000
 
 def failure_of(error: OctoStoreError) -> Failure:
     """What is told of `error`. Its own attributes have the same names here."""
-    kind = kind_of(error.code)
-    told = {name: getattr(error, name) for name in kind.carries}
-    failure = Failure(error=str(error), code=error.code, details=kind.advice, **told)
+    told = {name: value for name, value in vars(error).items() if name in Failure.__struct_fields__}
+    failure = Failure(error=str(error), code=error.code, details=kind_of(error.code).advice, **told)
     if isinstance(error, Unreachable):
         failure.retry_after_ms = UNREACHABLE_RETRY_MS
     return failure
