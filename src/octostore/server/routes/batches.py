@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from octostore.core.commands import AnyCommand
-from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.core.errors import OctoStoreError
 from octostore.server.calls import Call, admit, count
 from octostore.server.examples import NOW
 from octostore.server.http import Answer, ClientGone
@@ -48,8 +48,6 @@ def _prepare(call: Call, document: dict[str, Any]) -> _Prepared | Exception:
         route = call.services.routes[endpoint.operation]
         one = Call(route, params, call.request, call.principal, call.services, body)
         admit(call.principal, route)
-        if getattr(body, "wait_seconds", 0):
-            raise InvalidInput("wait_seconds", "must be 0 here: a batch waits for nobody")
         return _Prepared(one, one.timely(route.prepare(one)))
     except msgspec.ValidationError as error:
         return shape_error(error)
