@@ -14,6 +14,7 @@ from octostore.cli import exits, words
 from octostore.cli.command import Arguments, Context
 from octostore.core.encoding import decode_strictly
 from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.core.limits import JSON_DEPTH
 from octostore.core.replies import ClaimReply
 from octostore.wire.batches import BatchAnswer, answer_of
 
@@ -53,7 +54,7 @@ def _lines(file: str) -> list[bytes]:
 
 
 def _read(number: int, line: bytes) -> dict[str, Any]:
-    document = decode_strictly(f"line {number}", line)
+    document = decode_strictly(f"line {number}", line, JSON_DEPTH + 1)
     if not isinstance(document, dict) or not isinstance(document.get("command"), str):
         raise InvalidInput(f"line {number}", 'is no command, such as {"command": "claim_job", "job_id": "build-7"}')
     return document

@@ -51,6 +51,8 @@ def _prepare(call: Call, document: dict[str, Any]) -> _Prepared | Exception:
         return _Prepared(one, one.timely(route.prepare(one)))
     except msgspec.ValidationError as error:
         return shape_error(error)
+    except UnicodeEncodeError:
+        return InvalidInput("command", "is not valid Unicode text (it has a lone surrogate)")
     except (OctoStoreError, Refusal) as refusal:
         return refusal
 
@@ -88,6 +90,7 @@ def _refused(call: Call, error: Exception) -> OneAnswer:
     if translate is not None and isinstance(error, OctoStoreError):
         error = translate(error)
     refusal = refusal_of(error)
+    refusal.failure.request_id = call.request.id
     return OneAnswer(status=refusal.status, body=refusal.failure)
 
 
