@@ -46,6 +46,7 @@ async def claim(call: Call) -> Answer:
 
 
 ROUTE = Route(
+    operation="claim_nothing",
     method="POST",
     path="/nothing/{job_id}/claim",
     handler=claim,
