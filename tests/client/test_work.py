@@ -11,8 +11,7 @@ import octostore
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.client.embedded import EmbeddedPort
 from octostore.core.commands import Command
-from octostore.stores.opening import open_store
-from octostore.stores.store import LocalStore
+from octostore.stores.store import LocalStore, open_store
 from tests.support.processes import until
 
 JOBS = 5
