@@ -1,5 +1,7 @@
 """For all tests."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -12,3 +14,19 @@ settings.load_profile("untimed")
 
 def pytest_configure(config: pytest.Config) -> None:
     watch(config)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Groups that are not obeyed would only be seen by how long everything takes."""
+    if getattr(session.config.option, "loadgroup", False):
+        grouped = (item for item in session.items if item.get_closest_marker("xdist_group"))
+        lost = [item.nodeid for item in grouped if "@" not in item.nodeid]
+        assert not lost, f"this pytest and this pytest-xdist do not agree on groups: {lost[0]}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """Whatever a shell does to what it starts in the background, and processes take over from whoever starts them."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)

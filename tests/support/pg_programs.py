@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support.processes import PATIENCE_SECONDS
+from tests.support.starting import start
 
 
 class Programs(NamedTuple):
@@ -25,7 +26,7 @@ class Programs(NamedTuple):
         return entry.pw_uid, entry.pw_gid
 
     def start(self, program: str, *arguments: object, **options: Any) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(self._command(program, arguments), user=self.user, **options)
+        return start(self._command(program, arguments), user=self.user, **options)
 
     def run(self, program: str, *arguments: object, **options: Any) -> bytes:
         """What it writes to its standard output."""
