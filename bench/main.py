@@ -96,7 +96,13 @@ def _store(scratch: Path, effort: Effort) -> None:
 
 def _http(scratch: Path, effort: Effort) -> None:
     claims.report(scratch, effort.served_rounds, effort.served_seconds)
+
+
+def _client(scratch: Path, effort: Effort) -> None:
     clients.report(scratch, effort.served_rounds, effort.served_seconds)
+
+
+def _crowd(scratch: Path, effort: Effort) -> None:
     crowd.report(scratch, effort.crowd, effort.crowd_seconds)
     wakes.report(scratch, effort.waiters)
 
@@ -119,6 +125,8 @@ def _postgres(scratch: Path, effort: Effort) -> None:
 PARTS: dict[str, Callable[[Path, Effort], None]] = {
     "store": _store,
     "http": _http,
+    "client": _client,
+    "crowd": _crowd,
     "startup": _startup,
     "postgres": _postgres,
 }

@@ -5,10 +5,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
-from bench.served import targets
+from bench.served import peers
 from bench.served.pairs import MeasuredPairs, Pairs
+from bench.served.peers import Peer
 from bench.served.processes import in_own_process
-from bench.served.targets import Target
 from bench.tables import show
 
 THREADS = (1, 8)
@@ -16,9 +16,9 @@ THREADS = (1, 8)
 
 def report(scratch: Path, rounds: int, seconds: float) -> None:
     with ExitStack() as stack:
-        asked = [stack.enter_context(targets.octostore(scratch / "clients-octostore"))]
-        if targets.installed("redis-server") and find_spec("redis") is not None:
-            asked.append(stack.enter_context(targets.redis(scratch / "clients-redis")))
+        asked = [stack.enter_context(peers.ours(scratch / "clients-octostore"))]
+        if peers.is_installed("redis-server") and find_spec("redis") is not None:
+            asked.append(stack.enter_context(peers.redis(scratch / "clients-redis")))
         rows = []
         for threads in THREADS:
             measured = [[_measure(target, threads, seconds) for target in asked] for _ in range(rounds)]
@@ -32,12 +32,12 @@ def report(scratch: Path, rounds: int, seconds: float) -> None:
         print("  redis-py: not measured; it needs redis-server, and redis of the extra `bench`", end="\n\n")
 
 
-def _measure(target: Target, threads: int, seconds: float) -> MeasuredPairs:
+def _measure(target: Peer, threads: int, seconds: float) -> MeasuredPairs:
     pairs = Pairs(target.port, target.token, threads, seconds)
     return in_own_process("bench.served.pairs", pairs, MeasuredPairs)
 
 
-def _row(threads: int, number: int, target: Target, measured: list[list[MeasuredPairs]]) -> list[str]:
+def _row(threads: int, number: int, target: Peer, measured: list[list[MeasuredPairs]]) -> list[str]:
     own = [of_round[number] for of_round in measured]
     ratio = median(of_round[0].per_second / of_round[number].per_second for of_round in measured)
     return [

@@ -11,12 +11,12 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.served import targets
+from bench.served import peers
 from bench.served.crowd_readers import Read, Readers
 from bench.served.crowd_workers import Worked, Workers
+from bench.served.peers import Peer
 from bench.served.processes import LOOPBACK, Usage
 from bench.served.talk import child
-from bench.served.targets import Target
 from bench.tables import show
 from bench.timing import percentile
 
@@ -41,7 +41,7 @@ class Phase(NamedTuple):
 def report(scratch: Path, size: int, seconds: float) -> None:
     size = min(size, _allowed_files() // FILES_PER_MEMBER)
     with ExitStack() as stack:
-        server = stack.enter_context(targets.octostore(scratch / "crowd"))
+        server = stack.enter_context(peers.ours(scratch / "crowd"))
         probe = Probe(server)
         with probe.during("nobody else is there"):
             time.sleep(seconds / 3)
@@ -67,7 +67,7 @@ def report(scratch: Path, size: int, seconds: float) -> None:
 class Probe:
     """An extra client that claims and releases while something else happens."""
 
-    def __init__(self, server: Target) -> None:
+    def __init__(self, server: Peer) -> None:
         self._server = server
         self._usage = Usage(server.process.pid)
         self._count = 0

@@ -10,7 +10,7 @@ import msgspec
 
 import octostore
 from bench.served.processes import LOOPBACK
-from bench.served.targets import TTL_SECONDS
+from bench.served.words import TTL_SECONDS
 from bench.timing import percentile
 
 WARM_UP_SECONDS = 0.3

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -26,18 +26,22 @@ class StartFailed(Exception):
 
 @contextmanager
 def running(
-    command: list[str], folder: Path, port: int, hello: bytes, welcome: bytes
+    command: list[str],
+    folder: Path,
+    port: int,
+    *,
+    hello: str,
+    welcome: bytes,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """`command`, once it answers `hello` with something that has `welcome` in it."""
     folder.mkdir(parents=True, exist_ok=True)
     said = folder / "said.log"
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
+    environment = {**clean_environment(), "OCTOSTORE_HOME": str(folder), **(settings or {})}
     with said.open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env={**clean, "OCTOSTORE_HOME": str(folder)}, stdout=log, stderr=subprocess.STDOUT
-        )
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
-        _wait_until_up(process, said, port, hello, welcome)
+        _wait_until_up(process, said, port, hello.encode(), welcome)
         yield process
     finally:
         process.terminate()
@@ -46,6 +50,11 @@ def running(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def clean_environment() -> dict[str, str]:
+    """Nobody's settings."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("OCTOSTORE_", "PYTHON"))}
 
 
 def python(module: str, *arguments: str) -> list[str]:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import octostore
-from bench.served import targets
+from bench.served import peers
 from bench.tables import show
 from bench.timing import percentile
 
@@ -14,7 +14,7 @@ PROMISED_MS = 250
 
 
 def report(scratch: Path, waiters: int) -> None:
-    with targets.octostore(scratch / "wakes-octostore") as target:
+    with peers.ours(scratch / "wakes-octostore") as target:
         store = octostore.connect(f"http://127.0.0.1:{target.port}", token=target.token)
         with ThreadPoolExecutor(waiters) as threads:
             late = {
