@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from bench.served import words
-from bench.served.processes import LOOPBACK, Usage, free_port, running
+from bench.served.processes import LOOPBACK, Usage, free_port, python_of, running
 from bench.served.words import TTL_SECONDS, Talk
 
 LIMITS = ("--requests-per-second", "1000000", "--max-connections", "20000")
@@ -45,7 +45,7 @@ def with_locks(folder: Path) -> Iterator[AbstractContextManager[Peer]]:
     """All that speak HTTP and are there, ours first."""
     yield ours(folder / "ours")
     if BEFORE:
-        yield before(folder / "before", Path(BEFORE))
+        yield before(folder / "before", BEFORE)
     if ORIGINAL:
         yield original(folder / "original", Path(ORIGINAL))
     if is_installed("etcd"):
@@ -53,7 +53,7 @@ def with_locks(folder: Path) -> Iterator[AbstractContextManager[Peer]]:
 
 
 def missing() -> list[str]:
-    absent = [f"{program}: not measured; it is not installed" for program in OTHERS if not is_installed(program)]
+    absent = [f"{program}: not measured; it is not installed" for program in PROGRAMS if not is_installed(program)]
     if not BEFORE:
         absent.append("before: not measured; OCTOSTORE_BENCH_BEFORE names no checkout")
     if not ORIGINAL:
@@ -65,8 +65,8 @@ def ours(folder: Path, url: str | None = None) -> AbstractContextManager[Peer]:
     return _octostore("ours", folder, sys.executable, url)
 
 
-def before(folder: Path, checkout: Path) -> AbstractContextManager[Peer]:
-    return _octostore("before", folder, str(checkout / ".venv/bin/python"), None)
+def before(folder: Path, checkout: str) -> AbstractContextManager[Peer]:
+    return _octostore("before", folder, python_of(checkout), None)
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def redis(folder: Path) -> Iterator[Peer]:
         yield Peer("Redis", port, process, command)
 
 
-OTHERS = {"etcd": "--version", "redis-server": "--version"}
+PROGRAMS = ("etcd", "redis-server")
 
 
 def is_installed(program: str) -> bool:
@@ -118,8 +118,8 @@ def is_installed(program: str) -> bool:
 
 def versions() -> list[str]:
     said = [
-        subprocess.run([program, option], capture_output=True, text=True, check=True).stdout.splitlines()[0]
-        for program, option in OTHERS.items()
+        subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+        for program in PROGRAMS
         if is_installed(program)
     ]
     return [line.partition(" sha=")[0] for line in said]
