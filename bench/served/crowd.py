@@ -1,4 +1,4 @@
-"""Section 6: many who hold, many who read and many who wait on one server, and what a client of it notices."""
+"""Many who hold, many who read and many who wait on one server, and what a client of it notices."""
 
 import json
 import resource
@@ -120,7 +120,7 @@ def _allowed_files() -> int:
 
 def _show_phases(size: int, phases: list[Phase]) -> None:
     title = (
-        f"6. A crowd: {size:,} holders with a heartbeat every {BEAT_SECONDS:g} seconds, {size:,} claims that wait in "
+        f"A crowd: {size:,} holders with a heartbeat every {BEAT_SECONDS:g} seconds, {size:,} claims that wait in "
         f"{LINES} lines, {size:,} streams of all events;\n"
         f"   and an extra client that claims and releases, {PROBE_PAUSE_SECONDS * 1_000:g} ms apart"
     )

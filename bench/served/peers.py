@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from http.client import HTTPConnection
@@ -13,7 +12,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from bench.served import words
-from bench.served.processes import LOOPBACK, Usage, free_port, python_of, running
+from bench.served.processes import LOOPBACK, ROOT, Usage, free_port, python, python_of, running
 from bench.served.words import TTL_SECONDS, Talk
 
 LIMITS = ("--requests-per-second", "1000000", "--max-connections", "20000")
@@ -62,11 +61,21 @@ def missing() -> list[str]:
 
 
 def ours(folder: Path, url: str | None = None) -> AbstractContextManager[Peer]:
-    return _octostore("ours", folder, sys.executable, url)
+    return octostore("ours", folder, python("octostore"), url)
 
 
 def before(folder: Path, checkout: str) -> AbstractContextManager[Peer]:
-    return _octostore("before", folder, python_of(checkout), None)
+    return octostore("before", folder, python("octostore", python_of(checkout)))
+
+
+@contextmanager
+def octostore(title: str, folder: Path, program: list[str], url: str | None = None) -> Iterator[Peer]:
+    port, place = free_port(), ["--url", url] if url else []
+    command = [*program, "serve", "--port", str(port), *place, *LIMITS]
+    settings = {"PYTHONPATH": str(ROOT)}  # for those of the bench's own programs
+    hello = words.request("GET", "/livez")
+    with running(command, folder, port, hello=hello, welcome=b"200 OK", settings=settings) as process:
+        yield Peer(title, port, process, command, (folder / "admin.token").read_text().strip())
 
 
 @contextmanager
@@ -123,15 +132,6 @@ def versions() -> list[str]:
         if is_installed(program)
     ]
     return [line.partition(" sha=")[0] for line in said]
-
-
-@contextmanager
-def _octostore(title: str, folder: Path, python: str, url: str | None) -> Iterator[Peer]:
-    port = free_port()
-    place = ["--url", url] if url else []
-    command = [python, "-m", "octostore", "serve", "--port", str(port), *place, *LIMITS]
-    with running(command, folder, port, hello=words.request("GET", "/livez"), welcome=b"200 OK") as process:
-        yield Peer(title, port, process, command, (folder / "admin.token").read_text().strip())
 
 
 def _post(port: int, path: str, body: object) -> dict[str, str]:

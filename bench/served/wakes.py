@@ -1,4 +1,4 @@
-"""Section 7: how soon a claim that waits has the job, when its owner lets go of it and when its lease runs out."""
+"""How soon a claim that waits has the job, when its owner lets go of it and when its lease runs out."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ def report(scratch: Path, waiters: int) -> None:
             }
         store.close()
     title = (
-        f"7. A claim that waits, until it has the job ({waiters} at once, by the store's own clock; "
+        f"A claim that waits, until it has the job ({waiters} at once, by the store's own clock; "
         f"promised: {PROMISED_MS} ms)"
     )
     rows = [
