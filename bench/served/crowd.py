@@ -128,8 +128,8 @@ def _allowed_files() -> int:
 
 def _show_phases(who: str, size: int, phases: list[Phase]) -> None:
     title = (
-        f"A crowd ({who}): {size:,} holders with a heartbeat every {BEAT_SECONDS:g} seconds, {size:,} claims that wait\n"
-        f"   in {LINES} lines, {size:,} streams of all events;\n"
+        f"A crowd ({who}): {size:,} holders with a heartbeat every {BEAT_SECONDS:g} seconds,\n"
+        f"   {size:,} claims that wait in {LINES} lines, {size:,} streams of all events;\n"
         f"   and an extra client that claims and releases, {PROBE_PAUSE_SECONDS * 1_000:g} ms apart"
     )
     rows = [
