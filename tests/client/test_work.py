@@ -47,8 +47,8 @@ class HookedPort(EmbeddedPort):
         super().__init__(store)
         self.after = after
 
-    def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        answers = super().execute_all(commands)
+    def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        answers = super().execute_all(commands, atomic=atomic)
         if len(commands) > 1:
             self.after()
         return answers
@@ -62,8 +62,8 @@ class HookedAsyncPort(AsyncEmbeddedPort):
         self.has_executed = asyncio.Event()
         self.may_tell = asyncio.Event()
 
-    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        answers = await super().execute_all(commands)
+    async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        answers = await super().execute_all(commands, atomic=atomic)
         if len(commands) > 1:
             self.has_executed.set()
             await self.may_tell.wait()

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is n
 TIMED_OUT = 28
 """What curl exits with when it has read a stream for as long as it may."""
 DOCUMENT = document_of(ROUTES)
-HANDLERS = {route.handler.__name__: route for route in ROUTES}
+HANDLERS = {route.operation: route for route in ROUTES}
 
 
 class Ran(NamedTuple):

@@ -1,7 +1,7 @@
 """`AsyncOctoStore`: the library's interface for asyncio. The contract of each method is that of `OctoStore`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from types import TracebackType
@@ -11,6 +11,14 @@ from octostore.client import requests
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
+from octostore.client.batching import (
+    Document,
+    Released,
+    carry_out_all_async,
+    carry_out_async,
+    commands_of,
+    lease_of,
+)
 from octostore.client.claiming import claim_async
 from octostore.client.hold import Granted, HeldClaim, first_heartbeat
 from octostore.client.log import past_events_async
@@ -355,6 +363,48 @@ class AsyncOctoStore:
     async def limit_queue(self, queue: str, max_claimed: int | None) -> QueueView:
         """See `OctoStore.limit_queue`."""
         return await self._port.execute(c.LimitQueue(queue=queue, max_claimed=max_claimed))
+
+    # Several at once
+
+    async def batch(self, commands: Iterable[Document], *, atomic: bool = True) -> list[Any]:
+        return await carry_out_async(self._port, commands_of(commands), atomic=atomic)
+
+    async def claim_many(
+        self,
+        job_ids: Iterable[str],
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        *,
+        session_id: str | None = None,
+        again: bool = False,
+        lock_delay: float = 0,
+    ) -> list[Any]:
+        claims = requests.claim_jobs(
+            job_ids, owner, metadata, ttl, session_id=session_id, again=again, lock_delay=lock_delay
+        )
+        return await carry_out_all_async(self._port, claims)
+
+    async def release_many(
+        self,
+        claims: Iterable[Released],
+        outcome: Outcome = "released",
+        *,
+        result: Any = None,
+        error: str | None = None,
+        note: str | None = None,
+        retry_after: float | None = None,
+    ) -> list[Any]:
+        releases = [
+            requests.release_job(
+                *lease_of(claim), outcome, result=result, error=error, note=note, retry_after=retry_after
+            )
+            for claim in claims
+        ]
+        return await carry_out_all_async(self._port, releases)
+
+    async def enqueue_many(self, jobs: Iterable[Mapping[str, Any]], **usual: Any) -> list[Any]:
+        return await carry_out_all_async(self._port, requests.enqueue_each(jobs, usual))
 
     # Sessions
 

@@ -18,11 +18,8 @@ class Port(Protocol):
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         """The answer; for a claim that somebody else's keeps from succeeding, the one after up to `wait` seconds."""
 
-    def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        """The answers, or the errors in their place: raises none. In order, and in one transaction where that can be.
-
-        What comes after something without an answer need not be tried.
-        """
+    def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        """The answers, or the errors in their place: raises none. In order; `atomic` for all in one transaction."""
 
     def ask(self, question: Question[R_co]) -> R_co: ...
 
@@ -41,7 +38,7 @@ class AsyncPort(Protocol):
 
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co: ...
 
-    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]: ...
+    async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]: ...
 
     async def ask(self, question: Question[R_co]) -> R_co: ...
 

@@ -1,13 +1,21 @@
 """`OctoStore`: the library's interface."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
 from octostore.client import requests
+from octostore.client.batching import (
+    Document,
+    Released,
+    carry_out,
+    carry_out_all,
+    commands_of,
+    lease_of,
+)
 from octostore.client.claiming import claim
 from octostore.client.hold import Granted, HeldClaim, ask_for, first_heartbeat
 from octostore.client.log import past_events
@@ -406,6 +414,60 @@ class OctoStore:
     def limit_queue(self, queue: str, max_claimed: int | None) -> QueueView:
         """Let at most `max_claimed` jobs of a queue be claimed at once; 1 makes it serial, None lifts the limit."""
         return self._port.execute(c.LimitQueue(queue=queue, max_claimed=max_claimed))
+
+    # Several at once
+
+    def batch(self, commands: Iterable[Document], *, atomic: bool = True) -> list[Any]:
+        """Carry out up to 1,000 commands of any kind, in their order: in one transaction (`atomic`), or in several.
+
+        Each is a document as `POST /batch` takes it: `{"command": "claim_job", "job_id": "build-7", "owner": "me"}`.
+        The answers are those of the single calls, in the same order; what a single call would raise stands in its
+        place, has changed nothing, and keeps no other from being carried out.
+        """
+        return carry_out(self._port, commands_of(commands), atomic=atomic)
+
+    def claim_many(
+        self,
+        job_ids: Iterable[str],
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        *,
+        session_id: str | None = None,
+        again: bool = False,
+        lock_delay: float = 0,
+    ) -> list[Any]:
+        """`claim_job` for any number of jobs, 1,000 in a transaction. The answers are as in `batch`."""
+        claims = requests.claim_jobs(
+            job_ids, owner, metadata, ttl, session_id=session_id, again=again, lock_delay=lock_delay
+        )
+        return carry_out_all(self._port, claims)
+
+    def release_many(
+        self,
+        claims: Iterable[Released],
+        outcome: Outcome = "released",
+        *,
+        result: Any = None,
+        error: str | None = None,
+        note: str | None = None,
+        retry_after: float | None = None,
+    ) -> list[Any]:
+        """`release_job` for any number of claims: answers of `claim_many`, or pairs of job and lease."""
+        releases = [
+            requests.release_job(
+                *lease_of(claim), outcome, result=result, error=error, note=note, retry_after=retry_after
+            )
+            for claim in claims
+        ]
+        return carry_out_all(self._port, releases)
+
+    def enqueue_many(self, jobs: Iterable[Mapping[str, Any]], **usual: Any) -> list[Any]:
+        """`enqueue` for any number of jobs, each with its arguments: `[{"kind": "build", "payload": {...}}, ...]`.
+
+        `usual` is what holds for those that do not say, such as `kind="build"` or `queue="ci"`.
+        """
+        return carry_out_all(self._port, requests.enqueue_each(jobs, usual))
 
     # Sessions
 

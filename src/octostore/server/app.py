@@ -6,21 +6,22 @@ from typing import Any
 
 import msgspec
 
-from octostore.core.encoding import decode_strictly, shorten
-from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
+from octostore.core.encoding import decode_strictly
+from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.server.api_page import render_page
-from octostore.server.calls import Call
+from octostore.server.calls import Call, admit
 from octostore.server.guard import SECURITY_HEADERS, Guard
 from octostore.server.http import Answer, ClientGone, Headers, Receive, Request, Scope, Send, encode, send_answer
 from octostore.server.openapi import document_of
 from octostore.server.principals import Principal
-from octostore.server.refusals import Refusal, refuse, retry_after, too_fast, too_late, wrong_shape
+from octostore.server.refusals import refusal_of, retry_after, too_fast
 from octostore.server.router import Route, Router, params_of
 from octostore.server.routes import ROUTES
 from octostore.server.services import Services
+from octostore.server.shapes import problem_of, shape_error
 from octostore.stores.ids import new_request_id
 from octostore.wire.bodies import with_whole_numbers
-from octostore.wire.failures import STATUSES, Failure, Problem, failure_of
+from octostore.wire.failures import Failure, Problem
 
 log = logging.getLogger("octostore.server")
 
@@ -37,6 +38,7 @@ class App:
         self.services = services
         self._guard = Guard(services.settings)
         self._router = Router(ROUTES)
+        services.routes = {route.operation: route for route in ROUTES}
         document = document_of(ROUTES)
         services.openapi = encode(document)
         services.api_page = render_page(ROUTES, document).encode()
@@ -77,11 +79,11 @@ class App:
         route, values = self._router.find(request.method, request.raw_path)
         request.route_name = route.name
         try:
-            request.params = params_of(route, values)
+            params = params_of(route, values)
             if route.has_deadline:
                 request.until = self.services.attention.deadline_of(request)
             principal = ANYBODY if route.is_public else await self._let_in(request, route)
-            call = Call(request, principal, self.services)
+            call = Call(route, params, request, principal, self.services)
             if route.query is not None:
                 call.query = _read_query(request, route.query)
             body = await request.body(self.services.settings.max_body_bytes)
@@ -97,8 +99,7 @@ class App:
         pause_ms = self.services.rates.take(principal.name)
         if pause_ms:
             raise too_fast(pause_ms)
-        if route.scope is not None:
-            principal.require(route.scope)
+        admit(principal, route)
         return principal
 
     async def _stream(self, stream: Any, send: Send, headers: Headers) -> None:
@@ -106,7 +107,7 @@ class App:
             await stream.run(send, headers)
 
     def _refused(self, request: Request, error: Exception, request_id: str) -> Answer:
-        refusal = _refusal_of(error)
+        refusal = refusal_of(error)
         if refusal.status == SERVER_ERROR:
             log.error("%s %s failed", request_id, request.method, exc_info=error)
         failure = refusal.failure
@@ -115,21 +116,6 @@ class App:
         if PROBLEM_JSON in request.headers.get(b"accept", b"").lower():
             return Answer(encode(_problem(refusal.status, failure)), refusal.status, PROBLEM_JSON, headers)
         return Answer(failure, refusal.status, headers=headers)
-
-
-def _refusal_of(error: Exception) -> Refusal:
-    if isinstance(error, Refusal):
-        return error
-    if isinstance(error, Unreachable) and error.reason == "late":
-        return too_late(str(error))
-    if isinstance(error, OctoStoreError) and error.code in STATUSES:
-        return Refusal(STATUSES[error.code], failure_of(error))
-    return refuse(
-        SERVER_ERROR,
-        "internal_error",
-        "the server has failed; this is a bug",
-        "It may or may not have done what you asked for. Please report the request_id.",
-    )
 
 
 def _problem(status: int, failure: Failure) -> dict[str, Any]:
@@ -155,7 +141,7 @@ def _read_body(body: bytes, kind: type) -> Any:
     try:
         return msgspec.convert(with_whole_numbers(value, kind), kind)
     except msgspec.ValidationError as error:
-        raise wrong_shape(_shape_error("body", error)) from None
+        raise shape_error(error) from None
     except UnicodeEncodeError:
         raise InvalidInput("body", "is not valid Unicode text (it has a lone surrogate)") from None
 
@@ -164,11 +150,4 @@ def _read_query(request: Request, kind: type) -> Any:
     try:
         return msgspec.convert(request.query, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _shape_error("query", error) from None
-
-
-def _shape_error(where: str, error: msgspec.ValidationError) -> InvalidInput:
-    """Msgspec's words, with the name of the field first. They quote what was sent, which may be long."""
-    problem, _, path = str(error).partition(" - at `$")
-    field = path.rstrip("`").lstrip(".") or where
-    return InvalidInput(field, f"is wrong: {shorten(problem[:1].lower() + problem[1:], SHOWN_BYTES)}")
+        raise InvalidInput(*problem_of("query", error)) from None
