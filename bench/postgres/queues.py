@@ -36,7 +36,7 @@ LIBRARIES = [
         "OctoStore async",
         "octostore_jobs:in_tasks",
         [],
-        f"""{AT_ONCE} tasks call enqueue(), then work(concurrency=N): N tasks, each of which completes a job and claims
+        f"""enqueue_many() of {AT_ONCE}, then work(concurrency=N): N tasks, each of which completes a job and claims
     the next in one go. What waits at the same time is one transaction of the store's one writer. Claims and completions
     are durable before they are answered; each job has a lease, and one thread heartbeats for all. 1 connection; nobody
     listens or polls, as nobody waits for jobs to come.""",

@@ -16,7 +16,7 @@ from bench.tables import show
 
 SIZE = 100
 SINGLE_CONNECTIONS = 64
-BATCH_CONNECTIONS = 8
+BATCH_CONNECTIONS = (1, 8)
 AIMS = {"single requests": "4.00", "Redis, a pipeline": "0.20"}
 
 
@@ -30,21 +30,31 @@ class Way(NamedTuple):
 def report(scratch: Path, rounds: int, seconds: float) -> None:
     with ExitStack() as stack:
         ours = stack.enter_context(peers.ours(scratch / "batch-ours"))
-        ways = [
-            Way("POST /batch", ours, words.batch(ours.token, SIZE), BATCH_CONNECTIONS),
-            Way("single requests", ours, words.jobs(ours.token), SINGLE_CONNECTIONS),
-        ]
-        if peers.is_installed("redis-server"):
-            redis = stack.enter_context(peers.redis(scratch / "batch-redis"))
-            ways.append(Way("Redis, a pipeline", redis, words.redis(SIZE), BATCH_CONNECTIONS))
-        warm_up([(way.peer, way.talk) for way in ways], seconds)
-        results = interleaved([partial(_measure, way, seconds) for way in ways], rounds)
+        redis = (
+            stack.enter_context(peers.redis(scratch / "batch-redis")) if peers.is_installed("redis-server") else None
+        )
+        rows = []
+        for connections in BATCH_CONNECTIONS:
+            ways = _ways(ours, redis, connections)
+            warm_up([(way.peer, way.talk) for way in ways], seconds)
+            results = interleaved([partial(_measure, way, seconds) for way in ways], rounds)
+            rows += [_row(way, own, results[0]) for way, own in zip(ways, results, strict=True)]
     title = (
         f"Batches: jobs claimed and released, {SIZE} in a call (medians of {rounds} rounds of {seconds:g} seconds, in "
         "turn)\n   Redis: SET NX PX and DEL, appendfsync always; CPU µs: what the peer has used for each name"
     )
     header = ["way", "connections", "names/s", "p50 ms", "p99 ms", "CPU µs", "batch:it", "aim", "CPU batch:it"]
-    show(title, header, [_row(way, own, results[0]) for way, own in zip(ways, results, strict=True)])
+    show(title, header, rows)
+
+
+def _ways(ours: Peer, redis: Peer | None, connections: int) -> list[Way]:
+    ways = [
+        Way("POST /batch", ours, words.batch(ours.token, SIZE), connections),
+        Way("single requests", ours, words.jobs(ours.token), SINGLE_CONNECTIONS),
+    ]
+    if redis is not None:
+        ways.append(Way("Redis, a pipeline", redis, words.redis(SIZE), connections))
+    return ways
 
 
 def _measure(way: Way, seconds: float) -> Measured:
