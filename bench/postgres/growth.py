@@ -12,9 +12,9 @@ from bench.growth import Opened, first_claims, report_claims
 from bench.postgres.database import Database
 from bench.sample_rows import SampleRows
 from bench.timing import only_new_garbage
-from octostore.stores.opening import open_store
 from octostore.stores.rows import Row, job_to_row
 from octostore.stores.sqlite.transaction import SQL
+from octostore.stores.store import open_store
 
 
 def report(database: Database, jobs: int, samples: int) -> None:
