@@ -19,7 +19,8 @@ SLOW = {
     "socket",
     "ssl",
     "tempfile",
-    "uvicorn",
+    "httptools",
+    "uvloop",
 }
 LATER = ["AsyncHeldClaim", "AsyncOctoStore", "AsyncSession", "connect_async"]
 

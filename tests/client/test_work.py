@@ -11,8 +11,7 @@ import octostore
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.client.embedded import EmbeddedPort
 from octostore.core.commands import Command
-from octostore.stores.opening import open_store
-from octostore.stores.store import LocalStore
+from octostore.stores.store import LocalStore, open_store
 from tests.support.processes import until
 
 JOBS = 5
@@ -47,8 +46,8 @@ class HookedPort(EmbeddedPort):
         super().__init__(store)
         self.after = after
 
-    def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        answers = super().execute_all(commands)
+    def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        answers = super().execute_all(commands, atomic=atomic)
         if len(commands) > 1:
             self.after()
         return answers
@@ -62,8 +61,8 @@ class HookedAsyncPort(AsyncEmbeddedPort):
         self.has_executed = asyncio.Event()
         self.may_tell = asyncio.Event()
 
-    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        answers = await super().execute_all(commands)
+    async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        answers = await super().execute_all(commands, atomic=atomic)
         if len(commands) > 1:
             self.has_executed.set()
             await self.may_tell.wait()

@@ -87,9 +87,9 @@ def test_scopes_are_what_the_contract_says() -> None:
     assert {"GET /jobs", "GET /jobs/{job_id}", "GET /events", "GET /locks", "GET /locks/{job_id}"} <= reading
     assert {f"POST /jobs/{{job_id}}/{call}" for call in ("requeue", "cancel", "force-release")} <= operating
     assert {"POST /recover", "POST /tokens", "GET /tokens"} <= operating
-    # What is about one's own token, whatever that may do.
+    # What is about one's own token, whatever that may do; and a batch, where each command has a scope of its own.
     unscoped = [route.name for route in BEHIND_TOKENS if route.scope is None]
-    assert unscoped == ["GET /auth/whoami", "POST /auth/token/rotate"]
+    assert unscoped == ["POST /batch", "GET /auth/whoami", "POST /auth/token/rotate"]
 
 
 # Prefixes

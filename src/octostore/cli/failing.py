@@ -10,7 +10,8 @@ from octostore.cli.command import Context
 from octostore.cli.console import Console
 from octostore.cli.parser import PROGRAM, Misunderstood
 from octostore.core.errors import InvalidInput, NotAllowed, OctoStoreError, Unreachable
-from octostore.wire.failures import DETAILS, Failure, failure_of
+from octostore.wire.errors import ERRORS
+from octostore.wire.failures import Failure, failure_of
 
 DEBUG_VARIABLE = "OCTOSTORE_DEBUG"
 _ABOUT = re.compile(r"argument (?:--)?([\w-]+)[^:]*: ")
@@ -31,7 +32,7 @@ def tell_misunderstood(problem: Misunderstood, console: Console) -> int:
         about = _ABOUT.match(str(problem))
         field = about.group(1).replace("-", "_").lower() if about else None
         console.answer(
-            Failure(error=str(problem), code=InvalidInput.code, details=DETAILS[InvalidInput.code], field=field)
+            Failure(error=str(problem), code=InvalidInput.code, details=ERRORS[InvalidInput.code].advice, field=field)
         )
     sys.stderr.write(f"{problem.usage}{PROGRAM}: {problem}\n(`{problem.program} --help` explains)\n")
     return exits.BAD_INPUT

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from octostore.client.embedded import EmbeddedPort, pause_of, topics_of_log
+from octostore.client.embedded import EmbeddedPort, pause_of, steps_of, topics_of_log
 from octostore.client.threads import in_thread
 from octostore.core.commands import Command, R_co
 from octostore.core.errors import Unreachable
@@ -45,7 +45,11 @@ class AsyncEmbeddedPort:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(bell.event.wait(), min(pause, left))
 
-    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
+    async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        steps = steps_of(commands, atomic=atomic)
+        return [answer for some in steps for answer in await self._execute_together(some)]
+
+    async def _execute_together(self, commands: Sequence[Command[Any]]) -> list[Any]:
         try:
             answers = self.blocking.submit_all(commands)
         except Unreachable as fault:

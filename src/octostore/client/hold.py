@@ -31,8 +31,6 @@ from octostore.core.model import Outcome
 from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply
 from octostore.stores.clock import boottime
 
-LASTING = {"closed", "corrupt", "newer_schema", "not_a_database", "read_only"}
-"""The reasons of faults that do not go away by themselves."""
 _NOTHING_SAID: dict[str, Any] = dict.fromkeys(("result", "error", "note", "retry_after"))
 NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
 
@@ -323,6 +321,6 @@ class HeldClaim:
             try:
                 return self._port.execute(command)
             except Unreachable as fault:
-                if fault.reason in LASTING or self.remaining() <= RETRY_SECONDS:
+                if fault.is_lasting or fault.reason == "closed" or self.remaining() <= RETRY_SECONDS:
                     raise
                 time.sleep(RETRY_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load, guards nothing

@@ -5,7 +5,6 @@ import time
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
 from octostore.core.questions import GetFigures
-from octostore.core.replies import Figures
 from octostore.server import metrics
 from octostore.server.calls import Call
 from octostore.server.examples import NOW
@@ -52,7 +51,6 @@ async def status(call: Call) -> Answer:
 
 
 async def figures(call: Call) -> Answer:
-    call.principal.require_everything()
     return Answer(await call.services.store.ask(GetFigures()))
 
 
@@ -81,44 +79,36 @@ async def api_page(call: Call) -> Answer:
 
 
 ROUTES = [
-    Route(
-        method="GET",
-        path="/livez",
+    Route.at(
+        "livez",
         handler=livez,
         tag=TAG,
-        is_public=True,
         summary="Whether the server runs",
         answers={200: Health},
         example={},
     ),
-    Route(
-        method="GET",
-        path="/readyz",
+    Route.at(
+        "readyz",
         handler=readyz,
         tag=TAG,
-        is_public=True,
         summary="Whether the store can be written to",
         description="Writes to the store, at most once a second.",
         answers={200: Readiness},
         codes={503: ("unreachable", "shutting_down")},
         example={},
     ),
-    Route(
-        method="GET",
-        path="/health",
+    Route.at(
+        "health",
         handler=health,
         tag=TAG,
-        is_public=True,
         summary="The same as /livez, under the name that lock clients know",
         answers={200: Health},
         example={},
     ),
-    Route(
-        method="GET",
-        path="/status",
+    Route.at(
+        "status",
         handler=status,
         tag=TAG,
-        is_public=True,
         summary="What the server has done since it started",
         answers={200: ServerStatus},
         codes={503: ("unreachable",)},
@@ -132,14 +122,12 @@ ROUTES = [
             }
         },
     ),
-    Route(
-        method="GET",
-        path="/figures",
+    Route.at(
+        "figures",
         handler=figures,
         tag=TAG,
         summary="How much there is of everything, and how it goes",
         description="`late` are claims whose owners have missed heartbeats, but still have time.",
-        answers={200: Figures},
         codes={503: ("unreachable",)},
         example={
             "answer": {
@@ -155,12 +143,10 @@ ROUTES = [
             "first": ["enqueue"],
         },
     ),
-    Route(
-        method="GET",
-        path="/metrics",
+    Route.at(
+        "metrics_page",
         handler=metrics_page,
         tag=TAG,
-        is_public=True,
         summary="Figures for Prometheus",
         description="With a token that may read everything, also by queue.",
         content_type="text/plain",
@@ -168,22 +154,18 @@ ROUTES = [
         codes={503: ("unreachable",)},
         example={},
     ),
-    Route(
-        method="GET",
-        path="/openapi.json",
+    Route.at(
+        "openapi",
         handler=openapi,
         tag=TAG,
-        is_public=True,
         summary="This description, for machines",
         answers={200: dict},
         example={},
     ),
-    Route(
-        method="GET",
-        path="/docs",
+    Route.at(
+        "api_page",
         handler=api_page,
         tag=TAG,
-        is_public=True,
         summary="This description, for people",
         content_type="text/html",
         answers={200: str},
