@@ -18,9 +18,9 @@ from octostore.core.replies import ClaimReply
 from octostore.wire.batches import BatchAnswer, answer_of
 
 EXAMPLES = [
-    "octostore batch < commands.jsonl",
+    "cat commands.jsonl | octostore batch",
     """echo '{"command": "claim_job", "job_id": "build-7", "owner": "me"}' | octostore batch --json""",
-    "octostore batch --no-atomic < commands.jsonl  # others may get a turn in between",
+    "cat commands.jsonl | octostore batch --no-atomic  # others may get a turn in between",
 ]
 
 
