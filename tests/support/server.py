@@ -18,11 +18,18 @@ from tests.support.processes import PATIENCE_SECONDS, ROOT
 class ServerProcess:
     """`octostore serve` with its data in `home`; it is gone when the block ends."""
 
-    def __init__(self, home: Path, *arguments: str, port: int = 0, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *arguments: str,
+        port: int = 0,
+        env: dict[str, str] | None = None,
+        module: str = "octostore",
+    ) -> None:
         self.home = home
         self._seq = 0
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this object; a pipe that nobody reads fills up
-        command = [sys.executable, "-m", "octostore", "serve", "--port", str(port), *arguments]
+        command = [sys.executable, "-m", module, "serve", "--port", str(port), *arguments]
         # Not where others could read along, and not in the way of what the test itself has in its environment.
         clean = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
         self.process = subprocess.Popen(
