@@ -17,6 +17,7 @@ from octostore.stores.writer import MAX_BATCH
 
 READER_THREADS = 8
 
+
 _Pending: TypeAlias = tuple[Sequence[AnyCommand], "asyncio.Future[list[Answer]]"]
 
 
@@ -63,6 +64,10 @@ class ServedStore:
     def _hand_over(self, pending: list[_Pending]) -> None:
         commands = [command for commands, _ in pending for command in commands]
         try:
+            answers = self.local.run_here(commands) if len(commands) == 1 else None
+            if answers is not None:
+                self._deliver(pending, answers)
+                return
             self.local.submit_to(commands, partial(self._on_done, pending))
         except Unreachable as fault:
             self._deliver(pending, fault)

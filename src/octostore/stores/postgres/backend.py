@@ -62,6 +62,8 @@ class PostgresBackend:
 
     # Writing
 
+    writing_at_once = None
+
     @contextmanager
     def writing(self, needs: Needs) -> Iterator[Transaction]:
         with self._gate.inside(), told_apart(self._place):

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import apsw
@@ -10,7 +10,7 @@ import apsw
 from octostore.core.errors import Unreachable
 from octostore.core.needs import Needs
 from octostore.stores.gate import Gate
-from octostore.stores.sqlite.connection import connect, prepare
+from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, prepare, set_patience
 from octostore.stores.sqlite.faults import told_apart
 from octostore.stores.sqlite.transaction import Transaction
 
@@ -26,14 +26,24 @@ class SqliteBackend:
         with told_apart(path):
             prepare(path)
             self._writer = connect(path)
+        self._patience_ms = BUSY_TIMEOUT_MS
         self._gate = Gate()
         self._lock = threading.Lock()
         self._idle_readers: list[apsw.Connection] = []
         self._is_closed = False
 
+    def writing(self, _needs: Needs) -> AbstractContextManager[Transaction]:
+        return self._writing(BUSY_TIMEOUT_MS)
+
+    def writing_at_once(self, _needs: Needs) -> AbstractContextManager[Transaction]:
+        return self._writing(0)
+
     @contextmanager
-    def writing(self, _needs: Needs) -> Iterator[Transaction]:
+    def _writing(self, patience_ms: int) -> Iterator[Transaction]:
         with told_apart(self.path), self._gate.inside():
+            if patience_ms != self._patience_ms:
+                set_patience(self._writer, patience_ms)
+                self._patience_ms = patience_ms
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 transaction = Transaction(self._writer)
