@@ -1,10 +1,12 @@
 """For all tests."""
 
+import os
 import signal
 
 import pytest
 from hypothesis import settings
 
+from octostore.supervise import prctl
 from tests.support.promised import watch
 
 # No timed assertions: an example that takes long on a busy machine is no counterexample.
@@ -14,6 +16,9 @@ settings.load_profile("untimed")
 
 def pytest_configure(config: pytest.Config) -> None:
     watch(config)
+    if hasattr(config, "workerinput"):
+        # As everything that is started here dies with us, nothing is left of a run that is killed.
+        prctl.die_with(os.getppid())
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
