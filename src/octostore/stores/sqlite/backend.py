@@ -2,12 +2,8 @@
 
 import threading
 from collections.abc import Callable, Iterator
-<<<<<<< HEAD
 from contextlib import AbstractContextManager, contextmanager
-=======
-from contextlib import contextmanager
 from functools import partial
->>>>>>> refs/heads/stores
 from pathlib import Path
 
 import apsw
@@ -17,16 +13,10 @@ from octostore.core.needs import Needs
 from octostore.stores.base import Counters
 from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
-<<<<<<< HEAD
-from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, prepare, set_patience
-from octostore.stores.sqlite.faults import told_apart
-from octostore.stores.sqlite.transaction import Transaction
-=======
 from octostore.stores.sqlite.asking import SQL, SqliteAsking
-from octostore.stores.sqlite.connection import connect, prepare
+from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, prepare, set_patience
 from octostore.stores.sqlite.faults import FaultsOf
 from octostore.stores.transaction import Transaction
->>>>>>> refs/heads/stores
 
 LOOK_SECONDS = 0.1
 """How often the log is looked at while somebody waits: a third of the 300 ms that are promised across processes."""
@@ -54,16 +44,11 @@ class SqliteBackend:
         return self._writing(0)
 
     @contextmanager
-<<<<<<< HEAD
     def _writing(self, patience_ms: int) -> Iterator[Transaction]:
-        with told_apart(self.path), self._gate.inside():
+        with self._faults, self._gate:
             if patience_ms != self._patience_ms:
                 set_patience(self._writer, patience_ms)
                 self._patience_ms = patience_ms
-=======
-    def writing(self, _needs: Needs) -> Iterator[Transaction]:
-        with self._faults, self._gate:
->>>>>>> refs/heads/stores
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 transaction = _transaction(self._writer)
