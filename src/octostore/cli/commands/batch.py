@@ -1,13 +1,12 @@
 """Carry out many commands in one call, in their order.
 
-Each line of FILE, or of what comes in, is one command: a JSON object with its name in `command`, as over HTTP (`POST
-/batch`). Up to 1,000 are one transaction; one that is refused changes nothing, and does not keep the others from being
-carried out. The exit code is that of the first that did not succeed, as if it had been called alone.
+Each line that comes in is one: a JSON object with its name in `command`, as over HTTP (`POST /batch`). Up to 1,000 are
+one transaction; one that is refused changes nothing, and does not keep the others from being carried out. The exit
+code is that of the first that did not succeed, as if it had been called alone.
 """
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 from octostore.cli import exits, words
@@ -19,21 +18,20 @@ from octostore.core.replies import ClaimReply
 from octostore.wire.batches import BatchAnswer, answer_of
 
 EXAMPLES = [
-    "octostore batch < commands.jsonl",
+    "cat commands.jsonl | octostore batch",
     """echo '{"command": "claim_job", "job_id": "build-7", "owner": "me"}' | octostore batch --json""",
-    "octostore batch commands.jsonl --no-atomic  # others may get a turn in between",
+    "cat commands.jsonl | octostore batch --no-atomic  # others may get a turn in between",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="what to read; - for what comes in (-)")
     parser.add_argument(
         "--no-atomic", dest="atomic", action="store_false", help="not in one transaction, but in as many as are needed"
     )
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    documents = [_read(number, line) for number, line in enumerate(_lines(arguments.file), 1) if line.strip()]
+    documents = [_read(number, line) for number, line in enumerate(sys.stdin.buffer, 1) if line.strip()]
     with context.place.open() as store:
         answers = store.batch(documents, atomic=arguments.atomic)
     told = BatchAnswer(answers=[answer_of(answer) for answer in answers])
@@ -43,14 +41,6 @@ def run(arguments: Arguments, context: Context) -> int:
     ]
     context.console.answer(told, *context.console.table(("COMMAND", "ABOUT", "ANSWER"), rows))
     return next((code for code in map(_exit_code, answers) if code != exits.DID), exits.DID)
-
-
-def _lines(file: str) -> list[bytes]:
-    try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        raise InvalidInput("FILE", f"cannot be read: {error.strerror}: {file}") from None
-    return text.split(b"\n")
 
 
 def _read(number: int, line: bytes) -> dict[str, Any]:
