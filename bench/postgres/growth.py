@@ -6,6 +6,7 @@ from time import perf_counter
 from typing import Any
 
 import psycopg
+from octostore.stores.sqlite.transaction import SQL
 from psycopg import sql
 
 from bench.growth import Opened, first_claims, report_claims
@@ -13,7 +14,6 @@ from bench.postgres.database import Database
 from bench.sample_rows import SampleRows
 from bench.timing import only_new_garbage
 from octostore.stores.rows import Row, job_to_row
-from octostore.stores.sqlite.transaction import SQL
 from octostore.stores.store import open_store
 
 
