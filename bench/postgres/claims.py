@@ -1,4 +1,4 @@
-"""Section 9: claims per second of the store on PostgreSQL, next to the least that the same database can do for them."""
+"""Claims per second of the store on PostgreSQL, next to the least that the same database can do for them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ def report(database: Database, claims: dict[int, int], rounds: int) -> None:
         rates = [jobs / median(took.store for took in measured), jobs / median(took.bare for took in measured)]
         rows.append([str(batch), *(f"{rate:,.0f}" for rate in rates), f"{ratio:.2f}"])
     title = (
-        f"9. Claims of new names per second on PostgreSQL (medians of {rounds} rounds, batches of both in turn)\n"
+        f"PostgreSQL: claims of new names per second (medians of {rounds} rounds, batches of both in turn)\n"
         "   store: submit(batch).result(), one writer; of each claim a job and an event, with all their indexes\n"
         "   bare: plain psycopg inserts as many rows of four columns with one index: arrays and unnest, pipelined,\n"
         "   one transaction for each batch"

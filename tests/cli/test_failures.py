@@ -9,9 +9,10 @@ import pytest
 
 from octostore.cli.place import Place
 from tests.cli.conftest import Cli
-from tests.support.cli import PROGRAM, Done, run_cli
+from tests.support.cli import Done, run_cli
 from tests.support.processes import PATIENCE_SECONDS, ROOT
 from tests.support.server import ServerProcess
+from tests.support.starting import PROGRAM
 
 NOWHERE = "http://127.0.0.1:1"
 WELL_FORMED = "octo_qfdCLouvFP62SCXXPRbo5wFtWq0mcoq8bLxyJEuD8fk3K5jYq"

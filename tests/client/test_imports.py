@@ -20,7 +20,8 @@ SLOW = {
     "socket",
     "ssl",
     "tempfile",
-    "uvicorn",
+    "httptools",
+    "uvloop",
 }
 NOT_TO_LOOK = {
     *SLOW,

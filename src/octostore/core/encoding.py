@@ -26,7 +26,7 @@ def encode_any(field: str, value: Any) -> bytes:
     return encoded
 
 
-def decode_strictly(field: str, document: bytes) -> Any:
+def decode_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:
     """The value of a JSON text from outside, unless somebody else could read it differently."""
     if document.startswith(b"\xef\xbb\xbf"):
         raise InvalidInput(field, "begins with a byte order mark, which JSON does not have")
@@ -38,8 +38,7 @@ def decode_strictly(field: str, document: bytes) -> Any:
         raise _too_deep(field) from None
     except ValueError as error:
         raise InvalidInput(field, f"is not valid JSON: {error}") from None
-    # The values that callers choose are one level below, and may be as deep as anywhere else.
-    check_exact(field, document, value, JSON_DEPTH + 1)
+    check_exact(field, document, value, depth)
     return value
 
 

@@ -30,10 +30,13 @@ class Committed(NamedTuple):
     """Jobs whose claim was renewed."""
 
 
-def run_batch(backend: Backend, commands: Sequence[AnyCommand], clock: Clock, given: Given) -> Committed:
+def run_batch(
+    backend: Backend, commands: Sequence[AnyCommand], clock: Clock, given: Given, *, at_once: bool = False
+) -> Committed:
     """Raises `Unreachable` when the store fails, or `Undone`: nothing has been saved then as far as it can tell."""
     needs = needs_of(commands)
-    with backend.writing(needs) as writing:
+    begin = (at_once and backend.writing_at_once) or backend.writing
+    with begin(needs) as writing:
         counters = writing.counters()
         # Read after the lock, so that no transaction is earlier than the one before it, in this process or another.
         mark = clock(counters.mark)

@@ -79,6 +79,10 @@ class LocalStore:
         """The same for those who want to be told, in the writer's thread, and do without a `Future` and its cost."""
         self.engine.submit(commands, done)
 
+    def run_here(self, commands: Sequence[AnyCommand]) -> list[Answer] | None:
+        """Run `commands` in this thread, if that takes but a moment; None if they are to be submitted."""
+        return self.engine.run_here(commands)
+
     def ask(self, question: Question[R_co]) -> R_co:
         return self.engine.ask(question)
 
