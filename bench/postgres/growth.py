@@ -13,7 +13,7 @@ from bench.postgres.database import Database
 from bench.sample_rows import SampleRows
 from bench.timing import only_new_garbage
 from octostore.stores.rows import Row, job_to_row
-from octostore.stores.sqlite.transaction import SQL
+from octostore.stores.sqlite.asking import SQL
 from octostore.stores.store import open_store
 
 
