@@ -12,7 +12,7 @@ from bench.growth import Opened, first_claims, report_claims
 from bench.postgres.database import Database
 from bench.sample_rows import SampleRows
 from bench.timing import only_new_garbage
-from octostore.stores.rows import Row, job_to_row
+from octostore.stores.rows import COLUMNS, Row, job_to_row
 from octostore.stores.store import open_store
 
 

@@ -21,7 +21,6 @@ from octostore.client.batching import (
 )
 from octostore.client.claiming import claim_async
 from octostore.client.hold import Granted, HeldClaim, first_heartbeat
-from octostore.client.paging import pages_async
 from octostore.client.port import AsyncPort
 from octostore.client.session import Session
 from octostore.client.store import CONCURRENCY_MAX, OctoStore
@@ -42,6 +41,7 @@ from octostore.core.limits import (
     check_whole,
 )
 from octostore.core.model import Outcome, Phase, Scope, SessionStatus, Status
+from octostore.core.paging import pages_async
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
