@@ -1,6 +1,7 @@
 """The server itself: whether it lives, what it does, what it offers."""
 
 import time
+from functools import cache
 
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
@@ -8,7 +9,7 @@ from octostore.core.questions import GetFigures
 from octostore.server import metrics
 from octostore.server.calls import Call
 from octostore.server.examples import NOW
-from octostore.server.http import Answer
+from octostore.server.http import Answer, encode
 from octostore.server.refusals import Refusal, shutting_down
 from octostore.server.router import Route
 from octostore.wire.answers import Health, Readiness, ServerStatus
@@ -70,12 +71,23 @@ async def _may_read_all(call: Call) -> bool:
     return principal.may("read") and not principal.prefix
 
 
-async def openapi(call: Call) -> Answer:
-    return Answer(call.services.openapi)
+async def openapi(_call: Call) -> Answer:
+    return Answer(_documents()[0])
 
 
-async def api_page(call: Call) -> Answer:
-    return Answer(call.services.api_page, content_type=HTML)
+async def api_page(_call: Call) -> Answer:
+    return Answer(_documents()[1], content_type=HTML)
+
+
+@cache
+def _documents() -> tuple[bytes, bytes]:
+    """The interface, for programs and for people. Few servers are ever asked for it, and writing it takes a while."""
+    from octostore.server.api_page import render_page  # noqa: PLC0415  # it tells of all routes, and so of these
+    from octostore.server.openapi import document_of  # noqa: PLC0415
+    from octostore.server.routes import ROUTES  # noqa: PLC0415
+
+    document = document_of(ROUTES)
+    return encode(document), render_page(ROUTES, document).encode()
 
 
 ROUTES = [
