@@ -12,8 +12,14 @@ class LoopFlag:
         self.event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._then = then
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        """Here and now, also before the loop has come to know."""
+        return self._is_set
 
     def set(self) -> None:
+        self._is_set = True
         # The loop may be closed at any moment; nobody waits for the event then.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.event.set)
