@@ -324,7 +324,11 @@ def test_more_claims_than_one_may_have(tmp_path: Path) -> None:
 @pytest.fixture
 def broken(tmp_path: Path) -> dict[str, str]:
     """The environment of a process in which the library fails as it never should."""
-    code = "import octostore\ndef fail(*_):\n    raise RuntimeError('oh')\noctostore.OctoStore.get_job = fail\n"
+    code = (
+        "from octostore.client.reader import Reader\n"
+        "def fail(*_):\n    raise RuntimeError('oh')\n"
+        "Reader.get_job = fail\n"
+    )
     (tmp_path / "sitecustomize.py").write_text(code)
     return {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
 
@@ -405,5 +409,5 @@ def test_a_fault_after_an_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
         finally:
             raise RuntimeError("cannot join thread before it is started")
 
-    monkeypatch.setattr("octostore.OctoStore.get_job", fail)
+    monkeypatch.setattr("octostore.client.reader.Reader.get_job", fail)
     assert cli.call("owner", cli.job) == (130, "", "")

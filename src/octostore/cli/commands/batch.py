@@ -11,6 +11,7 @@ from typing import Any
 
 from octostore.cli import exits, words
 from octostore.cli.command import Arguments, Context
+from octostore.cli.failing import exit_code_of
 from octostore.core.encoding import decode_strictly
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import JSON_DEPTH
@@ -63,5 +64,5 @@ def _gist(answer: Any) -> str:
 
 def _exit_code(answer: Any) -> int:
     if isinstance(answer, OctoStoreError):
-        return exits.exit_code_of(answer)
+        return exit_code_of(answer)
     return exits.CLAIMS[answer.status] if isinstance(answer, ClaimReply) else exits.DID
