@@ -8,11 +8,9 @@ import msgspec
 
 from octostore.core.encoding import decode_strictly, shorten
 from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
-from octostore.server.api_page import render_page
 from octostore.server.calls import Call
 from octostore.server.guard import Guard
-from octostore.server.http import Answer, ClientGone, Request, encode
-from octostore.server.openapi import document_of
+from octostore.server.http import Answer, ClientGone, Request, Streaming
 from octostore.server.principals import Principal
 from octostore.server.refusals import Refusal, refuse, retry_after, too_fast, too_late, wrong_shape
 from octostore.server.router import Route, Router, params_of
@@ -36,9 +34,6 @@ class App:
         self.services = services
         self._guard = Guard(services.settings)
         self._router = Router(ROUTES)
-        document = document_of(ROUTES)
-        services.openapi = encode(document)
-        services.api_page = render_page(ROUTES, document).encode()
 
     async def answer(self, request: Request) -> None:
         started = time.perf_counter()
@@ -50,8 +45,7 @@ class App:
                 request.send(answer)
             else:
                 status = 200
-                with self.services.metrics.streams.track_inprogress():
-                    await answer.run()
+                await self._stream(answer)
         except ClientGone:
             pass
         except Exception as error:  # noqa: BLE001  # the one place where everything is answered
@@ -93,6 +87,13 @@ class App:
         if route.scope is not None:
             principal.require(route.scope)
         return principal
+
+    async def _stream(self, stream: Streaming) -> None:
+        self.services.metrics.streams += 1
+        try:
+            await stream.run()
+        finally:
+            self.services.metrics.streams -= 1
 
     def _refuse(self, request: Request, error: Exception) -> int:
         refusal = _refusal_of(error)

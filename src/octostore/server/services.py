@@ -43,8 +43,6 @@ class Services:
         self.attention = Attention()
         self.feed = Feed(self.store, self._on_entry, settings.keepalive_seconds / 3)
         self.is_stopping = False
-        self.openapi = b""
-        self.api_page = b""
         self._key = b""
         self._figures: tuple[float, asyncio.Task[Figures]] | None = None
         self._probe: tuple[float, asyncio.Task[ProbeReply]] | None = None

@@ -8,6 +8,7 @@ from octostore.core.questions import GetFigures
 from octostore.core.replies import Figures
 from octostore.server import metrics
 from octostore.server.calls import Call
+from octostore.server.description import description
 from octostore.server.examples import NOW
 from octostore.server.http import Answer
 from octostore.server.refusals import Refusal, shutting_down
@@ -58,8 +59,9 @@ async def figures(call: Call) -> Answer:
 
 async def metrics_page(call: Call) -> Answer:
     counts = await call.services.figures()
-    call.services.metrics.waiting.set(call.services.waiting.waiting)
-    page = call.services.metrics.render(counts, with_queues=await _may_read_all(call))
+    page = call.services.metrics.render(
+        counts, waiting=call.services.waiting.waiting, with_queues=await _may_read_all(call)
+    )
     return Answer(page, content_type=metrics.CONTENT_TYPE)
 
 
@@ -73,11 +75,13 @@ async def _may_read_all(call: Call) -> bool:
 
 
 async def openapi(call: Call) -> Answer:
-    return Answer(call.services.openapi)
+    document, _ = await call.services.store.in_thread(description)
+    return Answer(document)
 
 
 async def api_page(call: Call) -> Answer:
-    return Answer(call.services.api_page, content_type=HTML)
+    _, page = await call.services.store.in_thread(description)
+    return Answer(page, content_type=HTML)
 
 
 ROUTES = [
