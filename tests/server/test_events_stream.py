@@ -11,7 +11,7 @@ from octostore.core.commands import ClaimJob
 from octostore.core.errors import Unreachable
 from octostore.server.http import Request
 from octostore.server.streams import EventStream
-from octostore.stores.opening import open_store
+from octostore.stores.store import open_store
 from tests.support.connections import Connection, Frame
 from tests.support.processes import until
 from tests.support.server import ServerProcess

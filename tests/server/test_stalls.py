@@ -1,6 +1,7 @@
 """A store that does not answer for a while: others than those who wait for it are not kept waiting."""
 
 import select
+import sys
 import time
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def test_another_process_that_writes_for_long_keeps_only_writers_waiting(own_ser
 def test_a_disk_that_stalls_keeps_others_waiting_for_one_commit_at_most(tmp_path: Path) -> None:
     stall, stalled = tmp_path / "stall", tmp_path / "stalled"
     with (
-        ServerProcess(tmp_path, module="tests.support.slow_disk") as server,
+        ServerProcess(tmp_path, program=[sys.executable, "-m", "tests.support.slow_disk"]) as server,
         server.connect() as connection,
     ):
         claim(server, connection, "quick")

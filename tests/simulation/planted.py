@@ -26,10 +26,10 @@ from octostore.core import views
 from octostore.core.commands import CheckpointJob, CloseSession, HeartbeatJob, ReleaseJob, ReleaseTask
 from octostore.core.decide import _RULES
 from octostore.core.decide.expiry import sweep
+from octostore.core.decide.needs import needs_of
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.model import LOCAL
 from octostore.core.moments import to_datetime
-from octostore.core.needs import needs_of
 from octostore.core.questions import GetJob, GetSession
 from octostore.core.replies import CheckpointReply, ClaimReply, HeartbeatReply, SessionReply
 from octostore.core.working_set import WorkingSet

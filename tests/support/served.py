@@ -30,9 +30,15 @@ class ServedStore:
         self._ready: Future[int] = Future()
         self._stop: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
+        self._services: Services
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
         self.place = ServerUrl(is_secure=False, host="127.0.0.1", port=self._ready.result(30), base_path="")
+
+    @property
+    def waiting(self) -> int:
+        """How many claims have their place in a line."""
+        return self._services.waiting.waiting
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
@@ -40,7 +46,7 @@ class ServedStore:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        services = Services(self._settings, self._store, Metrics(), self._folder)
+        services = self._services = Services(self._settings, self._store, Metrics(), self._folder)
         await services.start()
         connections = Connections(self._settings, App(services).answer)
         connections.tick()

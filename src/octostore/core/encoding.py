@@ -28,10 +28,10 @@ def encode_any(field: str, value: Any) -> bytes:
     return encoded
 
 
-def decode_strictly(field: str, document: bytes) -> Any:
+def decode_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:
     """The value of a JSON text from outside, unless somebody else could read it differently."""
     value = _read_quickly(document)
-    return _read_strictly(field, document) if value is _UNSURE else value
+    return _read_strictly(field, document, depth) if value is _UNSURE else value
 
 
 def _read_quickly(document: bytes) -> Any:
@@ -47,7 +47,7 @@ def _read_quickly(document: bytes) -> Any:
     return value if isinstance(value, dict) and len(value) == document.count(b":") else _UNSURE
 
 
-def _read_strictly(field: str, document: bytes) -> Any:
+def _read_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:
     if document.startswith(b"\xef\xbb\xbf"):
         raise InvalidInput(field, "begins with a byte order mark, which JSON does not have")
     try:
@@ -58,8 +58,7 @@ def _read_strictly(field: str, document: bytes) -> Any:
         raise _too_deep(field) from None
     except ValueError as error:
         raise InvalidInput(field, f"is not valid JSON: {error}") from None
-    # The values that callers choose are one level below, and may be as deep as anywhere else.
-    check_exact(field, document, value, JSON_DEPTH + 1)
+    check_exact(field, document, value, depth)
     return value
 
 

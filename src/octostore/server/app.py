@@ -6,18 +6,20 @@ from typing import Any
 
 import msgspec
 
-from octostore.core.encoding import decode_strictly, shorten
-from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
-from octostore.server.calls import Call
+from octostore.core.encoding import decode_strictly
+from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.core.limits import JSON_DEPTH
+from octostore.server.calls import Call, admit
 from octostore.server.guard import Guard
 from octostore.server.http import Answer, ClientGone, Request, Streaming
 from octostore.server.principals import Principal
-from octostore.server.refusals import Refusal, refuse, retry_after, too_fast, too_late, wrong_shape
+from octostore.server.refusals import refusal_of, retry_after, too_fast
 from octostore.server.router import Route, Router, params_of
 from octostore.server.routes import ROUTES
 from octostore.server.services import Services
-from octostore.wire.bodies import with_whole_numbers
-from octostore.wire.failures import STATUSES, Failure, Problem, failure_of
+from octostore.server.shapes import problem_of, shape_error
+from octostore.wire.bodies import Shape, with_whole_numbers
+from octostore.wire.failures import Failure, Problem
 
 log = logging.getLogger("octostore.server")
 
@@ -34,6 +36,7 @@ class App:
         self.services = services
         self._guard = Guard(services.settings)
         self._router = Router(ROUTES)
+        services.routes = {route.operation: route for route in ROUTES}
 
     async def answer(self, request: Request) -> None:
         started = time.perf_counter()
@@ -64,14 +67,15 @@ class App:
         route, values = self._router.find(request.method, request.raw_path)
         request.route_name = route.name
         try:
-            request.params = params_of(route, values)
+            params = params_of(route, values)
             if route.has_deadline:
                 request.until = self.services.attention.deadline_of(request)
             principal = ANYBODY if route.is_public else await self._let_in(request, route)
-            call = Call(request, principal, self.services)
+            call = Call(route, params, request, principal, self.services)
             if route.query is not None:
                 call.query = _read_query(request, route.query)
-            body = await request.body(self.services.settings.max_body_bytes)
+            settings = self.services.settings
+            body = await request.body(settings.max_batch_bytes if route.is_batch else settings.max_body_bytes)
             if route.body is not None:
                 call.body = _read_body(body, route.body)
             return await route.handler(call)
@@ -84,8 +88,7 @@ class App:
         pause_ms = self.services.rates.take(principal.name)
         if pause_ms:
             raise too_fast(pause_ms)
-        if route.scope is not None:
-            principal.require(route.scope)
+        admit(principal, route)
         return principal
 
     async def _stream(self, stream: Streaming) -> None:
@@ -96,7 +99,7 @@ class App:
             self.services.metrics.streams -= 1
 
     def _refuse(self, request: Request, error: Exception) -> int:
-        refusal = _refusal_of(error)
+        refusal = refusal_of(error)
         if refusal.status == SERVER_ERROR:
             log.error("%s %s failed", request.id, request.method, exc_info=error)
         failure = refusal.failure
@@ -110,21 +113,6 @@ class App:
         else:
             request.send(answer)
         return refusal.status
-
-
-def _refusal_of(error: Exception) -> Refusal:
-    if isinstance(error, Refusal):
-        return error
-    if isinstance(error, Unreachable) and error.reason == "late":
-        return too_late(str(error))
-    if isinstance(error, OctoStoreError) and error.code in STATUSES:
-        return Refusal(STATUSES[error.code], failure_of(error))
-    return refuse(
-        SERVER_ERROR,
-        "internal_error",
-        "the server has failed; this is a bug",
-        "It may or may not have done what you asked for. Please report the request_id.",
-    )
 
 
 def _problem(status: int, failure: Failure) -> dict[str, Any]:
@@ -143,14 +131,14 @@ def _problem(status: int, failure: Failure) -> dict[str, Any]:
     return told | msgspec.structs.asdict(problem)
 
 
-def _read_body(body: bytes, kind: type) -> Any:
+def _read_body(body: bytes, kind: type[Shape]) -> Any:
     value: Any = {}
     if body.strip():
-        value = decode_strictly("body", body)
+        value = decode_strictly("body", body, JSON_DEPTH + kind.DOCUMENTS_AT)
     try:
         return msgspec.convert(with_whole_numbers(value, kind), kind)
     except msgspec.ValidationError as error:
-        raise wrong_shape(_shape_error("body", error)) from None
+        raise shape_error(error) from None
     except UnicodeEncodeError:
         raise InvalidInput("body", "is not valid Unicode text (it has a lone surrogate)") from None
 
@@ -159,11 +147,4 @@ def _read_query(request: Request, kind: type) -> Any:
     try:
         return msgspec.convert(request.query, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _shape_error("query", error) from None
-
-
-def _shape_error(where: str, error: msgspec.ValidationError) -> InvalidInput:
-    """Msgspec's words, with the name of the field first. They quote what was sent, which may be long."""
-    problem, _, path = str(error).partition(" - at `$")
-    field = path.rstrip("`").lstrip(".") or where
-    return InvalidInput(field, f"is wrong: {shorten(problem[:1].lower() + problem[1:], SHOWN_BYTES)}")
+        raise InvalidInput(*problem_of("query", error)) from None

@@ -91,7 +91,7 @@ class Line(Protocol):
 
 
 class Request:
-    """One request. `route_name` and `params` are set once the route is known."""
+    """One request. `route_name` is set once the route is known."""
 
     def __init__(self, line: Line, method: str, path: str, query: bytes, headers: dict[bytes, bytes]) -> None:
         self.id = f"req_{new_request_id()}"
@@ -102,7 +102,6 @@ class Request:
         self.route_name = "none"
         self.admitted_at = -1
         """How many changes of tokens there had been when its token was last checked."""
-        self.params: dict[str, str] = {}
         self.until: float | None = None
         """When its caller stops waiting for the answer, on the clock of `boottime`, if it says so."""
         self.answer_headers: Headers = ()

@@ -19,7 +19,8 @@ from octostore.server.connections import Connections
 from octostore.server.metrics import Metrics
 from octostore.server.services import Services
 from octostore.server.settings import Settings
-from octostore.stores.opening import chosen_url, data_folder, open_store
+from octostore.stores.opening import chosen_url, data_folder
+from octostore.stores.store import open_store
 
 BACKLOG = 2_048
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count, islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask
+from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, Command
 from octostore.core.replies import ClaimReply, is_worth_waiting
 from octostore.core.undo import undo_of
 from octostore.server.http import ClientGone, Request
@@ -103,7 +103,7 @@ class WaitingRoom:
         claim: ClaimReply = reply
         return claim
 
-    def undo(self, command: ClaimCommand, reply: Answer) -> None:
+    def undo(self, command: Command[Any], reply: Answer) -> None:
         """A claim that nobody will hear of would keep everybody else waiting until it expires.
 
         Only the store knows whether somebody has: the same request may have come again, here or at another server.

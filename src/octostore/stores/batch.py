@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, TypeAlias
 from octostore.core.commands import AnyCommand
 from octostore.core.decide import decide
 from octostore.core.decide.expiry import sweep
+from octostore.core.decide.needs import needs_of
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.given import Given
 from octostore.core.model import Job
-from octostore.core.needs import needs_of
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend
 from octostore.stores.clock import Clock, boottime
