@@ -11,7 +11,7 @@ from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import JSON_DEPTH
 from octostore.server.calls import Call, admit
 from octostore.server.guard import Guard
-from octostore.server.http import Answer, ClientGone, Request
+from octostore.server.http import Answer, ClientGone, Request, Streaming
 from octostore.server.principals import Principal
 from octostore.server.refusals import refusal_of, retry_after, too_fast
 from octostore.server.router import Route, Router, params_of
@@ -48,8 +48,7 @@ class App:
                 request.send(answer)
             else:
                 status = 200
-                with self.services.metrics.streams.track_inprogress():
-                    await answer.run()
+                await self._stream(answer)
         except ClientGone:
             pass
         except Exception as error:  # noqa: BLE001  # the one place where everything is answered
@@ -91,6 +90,13 @@ class App:
             raise too_fast(pause_ms)
         admit(principal, route)
         return principal
+
+    async def _stream(self, stream: Streaming) -> None:
+        self.services.metrics.streams += 1
+        try:
+            await stream.run()
+        finally:
+            self.services.metrics.streams -= 1
 
     def _refuse(self, request: Request, error: Exception) -> int:
         refusal = refusal_of(error)

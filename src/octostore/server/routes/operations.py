@@ -57,8 +57,9 @@ async def figures(call: Call) -> Answer:
 
 async def metrics_page(call: Call) -> Answer:
     counts = await call.services.figures()
-    call.services.metrics.waiting.set(call.services.waiting.waiting)
-    page = call.services.metrics.render(counts, with_queues=await _may_read_all(call))
+    page = call.services.metrics.render(
+        counts, waiting=call.services.waiting.waiting, with_queues=await _may_read_all(call)
+    )
     return Answer(page, content_type=metrics.CONTENT_TYPE)
 
 
@@ -71,12 +72,14 @@ async def _may_read_all(call: Call) -> bool:
     return principal.may("read") and not principal.prefix
 
 
-async def openapi(_call: Call) -> Answer:
-    return Answer(_documents()[0])
+async def openapi(call: Call) -> Answer:
+    document, _ = await call.services.store.in_thread(_documents)
+    return Answer(document)
 
 
-async def api_page(_call: Call) -> Answer:
-    return Answer(_documents()[1], content_type=HTML)
+async def api_page(call: Call) -> Answer:
+    _, page = await call.services.store.in_thread(_documents)
+    return Answer(page, content_type=HTML)
 
 
 @cache
