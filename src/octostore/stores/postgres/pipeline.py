@@ -8,7 +8,7 @@ something, it does not count us as idle. Whoever is stopped at such a moment wou
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
@@ -19,6 +19,8 @@ from psycopg.waiting import Ready, Wait
 
 from octostore.stores.postgres.connection import Connection
 from octostore.stores.rows import Row
+
+T = TypeVar("T")
 
 _PARAMETER = re.compile(r"%(?:\((\w+)\))?s")
 
@@ -35,7 +37,7 @@ def compiled(sql: dict[str, str]) -> dict[str, Statement]:
 
 
 def _compile(name: str, text: str) -> Statement:
-    """With parameters as PostgreSQL numbers them."""
+    """With parameters as PostgreSQL numbers them; a statement has either names for them, or takes rows."""
     numbers: dict[str, int] = {}
     for found in _PARAMETER.finditer(text):
         numbers.setdefault(found[1] or f"#{len(numbers)}", len(numbers) + 1)
@@ -45,10 +47,10 @@ def _compile(name: str, text: str) -> Statement:
 
 
 class Answer:
-    """What a statement gives, once its pipeline has run; nothing where it was not asked."""
+    """What a statement gives, once its pipeline has run."""
 
-    def __init__(self, rows: list[Row] | None = None) -> None:
-        self._rows = rows
+    def __init__(self) -> None:
+        self._rows: list[Row] | None = None
 
     @property
     def rows(self) -> list[Row]:
@@ -74,18 +76,17 @@ class Pipeline:
         self._asked.append((statement, [_parameter(values[name]) for name in statement.parameters], answer))
         return answer
 
-    def when(self, condition: object, query: str, **values: Any) -> Answer:
-        return self.ask(query, **values) if condition else Answer([])
+    def in_case(self, ask: Callable[[], T]) -> T:
+        return ask()
 
-    def unless_empty(self, query: str, **values: Any) -> Answer:
-        """Where the first value is a collection that is empty, there is nothing to ask."""
-        return self.when(next(iter(values.values())), query, **values)
-
-    def write(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
+    def each(self, query: str, rows: Sequence[Row]) -> Answer:
         """Of any number of rows, one statement: it takes each column as an array."""
-        columns = [_parameter(column) for column in zip(*rows, strict=True)]
-        if columns:
-            self._asked.append((self._sql[query], columns, Answer()))
+        answer = Answer()
+        self._asked.append((self._sql[query], [_parameter(column) for column in zip(*rows, strict=True)], answer))
+        return answer
+
+    def write(self, query: str, rows: Sequence[Row]) -> None:
+        self.each(query, rows)
 
     def run(self) -> None:
         """Raises the first error of a statement; those after it were not run then. The connection is good for more."""
