@@ -16,8 +16,8 @@ import apsw
 
 from bench.sample_rows import BUILT_AT, SampleRows
 from octostore.stores.rows import job_to_row, to_row
+from octostore.stores.sqlite.asking import SQL
 from octostore.stores.sqlite.connection import connect, migrations, prepare
-from octostore.stores.sqlite.transaction import SQL
 
 CACHE_PREFIX = "octostore-bench-"
 

@@ -13,8 +13,7 @@ from bench.tables import show
 from bench.timing import only_new_garbage
 from bench.workload import Workload
 from octostore.core.commands import AnyCommand, ClaimJob
-from octostore.stores.opening import open_store
-from octostore.stores.store import LocalStore
+from octostore.stores.store import LocalStore, open_store
 
 WARM_UP = 5
 """How many batches on each side are not counted: the first ones fill caches, and psycopg prepares what is repeated."""

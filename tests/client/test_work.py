@@ -12,8 +12,7 @@ import octostore
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.client.embedded import EmbeddedPort
 from octostore.core.commands import AnyCommand, Command
-from octostore.stores.opening import open_store
-from octostore.stores.store import LocalStore
+from octostore.stores.store import LocalStore, open_store
 from octostore.stores.writer import Done
 from tests.support.processes import until
 

@@ -16,7 +16,7 @@ from octostore.server.examples import SHELL_NAMES, curl_line
 from octostore.server.openapi import EVENTS, document_of
 from octostore.server.router import Route
 from octostore.server.routes import ROUTES
-from octostore.stores.opening import open_store
+from octostore.stores.store import open_store
 from tests.support.processes import PATIENCE_SECONDS, ROOT
 from tests.support.seed_lines import CLAIM_LOOP, ONE_OWNER
 from tests.support.served import ServedStore

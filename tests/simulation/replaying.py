@@ -8,8 +8,8 @@ from octostore.core.replay import logged_job, logged_session, replay
 from octostore.stores.base import EventFilter
 from octostore.stores.rows import job_from_row, session_from_row
 from octostore.stores.sqlite import SqliteBackend
+from octostore.stores.sqlite.asking import SQL
 from octostore.stores.sqlite.connection import connect
-from octostore.stores.sqlite.transaction import SQL
 from tests.simulation.storage import Storage
 
 

@@ -27,7 +27,7 @@ class AsStored(ManualClock):
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    for module in ("memory", "sqlite.transaction", "postgres.transaction"):
+    for module in ("memory", "transaction"):
         monkeypatch.setattr(f"octostore.stores.{module}.REQUESTS_KEPT", KEPT)
     monkeypatch.setattr("octostore.stores.listing.FORGET_EVERY", 1)
     clock = ManualClock()

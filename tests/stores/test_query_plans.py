@@ -7,35 +7,28 @@ from pathlib import Path
 import apsw
 import pytest
 
+from octostore.stores.rows import COLUMNS
+from octostore.stores.sqlite.asking import SQL, TAKES_VALUES, VALUES_AT_ONCE, compiled
 from octostore.stores.sqlite.connection import connect, prepare
-from octostore.stores.sqlite.transaction import SQL
 
-FRAGMENTS = {"job_columns", "session_columns", "request_columns", "token_columns", "event_columns"}
+FRAGMENTS = {f"{table}_{part}" for table in COLUMNS for part in ("columns", "values", "changes")} | {
+    *("schema", "now", "later", "unindexed", "jobs_in_line", "queue_by_bytes", "request_places", "renewal_sets"),
+    *("documents_of_job", "has_run_out", "names_in_flight", "priorities", "priorities_of_kind", "in_line"),
+}
 WRITES = {name for name in SQL if name.startswith(("save_", "renew_", "append_", "drop_", "remember_", "forget_"))}
 
 PLANS = {
     "counters": "SCAN counters",  # it has one row
-    "job": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id=?)",
-    "checkpoint": "SEARCH checkpoints USING INDEX sqlite_autoindex_checkpoints_1 (job_id=?)",
-    "document": "SEARCH documents USING INTEGER PRIMARY KEY (rowid=?)",
-    "session": "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)",
-    "claims_of_session": "SEARCH jobs USING INDEX jobs_by_session (session_id=?)",
-    "queue": "SEARCH queues USING INDEX sqlite_autoindex_queues_1 (name=?)",
-    "claimed_in_queue": "SEARCH jobs USING COVERING INDEX jobs_by_queue (queue=? AND status=?)",
-    "claims_of_principal": "SEARCH jobs USING COVERING INDEX jobs_by_principal (principal=? AND is_lock=?)",
+    "jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id=?)",
+    "checkpoints": "SEARCH checkpoints USING INDEX sqlite_autoindex_checkpoints_1 (job_id=?)",
+    "documents": "SEARCH documents USING INTEGER PRIMARY KEY (rowid=?)",
+    "claims_of_sessions": "SEARCH jobs USING INDEX jobs_by_session (session_id=?)",
+    "claimed_in_queues": "SEARCH jobs USING COVERING INDEX jobs_by_queue (queue=? AND status=?)",
+    "claims_of_principals": "SEARCH jobs USING COVERING INDEX jobs_by_principal (principal=? AND is_lock=?)",
     "expired_claims": "SEARCH jobs USING INDEX jobs_by_expiry (expires_at<?)",
-    "expired_sessions": "SEARCH sessions USING INDEX sessions_by_expiry (expires_at<?)",
-    "job_of_request": "SEARCH jobs USING INDEX jobs_by_request (principal=? AND request_id=? AND queue=?)",
+    "expired_sessions": "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at<?)",
+    "jobs_of_requests": "SEARCH jobs USING INDEX jobs_by_request (principal=? AND request_id=? AND queue=?)",
     "ended_requests": "SEARCH ended_requests USING INDEX ended_requests_by_id (request_id=? AND principal=?)",
-    "next_priority": "SEARCH jobs USING COVERING INDEX jobs_in_line (queue=? AND priority>?)",
-    "next_priority_of_kind": "SEARCH jobs USING COVERING INDEX jobs_in_line_by_kind "
-    "(queue=? AND kind=? AND priority>?)",
-    "line": "SEARCH jobs USING INDEX jobs_in_line (queue=? AND priority=? AND available_at<?)",
-    "line_of_kind": "SEARCH jobs USING INDEX jobs_in_line_by_kind "
-    "(queue=? AND kind=? AND priority=? AND available_at<?)",
-    "next_due": "SEARCH jobs USING COVERING INDEX jobs_in_line (queue=? AND priority=? AND available_at>?)",
-    "next_claim_expiry": "SEARCH jobs USING COVERING INDEX jobs_by_expiry (expires_at>?)",
-    "next_session_expiry": "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at>?)",
     "list_jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id>? AND job_id<?)",
     "list_jobs_by_status": "SEARCH jobs USING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",
     "list_jobs_by_queue": "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
@@ -46,75 +39,131 @@ PLANS = {
     "list_events": "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
     "list_events_by_job": "SEARCH events USING INDEX events_by_job (job_id=? AND seq>?)",
     "list_events_by_session": "SEARCH events USING INDEX events_by_session (session_id=? AND seq>?)",
-    "taken_back": "SEARCH events USING INDEX events_of_losses (at>?)",
-    "token": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_1 (token_id=?)",
-    "token_by_digest": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_2 (digest=?)",
+    "tokens": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_1 (token_id=?)",
+    "tokens_by_digest": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_2 (digest=?)",
     "store_key": "SCAN store_key",  # it has one row
-    "claimed_jobs": "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
-    "dead_jobs": "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
-    "open_sessions": "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at>?)",
 }
 
 EXPIRED_SESSIONS = ("LIST SUBQUERY 1", "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at<?)")
+DOCUMENT = "SEARCH documents USING INTEGER PRIMARY KEY (rowid=?)"
+# Payload, result and checkpoint.
+DOCUMENTS = (DOCUMENT, DOCUMENT, "SEARCH checkpoints USING INDEX sqlite_autoindex_checkpoints_1 (job_id=?)")
+SORTED = "USE TEMP B-TREE FOR ORDER BY"
+
+
+def priorities(index: str, which: str) -> tuple[str, ...]:
+    """Each is found from the one before."""
+    return (
+        "CO-ROUTINE priorities",
+        "SETUP",
+        f"SEARCH jobs USING COVERING INDEX {index} ({which})",
+        "RECURSIVE STEP",
+        "SCAN p",
+        f"SEARCH j USING COVERING INDEX {index} ({which} AND priority>?)",
+        "SCAN p",
+    )
+
 
 LONGER_PLANS = {
+    "jobs_with_documents": (PLANS["jobs"], *DOCUMENTS),
+    "sessions": ("SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)", DOCUMENT),
+    "jobs_in_flight": (
+        PLANS["jobs"],
+        "LIST SUBQUERY 1",
+        "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)",
+        "SCAN lost VIRTUAL TABLE INDEX 1:",  # what the session says
+    ),
+    "queues": (
+        "SEARCH queues USING INDEX sqlite_autoindex_queues_1 (name=?)",
+        "SEARCH jobs USING COVERING INDEX jobs_by_queue (queue=? AND status=?)",
+    ),
+    "claims_of_expired_sessions": (
+        "CO-ROUTINE s",
+        "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at<?)",
+        "SCAN s",
+        "SEARCH j USING INDEX jobs_by_session (session_id=?)",
+        "USE TEMP B-TREE FOR LAST 2 TERMS OF ORDER BY",
+    ),
+    # A line is read in its order, so that nothing is sorted, nor read that is not given out.
+    "line": (
+        *priorities("jobs_in_line", "queue=?"),
+        "SEARCH jobs USING INDEX jobs_in_line (queue=? AND priority=? AND available_at<?)",
+        *DOCUMENTS,
+    ),
+    "line_of_kind": (
+        *priorities("jobs_in_line_by_kind", "queue=? AND kind=?"),
+        "SEARCH jobs USING INDEX jobs_in_line_by_kind (queue=? AND kind=? AND priority=? AND available_at<?)",
+        *DOCUMENTS,
+    ),
     # What one may see of a queue is found by name, and only that is sorted.
     "line_by_name": (
         "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
-        "USE TEMP B-TREE FOR ORDER BY",
+        *DOCUMENTS,
+        SORTED,
+    ),
+    "look_again": (
+        "CO-ROUTINE moments",
+        "COMPOUND QUERY",
+        "LEFT-MOST SUBQUERY",
+        "SEARCH jobs USING COVERING INDEX jobs_by_expiry (expires_at>?)",
+        "UNION ALL",
+        "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at>?)",
+        "UNION ALL",
+        *priorities("jobs_in_line", "queue=?"),
+        "SEARCH jobs USING COVERING INDEX jobs_in_line (queue=? AND priority=? AND available_at>?)",
+        "SEARCH moments",
     ),
     # There are few tokens, and nobody waits for the list of them.
-    "list_tokens": ("SCAN tokens", "USE TEMP B-TREE FOR ORDER BY"),
+    "list_tokens": ("SCAN tokens", SORTED),
     # Figures count, but only what waits or is claimed, and without looking at the rows; the queues are sorted.
-    "queued_jobs": ("SCAN jobs USING COVERING INDEX jobs_in_line", "USE TEMP B-TREE FOR ORDER BY"),
-    "waiting_jobs": ("SCAN jobs USING COVERING INDEX jobs_in_line",),
-    "late_claims": (
-        "SCAN CONSTANT ROW",
-        "SCALAR SUBQUERY 1",
-        "SEARCH jobs USING INDEX jobs_by_expiry (expires_at>?)",
-        "SCALAR SUBQUERY 2",
-        "SEARCH s USING INDEX sessions_by_expiry (expires_at>?)",
-        "SEARCH j USING INDEX jobs_by_session (session_id=?)",
-    ),
-    "run_out": (
-        "CO-ROUTINE (subquery-2)",
+    "queued_jobs": ("SCAN jobs USING COVERING INDEX jobs_in_line", SORTED),
+    "figures": (
+        "CO-ROUTINE waiting",
+        "SCAN jobs USING COVERING INDEX jobs_in_line",
+        "MATERIALIZE run_out",
+        "CO-ROUTINE ended",
         "COMPOUND QUERY",
         "LEFT-MOST SUBQUERY",
         "SEARCH jobs USING INDEX jobs_by_expiry (expires_at<?)",
         "UNION ALL",
         "SEARCH s USING COVERING INDEX sessions_by_expiry (expires_at<?)",
         "SEARCH j USING INDEX jobs_by_session (session_id=?)",
-        "SCAN (subquery-2)",
+        "SCAN ended",
+        "SCAN waiting",  # one row, as the next
+        "SCAN run_out",
+        "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
+        "SEARCH jobs USING INDEX jobs_by_expiry (expires_at>?)",
+        "SEARCH s USING INDEX sessions_by_expiry (expires_at>?)",
+        "SEARCH j USING INDEX jobs_by_session (session_id=?)",
+        "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
+        "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at>?)",
+        "SEARCH events USING INDEX events_of_losses (at>?)",
     ),
     # What has run out and is not written down yet is little, so it may be sorted.
-    "list_expired_claims": (
-        "SEARCH jobs USING INDEX jobs_by_expiry (expires_at<?)",
-        "USE TEMP B-TREE FOR ORDER BY",
-    ),
-    "list_expired_with_session": (
-        "SEARCH jobs USING INDEX jobs_by_session (session_id=?)",
-        *EXPIRED_SESSIONS,
-        "USE TEMP B-TREE FOR ORDER BY",
+    "list_expired": (
+        "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)",
+        "LIST SUBQUERY 2",
+        "COMPOUND QUERY",
+        "LEFT-MOST SUBQUERY",
+        "SEARCH jobs USING COVERING INDEX jobs_by_expiry (expires_at<?)",
+        "UNION ALL",
+        "SEARCH s USING COVERING INDEX sessions_by_expiry (expires_at<?)",
+        "SEARCH j USING COVERING INDEX jobs_by_session (session_id=?)",
+        SORTED,
     ),
     # Sessions that are alive are few beside those that have ended.
-    "list_open_sessions": (
-        "SEARCH sessions USING INDEX sessions_by_expiry (expires_at>?)",
-        "USE TEMP B-TREE FOR ORDER BY",
-    ),
-    "list_expired_sessions": (
-        "SEARCH sessions USING INDEX sessions_by_expiry (expires_at<?)",
-        "USE TEMP B-TREE FOR ORDER BY",
-    ),
-    "expired_in_queue": (
+    "list_open_sessions": ("SEARCH sessions USING INDEX sessions_by_expiry (expires_at>?)", SORTED),
+    "list_expired_sessions": ("SEARCH sessions USING INDEX sessions_by_expiry (expires_at<?)", SORTED),
+    "expired_in_queues": (
         "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=?)",
         *EXPIRED_SESSIONS,
         "CREATE BLOOM FILTER",
     ),
-    "expired_of_principal": (
+    "expired_of_principals": (
         "SEARCH jobs USING INDEX jobs_by_principal (principal=? AND is_lock=?)",
         *EXPIRED_SESSIONS,
         "CREATE BLOOM FILTER",
-        "USE TEMP B-TREE FOR ORDER BY",
+        SORTED,
     ),
 }
 
@@ -148,7 +197,16 @@ def test_writing_scans_nothing(connection: apsw.Connection, name: str) -> None:
     assert not [step for step in plan(connection, name) if step.startswith("SCAN")]
 
 
-def plan(connection: apsw.Connection, name: str) -> list[str]:
-    numbered = [int(number) for number in re.findall(r"\?(\d+)", SQL[name])]
-    values = (None,) * (max(numbered) if numbered else SQL[name].count("?"))
-    return [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {SQL[name]}", values)]
+@pytest.mark.parametrize("name", sorted(TAKES_VALUES))
+def test_of_many_values_each_is_searched_for(connection: apsw.Connection, name: str) -> None:
+    one, *more = (plan(connection, name, size) for size in VALUES_AT_ONCE)
+    assert all(other == one for other in more)
+
+
+def plan(connection: apsw.Connection, name: str, size: int = 1) -> list[str]:
+    """Where a value comes from that another query gives for each row is not told: that query is."""
+    text = compiled(name, size)
+    named, numbered = set(re.findall(r":(\w+)", text)), [int(number) for number in re.findall(r"\?(\d+)", text)]
+    values = (None,) * (len(named) + max(len(re.findall(r"\?(?!\d)", text)), *numbered, 0))
+    steps = [str(row[3]).replace("main.", "") for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+    return [step for step in steps if "SCALAR SUBQUERY" not in step]

@@ -3,7 +3,8 @@
 import psycopg
 
 from octostore.core.events import LogEntry
-from octostore.stores.postgres.connection import Place, load_sql, parse_place
+from octostore.stores.postgres.connection import Place, parse_place
+from octostore.stores.postgres.statements import load_sql
 from octostore.stores.rows import entry_from_row, job_from_row, session_from_row, token_from_row
 from tests.support.soundness import Contents, check_sound, decoded
 

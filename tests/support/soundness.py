@@ -12,7 +12,7 @@ from octostore.core.events import LogEntry
 from octostore.core.model import Job, Session, Token
 from octostore.core.replay import logged_job, logged_session, logged_token, replay
 from octostore.stores.rows import entry_from_row, job_from_row, session_from_row, token_from_row
-from octostore.stores.sqlite.transaction import SQL, Transaction
+from octostore.stores.sqlite.asking import SQL, SqliteAsking
 
 
 @contextmanager
@@ -43,12 +43,12 @@ class Contents(NamedTuple):
 
 def look_at(path: Path, after: int = 0) -> Contents:
     with only_looking(path) as connection:
-        seq, mark = Transaction(connection).counters()
+        ((seq, now, *_),) = SqliteAsking(connection).ask("counters").rows
         checkpoints = connection.execute("SELECT job_id, data FROM checkpoints").fetchall()
         documents = connection.execute("SELECT seq, body FROM documents WHERE seq > ?", (after,)).fetchall()
         return Contents(
             seq=seq,
-            now=mark.now,
+            now=now,
             log=read_log(connection, after),
             jobs=read_jobs(connection),
             sessions=read_sessions(connection),
@@ -86,7 +86,7 @@ def check_sound(found: Contents) -> list[LogEntry]:
 
 
 def read_log(connection: apsw.Connection, after: int = 0) -> list[LogEntry]:
-    return [entry_from_row(row) for row in connection.execute(SQL["list_events"], (after, -1))]
+    return [entry_from_row(row) for row in SqliteAsking(connection).ask("list_events", after=after, limit=-1).rows]
 
 
 def read_jobs(connection: apsw.Connection) -> dict[str, Job]:

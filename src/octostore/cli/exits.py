@@ -1,7 +1,4 @@
-"""The exit codes, and which error is which."""
-
-from octostore.core.errors import Conflict, OctoStoreError
-from octostore.wire.errors import ERRORS
+"""The exit codes."""
 
 DID = 0
 NOTHING_TO_DO = 10
@@ -36,11 +33,3 @@ CLAIMS = {
     "empty": NOTHING_TO_DO,
 }
 """By the status of the answer to a claim."""
-
-
-def exit_code_of(error: OctoStoreError) -> int:
-    if type(error) is Conflict:
-        # A job that somebody has, or that waits for its time, is not to be had now; any other state is the caller's
-        # mistake.
-        return CLAIMS.get({"claimed": "held"}.get(error.status or "", error.status or ""), BAD_INPUT)
-    return ERRORS[error.code].exit_code if error.code in ERRORS else OUR_FAULT

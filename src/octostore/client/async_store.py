@@ -21,7 +21,6 @@ from octostore.client.batching import (
 )
 from octostore.client.claiming import claim_async
 from octostore.client.hold import Granted, first_heartbeat
-from octostore.client.log import past_events_async
 from octostore.client.port import AsyncPort
 from octostore.client.session import Session
 from octostore.client.store import CONCURRENCY_MAX, OctoStore
@@ -42,6 +41,7 @@ from octostore.core.limits import (
     check_whole,
 )
 from octostore.core.model import Outcome, Phase, Scope, SessionStatus, Status
+from octostore.core.paging import pages_async
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
@@ -149,7 +149,8 @@ class AsyncOctoStore:
 
     async def list_claimed_jobs(self, prefix: str | None = None) -> list[JobOwner]:
         """See `OctoStore.list_claimed_jobs`."""
-        return [job.claim async for job in self._all_jobs(prefix, "claimed") if job.claim is not None]
+        found = self.job_pages(prefix, status="claimed")
+        return [job.claim async for page in found for job in page.jobs if job.claim is not None]
 
     async def list_jobs(
         self,
@@ -162,6 +163,17 @@ class AsyncOctoStore:
     ) -> JobPage:
         """See `OctoStore.list_jobs`."""
         return await self._port.ask(q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor))
+
+    def job_pages(
+        self,
+        prefix: str | None = None,
+        *,
+        status: Status | None = None,
+        queue: str | None = None,
+        limit: int = PAGE_MAX,
+    ) -> AsyncIterator[JobPage]:
+        """See `OctoStore.job_pages`."""
+        return pages_async(self._port.ask, q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit))
 
     @asynccontextmanager
     async def hold(
@@ -333,7 +345,7 @@ class AsyncOctoStore:
 
     async def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> list[JobView]:
         """See `OctoStore.dead_jobs`."""
-        return [job async for job in self._all_jobs(prefix, "dead", queue)]
+        return [job async for page in self.job_pages(prefix, status="dead", queue=queue) for job in page.jobs]
 
     async def requeue(self, job_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> JobView:
         """See `OctoStore.requeue`."""
@@ -437,15 +449,8 @@ class AsyncOctoStore:
 
     async def list_sessions(self, *, status: SessionStatus | None = None) -> list[SessionView]:
         """See `OctoStore.list_sessions`."""
-        sessions: list[SessionView] = []
-        cursor = None
-        is_complete = False
-        while not is_complete:
-            page = await self._port.ask(q.ListSessions(status=status, limit=PAGE_MAX, cursor=cursor))
-            sessions += page.sessions
-            cursor = page.cursor
-            is_complete = cursor is None
-        return sessions
+        found = pages_async(self._port.ask, q.ListSessions(status=status, limit=PAGE_MAX))
+        return [session async for page in found for session in page.sessions]
 
     # Tokens
 
@@ -493,7 +498,7 @@ class AsyncOctoStore:
         question = q.ListEvents(after=after, job_id=job_id, prefix=prefix, session_id=session_id, limit=PAGE_MAX)
         if follow:
             return self._port.follow(question)
-        return past_events_async(self._port, question)
+        return (event async for page in pages_async(self._port.ask, question) for event in page.events)
 
     async def verify(self, on_event: OnEvent | None = None) -> Verification:
         """See `OctoStore.verify`; `on_event` is called from another thread."""
@@ -532,16 +537,6 @@ class AsyncOctoStore:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         await self.close()
-
-    async def _all_jobs(self, prefix: str | None, status: Status, queue: str | None = None) -> AsyncIterator[JobView]:
-        cursor = None
-        while True:
-            page = await self.list_jobs(prefix, status=status, queue=queue, limit=PAGE_MAX, cursor=cursor)
-            for job in page.jobs:
-                yield job
-            cursor = page.cursor
-            if cursor is None:
-                return
 
     async def _run_loop(
         self,

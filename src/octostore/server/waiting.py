@@ -70,7 +70,7 @@ class WaitingRoom:
     def waiting(self) -> int:
         return sum(len(line.waiters) for line in self._lines.values())
 
-    async def _wait(self, waiter: _Waiter, gone: "asyncio.Task[None]") -> ClaimReply:
+    async def _wait(self, waiter: _Waiter, gone: "asyncio.Future[None]") -> ClaimReply:
         command, key = waiter.command, _key(waiter.command)
         topics = topics_of_claim(command)
         if key not in self._lines:
@@ -93,7 +93,7 @@ class WaitingRoom:
             line.leave(waiter)
         return self._answer(waiter, gone)
 
-    def _answer(self, waiter: _Waiter, gone: "asyncio.Task[None]") -> ClaimReply:
+    def _answer(self, waiter: _Waiter, gone: "asyncio.Future[None]") -> ClaimReply:
         if gone.done():
             waiter.answer.add_done_callback(lambda answer: self.undo(waiter.command, answer.result()))
             raise ClientGone

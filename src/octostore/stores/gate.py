@@ -1,8 +1,6 @@
 """A gate that many go through at once, and that can be shut while nobody is inside."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 class Gate:
@@ -11,16 +9,16 @@ class Gate:
         self._inside = 0
         self._is_shutting = False
 
-    @contextmanager
-    def inside(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         with self._condition:
-            self._condition.wait_for(lambda: not self._is_shutting)
+            while self._is_shutting:
+                self._condition.wait()
             self._inside += 1
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._inside -= 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._condition:
+            self._inside -= 1
+            if self._is_shutting:
                 self._condition.notify_all()
 
     def shut(self) -> None:

@@ -20,8 +20,12 @@ class LoopFlag:
 
     def set(self) -> None:
         self._is_set = True
-        # The loop may be closed at any moment; nobody waits for the event then.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self.event.set)
+        # Waking a loop that is awake takes two system calls. (The public function raises where no loop runs.)
+        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001
+            self.event.set()
+        else:
+            # It may be closed at any moment; nobody waits for the event then.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self.event.set)
         if self._then is not None:
             self._then()

@@ -55,10 +55,17 @@ class LoopStore:
     def _hand_over(self, turn: "_Turn") -> None:
         commands = [command for asked in turn.asked for command in asked.commands]
         try:
-            self.local.submit_to(commands, partial(self._on_done, turn))
+            turn.outcome = self._run_here(commands)
+            if turn.outcome is None:
+                self.local.submit_to(commands, partial(self._on_done, turn))
+                return
         except Unreachable as fault:
             turn.outcome = fault
-            self._deliver(turn)
+        self._deliver(turn)
+
+    def _run_here(self, _commands: Sequence[AnyCommand]) -> list[Answer] | None:
+        """The answers, if it was done in the loop's own thread."""
+        return None
 
     def _on_done(self, turn: "_Turn", outcome: list[Answer] | Exception) -> None:
         """In the writer's thread."""

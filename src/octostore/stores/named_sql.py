@@ -1,22 +1,46 @@
 """SQL lives in files: each statement has a name, a line that says what it is for, and may use others by `{name}`."""
 
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-COLUMNS = Path(__file__).with_name("columns.sql")
+from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
+from octostore.core.limits import SWEEP_LIMIT
+from octostore.stores.rows import COLUMNS
+
+SHARED = Path(__file__).with_name("queries.sql")
+LIMITS = {"late_share": f"{LATE_SHARE}", "lately_ms": f"{TAKEN_BACK_MS}", "sweep_limit": f"{SWEEP_LIMIT}"}
 _HEADING = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
 
 
-def load_queries(path: Path, **names: str) -> dict[str, str]:
-    """The statements of a file, by name. `names` may be used in them, too, and those of columns."""
-    queries = dict(names)
-    for file in (COLUMNS, path):
-        _read(file, queries)
-    return queries
+class _Texts(dict[str, str]):
+    """Each is put together when it is asked for: those of one file use those of another."""
+
+    def __missing__(self, name: str) -> str:
+        self[name] = self.raw[name].format_map(self)
+        return self[name]
+
+    def __init__(self, raw: dict[str, str], names: dict[str, str]) -> None:
+        super().__init__(names)
+        self.raw = raw
 
 
-def _read(path: Path, queries: dict[str, str]) -> None:
+def load_queries(path: Path, values: Callable[[Sequence[str]], str], **names: str) -> dict[str, str]:
+    """The statements of a database's own file, and those that all share, by name.
+
+    `values` is how it takes rows with these columns; `names` may be used in statements, too.
+    """
+    raw = _read(SHARED) | _read(path)
+    for table, columns in COLUMNS.items():
+        names[f"{table}_columns"] = ", ".join(columns)
+        names[f"{table}_values"] = values(columns)
+        # All but the first, by which a row is known.
+        names[f"{table}_changes"] = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
+    texts = _Texts(raw, LIMITS | names)
+    return {name: texts[name] for name in [*raw, *names]}
+
+
+def _read(path: Path) -> dict[str, str]:
     _, *parts = _HEADING.split(path.read_text(encoding="utf-8"))
-    for name, body in zip(parts[::2], parts[1::2], strict=True):
-        queries[name] = _COMMENT.sub("", body).strip().format_map(queries)
+    return {name: _COMMENT.sub("", body).strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}

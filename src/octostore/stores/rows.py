@@ -1,5 +1,6 @@
-"""Rows of a database and rows of the model, in the order of the columns in `queries.sql`."""
+"""Rows of a database and rows of the model. Columns are the model's fields, in its order."""
 
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -9,21 +10,38 @@ from octostore.core.model import Claim, EndedRequest, Job, Progress, Session, To
 
 Row = tuple[Any, ...]
 
-_JOB_COLUMNS = 16
-_NO_CLAIM = (None,) * 19
-JOB_WIDTH = _JOB_COLUMNS + len(_NO_CLAIM)
+_OF_JOB = Job.__struct_fields__[:-1]
+_OF_CLAIM = Claim.__struct_fields__
+_OF_RENEWAL = ("ttl_ms", "heartbeat_at", "expires_at", "heartbeat_number", "checkpoint_number")
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "job": (*_OF_JOB, *_OF_CLAIM),
+    "renewal": ("job_id", *_OF_RENEWAL, "progress"),
+    "session": Session.__struct_fields__,
+    "request": EndedRequest.__struct_fields__,
+    "token": Token.__struct_fields__,
+    "event": LogEntry.__struct_fields__,
+    "queue": ("name", "max_claimed"),
+    "document": ("seq", "body"),
+    "checkpoint": ("job_id", "data"),
+}
+"""Of what is read and written; by the first a row is known."""
+JOB_WIDTH = len(COLUMNS["job"])
+SESSION_OF_JOB = COLUMNS["job"].index("session_id")
+_WIDTH_WITHOUT_CLAIM = len(_OF_JOB)
+_NO_CLAIM = (None,) * len(_OF_CLAIM)
+_renewal_of = attrgetter(*_OF_RENEWAL)
 _encode_progress = msgspec.json.Encoder().encode
 _decode_progress = msgspec.json.Decoder(Progress).decode
 
 
 def job_from_row(row: Row) -> Job:
-    job = Job(*row[:_JOB_COLUMNS])
+    job = Job(*row[:_WIDTH_WITHOUT_CLAIM])
     if job.status == "claimed":
-        claim = job.claim = Claim(*row[_JOB_COLUMNS:-1])
+        claim = job.claim = Claim(*row[_WIDTH_WITHOUT_CLAIM:JOB_WIDTH])
         # SQLite has no truth values, and rows of earlier versions have nothing here.
         claim.is_lock, claim.is_replayed, claim.was_done = map(bool, (claim.is_lock, claim.is_replayed, claim.was_done))
-        if row[-1] is not None:
-            claim.progress = _decode_progress(row[-1])
+        if claim.progress is not None:
+            claim.progress = _decode_progress(claim.progress)  # type: ignore[arg-type]  # it is still encoded
     return job
 
 
@@ -32,7 +50,7 @@ def job_to_row(job: Job) -> Row:
     if claim is None:
         return (*own, *_NO_CLAIM)
     *values, progress = msgspec.structs.astuple(claim)
-    return (*own, *values, None if progress is None else _encode_progress(progress))
+    return (*own, *values, _progress_to_value(progress))
 
 
 def job_to_renewal(job: Job) -> Row:
@@ -40,9 +58,11 @@ def job_to_renewal(job: Job) -> Row:
     claim = job.claim
     if claim is None:
         raise ValueError(f"job {job.job_id!r} has no claim to renew")
-    progress = None if claim.progress is None else _encode_progress(claim.progress)
-    numbers = claim.heartbeat_number, claim.checkpoint_number
-    return claim.ttl_ms, claim.heartbeat_at, claim.expires_at, progress, *numbers, job.job_id
+    return (job.job_id, *_renewal_of(claim), _progress_to_value(claim.progress))
+
+
+def _progress_to_value(progress: Progress | None) -> bytes | None:
+    return None if progress is None else _encode_progress(progress)
 
 
 def session_from_row(row: Row) -> Session:
@@ -63,7 +83,7 @@ def ended_request_from_row(row: Row) -> EndedRequest:
 
 def token_from_row(row: Row) -> Token:
     token = Token(*row)
-    token.scopes = tuple(row[2].split())
+    token.scopes = tuple(token.scopes.split())  # type: ignore[attr-defined]  # it is still text
     return token
 
 

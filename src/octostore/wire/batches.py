@@ -6,10 +6,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from octostore.core.commands import Command
-from octostore.core.errors import InvalidInput
+from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import BATCH_MAX, check_range
+from octostore.core.replies import ClaimReply, ClosedReply, EnqueueReply, SessionReply
+from octostore.wire.answers import claim_answer, task_answer
 from octostore.wire.bodies import Shape, with_whole_numbers
 from octostore.wire.endpoints import BY_KIND, BY_OPERATION, Endpoint
+from octostore.wire.errors import kind_of
+from octostore.wire.failures import failure_of
 
 _encode = msgspec.json.Encoder().encode
 
@@ -32,6 +36,21 @@ class OneAnswer(msgspec.Struct, kw_only=True):
 
     status: int
     body: Any
+
+
+def answer_of(answer: Any) -> OneAnswer:
+    """What a server would say of a reply, or of an error in its place."""
+    match answer:
+        case OctoStoreError():
+            return OneAnswer(status=kind_of(answer.code).status, body=failure_of(answer))
+        case ClaimReply():
+            return OneAnswer(status=200, body=claim_answer(answer) if answer.session is None else task_answer(answer))
+        case EnqueueReply(created=True) | SessionReply():
+            return OneAnswer(status=201, body=answer)
+        case ClosedReply():
+            return OneAnswer(status=204, body=None)
+        case _:
+            return OneAnswer(status=200, body=answer)
 
 
 def check_batch(commands: Sequence[Any]) -> None:
@@ -64,7 +83,10 @@ def values_in(document: dict[str, Any], endpoint: Endpoint) -> tuple[dict[str, A
     rest = {name: value for name, value in document.items() if name != "command"}
     params = {name: msgspec.convert(rest.pop(name, None), str) for name in endpoint.params}
     shape = endpoint.body or _Nothing
-    return params, msgspec.convert(with_whole_numbers(rest, shape), shape)
+    body = msgspec.convert(with_whole_numbers(rest, shape), shape)
+    if getattr(body, "wait_seconds", 0):
+        raise InvalidInput("wait_seconds", "must be 0 here: a batch waits for nobody")
+    return params, body
 
 
 class _Nothing(Shape, forbid_unknown_fields=True):

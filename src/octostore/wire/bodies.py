@@ -28,6 +28,8 @@ class Shape(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     RULES: ClassVar[list[dict[str, Any]]] = []
     """What holds between fields, as JSON Schema. It is the commands that check it."""
+    DOCUMENTS_AT: ClassVar[int] = 1
+    """How far down the documents are, which may be as deep as anywhere else."""
     CORE_NAMES: ClassVar[dict[str, str | None]] = {"wait_seconds": None}
     """Fields that the core knows by another name, or does not know."""
 
@@ -241,6 +243,8 @@ class RotateBody(Body):
 class BatchBody(Body):
     commands: f.Commands
     atomic: f.Atomic = True
+
+    DOCUMENTS_AT: ClassVar = 3
 
 
 # The lock routes, as existing clients know them. What else these send is ignored, as it always was.

@@ -35,6 +35,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Needs no token."""
     is_about_all: bool = False
     """Not about names, and so not for a token that is limited to some."""
+    is_batch: bool = False
+    """Brings several commands, and so may be larger."""
     is_repeatable: bool = True
     """Whether doing it twice is the same as once, also when others have done something in between."""
     params: tuple[str, ...] = ()
@@ -123,7 +125,7 @@ ENDPOINTS = [
         **_CLAIM,
     ),
     _at("close_session", "DELETE /sessions/{session_id}", c.CloseSession, r.ClosedReply, b.SessionLeaseBody, **_CLAIM),
-    _at("batch", "POST /batch", sends=b.BatchBody, scope=None),
+    _at("batch", "POST /batch", sends=b.BatchBody, scope=None, is_batch=True),
     _at("events", "GET /events", q.ListEvents, r.EventPage, b.EventsQuery),
     # As existing lock clients know them
     _at("acquire_lock", "POST /locks/{job_id}/acquire", c.AcquireLock, sends=b.AcquireBody, **_CLAIM),

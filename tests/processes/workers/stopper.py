@@ -13,7 +13,7 @@ from typing import Any
 import octostore
 from octostore.stores.postgres import backend, connection
 from octostore.stores.postgres.pipeline import Pipeline
-from octostore.stores.postgres.transaction import Transaction
+from octostore.stores.transaction import Transaction
 from tests.processes.workers.talk import hear, say
 
 

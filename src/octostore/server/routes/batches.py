@@ -1,7 +1,7 @@
 """Batches: several commands in one call."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,7 +24,8 @@ STEP = 100
 
 class _Prepared(NamedTuple):
     call: Call
-    command: AnyCommand
+    command: AnyCommand | Exception
+    """Or why there is none."""
 
 
 async def batch(call: Call) -> Answer:
@@ -35,26 +36,27 @@ async def batch(call: Call) -> Answer:
     if pause_ms:
         raise too_fast(pause_ms)
     prepared = [_prepare(call, document) for document in body.commands]
-    replies = iter(await _execute(call, [one.command for one in prepared if isinstance(one, _Prepared)], body.atomic))
-    answers = [_answer(one, next(replies)) if isinstance(one, _Prepared) else _refused(call, one) for one in prepared]
-    return Answer(BatchAnswer(answers=answers))
+    commands = [one.command for one in prepared if not isinstance(one.command, Exception)]
+    replies = iter(await _execute(call, commands, body.atomic))
+    return Answer(BatchAnswer(answers=[_answer(one, replies) for one in prepared]))
 
 
-def _prepare(call: Call, document: dict[str, Any]) -> _Prepared | Exception:
+def _prepare(call: Call, document: dict[str, Any]) -> _Prepared:
     """What is wrong with one of them does not keep the others from being carried out."""
+    one = call
     try:
         endpoint = endpoint_in(document)
-        params, body = values_in(document, endpoint)
         route = call.services.routes[endpoint.operation]
-        one = Call(route, params, call.request, call.principal, call.services, body)
+        one = Call(route, {}, call.request, call.principal, call.services)
+        one.params, one.body = values_in(document, endpoint)
         admit(call.principal, route)
-        if getattr(body, "wait_seconds", 0):
-            raise InvalidInput("wait_seconds", "must be 0 here: a batch waits for nobody")
         return _Prepared(one, one.timely(route.prepare(one)))
     except msgspec.ValidationError as error:
-        return shape_error(error)
+        return _Prepared(one, shape_error(error))
+    except UnicodeEncodeError:
+        return _Prepared(one, InvalidInput("command", "is not valid Unicode text (it has a lone surrogate)"))
     except (OctoStoreError, Refusal) as refusal:
-        return refusal
+        return _Prepared(one, refusal)
 
 
 async def _execute(call: Call, commands: Sequence[AnyCommand], atomic: bool) -> list[Any]:
@@ -73,13 +75,16 @@ async def _execute(call: Call, commands: Sequence[AnyCommand], atomic: bool) -> 
     return replies
 
 
-def _answer(one: _Prepared, reply: Any) -> OneAnswer:
-    call = one.call
-    count(call, one.command, reply)
+def _answer(one: _Prepared, replies: Iterator[Any]) -> OneAnswer:
+    call, command = one
+    if isinstance(command, Exception):
+        return _refused(call, command)
+    reply = next(replies)
+    count(call, command, reply)
     if isinstance(reply, Exception):
         return _refused(call, reply)
     try:
-        answer = call.route.answer(call, reply)
+        answer: Answer = call.route.answer(call, reply)
     except OctoStoreError as error:
         return _refused(call, error)
     return OneAnswer(status=answer.status, body=answer.content)
@@ -90,6 +95,7 @@ def _refused(call: Call, error: Exception) -> OneAnswer:
     if translate is not None and isinstance(error, OctoStoreError):
         error = translate(error)
     refusal = refusal_of(error)
+    refusal.failure.request_id = call.request.id
     return OneAnswer(status=refusal.status, body=refusal.failure)
 
 

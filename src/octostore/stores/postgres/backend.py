@@ -10,15 +10,18 @@ import psycopg
 
 from octostore.core.errors import Unreachable
 from octostore.core.needs import Needs
+from octostore.stores.asking import Answer, Asking
 from octostore.stores.base import Counters, Undone
 from octostore.stores.clock import Mark
+from octostore.stores.finding import Finding
 from octostore.stores.gate import Gate
 from octostore.stores.persist import persist
-from octostore.stores.postgres.connection import Connection, Place, connect, disown, load_sql, prepare
+from octostore.stores.postgres.connection import Connection, Place, connect, disown, prepare
 from octostore.stores.postgres.faults import is_lost, told_apart
 from octostore.stores.postgres.listener import Listener
-from octostore.stores.postgres.pipeline import Answer, Pipeline, compiled
-from octostore.stores.postgres.transaction import Finding, Transaction
+from octostore.stores.postgres.pipeline import Pipeline, compiled
+from octostore.stores.postgres.statements import load_sql
+from octostore.stores.transaction import Transaction
 
 IDLE_READERS = 4
 """How many reading connections are kept open for later."""
@@ -62,9 +65,11 @@ class PostgresBackend:
 
     # Writing
 
+    writing_at_once = None
+
     @contextmanager
     def writing(self, needs: Needs) -> Iterator[Transaction]:
-        with self._gate.inside(), told_apart(self._place):
+        with self._gate, told_apart(self._place):
             connection = self._writer = self._living_writer()
             try:
                 transaction = self._begin(connection, needs)
@@ -89,14 +94,14 @@ class PostgresBackend:
             asking.ask("plan_again")
         found = Finding(asking, needs)
         asking.run()
-        return Transaction(connection, self._sql, _counters(counters), found)
+        return self._transaction(connection, counters, found)
 
     def _ask_for_lock(self, asking: Pipeline) -> Answer:
         asking.ask("begin")
         asking.ask("limits", **LIMITS)
         return asking.ask("lock", now=self._now(), **LIMITS)
 
-    def _commit(self, connection: Connection, saving: Pipeline, *, has_news: bool) -> None:
+    def _commit(self, connection: Connection, saving: Asking, *, has_news: bool) -> None:
         self._batch += 1
         if self._batch == 1:
             saving.ask("forget_writers", age=WRITER_LIFE_MS)
@@ -152,6 +157,11 @@ class PostgresBackend:
             self._proven = connection
             return bool(last == self._batch)
 
+    def _transaction(self, connection: Connection, counters: Answer, found: Finding | None = None) -> Transaction:
+        # `now` is a setting of the transaction.
+        seq, now, *_ = counters.rows[0]
+        return Transaction(lambda _now: Pipeline(connection, self._sql), Counters(seq, Mark(now, "", 0)), found)
+
     def _end(self, connection: Connection) -> None:
         """Of a transaction that changed nothing."""
         ending = Pipeline(connection, self._sql)
@@ -177,7 +187,7 @@ class PostgresBackend:
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        with self._gate.inside(), told_apart(self._place):
+        with self._gate, told_apart(self._place):
             connection = self._take_reader()
             try:
                 asking = Pipeline(connection, self._sql)
@@ -185,7 +195,7 @@ class PostgresBackend:
                 asking.ask("limits", **LIMITS)
                 counters = asking.ask("counters", now=self._now())
                 asking.run()
-                yield Transaction(connection, self._sql, _counters(counters))
+                yield self._transaction(connection, counters)
                 self._end(connection)
             except BaseException as error:
                 if is_lost(error):
@@ -222,7 +232,7 @@ class PostgresBackend:
     # Listening
 
     def attend(self, ring: Callable[[], None]) -> None:
-        with self._gate.inside(), self._lock:
+        with self._gate, self._lock:
             if self._listener is None and not self._is_closed:
                 self._listener = Listener(self._place, ring)
 
@@ -250,11 +260,6 @@ class PostgresBackend:
             if os.getpid() != self._pid:
                 disown(connection)
             connection.close()
-
-
-def _counters(answer: Answer) -> Counters:
-    seq, now, *_ = answer.rows[0]
-    return Counters(seq, Mark(now, "", 0))
 
 
 @contextmanager

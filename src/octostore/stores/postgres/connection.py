@@ -17,7 +17,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGresult
 
 from octostore.core.errors import InvalidInput, Unreachable
-from octostore.stores.named_sql import load_queries
 from octostore.stores.rows import Row
 
 T = TypeVar("T")
@@ -162,10 +161,6 @@ def disown(connection: psycopg.Connection[Any]) -> None:
     with suppress(psycopg.OperationalError, OSError):
         os.dup2(nowhere, connection.fileno())
     os.close(nowhere)
-
-
-def load_sql(schema: str) -> dict[str, str]:
-    return load_queries(Path(__file__).with_name("queries.sql"), schema=schema)
 
 
 def migrations(schema: str) -> list[str]:

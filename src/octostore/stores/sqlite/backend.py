@@ -2,17 +2,21 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import apsw
 
 from octostore.core.errors import Unreachable
 from octostore.core.needs import Needs
+from octostore.stores.base import Counters
+from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
-from octostore.stores.sqlite.connection import connect, prepare
-from octostore.stores.sqlite.faults import told_apart
-from octostore.stores.sqlite.transaction import Transaction
+from octostore.stores.sqlite.asking import SQL, SqliteAsking
+from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, prepare, set_patience
+from octostore.stores.sqlite.faults import FaultsOf
+from octostore.stores.transaction import Transaction
 
 LOOK_SECONDS = 0.1
 """How often the log is looked at while somebody waits: a third of the 300 ms that are promised across processes."""
@@ -23,23 +27,34 @@ IDLE_READERS = 4
 class SqliteBackend:
     def __init__(self, path: Path) -> None:
         self.path = path
-        with told_apart(path):
+        self._faults = FaultsOf(path)
+        with self._faults:
             prepare(path)
             self._writer = connect(path)
+        self._patience_ms = BUSY_TIMEOUT_MS
         self._gate = Gate()
         self._lock = threading.Lock()
         self._idle_readers: list[apsw.Connection] = []
         self._is_closed = False
 
+    def writing(self, _needs: Needs) -> AbstractContextManager[Transaction]:
+        return self._writing(BUSY_TIMEOUT_MS)
+
+    def writing_at_once(self, _needs: Needs) -> AbstractContextManager[Transaction]:
+        return self._writing(0)
+
     @contextmanager
-    def writing(self, _needs: Needs) -> Iterator[Transaction]:
-        with told_apart(self.path), self._gate.inside():
+    def _writing(self, patience_ms: int) -> Iterator[Transaction]:
+        with self._faults, self._gate:
+            if patience_ms != self._patience_ms:
+                set_patience(self._writer, patience_ms)
+                self._patience_ms = patience_ms
             self._writer.execute("BEGIN IMMEDIATE")
             try:
-                transaction = Transaction(self._writer)
+                transaction = _transaction(self._writer)
                 yield transaction
                 # A batch that changed nothing has nothing to make durable.
-                self._writer.execute("COMMIT" if transaction.has_saved else "ROLLBACK")
+                self._writer.execute("ROLLBACK" if transaction.saving is None else "COMMIT")
             except BaseException:
                 # After some faults (a full disk, for one) SQLite has rolled back by itself.
                 if self._writer.in_transaction:
@@ -48,11 +63,11 @@ class SqliteBackend:
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        with told_apart(self.path), self._gate.inside():
+        with self._faults, self._gate:
             connection = self._take_reader()
             try:
                 connection.execute("BEGIN")
-                yield Transaction(connection)
+                yield _transaction(connection)
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -93,3 +108,8 @@ class SqliteBackend:
                 self._idle_readers.append(connection)
                 return
         connection.close()
+
+
+def _transaction(connection: apsw.Connection) -> Transaction:
+    ((seq, *mark),) = connection.execute(SQL["counters"])
+    return Transaction(partial(SqliteAsking, connection), Counters(seq, Mark(*mark)))

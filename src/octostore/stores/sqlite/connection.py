@@ -10,22 +10,32 @@ from octostore.core.errors import Unreachable
 
 APPLICATION_ID = 0x4F637453  # "OctS": tells our files from other SQLite databases
 HEADER_BYTES = 100
+STATEMENTS_KEPT = 512
+"""apsw's most. Each run of a statement takes the place of the one that was run this many runs ago, so that what a batch
+runs row by row must not be more, or every statement is compiled anew for every batch.
+"""
 BUSY_TIMEOUT_MS = 10_000
 """How long to wait for other processes' transactions, each of which takes milliseconds, before giving up."""
 
 
 def connect(path: Path) -> apsw.Connection:
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    # Waiting for the write lock looks every millisecond then, where the busy handler's steps grow to 100 ms and let
-    # one process starve while others take turns.
-    connection.setlk_timeout(BUSY_TIMEOUT_MS, 0)
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    connection = apsw.Connection(str(path), flags=flags, statementcachesize=STATEMENTS_KEPT)
+    set_patience(connection, BUSY_TIMEOUT_MS)
     # Plans that do not depend on values: otherwise SQLite compiles a statement with `LIMIT ?` anew each time it is run,
     # which takes ten times as long as running it.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     # FULL: every commit is on the disk before it is answered.
     connection.pragma("synchronous", "FULL")
     return connection
+
+
+def set_patience(connection: apsw.Connection, milliseconds: int) -> None:
+    """How long it waits for others."""
+    connection.set_busy_timeout(milliseconds)
+    # Waiting for the write lock looks every millisecond then, where the busy handler's steps grow to 100 ms and let
+    # one process starve while others take turns.
+    connection.setlk_timeout(milliseconds, 0)
 
 
 def prepare(path: Path) -> None:

@@ -1,7 +1,5 @@
 """SQLite's errors, in our words: which file, what happened, what to do."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
@@ -26,17 +24,24 @@ def _is_full_beside(error: apsw.Error) -> bool:
     return getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
 
 
-@contextmanager
-def told_apart(path: Path) -> Iterator[None]:
-    """Turn SQLite's faults in the block into `Unreachable`. Its other errors are bugs of ours, and pass."""
-    try:
-        yield
-    except apsw.Error as error:
-        for kind, reason, advice in _FAULTS:
-            if isinstance(error, kind) or (kind is apsw.FullError and _is_full_beside(error)):
-                raise Unreachable(f"the store at {path} cannot be used: {advice} ({error})", reason=reason) from error
-        raise
-    except OSError as error:
-        reason = "read_only" if isinstance(error, PermissionError) else "io"
-        advice = "check that its folder exists and that you may write there"
-        raise Unreachable(f"the store at {path} cannot be opened: {advice} ({error})", reason=reason) from error
+class FaultsOf:
+    """Turns SQLite's faults in a block into `Unreachable`. Its other errors are bugs of ours, and pass."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Nothing is needed for it."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, apsw.Error):
+            for kind, reason, advice in _FAULTS:
+                if isinstance(error, kind) or (kind is apsw.FullError and _is_full_beside(error)):
+                    told = f"the store at {self._path} cannot be used: {advice} ({error})"
+                    raise Unreachable(told, reason=reason) from error
+        elif isinstance(error, OSError):
+            reason = "read_only" if isinstance(error, PermissionError) else "io"
+            advice = "check that its folder exists and that you may write there"
+            raise Unreachable(
+                f"the store at {self._path} cannot be opened: {advice} ({error})", reason=reason
+            ) from error

@@ -1,0 +1,61 @@
+"""What belongs to the jobs of a batch and has not come with them."""
+
+from collections.abc import Collection, Iterable
+
+from octostore.core.model import Job
+from octostore.core.working_set import WorkingSet
+from octostore.stores.asking import NOTHING, Asking
+from octostore.stores.taking import add_queues, add_sessions
+
+
+class Completing:
+    """The session of a claim, the queue of a job, and the documents of those `with_documents` or in one of `lines`.
+
+    Also `sessions` that have run out, and when to look again at `short_lines`.
+    """
+
+    def __init__(
+        self,
+        ws: WorkingSet,
+        sessions: Collection[str] = (),
+        lines: Collection[str] = (),
+        short_lines: Iterable[str] = (),
+        with_documents: Collection[str] = (),
+    ) -> None:
+        self._ws = ws
+        self._sessions = {name for name in sessions if ws.sessions.get(name) is None} if sessions else set()
+        self._queues: set[str] = set()
+        self._bare: list[Job] = []
+        """Without the documents that they should have."""
+        self._short_lines = short_lines
+        for job in ws.jobs.values():
+            if job is None:
+                continue
+            claim, queue = job.claim, job.queue
+            if claim is not None and claim.session_id is not None and ws.sessions.get(claim.session_id) is None:
+                self._sessions.add(claim.session_id)
+            if queue is not None and queue not in ws.queues:
+                self._queues.add(queue)
+            if (queue in lines or job.job_id in with_documents) and job.job_id not in ws.checkpoints:
+                self._bare.append(job)
+
+    @property
+    def is_needed(self) -> bool:
+        return bool(self._sessions or self._queues or self._bare or self._short_lines)
+
+    def run(self, asking: Asking) -> None:
+        ws, bare = self._ws, self._bare
+        seqs = [seq for job in bare for seq in (job.payload_seq, job.result_seq) if seq is not None]
+        sessions = asking.ask("sessions", sessions=self._sessions) if self._sessions else NOTHING
+        queues = asking.ask("queues", names=self._queues) if self._queues else NOTHING
+        documents = asking.ask("documents", seqs=seqs) if seqs else NOTHING
+        checkpoints = asking.ask("checkpoints", jobs=[job.job_id for job in bare]) if bare else NOTHING
+        again = {queue: asking.ask("look_again", queue=queue) for queue in self._short_lines}
+        asking.run()
+        add_sessions(ws, sessions.rows)
+        add_queues(ws, self._queues, queues.rows)
+        ws.documents.update(documents.rows)
+        ws.checkpoints.update({job.job_id: None for job in bare})
+        ws.checkpoints.update(checkpoints.rows)
+        moments = {queue: answer.rows[0][0] for queue, answer in again.items()}
+        ws.look_again_at.update({queue: moment for queue, moment in moments.items() if moment is not None})

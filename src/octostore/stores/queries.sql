@@ -1,0 +1,253 @@
+-- The statements that both databases understand. Each has a name and a line that says what it is for; {name} stands for
+-- the text of another one, here or in the database's own file. %(name)s is a value, or with ANY any number of them; %s are
+-- the values of a row. {now} is the moment of the transaction.
+
+-- name: save_queues
+-- The limits of queues.
+INSERT INTO {schema}.queues ({queue_columns}) {queue_values} ON CONFLICT (name) DO UPDATE SET {queue_changes}
+
+-- name: save_jobs
+-- Jobs that are new or have changed.
+INSERT INTO {schema}.jobs ({job_columns}) {job_values} ON CONFLICT (job_id) DO UPDATE SET {job_changes}
+
+-- name: save_sessions
+-- Sessions that are new or have changed.
+INSERT INTO {schema}.sessions ({session_columns}) {session_values} ON CONFLICT (session_id) DO UPDATE SET {session_changes}
+
+-- name: save_tokens
+-- Tokens that are new or have changed.
+INSERT INTO {schema}.tokens ({token_columns}) {token_values}
+
+-- name: drop_tokens
+-- Tokens that are about to be saved: of two in a batch, one may have got the digest that the other had.
+DELETE FROM {schema}.tokens WHERE token_id = ANY(%(tokens)s)
+
+-- name: save_checkpoints
+-- What the owners of jobs leave for their successors.
+INSERT INTO {schema}.checkpoints ({checkpoint_columns}) {checkpoint_values}
+ON CONFLICT (job_id) DO UPDATE SET {checkpoint_changes}
+
+-- name: drop_checkpoints
+-- The jobs are done; their next run starts afresh.
+DELETE FROM {schema}.checkpoints WHERE job_id = ANY(%(jobs)s)
+
+-- name: append_events
+-- Lines of the log.
+INSERT INTO {schema}.events ({event_columns}) {event_values}
+
+-- name: append_documents
+-- What events brought.
+INSERT INTO {schema}.documents ({document_columns}) {document_values}
+
+-- name: forget_requests
+-- Those of a principal that are old, and far enough from the newest; a few at a time, from the oldest on.
+DELETE FROM {schema}.ended_requests WHERE principal = %(principal)s AND ended_at < {now} - %(age)s AND number IN (
+    SELECT number FROM {schema}.ended_requests WHERE principal = %(principal)s
+        AND number <= (SELECT max(number) FROM {schema}.ended_requests WHERE principal = %(principal)s) - %(kept)s
+    ORDER BY number LIMIT %(limit)s)
+
+-- name: jobs
+-- Jobs by their names.
+SELECT {job_columns} FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s)
+
+-- name: documents_of_job
+-- What a job brings with it: payload, result and checkpoint.
+(SELECT body FROM {schema}.documents WHERE seq = payload_seq), (SELECT body FROM {schema}.documents WHERE seq = result_seq),
+(SELECT data FROM {schema}.checkpoints WHERE checkpoints.job_id = jobs.job_id)
+
+-- name: jobs_with_documents
+-- Jobs by their names, with what they bring with them.
+SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s)
+
+-- name: documents
+-- The payloads and results that events brought.
+SELECT {document_columns} FROM {schema}.documents WHERE seq = ANY(%(seqs)s)
+
+-- name: checkpoints
+-- What the last owners of jobs left.
+SELECT {checkpoint_columns} FROM {schema}.checkpoints WHERE job_id = ANY(%(jobs)s)
+
+-- name: sessions
+-- Sessions by their ids, each with its context.
+SELECT {session_columns}, (SELECT body FROM {schema}.documents WHERE seq = context_seq)
+FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
+
+-- name: claims_of_sessions
+-- The live claims bound to sessions.
+SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
+
+-- name: jobs_in_flight
+-- What sessions were working on when they were lost.
+SELECT {job_columns} FROM {schema}.jobs WHERE job_id IN ({names_in_flight} AND session_id = ANY(%(sessions)s))
+
+-- name: queues
+-- Queues that have a limit, and how many of their jobs are claimed.
+SELECT name, max_claimed, (SELECT count(*) FROM {schema}.jobs WHERE queue = name AND status = 'claimed')
+FROM {schema}.queues WHERE name = ANY(%(names)s) AND max_claimed IS NOT NULL
+
+-- name: claimed_in_queues
+-- How many jobs of queues are claimed; nothing of those without any.
+SELECT queue, count(*) FROM {schema}.jobs WHERE queue = ANY(%(names)s) AND status = 'claimed' GROUP BY queue
+
+-- name: expired_claims
+-- The claims that have run out, oldest first.
+SELECT {job_columns} FROM {schema}.jobs WHERE expires_at <= {now} ORDER BY expires_at, fencing_token LIMIT %(limit)s
+
+-- name: expired_sessions
+-- The sessions that have run out, oldest first.
+SELECT session_id FROM {schema}.sessions
+WHERE status = 'open' AND expires_at <= {now} ORDER BY expires_at, session_id LIMIT %(limit)s
+
+-- name: claims_of_expired_sessions
+-- The claims bound to them, in the same order.
+SELECT {job_columns} FROM (
+    SELECT j.*, s.expires_at AS session_expires_at
+    FROM (SELECT session_id AS ended, expires_at FROM {schema}.sessions WHERE status = 'open' AND expires_at <= {now}
+          ORDER BY expires_at, session_id LIMIT %(limit)s) s
+    JOIN {schema}.jobs j ON j.session_id = s.ended
+) found ORDER BY session_expires_at, session_id, job_id LIMIT %(limit)s
+
+-- name: has_run_out
+-- Of a job: its claim has run out, by itself or with its session.
+(expires_at <= {now} OR session_id IN (SELECT session_id FROM {schema}.sessions WHERE status = 'open' AND expires_at <= {now}))
+
+-- name: priorities
+-- Those at which jobs of a queue wait, from the first on: a line is read priority by priority, so as never to walk through
+-- jobs that are not due yet.
+WITH RECURSIVE priorities(level) AS (
+    SELECT min(priority) FROM {schema}.jobs WHERE status = 'queued' AND queue = %(queue)s
+    UNION ALL
+    SELECT (SELECT min(j.priority) FROM {schema}.jobs j
+            WHERE j.status = 'queued' AND j.queue = %(queue)s AND j.priority > p.level)
+    FROM priorities p WHERE p.level IS NOT NULL
+)
+
+-- name: priorities_of_kind
+-- The same for one kind of job.
+WITH RECURSIVE priorities(level) AS (
+    SELECT min(priority) FROM {schema}.jobs WHERE status = 'queued' AND queue = %(queue)s AND kind = %(kind)s
+    UNION ALL
+    SELECT (SELECT min(j.priority) FROM {schema}.jobs j
+            WHERE j.status = 'queued' AND j.queue = %(queue)s AND j.kind = %(kind)s AND j.priority > p.level)
+    FROM priorities p WHERE p.level IS NOT NULL
+)
+
+-- name: line_by_name
+-- The jobs of a queue that are due, in the order in which they are to be claimed, whose names are in a range, and of one
+-- kind or any (NULL). Found by name: what others have in the queue must not slow down somebody who may only see a part.
+SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs
+WHERE queue = %(queue)s AND status = 'queued' AND job_id >= %(first)s AND job_id < %(last)s
+    AND (kind = %(kind)s OR %(kind)s IS NULL) AND available_at <= {now}
+ORDER BY priority, available_at, enqueued_seq LIMIT %(count)s
+
+-- name: look_again
+-- When something in a queue may become claimable although nobody writes: a job becomes due, or a lease runs out.
+{priorities}
+SELECT min(at) FROM (
+    SELECT min(expires_at) AS at FROM {schema}.jobs WHERE expires_at > {now}
+    UNION ALL
+    SELECT min(expires_at) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}
+    UNION ALL
+    SELECT (SELECT min(available_at) FROM {schema}.jobs
+        WHERE status = 'queued' AND queue = %(queue)s AND priority = p.level AND available_at > {now})
+    FROM priorities p) moments
+
+-- name: tokens
+-- Tokens by their ids.
+SELECT {token_columns} FROM {schema}.tokens WHERE token_id = ANY(%(tokens)s)
+
+-- name: tokens_by_digest
+-- Tokens by their secrets.
+SELECT {token_columns} FROM {schema}.tokens WHERE digest = ANY(%(digests)s)
+
+-- name: list_tokens
+-- All tokens.
+SELECT {token_columns} FROM {schema}.tokens ORDER BY created_at DESC, token_id
+
+-- name: store_key
+-- The secret from which pseudonyms are made.
+SELECT key FROM {schema}.store_key
+
+-- name: list_jobs
+-- Jobs by name, from one name up to before another.
+SELECT {job_columns} FROM {schema}.jobs WHERE job_id >= %(first)s AND job_id < %(last)s ORDER BY job_id LIMIT %(limit)s
+
+-- name: list_jobs_by_status
+-- The same for one status.
+SELECT {job_columns} FROM {schema}.jobs
+WHERE status = %(status)s AND job_id >= %(first)s AND job_id < %(last)s ORDER BY job_id LIMIT %(limit)s
+
+-- name: list_jobs_by_queue
+-- The same for one queue and status.
+SELECT {job_columns} FROM {schema}.jobs
+WHERE queue = %(queue)s AND status = %(status)s AND job_id >= %(first)s AND job_id < %(last)s
+ORDER BY job_id LIMIT %(limit)s
+
+-- name: list_sessions
+-- Sessions by id, after one.
+SELECT {session_columns} FROM {schema}.sessions WHERE session_id > %(after)s ORDER BY session_id LIMIT %(limit)s
+
+-- name: list_ended_sessions
+-- The same for those of one status other than open. That it is another has to be said, or the index is not used.
+SELECT {session_columns} FROM {schema}.sessions
+WHERE status <> 'open' AND status = %(status)s AND session_id > %(after)s ORDER BY session_id LIMIT %(limit)s
+
+-- name: list_ended_sessions_by_principal
+-- The same for one principal.
+SELECT {session_columns} FROM {schema}.sessions
+WHERE status <> 'open' AND principal = %(principal)s AND status = %(status)s AND session_id > %(after)s
+ORDER BY session_id LIMIT %(limit)s
+
+-- name: list_open_sessions
+-- Sessions that are alive, of one principal or anybody (NULL), by id. Found by expiry, because those that have ended
+-- are many more.
+SELECT {session_columns} FROM {schema}.sessions
+WHERE status = 'open' AND expires_at > {now} AND (principal = %(principal)s OR %(principal)s IS NULL)
+    AND {unindexed}session_id > %(after)s
+ORDER BY {unindexed}session_id LIMIT %(limit)s
+
+-- name: list_expired_sessions
+-- The same for those that have run out, but are not written down as expired yet.
+SELECT {session_columns} FROM {schema}.sessions
+WHERE status = 'open' AND expires_at <= {now} AND (principal = %(principal)s OR %(principal)s IS NULL)
+    AND {unindexed}session_id > %(after)s
+ORDER BY {unindexed}session_id LIMIT %(limit)s
+
+-- name: list_events
+-- The log after an event.
+SELECT {event_columns} FROM {schema}.events WHERE seq > %(after)s ORDER BY seq LIMIT %(limit)s
+
+-- name: list_events_by_job
+-- The story of one job after an event.
+SELECT {event_columns} FROM {schema}.events WHERE job_id = %(job)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
+
+-- name: list_events_by_session
+-- The story of one session after an event.
+SELECT {event_columns} FROM {schema}.events
+WHERE session_id = %(session)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
+
+-- name: figures
+-- How many jobs are claimed, and late (by themselves, or because their session is); how many jobs are dead, sessions
+-- alive, and claims were taken back of late; how many jobs wait, and since when the first could have been claimed; how
+-- many claims have run out and are not written down yet, how many of them in queues, and since when the first of these.
+SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed'),
+    (SELECT count(*) FROM {schema}.jobs WHERE expires_at > {now} AND {now} - heartbeat_at > ttl_ms * {late_share})
+        + (SELECT count(*) FROM {schema}.sessions s JOIN {schema}.jobs j ON j.session_id = s.session_id
+            WHERE s.status = 'open' AND s.expires_at > {now} AND j.expires_at IS NULL
+                AND {now} - {later}(s.heartbeat_at, j.heartbeat_at) > s.ttl_ms * {late_share}),
+    (SELECT count(*) FROM {schema}.jobs WHERE status = 'dead'),
+    (SELECT count(*) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}),
+    (SELECT count(*) FROM {schema}.events WHERE type IN ('expired', 'force_released') AND at > {now} - {lately_ms}),
+    waiting.number, waiting.due_at, run_out.number, run_out.of_queues, run_out.ended_at
+FROM (SELECT count(*) AS number, min(available_at) FILTER (WHERE available_at <= {now}) AS due_at
+    FROM {jobs_in_line} WHERE status = 'queued') waiting,
+    (SELECT count(*) AS number, count(queue) AS of_queues, min(ended_at) FILTER (WHERE queue IS NOT NULL) AS ended_at FROM (
+        SELECT queue, expires_at AS ended_at FROM {schema}.jobs WHERE expires_at <= {now}
+        UNION ALL
+        SELECT j.queue, s.expires_at FROM {schema}.sessions s JOIN {schema}.jobs j ON j.session_id = s.session_id
+        WHERE s.status = 'open' AND s.expires_at <= {now} AND j.expires_at IS NULL) ended) run_out
+
+-- name: queued_jobs
+-- How many jobs wait, in the queues in which most do.
+SELECT queue, count(*) AS depth FROM {jobs_in_line}
+WHERE status = 'queued' GROUP BY queue ORDER BY depth DESC, {queue_by_bytes} LIMIT %(limit)s

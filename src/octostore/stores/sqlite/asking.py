@@ -1,0 +1,111 @@
+"""Statements on an SQLite connection, which are run at once."""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+
+from octostore.stores.asking import Answer
+from octostore.stores.named_sql import load_queries
+from octostore.stores.rows import COLUMNS, Row
+
+VALUES_AT_ONCE = (1, 8, 64)
+"""How many values a statement that takes any number has places for; places that are left over stay empty."""
+MOST_VALUES = VALUES_AT_ONCE[-1]
+ROWS_AT_ONCE = (16, 4)
+"""How many rows are written by one statement, besides one."""
+_ANY = re.compile(r"= ANY\(%\(\w+\)s\)")
+_NAMED = re.compile(r"%\((\w+)\)s")
+_ONE_ROW = re.compile(r"(?<=VALUES )\(%s(?:, %s)*\)")
+
+
+def _places(columns: Sequence[str]) -> str:
+    return ", ".join("%s" for _ in columns)
+
+
+SQL = load_queries(
+    Path(__file__).with_name("queries.sql"),
+    lambda columns: f"VALUES ({_places(columns)})",
+    schema="main",
+    request_places=_places(COLUMNS["request"]),
+    renewal_sets=", ".join(f"{column} = ?{number}" for number, column in enumerate(COLUMNS["renewal"][1:], 2)),
+)
+ROW_BY_ROW = {"append_events", "append_documents"}
+"""Their tables have triggers, for which SQLite puts several rows aside first: that takes longer than it saves."""
+TAKES_ROWS = {query for query, text in SQL.items() if _ONE_ROW.search(text)} - ROW_BY_ROW
+TAKES_VALUES = {query for query, text in SQL.items() if _ANY.search(text)}
+
+
+@cache
+def compiled(query: str, size: int = 1) -> str:
+    """With places for `size` values, or rows. There are few sizes: each is another statement to SQLite."""
+    text = _ANY.sub(f"IN ({', '.join('?' * size)})", SQL[query])
+    text = _ONE_ROW.sub(lambda row: ", ".join([row[0]] * size), text)
+    return _NAMED.sub(r":\1", text).replace("%s", "?")
+
+
+class Found(msgspec.Struct):
+    rows: Sequence[Row]
+
+
+class Later(msgspec.Struct):
+    ask: Callable[[], Answer]
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return self.ask().rows
+
+
+class SqliteAsking:
+    def __init__(self, connection: apsw.Connection, now: int = 0) -> None:
+        self._execute = connection.execute
+        self._now = now
+
+    def ask(self, query: str, **values: Any) -> Found:
+        if query in TAKES_VALUES:
+            (several,) = values.values()
+            return Found(self._fetch_any(query, tuple(several)))
+        values["now"] = self._now
+        return Found(self._execute(compiled(query), values).fetchall())
+
+    def _fetch_any(self, query: str, values: Row) -> list[Row]:
+        if len(values) == 1:
+            return self._execute(compiled(query), values).fetchall()
+        found: list[Row] = []
+        for first in range(0, len(values), MOST_VALUES):
+            part = values[first : first + MOST_VALUES]
+            size = next(size for size in VALUES_AT_ONCE if size >= len(part))
+            found += self._execute(compiled(query, size), part + (None,) * (size - len(part)))
+        return found
+
+    def in_case(self, ask: Callable[[], Answer]) -> Later:
+        return Later(ask)
+
+    def each(self, query: str, rows: Sequence[Row]) -> Found:
+        text = compiled(query)
+        if ":now" in text:
+            rows = [(*row, self._now) for row in rows]
+        found: list[Row] = []
+        for row in rows:
+            found += self._execute(text, row)
+        return Found(found)
+
+    def write(self, query: str, rows: Sequence[Row]) -> None:
+        first = 0
+        if query in TAKES_ROWS:
+            for size in ROWS_AT_ONCE:
+                while len(rows) - first >= size:
+                    several = rows[first : first + size]
+                    self._execute(compiled(query, size), tuple(chain.from_iterable(several)))
+                    first += size
+        text = compiled(query)
+        for row in rows[first:] if first else rows:
+            self._execute(text, row)
+
+    def run(self) -> None:
+        """There is nothing to wait for."""

@@ -1,0 +1,195 @@
+"""Loading, listing and saving inside one transaction of a database. What is asked is SQL, and no rules.
+
+A batch of any size asks three times at most, which is what it takes in round trips where the database is not in this
+process: to lock and find the jobs that it needs (`Finding`), for what else belongs to these jobs, if anything does, and
+to save and commit.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from heapq import merge
+from itertools import islice
+from typing import Any, get_args
+
+from octostore.core.events import LogEntry
+from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS
+from octostore.core.model import Job, Session, SessionStatus, Status, Token
+from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
+from octostore.core.needs import Needs
+from octostore.core.replies import Figures
+from octostore.core.working_set import WorkingSet
+from octostore.stores.asking import Answer, Asking
+from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
+from octostore.stores.clock import Mark
+from octostore.stores.completing import Completing
+from octostore.stores.finding import Finding
+from octostore.stores.listing import Log, page_of_log, span_of, to_forget
+from octostore.stores.rows import (
+    Row,
+    job_to_renewal,
+    job_to_row,
+    session_from_row,
+    to_row,
+    token_from_row,
+    token_to_row,
+)
+from octostore.stores.taking import add_jobs, is_enough, take, take_in_flight
+
+
+class Transaction:
+    """`asking` is how it speaks to its database at a moment; `found`, what was asked for while it began."""
+
+    def __init__(self, asking: Callable[[int], Asking], counters: Counters, found: Finding | None = None) -> None:
+        self._asking = asking
+        self._counters = counters
+        self._found = found
+        self.saving: Asking | None = None
+        """What is to be saved: run together with the COMMIT. None where nothing is."""
+        self.has_news = False
+
+    def counters(self) -> Counters:
+        return self._counters
+
+    # Loading
+
+    def load(self, ws: WorkingSet, needs: Needs) -> None:
+        found = self._found
+        if found is None or found.needs is not needs:
+            asking = self._asking(ws.now)
+            found = Finding(asking, needs)
+            asking.run()
+        ended_sessions = take(ws, found)
+        short_lines = [queue for queue in needs.lines if not is_enough(ws, found, queue)] if needs.lines else ()
+        with_documents = take_in_flight(ws, found) if needs.in_flight_of else ()
+        self._complete(ws, Completing(ws, ended_sessions, needs.lines, short_lines, with_documents))
+
+    def _complete(self, ws: WorkingSet, completing: Completing) -> None:
+        if completing.is_needed:
+            completing.run(self._asking(ws.now))
+
+    # Listing
+
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
+        asking = self._asking(ws.now)
+        span = span_of(wanted)
+        ask = partial(asking.ask, first=span.first, last=span.last, limit=span.limit)
+        if wanted.queue is not None:
+            statuses = get_args(Status) if wanted.status is None else (wanted.status,)
+            parts = [ask("list_jobs_by_queue", queue=wanted.queue, status=status) for status in statuses]
+        elif wanted.status is not None:
+            parts = [ask("list_jobs_by_status", status=wanted.status)]
+        else:
+            parts = [ask("list_jobs")]
+        if wanted.status not in {None, "claimed"}:
+            parts.append(ask("list_expired", queue=wanted.queue))
+        asking.run()
+        jobs = add_jobs(ws, _page(parts, wanted.limit))
+        self._complete(ws, Completing(ws))
+        return jobs
+
+    def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
+        asking = self._asking(ws.now)
+        ask = partial(asking.ask, principal=wanted.principal, after=wanted.after, limit=wanted.limit)
+        if wanted.status is None and wanted.principal is None:
+            parts = [ask("list_sessions")]
+        else:
+            statuses = get_args(SessionStatus) if wanted.status is None else (wanted.status,)
+            ended = "list_ended_sessions" if wanted.principal is None else "list_ended_sessions_by_principal"
+            parts = [ask(ended, status=status) for status in statuses if status != "open"]
+            parts += [ask(f"list_{status}_sessions") for status in statuses if status != "closed"]
+        asking.run()
+        sessions = [session_from_row(row) for row in _page(parts, wanted.limit)]
+        ws.sessions.update({session.session_id: session for session in sessions})
+        return sessions
+
+    def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
+        log = Log(
+            after=lambda after, limit: self._rows("list_events", after=after, limit=limit),
+            of_job=lambda job, after, limit: self._rows("list_events_by_job", job=job, after=after, limit=limit),
+            of_session=lambda session, after, limit: self._rows(
+                "list_events_by_session", session=session, after=after, limit=limit
+            ),
+        )
+        return page_of_log(wanted, self._counters.seq, log)
+
+    def list_tokens(self) -> list[Token]:
+        return [token_from_row(row) for row in self._rows("list_tokens")]
+
+    def find_token(self, digest: bytes) -> Token | None:
+        return next(map(token_from_row, self._rows("tokens_by_digest", digests=[digest])), None)
+
+    def store_key(self) -> bytes:
+        ((key,),) = self._rows("store_key")
+        return bytes(key)
+
+    def figures(self, now: int) -> Figures:
+        asking = self._asking(now)
+        counted = asking.ask("figures")
+        queued = asking.ask("queued_jobs", limit=FIGURES_QUEUES)
+        asking.run()
+        claimed, late, dead, open_sessions, taken_back, waiting, due_at, *unwritten = counted.rows[0]
+        run_out, of_queues, ended_at = unwritten
+        return Figures(
+            claimed=claimed - run_out,
+            late=late,
+            dead=dead,
+            open_sessions=open_sessions,
+            waiting=waiting + of_queues,
+            oldest_due_at=to_datetime_or_none(earliest(due_at, ended_at)),
+            taken_back=taken_back + run_out,
+            queued=dict(queued.rows),
+            seq=self._counters.seq,
+            at=to_datetime(now),
+        )
+
+    def _rows(self, query: str, **values: Any) -> Sequence[Row]:
+        asking = self._asking(self._counters.mark.now)
+        answer = asking.ask(query, **values)
+        asking.run()
+        return answer.rows
+
+    # Saving
+
+    def save(self, ws: WorkingSet, mark: Mark) -> None:
+        saving = self.saving = self._asking(ws.now)
+        self.has_news = bool(ws.entries)
+        if ws.changed_jobs:
+            saving.write("save_jobs", [job_to_row(job) for job in ws.changed_jobs.values()])
+        if renewed := [job for job_id, job in ws.renewed_jobs.items() if job_id not in ws.changed_jobs]:
+            saving.write("renew_jobs", [job_to_renewal(job) for job in renewed])
+        if ws.entries:
+            saving.write("append_events", [to_row(entry) for entry in ws.entries])
+        if ws.new_documents:
+            saving.write("append_documents", list(ws.new_documents.items()))
+        _save_rest(saving, ws)
+        saving.ask("save_counters", seq=ws.seq, now=mark.now, boot_id=mark.boot_id, counted_ms=mark.counted_ms)
+
+
+def _save_rest(saving: Asking, ws: WorkingSet) -> None:
+    """What most batches do not change."""
+    if ws.changed_sessions:
+        saving.write("save_sessions", [to_row(session) for session in ws.changed_sessions.values()])
+    if ws.changed_queues:
+        saving.write("save_queues", [(queue.name, queue.max_claimed) for queue in ws.changed_queues.values()])
+    if ws.changed_tokens:
+        saving.ask("drop_tokens", tokens=list(ws.changed_tokens))
+        saving.write("save_tokens", [token_to_row(token) for token in ws.changed_tokens.values()])
+    if ws.changed_checkpoints:
+        _save_checkpoints(saving, ws.changed_checkpoints)
+    if ws.new_ended:
+        saving.write("remember_requests", [to_row(ended) for ended in ws.new_ended])
+        for principal, limit in to_forget(ws):
+            which = {"principal": principal, "age": REQUESTS_KEPT_MS, "kept": REQUESTS_KEPT}
+            saving.ask("forget_requests", **which, limit=limit)
+
+
+def _save_checkpoints(saving: Asking, changed: dict[str, bytes | None]) -> None:
+    if kept := [(job_id, data) for job_id, data in changed.items() if data is not None]:
+        saving.write("save_checkpoints", kept)
+    if dropped := [job_id for job_id, data in changed.items() if data is None]:
+        saving.ask("drop_checkpoints", jobs=dropped)
+
+
+def _page(parts: Iterable[Answer], limit: int) -> Iterable[Row]:
+    """The first of parts that are sorted, by names that are in one of them only."""
+    return islice(merge(*(part.rows for part in parts)), limit)
