@@ -32,6 +32,7 @@ from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply
 from octostore.stores.clock import boottime
 
 _NOTHING_SAID: dict[str, Any] = dict.fromkeys(("result", "error", "note", "retry_after"))
+ENDED = "its block has ended"
 NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
 
 
@@ -163,6 +164,7 @@ class HeldClaim:
         self._is_to_expire = False
         self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
         self._pid = os.getpid()
+        self._has_ended = False
         self._is_handed_over = False
 
     @property
@@ -206,7 +208,7 @@ class HeldClaim:
     def check(self) -> None:
         """Raise `LeaseLost` unless the job is surely ours. To be called before anything that cannot be undone."""
         if self.remaining() <= 0:
-            raise self._loss or LeaseLost(self.job_id, NOT_IN_TIME)
+            raise self._loss or LeaseLost(self.job_id, ENDED if self._has_ended else NOT_IN_TIME)
 
     def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
         """Say what is being done, for people to see. It is a heartbeat, too."""
@@ -298,7 +300,7 @@ class HeldClaim:
                 if commands:
                     self._settle(commands[0], *answers)
         finally:
-            self._loss = self._loss or LeaseLost(self.job_id, "its block has ended")
+            self._has_ended = True
             self._authority.end()
 
     def _beat(self) -> Any:
