@@ -18,6 +18,8 @@ class Counters(NamedTuple):
 
     seq: int
     mark: Mark
+    next_expiry: int = 0
+    """Before this moment nothing runs out; 0 where that is not known."""
 
 
 class JobFilter(NamedTuple):

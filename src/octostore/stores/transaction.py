@@ -56,7 +56,7 @@ class Transaction:
         found = self._found
         if found is None or found.needs is not needs:
             asking = self._asking(ws.now)
-            found = Finding(asking, needs)
+            found = Finding(asking, needs, is_sweeping=self._counters.next_expiry <= ws.now)
             asking.run()
         ended_sessions = take(ws, found)
         short_lines = [queue for queue in needs.lines if not is_enough(ws, found, queue)] if needs.lines else ()

@@ -101,5 +101,6 @@ class SqliteBackend:
 
 
 def _transaction(connection: apsw.Connection) -> Transaction:
-    ((seq, *mark),) = connection.execute(SQL["counters"])
-    return Transaction(partial(SqliteAsking, connection), Counters(seq, Mark(*mark)))
+    ((seq, now, boot_id, counted_ms, next_expiry),) = connection.execute(SQL["counters"])
+    counters = Counters(seq, Mark(now, boot_id, counted_ms), next_expiry)
+    return Transaction(partial(SqliteAsking, connection), counters)
