@@ -1,69 +1,100 @@
-"""Section 8: what a command line pays before it does anything, next to Python that does nothing."""
+"""What a command line takes from its start to its end, next to Python that does nothing."""
 
-import os
+import re
+import resource
+import shutil
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 from statistics import median
+from time import perf_counter
+from typing import NamedTuple
 
 import octostore
+from bench.rounds import interleaved, ratio
+from bench.served.peers import BEFORE
+from bench.served.processes import clean_environment, python_of
 from bench.tables import show
-from bench.timing import seconds
 
 JOB = "job-1"
 TTL_SECONDS = 86_400
-COMMAND = Path(sys.executable).with_name("octostore")
+COLLECTED = re.compile(r"==(\d+)== Collected : (\d+)")
+COMMANDS = (
+    ("-c", "import octostore"),
+    ("-c", f"import octostore; octostore.connect().get_job({JOB!r})"),
+    ("-m", "octostore", "owner", JOB),
+    ("-m", "octostore", "run", "job-2", "--", "true"),
+)
 
-NOTHING = "python -c pass"
-LIBRARY = "import octostore"
-FIRST_CALL = f"import octostore; octostore.connect().get_job({JOB!r})"
+
+class Start(NamedTuple):
+    title: str
+    command: list[str]
+
+
+class Took(NamedTuple):
+    seconds: float
+    cpu: float
+    """Of the process and of those that it has started."""
 
 
 def report(scratch: Path, starts: int) -> None:
     environment = _environment(scratch)
     with octostore.connect(environment["OCTOSTORE_URL"]) as store:
         store.claim_job(JOB, "holder", ttl=TTL_SECONDS)
-    measured = _measure(_commands(), environment, starts)
+    commands = _commands()
+    for start in commands:
+        _run(start, environment)  # writes the bytecode
+    results = interleaved([partial(_run, start, environment) for start in commands], starts)
     show(
-        f"8. Start of a process until its end (medians of {starts}, in turn; the store is a file with one job)",
-        ["process", "ms", "it:nothing"],
-        [[what, *_cells(took, measured[NOTHING])] for what, took in measured.items()],
+        f"Start of a process until its end (medians of {starts}, in turn; the store is a file with one job)\n"
+        "   CPU: of all its processes; instructions: of the first one, in millions, by valgrind",
+        ["process", "ms", "CPU ms", "CPU it:nothing", "instructions"],
+        [
+            [start.title, *_cells(own, results[0]), _instructions(start, environment)]
+            for start, own in zip(commands, results, strict=True)
+        ],
     )
-    if not COMMAND.exists():
-        print(f"  octostore owner: not measured; there is no {COMMAND}", end="\n\n")
 
 
-def _commands() -> dict[str, list[str]]:
-    commands = {NOTHING: [sys.executable, "-c", "pass"]}
-    commands |= {code: [sys.executable, "-c", code] for code in (LIBRARY, FIRST_CALL)}
-    if COMMAND.exists():
-        commands[f"octostore owner {JOB}"] = [str(COMMAND), "owner", JOB]
+def _commands() -> list[Start]:
+    commands = [Start("nothing: python -c pass", [sys.executable, "-c", "pass"])]
+    for arguments in COMMANDS:
+        title = " ".join(arguments[1:])
+        commands.append(Start(title, [sys.executable, *arguments]))
+        if BEFORE:
+            commands.append(Start(f"before: {title}", [python_of(BEFORE), *arguments]))
     return commands
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """Nobody's settings, and a place for bytecode: without one, what was edited last would be compiled every time."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OCTOSTORE_", "PYTHON"))}
+    """With a place for bytecode: without one, what was edited last would be compiled every time."""
     url = f"sqlite:///{scratch / 'startup.db'}"
-    return {**clean, "PYTHONPYCACHEPREFIX": str(scratch / "bytecode"), "OCTOSTORE_URL": url}
+    return {**clean_environment(), "PYTHONPYCACHEPREFIX": str(scratch / "bytecode"), "OCTOSTORE_URL": url}
 
 
-def _measure(commands: dict[str, list[str]], environment: dict[str, str], starts: int) -> dict[str, list[float]]:
-    for command in commands.values():
-        _run(command, environment)  # writes the bytecode
-    took: dict[str, list[float]] = {what: [] for what in commands}
-    for _ in range(starts):
-        for what, command in commands.items():
-            took[what].append(seconds(partial(_run, command, environment)))
-    return took
+def _run(start: Start, environment: dict[str, str]) -> Took:
+    started, before = perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(start.command, env=environment, stdout=subprocess.DEVNULL, check=True)
+    ended, after = perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Took(ended - started, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-def _run(command: list[str], environment: dict[str, str]) -> None:
-    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+def _instructions(start: Start, environment: dict[str, str]) -> str:
+    if shutil.which("valgrind") is None:
+        return "no valgrind"
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *start.command]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        said = process.communicate()[1].decode()
+    # A child that was forked counts on from where its parent was.
+    counted = {int(pid): int(number) for pid, number in COLLECTED.findall(said)}
+    return f"{counted[process.pid] / 1e6:,.0f}"
 
 
-def _cells(took: list[float], nothing: list[float]) -> list[str]:
-    # Of each turn by itself: the machine's pace may change from one to the next.
-    ratio = median(own / other for own, other in zip(took, nothing, strict=True))
-    return [f"{median(took) * 1e3:.1f}", f"{ratio:.2f}"]
+def _cells(own: list[Took], nothing: list[Took]) -> list[str]:
+    return [
+        f"{median(took.seconds for took in own) * 1e3:.1f}",
+        f"{median(took.cpu for took in own) * 1e3:.1f}",
+        f"{ratio([took.cpu for took in own], [took.cpu for took in nothing]):.2f}",
+    ]

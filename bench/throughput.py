@@ -1,4 +1,4 @@
-"""Section 1: commands per second through the store, next to bare apsw."""
+"""Commands per second through the store, next to bare apsw."""
 
 from pathlib import Path
 from statistics import median
@@ -29,7 +29,7 @@ def report(scratch: Path, commands: dict[int, int], rounds: int) -> None:
         mix = [_sum(list(took.values())) for took in measured]
         rows.append([str(batch), "mix", *_cells(jobs * len(PHASES), mix), AIMS.get(batch, "")])
     title = (
-        f"1. Commands per second, durable (medians of {rounds} rounds, batches of store and bare in turn)\n"
+        f"SQLite: commands per second, durable (medians of {rounds} rounds, batches of store and bare in turn)\n"
         "   store: submit(batch).result() through the writer thread; bare: the same statements and rows, without rules"
     )
     show(title, ["batch", "commands", "store/s", "bare/s", "store:bare", "aim"], rows)

@@ -1,8 +1,12 @@
 """For all tests."""
 
+import os
+import signal
+
 import pytest
 from hypothesis import settings
 
+from octostore.supervise import prctl
 from tests.support.promised import watch
 
 # No timed assertions: an example that takes long on a busy machine is no counterexample.
@@ -12,3 +16,22 @@ settings.load_profile("untimed")
 
 def pytest_configure(config: pytest.Config) -> None:
     watch(config)
+    if hasattr(config, "workerinput"):
+        # As everything that is started here dies with us, nothing is left of a run that is killed.
+        prctl.die_with(os.getppid())
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Groups that are not obeyed would only be seen by how long everything takes."""
+    if getattr(session.config.option, "loadgroup", False):
+        grouped = (item for item in session.items if item.get_closest_marker("xdist_group"))
+        lost = [item.nodeid for item in grouped if "@" not in item.nodeid]
+        assert not lost, f"this pytest and this pytest-xdist do not agree on groups: {lost[0]}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """Whatever a shell does to what it starts in the background, and processes take over from whoever starts them."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)

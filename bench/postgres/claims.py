@@ -1,4 +1,4 @@
-"""Section 9: claims per second of the store on PostgreSQL, next to the least that the same database can do for them."""
+"""Claims per second of the store on PostgreSQL, next to the least that the same database can do for them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,8 +13,7 @@ from bench.tables import show
 from bench.timing import only_new_garbage
 from bench.workload import Workload
 from octostore.core.commands import AnyCommand, ClaimJob
-from octostore.stores.opening import open_store
-from octostore.stores.store import LocalStore
+from octostore.stores.store import LocalStore, open_store
 
 WARM_UP = 5
 """How many batches on each side are not counted: the first ones fill caches, and psycopg prepares what is repeated."""
@@ -43,7 +42,7 @@ def report(database: Database, claims: dict[int, int], rounds: int) -> None:
         rates = [jobs / median(took.store for took in measured), jobs / median(took.bare for took in measured)]
         rows.append([str(batch), *(f"{rate:,.0f}" for rate in rates), f"{ratio:.2f}"])
     title = (
-        f"9. Claims of new names per second on PostgreSQL (medians of {rounds} rounds, batches of both in turn)\n"
+        f"PostgreSQL: claims of new names per second (medians of {rounds} rounds, batches of both in turn)\n"
         "   store: submit(batch).result(), one writer; of each claim a job and an event, with all their indexes\n"
         "   bare: plain psycopg inserts as many rows of four columns with one index: arrays and unnest, pipelined,\n"
         "   one transaction for each batch"

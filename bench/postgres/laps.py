@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter, process_time
 from typing import NamedTuple
 
 import msgspec
 import psycopg
+
+from bench.served.processes import Usage
 
 AT_ONCE = 256
 """How many jobs are enqueued in one call, or by callers who call at the same time."""
@@ -30,6 +33,8 @@ class Lap(msgspec.Struct):
     seconds: float
     cpu: float
     """Seconds that this process has used, of any core."""
+    database_cpu: float
+    """The same of all of the database's processes."""
     commits: int
     """Transactions that wrote something, of anybody."""
     wal_bytes: int
@@ -43,6 +48,7 @@ class Laps(msgspec.Struct):
 class Moment(NamedTuple):
     xid: int
     wal: int
+    cpu: float
 
 
 class Stopwatch:
@@ -63,7 +69,8 @@ class Stopwatch:
         yield
         seconds, cpu = perf_counter() - self._begun_at, process_time() - cpu
         after = self._now()
-        self.laps.append(Lap(seconds, cpu, after.xid - before.xid, after.wal - before.wal))
+        written = after.xid - before.xid, after.wal - before.wal
+        self.laps.append(Lap(seconds, cpu, after.cpu - before.cpu, *written))
 
     def handle(self) -> bool:
         """What every handler does, and all that it does: whether this was the last job.
@@ -85,8 +92,12 @@ class Stopwatch:
         return Laps(enqueue, work)
 
     def _now(self) -> Moment:
-        query = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_current_wal_lsn() - '0/0'"
+        query = """
+            SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_current_wal_lsn() - '0/0',
+                   current_setting('data_directory')
+        """
         row = self._connection.execute(query).fetchone()
         if row is None:
             raise LookupError("the database does not tell where it stands")
-        return Moment(int(row[0]), int(row[1]))
+        first_process = int(Path(row[2], "postmaster.pid").read_text().split()[0])
+        return Moment(int(row[0]), int(row[1]), Usage(first_process).family_cpu_seconds())

@@ -1,10 +1,9 @@
 """The jobs through OctoStore's library, in threads and in tasks."""
 
 from asyncio import gather
-from concurrent.futures import ThreadPoolExecutor
 
 import octostore
-from bench.postgres.laps import AT_ONCE, Jobs, Laps, Stopwatch
+from bench.postgres.laps import Jobs, Laps, Stopwatch
 
 QUEUE = "default"
 DONE = "SELECT count(*) FROM jobs WHERE status = 'done'"
@@ -13,10 +12,9 @@ DONE = "SELECT count(*) FROM jobs WHERE status = 'done'"
 def in_threads(jobs: Jobs) -> Laps:
     watch = Stopwatch(jobs)
     with octostore.connect(jobs.store_url) as store:
-        payloads = [payload for group in jobs.payloads() for payload in group]
-        with ThreadPoolExecutor(AT_ONCE) as callers, watch.lap():
-            for _ in callers.map(lambda payload: store.enqueue("work", payload), payloads):
-                pass
+        with watch.lap():
+            for group in jobs.payloads():
+                store.enqueue_many({"kind": "work", "payload": payload} for payload in group)
         with watch.lap():
             store.work(QUEUE, lambda _: _note(watch), concurrency=jobs.workers, until_empty=True)
     return watch.result(DONE)
@@ -31,7 +29,10 @@ async def in_tasks(jobs: Jobs) -> Laps:
     async with await octostore.connect_async(jobs.store_url) as store:
         with watch.lap():
             for group in jobs.payloads():
-                await gather(*(store.enqueue("work", payload) for payload in group))
+                if hasattr(store, "enqueue_many"):
+                    await store.enqueue_many({"kind": "work", "payload": payload} for payload in group)
+                else:  # an earlier version
+                    await gather(*(store.enqueue("work", payload) for payload in group))
         with watch.lap():
             await store.work(QUEUE, handle, concurrency=jobs.workers, until_empty=True)
     return watch.result(DONE)

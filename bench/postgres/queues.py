@@ -1,19 +1,24 @@
-"""Section 11: jobs enqueued, claimed and completed, next to two libraries that do so on the same PostgreSQL."""
+"""Jobs enqueued, claimed and completed, next to two libraries that do so on the same PostgreSQL."""
 
+import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from statistics import median
-from time import monotonic
 from typing import NamedTuple
+
+from msgspec.structs import astuple
 
 from bench.postgres.database import Database
 from bench.postgres.laps import AT_ONCE, Jobs, Lap, Laps
-from bench.served.processes import in_own_process
+from bench.rounds import interleaved, ratio
+from bench.served.peers import BEFORE
+from bench.served.processes import in_own_process, python_of
 from bench.tables import show
 
 PATIENCE_SECONDS = 30.0
 """After so long there is no further round with as many workers, however slow the machine is."""
-AIM = "1.00"
+AIMS = {("procrastinate", 8): "3.00", ("procrastinate", 32): "8.00", ("pgqueuer", 32): "0.80"}
 
 
 class Library(NamedTuple):
@@ -23,24 +28,20 @@ class Library(NamedTuple):
     needs: Sequence[str]
     does: str
     """How it enqueues and works, for people to read; with the number of workers as N."""
+    executable: str = sys.executable
 
 
 LIBRARIES = [
     Library(
-        "OctoStore",
-        "octostore_jobs:in_threads",
-        [],
-        f"""{AT_ONCE} threads call enqueue(), then work(concurrency=N): N threads, each of which completes a job and
-    claims the next in one go. What waits at the same time is one transaction of the store's one writer. Claims and
-    completions are durable before they are answered; each job has a lease, and one thread heartbeats for all.
-    1 connection; nobody listens or polls, as nobody waits for jobs to come.""",
-    ),
-    Library(
         "OctoStore async",
         "octostore_jobs:in_tasks",
         [],
-        f"""the same with AsyncOctoStore: {AT_ONCE} tasks call enqueue(), N tasks work. 1 connection.""",
+        f"""enqueue_many() of {AT_ONCE}, then work(concurrency=N): N tasks, each of which completes a job and claims
+    the next in one go. What waits at the same time is one transaction of the store's one writer. Claims and completions
+    are durable before they are answered; each job has a lease, and one thread heartbeats for all. 1 connection; nobody
+    listens or polls, as nobody waits for jobs to come.""",
     ),
+    Library("OctoStore", "octostore_jobs:in_threads", [], "the same in threads."),
     Library(
         "procrastinate",
         "procrastinate_jobs:in_tasks",
@@ -67,22 +68,27 @@ LIBRARIES = [
     nearest that it has to writing down what was done before going on. It does not wait for that either.""",
     ),
 ]
-"""All on uvloop, where there is a loop."""
+"""All on uvloop, where there is a loop. Ours is the first."""
+if BEFORE:
+    LIBRARIES.insert(1, LIBRARIES[0]._replace(title="before", does="OctoStore async.", executable=python_of(BEFORE)))
 
 
 def report(database: Database, jobs: dict[int, int], rounds: int) -> None:
     libraries = [library for library in LIBRARIES if all(map(find_spec, library.needs))]
     rows = []
     for workers, count in jobs.items():
-        measured = _rounds(database, libraries, count, workers, rounds)
-        rows += [_row(workers, count, library, measured) for library in libraries]
+        turns = [partial(_measure, database, library, count, workers) for library in libraries]
+        results = interleaved(turns, rounds, PATIENCE_SECONDS)
+        for library, own in zip(libraries, results, strict=True):
+            rows.append([str(workers), f"{count:,}", library.title, *_cells(own, results[0], count)])
+            rows[-1].insert(7, AIMS.get((library.title, workers), ""))
     title = (
-        f"11. Jobs per second on PostgreSQL, enqueued and worked off by a process (medians, at most {rounds} rounds)\n"
+        f"PostgreSQL: jobs per second, enqueued and worked off by a process (medians, at most {rounds} rounds)\n"
         "   work: from the first call of the handler, which does nothing, until all are done; both: enqueue + work\n"
-        "   and for each job: milliseconds of CPU of that process, transactions that wrote something, bytes of WAL"
+        "   for each job: CPU of that process and of the database, transactions that wrote something, bytes of WAL"
     )
-    rates, costs = ["enqueue/s", "work/s", "both/s", "OctoStore:it", "aim"], ["CPU ms", "writes", "WAL"]
-    show(title, ["workers", "jobs", "library", *rates, *costs], rows)
+    rates = ["enqueue/s", "work/s", "both/s", "ours:it", "aim"]
+    show(title, ["workers", "jobs", "library", *rates, "CPU µs", "database µs", "writes", "WAL"], rows)
     for library in libraries:
         print(f"  {library.title}: {library.does}")
     for library in LIBRARIES:
@@ -91,52 +97,27 @@ def report(database: Database, jobs: dict[int, int], rounds: int) -> None:
     print(flush=True)
 
 
-def _rounds(
-    database: Database, libraries: list[Library], count: int, workers: int, rounds: int
-) -> list[dict[str, Laps]]:
-    measured: list[dict[str, Laps]] = []
-    deadline = monotonic() + PATIENCE_SECONDS
-    while len(measured) < rounds and (not measured or monotonic() < deadline):
-        first = len(measured) % len(libraries)
-        in_turn = libraries[first:] + libraries[:first]
-        measured.append({library.title: _measure(database, library, count, workers) for library in in_turn})
-    return measured
-
-
 def _measure(database: Database, library: Library, count: int, workers: int) -> Laps:
     with database.schema() as schema:
         jobs = Jobs(library.who, database.url, schema, database.store_url(schema), count, workers)
-        return in_own_process("bench.postgres.round", jobs, Laps)
+        return in_own_process("bench.postgres.round", jobs, Laps, library.executable)
 
 
-def _row(workers: int, count: int, library: Library, measured: list[dict[str, Laps]]) -> list[str]:
-    title = library.title
-    own = [of_round[title] for of_round in measured]
-    # Of each round by itself: the machine's pace may change from one to the next.
-    ratio = median(
-        _both(of_round[title]).seconds / _both(of_round[LIBRARIES[0].title]).seconds for of_round in measured
-    )
+def _cells(own: Sequence[Laps], ours: Sequence[Laps], count: int) -> list[str]:
     whole = [_both(laps) for laps in own]
+    seconds, our_seconds = [lap.seconds for lap in whole], [_both(laps).seconds for laps in ours]
     return [
-        str(workers),
-        f"{count:,}",
-        title,
         f"{count / median(laps.enqueue.seconds for laps in own):,.0f}",
         f"{count / median(laps.work.seconds for laps in own):,.0f}",
-        f"{count / median(lap.seconds for lap in whole):,.0f}",
-        f"{ratio:.2f}" if title != LIBRARIES[0].title else "",
-        AIM if library.needs else "",
-        f"{median(lap.cpu for lap in whole) / count * 1e3:.2f}",
+        f"{count / median(seconds):,.0f}",
+        "" if own is ours else f"{ratio(seconds, our_seconds):.2f}",
+        f"{median(lap.cpu for lap in whole) / count * 1e6:,.0f}",
+        f"{median(lap.database_cpu for lap in whole) / count * 1e6:,.0f}",
         f"{median(lap.commits for lap in whole) / count:.2f}",
         f"{median(lap.wal_bytes for lap in whole) / count:,.0f}",
     ]
 
 
 def _both(laps: Laps) -> Lap:
-    first, second = laps.enqueue, laps.work
-    return Lap(
-        first.seconds + second.seconds,
-        first.cpu + second.cpu,
-        first.commits + second.commits,
-        first.wal_bytes + second.wal_bytes,
-    )
+    pairs = zip(astuple(laps.enqueue), astuple(laps.work), strict=True)
+    return Lap(*(one + other for one, other in pairs))

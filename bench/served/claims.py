@@ -1,82 +1,78 @@
-"""Section 4: durable claims of distinct names over HTTP, next to a handler that does nothing, etcd and Redis."""
+"""Names given to one owner and taken back over HTTP, durably: our server next to others."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import median
 
-from bench.served import targets
-from bench.served.load import Load, Measured
-from bench.served.processes import in_own_process, readable
-from bench.served.targets import Target
+from bench.rounds import interleaved, ratio
+from bench.served import peers
+from bench.served.generator import Measured, measure
+from bench.served.peers import Peer
+from bench.served.processes import readable
+from bench.served.words import Talk
 from bench.tables import show
 
-CONNECTIONS = (1, 16, 64, 256)
-AIM = "0.50"
+CONNECTIONS = (64, 1)
+WARM_UP_CONNECTIONS = 16
 TIRED = 0.8
 """From here on it may be the generator that takes the time, and not who is asked: then it is at least so much."""
 
-OTHERS = {"etcd": targets.etcd, "redis-server": targets.redis}
+HEADER = ["connections", "who", "requests/s", "p50 ms", "p99 ms", "CPU µs", "ours:it", "CPU ours:it", "generator"]
+
+series = count(1)
 
 
 def report(scratch: Path, rounds: int, seconds: float) -> None:
     with ExitStack() as stack:
-        asked = [stack.enter_context(targets.octostore(scratch / "claims-octostore"))]
-        asked.append(stack.enter_context(targets.nothing(scratch / "claims-nothing")))
-        asked += [
-            stack.enter_context(start(scratch / f"claims-{program}"))
-            for program, start in OTHERS.items()
-            if targets.installed(program)
-        ]
-        series = count(1)
-        for target in asked:  # until a file has once had its full size, every commit makes it longer
-            _measure(target, 16, seconds, next(series))
+        asked = [stack.enter_context(peer) for peer in peers.with_locks(scratch / "claims")]
+        talks = [(peer, peer.locks()) for peer in asked]
+        warm_up(talks, seconds)
         rows = []
         for connections in CONNECTIONS:
-            measured = [
-                [_measure(target, connections, seconds, next(series)) for target in asked] for _ in range(rounds)
-            ]
-            rows += _rows(connections, asked, measured)
+            rows += measured_rows(talks, connections, rounds, seconds)
     title = (
-        f"4. Durable claims of distinct names over HTTP (medians of {rounds} rounds of {seconds:g} seconds, in turn)\n"
-        "   nothing: the same server and pipeline, a handler without the store\n"
+        f"HTTP: locks acquired and released, new names (medians of {rounds} rounds of {seconds:g} seconds, in turn)\n"
+        "   requests/s, p50 and p99: of right answers; CPU µs: of any core, what the peer has used for a request\n"
         "   generator: how much of a core it took to ask; a + marks rates that it may have held back"
     )
-    show(title, ["connections", "who", "claims/s", "p50 ms", "p99 ms", "OctoStore:it", "aim", "generator"], rows)
-    _tell_commands(asked, scratch)
+    show(title, HEADER, rows)
+    for peer in asked:
+        print(f"  {peer.title}: {readable(peer.command, scratch)}")
+    print(*(f"  {line}" for line in peers.versions() + peers.missing()), sep="\n", end="\n\n", flush=True)
 
 
-def _measure(target: Target, connections: int, seconds: float, series: int) -> Measured:
-    load = Load(target.port, target.words, connections, seconds, series)
-    return in_own_process("bench.served.load", load, Measured)
+def warm_up(talks: Sequence[tuple[Peer, Talk]], seconds: float) -> None:
+    """Until a file has once had its full size, every commit makes it longer."""
+    for peer, talk in talks:
+        measure(peer, talk, WARM_UP_CONNECTIONS, seconds / 2, next(series))
 
 
-def _rows(connections: int, asked: Sequence[Target], measured: list[list[Measured]]) -> list[list[str]]:
-    rows = []
-    for number, target in enumerate(asked):
-        own = [of_round[number] for of_round in measured]
-        # Of each round by itself: the machine's pace may change from one to the next.
-        ratio = median(of_round[0].per_second / of_round[number].per_second for of_round in measured)
-        cpu = median(m.cpu for m in own)
-        rows.append(
-            [
-                str(connections),
-                target.title,
-                f"{median(m.per_second for m in own):,.0f}" + ("+" if cpu > TIRED else ""),
-                f"{median(m.p50 for m in own) * 1e3:.2f}",
-                f"{median(m.p99 for m in own) * 1e3:.2f}",
-                f"{ratio:.2f}" if number else "",
-                AIM if target.title == "nothing" else "",
-                f"{cpu:.0%}",
-            ]
-        )
-    return rows
+def measured_rows(talks: Sequence[tuple[Peer, Talk]], connections: int, rounds: int, seconds: float) -> list[list[str]]:
+    """The first is ours, and compared with the others."""
+    turns = [partial(_measure, peer, talk, connections, seconds) for peer, talk in talks]
+    results = interleaved(turns, rounds)
+    return [
+        [str(connections), peer.title, *cells(result, results[0] if result is not results[0] else None)]
+        for (peer, _), result in zip(talks, results, strict=True)
+    ]
 
 
-def _tell_commands(asked: Sequence[Target], scratch: Path) -> None:
-    for target in asked:
-        print(f"  {target.title}: {readable(target.command, scratch)}\n    {target.asked}")
-    for program in OTHERS:
-        print(f"  {targets.version(program) if targets.installed(program) else f'{program} is not installed'}")
-    print(flush=True)
+def cells(own: Sequence[Measured], ours: Sequence[Measured] | None) -> list[str]:
+    generator = median(m.generator for m in own)
+    wrong = sum(m.wrong for m in own)
+    return [
+        f"{median(m.per_second for m in own):,.0f}" + ("+" if generator > TIRED else ""),
+        f"{median(m.p50 for m in own) * 1e3:.2f}",
+        f"{median(m.p99 for m in own) * 1e3:.2f}",
+        f"{median(m.cpu for m in own) * 1e6:,.0f}",
+        f"{ratio([m.per_second for m in ours], [m.per_second for m in own]):.2f}" if ours else "",
+        f"{ratio([m.cpu for m in ours], [m.cpu for m in own]):.2f}" if ours else "",
+        f"{generator:.0%}" + (f", {wrong} WRONG" if wrong else ""),
+    ]
+
+
+def _measure(peer: Peer, talk: Talk, connections: int, seconds: float) -> Measured:
+    return measure(peer, talk, connections, seconds, next(series))

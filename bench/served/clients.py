@@ -1,50 +1,65 @@
-"""Section 5: claim and release through our client, next to redis-py's lock on a Redis that is as durable."""
+"""Claim and release through our client, next to redis-py's lock on a Redis that is as durable."""
 
+import sys
 from contextlib import ExitStack
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
-from bench.served import targets
+from bench.rounds import interleaved, ratio
+from bench.served import peers
 from bench.served.pairs import MeasuredPairs, Pairs
-from bench.served.processes import in_own_process
-from bench.served.targets import Target
+from bench.served.peers import Peer
+from bench.served.processes import in_own_process, python_of
 from bench.tables import show
 
 THREADS = (1, 8)
+AIM = "0.60"
+
+
+class Client(NamedTuple):
+    title: str
+    peer: Peer
+    executable: str = sys.executable
+    aim: str = ""
 
 
 def report(scratch: Path, rounds: int, seconds: float) -> None:
     with ExitStack() as stack:
-        asked = [stack.enter_context(targets.octostore(scratch / "clients-octostore"))]
-        if targets.installed("redis-server") and find_spec("redis") is not None:
-            asked.append(stack.enter_context(targets.redis(scratch / "clients-redis")))
+        clients = [Client("ours", stack.enter_context(peers.ours(scratch / "clients-ours")))]
+        if peers.BEFORE:
+            server = stack.enter_context(peers.before(scratch / "clients-before", peers.BEFORE))
+            clients.append(Client("before", server, python_of(peers.BEFORE)))
+        if peers.is_installed("redis-server") and find_spec("redis") is not None:
+            server = stack.enter_context(peers.redis(scratch / "clients-redis"))
+            clients.append(Client("redis-py", server, aim=AIM))
         rows = []
         for threads in THREADS:
-            measured = [[_measure(target, threads, seconds) for target in asked] for _ in range(rounds)]
-            rows += [_row(threads, number, target, measured) for number, target in enumerate(asked)]
+            results = interleaved([partial(_measure, client, threads, seconds) for client in clients], rounds)
+            rows += [[str(threads), *_cells(*pair, results[0])] for pair in zip(clients, results, strict=True)]
     title = (
-        f"5. Claim and release through a client, sync (medians of {rounds} rounds of {seconds:g} seconds, in turn)\n"
-        "   OctoStore: claim_job and release_job over HTTP; redis-py: Lock.acquire and Lock.release; both durable"
+        f"Client: claim and release, sync (medians of {rounds} rounds of {seconds:g} seconds, in turn)\n"
+        "   ours: claim_job and release_job over HTTP; redis-py: Lock.acquire and Lock.release; both durable"
     )
-    show(title, ["threads", "client", "pairs/s", "p50 ms", "p99 ms", "OctoStore:it"], rows)
-    if len(asked) == 1:
+    show(title, ["threads", "client", "pairs/s", "p50 ms", "p99 ms", "client CPU µs", "ours:it", "aim"], rows)
+    if clients[-1].title != "redis-py":
         print("  redis-py: not measured; it needs redis-server, and redis of the extra `bench`", end="\n\n")
 
 
-def _measure(target: Target, threads: int, seconds: float) -> MeasuredPairs:
-    pairs = Pairs(target.port, target.token, threads, seconds)
-    return in_own_process("bench.served.pairs", pairs, MeasuredPairs)
+def _measure(client: Client, threads: int, seconds: float) -> MeasuredPairs:
+    pairs = Pairs(client.peer.port, client.peer.token, threads, seconds)
+    return in_own_process("bench.served.pairs", pairs, MeasuredPairs, client.executable)
 
 
-def _row(threads: int, number: int, target: Target, measured: list[list[MeasuredPairs]]) -> list[str]:
-    own = [of_round[number] for of_round in measured]
-    ratio = median(of_round[0].per_second / of_round[number].per_second for of_round in measured)
+def _cells(client: Client, own: list[MeasuredPairs], ours: list[MeasuredPairs]) -> list[str]:
     return [
-        str(threads),
-        target.title if number == 0 else "redis-py",
+        client.title,
         f"{median(m.per_second for m in own):,.0f}",
         f"{median(m.p50 for m in own) * 1e3:.2f}",
         f"{median(m.p99 for m in own) * 1e3:.2f}",
-        f"{ratio:.2f}" if number else "",
+        f"{median(m.cpu for m in own) * 1e6:,.0f}",
+        "" if own is ours else f"{ratio([m.per_second for m in ours], [m.per_second for m in own]):.2f}",
+        client.aim,
     ]

@@ -1,4 +1,4 @@
-"""Section 6: many who hold, many who read and many who wait on one server, and what a client of it notices."""
+"""Many who hold, many who read and many who wait on one server, and what a client of it notices."""
 
 import json
 import resource
@@ -11,12 +11,12 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.served import targets
+from bench.served import peers
 from bench.served.crowd_readers import Read, Readers
 from bench.served.crowd_workers import Worked, Workers
-from bench.served.processes import LOOPBACK, Usage
+from bench.served.peers import Peer
+from bench.served.processes import LOOPBACK
 from bench.served.talk import child
-from bench.served.targets import Target
 from bench.tables import show
 from bench.timing import percentile
 
@@ -40,8 +40,16 @@ class Phase(NamedTuple):
 
 def report(scratch: Path, size: int, seconds: float) -> None:
     size = min(size, _allowed_files() // FILES_PER_MEMBER)
+    with peers.ours(scratch / "crowd") as server:
+        _report(server, size, seconds)
+    if peers.BEFORE:
+        with peers.before(scratch / "crowd-before", peers.BEFORE) as server:
+            _report(server, size, seconds)
+
+
+def _report(server: Peer, size: int, seconds: float) -> None:
+    at_rest = server.usage().memory_mib()
     with ExitStack() as stack:
-        server = stack.enter_context(targets.octostore(scratch / "crowd"))
         probe = Probe(server)
         with probe.during("nobody else is there"):
             time.sleep(seconds / 3)
@@ -60,16 +68,16 @@ def report(scratch: Path, size: int, seconds: float) -> None:
             worked = workers.hear(Worked)
         readers.tell(worked.last_seq)
         read = readers.hear(Read)
-    _show_phases(size, probe.phases)
+    _show_phases(f"{server.title}, {at_rest:.0f} MiB at rest", size, probe.phases)
     _show_crowd(size, worked, read, worked.last_seq - seq)
 
 
 class Probe:
     """An extra client that claims and releases while something else happens."""
 
-    def __init__(self, server: Target) -> None:
+    def __init__(self, server: Peer) -> None:
         self._server = server
-        self._usage = Usage(server.process.pid)
+        self._usage = server.usage()
         self._count = 0
         self.phases: list[Phase] = []
 
@@ -118,10 +126,10 @@ def _allowed_files() -> int:
     return most
 
 
-def _show_phases(size: int, phases: list[Phase]) -> None:
+def _show_phases(who: str, size: int, phases: list[Phase]) -> None:
     title = (
-        f"6. A crowd: {size:,} holders with a heartbeat every {BEAT_SECONDS:g} seconds, {size:,} claims that wait in "
-        f"{LINES} lines, {size:,} streams of all events;\n"
+        f"A crowd ({who}): {size:,} holders with a heartbeat every {BEAT_SECONDS:g} seconds,\n"
+        f"   {size:,} claims that wait in {LINES} lines, {size:,} streams of all events;\n"
         f"   and an extra client that claims and releases, {PROBE_PAUSE_SECONDS * 1_000:g} ms apart"
     )
     rows = [

@@ -8,7 +8,7 @@ import msgspec
 
 from bench.served.processes import LOOPBACK
 from bench.served.talk import hear, in_groups, run, say
-from bench.served.targets import http_request
+from bench.served.words import request as http_request
 
 LOOKED_AT = 20
 """Of every so many streams one is read event by event; the others' events are only counted."""
@@ -58,8 +58,8 @@ class Reader(asyncio.Protocol):
 
 
 async def read(task: Readers) -> None:
-    request = http_request("GET", f"/events?after={task.after}", token=task.token)
-    request = request.replace(b"\r\n\r\n", b"\r\nAccept: text/event-stream\r\n\r\n")
+    text = http_request("GET", f"/events?after={task.after}", token=task.token)
+    request = text.replace("\r\n\r\n", "\r\nAccept: text/event-stream\r\n\r\n").encode()
     delays: list[float] = []
 
     async def new_reader(number: int) -> Reader:

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from bench.served import words
 from bench.served.processes import LOOPBACK
 from bench.served.talk import hear, in_groups, run, say
-from bench.served.targets import http_request
 
 WAIT_SECONDS = 60
 TTL_SECONDS = 30
@@ -89,10 +89,13 @@ class Held:
         self.fencing_token: int = claim["fencing_token"]
 
     async def heartbeat(self) -> None:
-        await self._caller.call(http_request("POST", f"{self._path}/heartbeat", self._lease, token=self._token))
+        await self._call("heartbeat")
 
     async def release(self) -> None:
-        await self._caller.call(http_request("POST", f"{self._path}/release", self._lease, token=self._token))
+        await self._call("release")
+
+    async def _call(self, what: str) -> None:
+        await self._caller.call(words.request("POST", f"{self._path}/{what}", self._lease, token=self._token).encode())
 
 
 class Members:
@@ -171,7 +174,7 @@ class Members:
 
     def _claim_request(self, name: str, ttl: float, wait: float) -> bytes:
         body = {"owner": "agent-3", "ttl_seconds": ttl, "wait_seconds": wait}
-        return http_request("POST", f"/jobs/{name}/claim", body, token=self._task.token)
+        return words.request("POST", f"/jobs/{name}/claim", body, token=self._task.token).encode()
 
 
 async def work(task: Workers) -> None:

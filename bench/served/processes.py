@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -26,18 +26,22 @@ class StartFailed(Exception):
 
 @contextmanager
 def running(
-    command: list[str], folder: Path, port: int, hello: bytes, welcome: bytes
+    command: list[str],
+    folder: Path,
+    port: int,
+    *,
+    hello: str,
+    welcome: bytes,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """`command`, once it answers `hello` with something that has `welcome` in it."""
     folder.mkdir(parents=True, exist_ok=True)
     said = folder / "said.log"
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
+    environment = {**clean_environment(), "OCTOSTORE_HOME": str(folder), **(settings or {})}
     with said.open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env={**clean, "OCTOSTORE_HOME": str(folder)}, stdout=log, stderr=subprocess.STDOUT
-        )
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
-        _wait_until_up(process, said, port, hello, welcome)
+        _wait_until_up(process, said, port, hello.encode(), welcome)
         yield process
     finally:
         process.terminate()
@@ -48,13 +52,23 @@ def running(
             process.wait()
 
 
-def python(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", module, *arguments]
+def clean_environment() -> dict[str, str]:
+    """Nobody's settings."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("OCTOSTORE_", "PYTHON"))}
 
 
-def in_own_process(module: str, task: msgspec.Struct, answer: type[T]) -> T:
-    """What `module` says about `task`."""
-    done = subprocess.run(python(module), cwd=ROOT, input=msgspec.json.encode(task), capture_output=True, check=False)
+def python(module: str, executable: str = sys.executable) -> list[str]:
+    return [executable, "-m", module]
+
+
+def python_of(checkout: str) -> str:
+    return str(Path(checkout) / ".venv/bin/python")
+
+
+def in_own_process(module: str, task: msgspec.Struct, answer: type[T], executable: str = sys.executable) -> T:
+    """What `module` says about `task`; with the library of another checkout, if its Python is the one to run it."""
+    command, asked = python(module, executable), msgspec.json.encode(task)
+    done = subprocess.run(command, cwd=ROOT, input=asked, capture_output=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{module} has failed:\n{done.stderr.decode()}")
     return msgspec.json.decode(done.stdout, type=answer)
@@ -82,9 +96,18 @@ class Usage:
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     def cpu_seconds(self) -> float:
+        return sum(self._times()[:2])
+
+    def family_cpu_seconds(self) -> float:
+        """With its children: those that have ended, and those that are there."""
+        children = (self._folder / "task" / self._folder.name / "children").read_text().split()
+        return sum(self._times()) + sum(Usage(int(pid)).cpu_seconds() for pid in children)
+
+    def _times(self) -> list[float]:
+        """In the process and for it in the kernel; then the same of its children that have ended."""
         # The second field is the program's name, which may have anything in it but ends with the last bracket.
         fields = (self._folder / "stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return [int(field) / os.sysconf("SC_CLK_TCK") for field in fields[11:15]]
 
 
 def _wait_until_up(process: "subprocess.Popen[bytes]", said: Path, port: int, hello: bytes, welcome: bytes) -> None:

@@ -1,11 +1,11 @@
-"""Section 7: how soon a claim that waits has the job, when its owner lets go of it and when its lease runs out."""
+"""How soon a claim that waits has the job, when its owner lets go of it and when its lease runs out."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import octostore
-from bench.served import targets
+from bench.served import peers
 from bench.tables import show
 from bench.timing import percentile
 
@@ -14,7 +14,7 @@ PROMISED_MS = 250
 
 
 def report(scratch: Path, waiters: int) -> None:
-    with targets.octostore(scratch / "wakes-octostore") as target:
+    with peers.ours(scratch / "wakes-octostore") as target:
         store = octostore.connect(f"http://127.0.0.1:{target.port}", token=target.token)
         with ThreadPoolExecutor(waiters) as threads:
             late = {
@@ -25,7 +25,7 @@ def report(scratch: Path, waiters: int) -> None:
             }
         store.close()
     title = (
-        f"7. A claim that waits, until it has the job ({waiters} at once, by the store's own clock; "
+        f"A claim that waits, until it has the job ({waiters} at once, by the store's own clock; "
         f"promised: {PROMISED_MS} ms)"
     )
     rows = [

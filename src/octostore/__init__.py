@@ -8,128 +8,99 @@ with store.hold("github-issue-1842") as claim:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from octostore._version import __version__
-from octostore.client.connect import connect
-from octostore.client.hold import HeldClaim
-from octostore.client.session import Session
-from octostore.client.store import OctoStore
-from octostore.client.work import Deferred, Failed
-from octostore.core.errors import (
-    AlreadyDone,
-    Conflict,
-    Held,
-    InvalidInput,
-    LeaseLost,
-    LimitExceeded,
-    NotAllowed,
-    NotFound,
-    OctoStoreError,
-    Unreachable,
-)
-from octostore.core.events import Event
-from octostore.core.health import Health, SessionHealth, Threshold, Thresholds
-from octostore.core.model import Phase
-from octostore.core.replies import (
-    AttemptView,
-    ClaimReply,
-    EnqueueReply,
-    Figures,
-    HandedOverReply,
-    HeartbeatReply,
-    InFlight,
-    JobOwner,
-    JobPage,
-    JobView,
-    KeepaliveReply,
-    PrincipalView,
-    ProbeReply,
-    QueueView,
-    Recovery,
-    ReleaseReply,
-    SavedReply,
-    SessionReply,
-    SessionView,
-    TokenView,
-)
-from octostore.core.retry import RetryPolicy
-from octostore.core.verify import Verification
-from octostore.wire.answers import NewToken
-
 if TYPE_CHECKING:
-    from octostore.client.async_connect import connect_async
-    from octostore.client.async_hold import AsyncHeldClaim
-    from octostore.client.async_session import AsyncSession
-    from octostore.client.async_store import AsyncOctoStore
+    from octostore._version import __version__ as __version__  # noqa: I001  # one for each module, not for each name
+    from octostore.client.async_connect import connect_async as connect_async
+    from octostore.client.async_hold import AsyncHeldClaim as AsyncHeldClaim
+    from octostore.client.async_session import AsyncSession as AsyncSession
+    from octostore.client.async_store import AsyncOctoStore as AsyncOctoStore
+    from octostore.client.connect import connect as connect
+    from octostore.client.hold import HeldClaim as HeldClaim
+    from octostore.client.session import Session as Session
+    from octostore.client.store import OctoStore as OctoStore
+    from octostore.client.work import Deferred as Deferred, Failed as Failed
+    from octostore.core.errors import (
+        AlreadyDone as AlreadyDone,
+        Conflict as Conflict,
+        Held as Held,
+        InvalidInput as InvalidInput,
+        LeaseLost as LeaseLost,
+        LimitExceeded as LimitExceeded,
+        NotAllowed as NotAllowed,
+        NotFound as NotFound,
+        OctoStoreError as OctoStoreError,
+        Unreachable as Unreachable,
+    )
+    from octostore.core.events import Event as Event
+    from octostore.core.health import (
+        Health as Health,
+        SessionHealth as SessionHealth,
+        Threshold as Threshold,
+        Thresholds as Thresholds,
+    )
+    from octostore.core.model import Phase as Phase
+    from octostore.core.replies import (
+        AttemptView as AttemptView,
+        ClaimReply as ClaimReply,
+        EnqueueReply as EnqueueReply,
+        Figures as Figures,
+        HandedOverReply as HandedOverReply,
+        HeartbeatReply as HeartbeatReply,
+        InFlight as InFlight,
+        JobOwner as JobOwner,
+        JobPage as JobPage,
+        JobView as JobView,
+        KeepaliveReply as KeepaliveReply,
+        PrincipalView as PrincipalView,
+        ProbeReply as ProbeReply,
+        QueueView as QueueView,
+        Recovery as Recovery,
+        ReleaseReply as ReleaseReply,
+        SavedReply as SavedReply,
+        SessionReply as SessionReply,
+        SessionView as SessionView,
+        TokenView as TokenView,
+    )
+    from octostore.core.retry import RetryPolicy as RetryPolicy
+    from octostore.core.verify import Verification as Verification
+    from octostore.wire.answers import NewToken as NewToken
 
-__all__ = [
-    "AlreadyDone",
-    "AsyncHeldClaim",
-    "AsyncOctoStore",
-    "AsyncSession",
-    "AttemptView",
-    "ClaimReply",
-    "Conflict",
-    "Deferred",
-    "EnqueueReply",
-    "Event",
-    "Failed",
-    "Figures",
-    "HandedOverReply",
-    "Health",
-    "HeartbeatReply",
-    "Held",
-    "HeldClaim",
-    "InFlight",
-    "InvalidInput",
-    "JobOwner",
-    "JobPage",
-    "JobView",
-    "KeepaliveReply",
-    "LeaseLost",
-    "LimitExceeded",
-    "NewToken",
-    "NotAllowed",
-    "NotFound",
-    "OctoStore",
-    "OctoStoreError",
-    "Phase",
-    "PrincipalView",
-    "ProbeReply",
-    "QueueView",
-    "Recovery",
-    "ReleaseReply",
-    "RetryPolicy",
-    "SavedReply",
-    "Session",
-    "SessionHealth",
-    "SessionReply",
-    "SessionView",
-    "Threshold",
-    "Thresholds",
-    "TokenView",
+_HOMES = {
+    "_version": "__version__",
+    "client.async_connect": "connect_async",
+    "client.async_hold": "AsyncHeldClaim",
+    "client.async_session": "AsyncSession",
+    "client.async_store": "AsyncOctoStore",
+    "client.connect": "connect",
+    "client.hold": "HeldClaim",
+    "client.session": "Session",
+    "client.store": "OctoStore",
+    "client.work": "Deferred Failed",
+    "core.errors": "AlreadyDone Conflict Held InvalidInput LeaseLost LimitExceeded NotAllowed NotFound OctoStoreError "
     "Unreachable",
-    "Verification",
-    "__version__",
-    "connect",
-    "connect_async",
-]
-
-_IMPORTED_LATER = {
-    "AsyncHeldClaim": "octostore.client.async_hold",
-    "AsyncOctoStore": "octostore.client.async_store",
-    "AsyncSession": "octostore.client.async_session",
-    "connect_async": "octostore.client.async_connect",
+    "core.events": "Event",
+    "core.health": "Health SessionHealth Threshold Thresholds",
+    "core.model": "Phase",
+    "core.replies": "AttemptView ClaimReply EnqueueReply Figures HandedOverReply HeartbeatReply InFlight JobOwner "
+    "JobPage JobView KeepaliveReply PrincipalView ProbeReply QueueView Recovery ReleaseReply SavedReply SessionReply "
+    "SessionView TokenView",
+    "core.retry": "RetryPolicy",
+    "core.verify": "Verification",
+    "wire.answers": "NewToken",
 }
-"""At their first use: asyncio takes long to import, and a command line that does not use it should not wait for it."""
+"""What is imported at its first use: every process pays for what it imports, and a command line most of all."""
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+__all__ = list(_HOME_OF)
 
 if not TYPE_CHECKING:  # to which any name would seem to be there
 
     def __getattr__(name: str) -> Any:
-        if name not in _IMPORTED_LATER:
+        if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_IMPORTED_LATER[name]), name)
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_IMPORTED_LATER})
+    return sorted({*globals(), *_HOME_OF})

@@ -1,7 +1,6 @@
 """The command line on a file and on a server: what is said of one holds for the other."""
 
 import os
-import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -24,13 +23,6 @@ from tests.support.world import ManualClock
 
 QUIET = {"expired", "session_expired"}
 """What a server writes down by itself, whatever a test does."""
-
-
-@pytest.fixture(scope="session", autouse=True)
-def interruptible() -> None:
-    """Processes that are started from one in the background would ignore Ctrl-C."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -25,9 +25,10 @@ from octostore.cli.demo import messages as m
 from octostore.cli.demo.plot import AGENTS, FATAL_STEP, JOB_ID, RESULT, STEPS, TTL_SECONDS
 from octostore.cli.demo.race import Race
 from octostore.cli.demo.team import Agent, Team
-from tests.support.cli import PROGRAM, LiveCli, run_cli
+from tests.support.cli import LiveCli, run_cli
 from tests.support.documents import blocks_of, check_printed
 from tests.support.processes import PATIENCE_SECONDS, ROOT, until
+from tests.support.starting import PROGRAM
 
 pytestmark = pytest.mark.xdist_group("demo")
 """All in one process, so that the three whole runs are made once."""

@@ -9,9 +9,10 @@ import pytest
 
 from octostore.cli.place import Place
 from tests.cli.conftest import Cli
-from tests.support.cli import PROGRAM, Done, run_cli
+from tests.support.cli import Done, run_cli
 from tests.support.processes import PATIENCE_SECONDS, ROOT
 from tests.support.server import ServerProcess
+from tests.support.starting import PROGRAM
 
 NOWHERE = "http://127.0.0.1:1"
 WELL_FORMED = "octo_qfdCLouvFP62SCXXPRbo5wFtWq0mcoq8bLxyJEuD8fk3K5jYq"
@@ -323,7 +324,11 @@ def test_more_claims_than_one_may_have(tmp_path: Path) -> None:
 @pytest.fixture
 def broken(tmp_path: Path) -> dict[str, str]:
     """The environment of a process in which the library fails as it never should."""
-    code = "import octostore\ndef fail(*_):\n    raise RuntimeError('oh')\noctostore.OctoStore.get_job = fail\n"
+    code = (
+        "from octostore.client.reader import Reader\n"
+        "def fail(*_):\n    raise RuntimeError('oh')\n"
+        "Reader.get_job = fail\n"
+    )
     (tmp_path / "sitecustomize.py").write_text(code)
     return {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
 
@@ -404,5 +409,5 @@ def test_a_fault_after_an_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
         finally:
             raise RuntimeError("cannot join thread before it is started")
 
-    monkeypatch.setattr("octostore.OctoStore.get_job", fail)
+    monkeypatch.setattr("octostore.client.reader.Reader.get_job", fail)
     assert cli.call("owner", cli.job) == (130, "", "")

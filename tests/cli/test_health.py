@@ -106,7 +106,7 @@ def test_a_store_where_nothing_is_wrong() -> None:
 def test_takeovers_are_counted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server counts at most once a second, so this asks for what it is made of."""
     figures = cli.store.figures()
-    monkeypatch.setattr(octostore.OctoStore, "figures", lambda _: _with_takeovers(figures))
+    monkeypatch.setattr("octostore.client.reader.Reader.figures", lambda _: _with_takeovers(figures))
     told = cli.json("health", "--takeovers", "7", "--oldest", ",", "--fail-on", "never")
     assert told["takeovers_last_hour"] == 7
     assert "7 claims were taken back within the last hour" in told["reasons"]

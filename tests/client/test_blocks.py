@@ -40,10 +40,10 @@ class Port(EmbeddedPort):
             raise self.faults.pop(0)
         return super().execute(command, wait)
 
-    def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
+    def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
         if self.faults and commands:
             return [self.faults.pop(0)] * len(commands)
-        return super().execute_all(commands)
+        return super().execute_all(commands, atomic=atomic)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def test_the_exceptions_of_the_contract(name: str) -> None:
 
 
 def public(cls: type) -> dict[str, Callable[..., Any]]:
-    return {name: value for name, value in vars(cls).items() if callable(value) and not name.startswith("_")}
+    return {name: getattr(cls, name) for name in dir(cls) if callable(getattr(cls, name)) and not name.startswith("_")}
 
 
 def shape(call: Callable[..., Any]) -> list[tuple[str, Any, Any]]:

@@ -1,7 +1,7 @@
 """The stores and clients that the suite runs against. A new one is a new entry in `KINDS`, and nothing else."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,12 +14,14 @@ from octostore.client.embedded import EmbeddedPort
 from octostore.client.http.async_port import AsyncHttpPort
 from octostore.client.http.port import HttpPort
 from octostore.client.port import AsyncPort, Port
-from octostore.stores.clock import Mark, as_stored
+from octostore.stores.base import Backend
+from octostore.stores.clock import Clock, Mark, as_stored
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.store import LocalStore, usual_given
+from octostore.stores.wakeups import Topic
 from tests.support.async_as_sync import Loop, StoreAsSync
 from tests.support.postgres import new_schema
 from tests.support.served import ServedStore
@@ -35,6 +37,8 @@ class System(NamedTuple):
     other: OctoStore
     """Somebody else's connection to the same store, where there is such a thing."""
     advance: Callable[[float], None]
+    waiting: Callable[[], int]
+    """How many claims have been tried in vain, and would hear of it if they were possible now."""
 
 
 class Opened(NamedTuple):
@@ -43,35 +47,66 @@ class Opened(NamedTuple):
     connect: Callable[[], Port]
     connect_async: Callable[[], AsyncPort]
     close: Callable[[], None]
+    waiting: Callable[[], int]
+
+
+class WatchedStore(LocalStore):
+    """Knows how many listen to it."""
+
+    listeners = 0
+
+    @contextmanager
+    def listening(self, topics: Iterable[Topic], ring: Callable[[], None]) -> Iterator[None]:
+        with super().listening(topics, ring):
+            self.listeners += 1
+            try:
+                yield
+            finally:
+                self.listeners -= 1
+
+
+class OneForEach:
+    """A store for each user."""
+
+    def __init__(self, open_backend: Callable[[], Backend], clock: Clock) -> None:
+        self._open_backend = open_backend
+        self._clock = clock
+        self._stores: list[WatchedStore] = []
+
+    def open(self) -> WatchedStore:
+        self._stores.append(WatchedStore(self._open_backend, clock=self._clock, given=usual_given(RETRY)))
+        return self._stores[-1]
+
+    def opened(self) -> Opened:
+        return Opened(
+            lambda: EmbeddedPort(self.open()), lambda: AsyncEmbeddedPort(self.open()), lambda: None, self.waiting
+        )
+
+    def waiting(self) -> int:
+        return sum(store.listeners for store in self._stores)
 
 
 def open_memory(_folder: Path, clock: ManualClock) -> Opened:
-    store = LocalStore(MemoryBackend, clock=clock, given=usual_given(RETRY))
-    return Opened(lambda: EmbeddedPort(store), lambda: AsyncEmbeddedPort(store), store.close)
+    store = WatchedStore(MemoryBackend, clock=clock, given=usual_given(RETRY))
+    return Opened(lambda: EmbeddedPort(store), lambda: AsyncEmbeddedPort(store), store.close, lambda: store.listeners)
 
 
 def open_sqlite(folder: Path, clock: ManualClock) -> Opened:
-    def open_one() -> LocalStore:
-        return LocalStore(lambda: SqliteBackend(folder / "store.db"), clock=clock, given=usual_given(RETRY))
-
-    return Opened(lambda: EmbeddedPort(open_one()), lambda: AsyncEmbeddedPort(open_one()), lambda: None)
+    return OneForEach(lambda: SqliteBackend(folder / "store.db"), clock).opened()
 
 
 def open_server(folder: Path, clock: ManualClock) -> Opened:
     store = LocalStore(lambda: SqliteBackend(folder / "store.db"), clock=clock, given=usual_given(RETRY))
     server = ServedStore(store, folder)
     place, token = server.place, server.token
-    return Opened(lambda: HttpPort(place, token), lambda: AsyncHttpPort(place, token), server.stop)
+    return Opened(
+        lambda: HttpPort(place, token), lambda: AsyncHttpPort(place, token), server.stop, lambda: server.waiting
+    )
 
 
 def open_postgres(_folder: Path, clock: ManualClock) -> Opened:
     place = parse_place(new_schema())
-
-    def open_one() -> LocalStore:
-        backend = partial(PostgresBackend, place, lambda: clock(Mark(0, "", 0)).now)
-        return LocalStore(backend, clock=as_stored, given=usual_given(RETRY))
-
-    return Opened(lambda: EmbeddedPort(open_one()), lambda: AsyncEmbeddedPort(open_one()), lambda: None)
+    return OneForEach(partial(PostgresBackend, place, lambda: clock(Mark(0, "", 0)).now), as_stored).opened()
 
 
 KINDS: dict[str, Callable[[Path, ManualClock], Opened]] = {
@@ -98,14 +133,14 @@ def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[System]:
             first, second = OctoStore(opened.connect()), OctoStore(opened.connect())
             at_end.callback(first.close)
             at_end.callback(second.close)
-            yield System(first, second, clock.advance)
+            yield System(first, second, clock.advance, opened.waiting)
         else:
             loop = Loop()
             at_end.callback(loop.stop)
             adapted: Any = [StoreAsSync(loop, loop.run(_made(opened.connect_async))) for _ in range(2)]
             for store in adapted:
                 at_end.callback(store.close)
-            yield System(adapted[0], adapted[1], clock.advance)
+            yield System(adapted[0], adapted[1], clock.advance, opened.waiting)
 
 
 async def _made(connect: Callable[[], AsyncPort]) -> AsyncOctoStore:

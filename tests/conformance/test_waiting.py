@@ -7,42 +7,49 @@ import pytest
 
 from octostore.core.replies import ClaimReply
 from tests.conformance.conftest import System
+from tests.support.processes import until
 
 
-def in_background(call: Callable[[], ClaimReply]) -> Callable[[], ClaimReply]:
-    """Start a claim that waits; the returned function gives its reply."""
-    replies: list[ClaimReply] = []
-    thread = threading.Thread(target=lambda: replies.append(call()))
-    thread.start()
+class Waiter:
+    """A claim that by now waits; calling it gives the reply."""
 
-    def reply() -> ClaimReply:
-        thread.join(timeout=30)
-        assert replies, "the claim is still waiting"
-        return replies[0]
+    def __init__(self, system: System, claim: Callable[[], ClaimReply]) -> None:
+        others = system.waiting()
+        self._replies: list[ClaimReply] = []
+        self._thread = threading.Thread(target=lambda: self._replies.append(claim()))
+        self._thread.start()
+        until(lambda: system.waiting() == others + 1)
 
-    return reply
+    @property
+    def is_answered(self) -> bool:
+        return bool(self._replies)
+
+    def __call__(self) -> ClaimReply:
+        self._thread.join(timeout=30)
+        assert self._replies, "the claim is still waiting"
+        return self._replies[0]
 
 
 def test_a_release_wakes_a_waiter(system: System) -> None:
     held = system.store.claim_job("job")
-    waiter = in_background(lambda: system.other.claim_job("job", owner="waiter", wait=30))
+    waiter = Waiter(system, lambda: system.other.claim_job("job", owner="waiter", wait=30))
     system.store.release_job("job", held.lease_id or "")
     assert waiter().status == "claimed"
 
 
 def test_an_enqueue_wakes_a_worker(system: System) -> None:
-    waiter = in_background(lambda: system.other.claim_next("ci", wait=30))
+    waiter = Waiter(system, lambda: system.other.claim_next("ci", wait=30))
     system.store.enqueue("build", job_id="task", queue="ci")
     assert waiter().job_id == "task"
 
 
 def test_a_forced_release_and_a_recovery_wake_waiters(system: System) -> None:
     system.store.claim_job("forced")
-    waiter = in_background(lambda: system.other.claim_job("forced", wait=30))
+    waiter = Waiter(system, lambda: system.other.claim_job("forced", wait=30))
     system.store.force_release("forced")
     assert waiter().status == "claimed"
     system.store.claim_job("expiring", ttl=3_600)
-    waiter = in_background(lambda: system.other.claim_job("expiring", wait=30))
+    waiter = Waiter(system, lambda: system.other.claim_job("expiring", wait=30))
     system.advance(3_600)
     system.store.recover()
     assert waiter().status == "claimed"
@@ -58,7 +65,7 @@ def test_room_in_a_full_queue_wakes_who_waits_for_a_job_by_name(
     for job_id in ("first", "second"):
         store.enqueue("build", job_id=job_id, queue="serial")
     first = store.claim_next("serial")
-    waiter = in_background(lambda: system.other.claim_job("second", wait=30))
+    waiter = Waiter(system, lambda: system.other.claim_job("second", wait=30))
     store.release_job("first", first.lease_id or "", outcome="done")
     assert waiter().status == "claimed"
 
@@ -72,13 +79,16 @@ def test_when_the_wait_runs_out_the_reply_says_who_has_it(system: System) -> Non
 
 def test_one_of_many_waiters_gets_it(system: System) -> None:
     held = system.store.claim_job("job")
-    waiters = [in_background(lambda: system.other.claim_job("job", wait=1.5)) for _ in range(5)]
+    waiters = [Waiter(system, lambda: system.other.claim_job("job", wait=60)) for _ in range(5)]
     system.store.release_job("job", held.lease_id or "")
-    assert sorted(waiter().status for waiter in waiters) == ["claimed"] + ["held"] * 4
+    until(lambda: any(waiter.is_answered for waiter in waiters))
+    (winner,) = (waiter() for waiter in waiters if waiter.is_answered)
+    system.store.release_job("job", winner.lease_id or "", outcome="done")
+    assert sorted(waiter().status for waiter in waiters) == ["claimed"] + ["done"] * 4
 
 
 def test_a_job_that_is_finished_is_not_waited_for(system: System) -> None:
     held = system.store.claim_job("job")
-    waiter = in_background(lambda: system.other.claim_job("job", wait=30))
+    waiter = Waiter(system, lambda: system.other.claim_job("job", wait=30))
     system.store.release_job("job", held.lease_id or "", outcome="done", result=1)
     assert (waiter().status, waiter().result) == ("done", 1)

@@ -13,6 +13,7 @@ import octostore
 from tests.support.async_as_sync import Loop
 from tests.support.mcp import Agent
 from tests.support.server import ServerProcess
+from tests.support.starting import PROGRAM, SCRIPT
 
 NewAgent = Callable[..., Agent]
 
@@ -67,7 +68,8 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": token, "OCTOSTORE_HOME": str(folder / "nothing")}
         url = env.get("OCTOSTORE_URL", f"sqlite:///{folder}/octostore.db")
         store = at_end.enter_context(octostore.connect(url, token=token))
-        started = [Agent(loop, folder, name, env=env) for name in ("ann", "bob")]
+        programs = {"ann": SCRIPT, "bob": PROGRAM}
+        started = [Agent(loop, folder, name, env=env, program=program) for name, program in programs.items()]
         ann, bob = [at_end.enter_context(agent) for agent in started]
         yield World(store, ann, bob, env, folder / "octostore.db")
 

@@ -6,13 +6,11 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
-from mcp import Client
 
 from octostore import AsyncOctoStore, ClaimReply, LimitExceeded, connect_async
 from octostore.mcp import claims as claims_module
 from octostore.mcp.claims import Claims
 from octostore.mcp.connection import Connection
-from octostore.mcp.server import ToolServer
 from tests.support.async_as_sync import Loop
 
 Test = Callable[[AsyncOctoStore, Claims], Awaitable[None]]
@@ -101,6 +99,10 @@ class Broken(Connection):
 
 
 def test_a_fault_of_ours_is_said_to_be_one(loop: Loop) -> None:
+    from mcp import Client  # noqa: PLC0415  # it takes long to import
+
+    from octostore.mcp.server import ToolServer  # noqa: PLC0415
+
     told: list[str] = []
 
     async def call() -> Any:

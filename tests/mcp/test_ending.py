@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.conftest import NewAgent, World
-from tests.support.mcp import PROGRAM
 from tests.support.processes import PATIENCE_SECONDS
+from tests.support.starting import SCRIPT, start
 
 on_a_file = pytest.mark.parametrize("world", ["file"], indirect=True)
 """For what needs many processes, and is the same everywhere."""
@@ -91,7 +91,7 @@ def test_of_five_agents_one_wins(world: World, new_agent: NewAgent) -> None:
 def process(tmp_path: Path) -> "subprocess.Popen[str]":
     pipe = subprocess.PIPE
     env = {**os.environ, "OCTOSTORE_HOME": str(tmp_path)}
-    return subprocess.Popen(PROGRAM, stdin=pipe, stdout=pipe, stderr=pipe, env=env, text=True)
+    return start([*SCRIPT, "mcp"], stdin=pipe, stdout=pipe, stderr=pipe, env=env, text=True)
 
 
 def test_nothing_is_said_to_one_who_says_nothing(process: "subprocess.Popen[str]") -> None:

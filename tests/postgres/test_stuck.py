@@ -9,8 +9,9 @@ import pytest
 import octostore
 from octostore.stores.postgres import backend
 from octostore.stores.postgres.backend import STUCK_SECONDS
+from tests.support.pg_programs import OLDEST
 from tests.support.pg_proxy import PgProxy, cut_unnoticed_after
-from tests.support.postgres import OLDEST, new_schema
+from tests.support.postgres import new_schema
 from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import Worker, until
 from tests.support.running import state_of

@@ -8,7 +8,6 @@ import re
 import stat
 import string
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +26,7 @@ from octostore.wire.tokens import new_token
 from tests.support.connections import Response
 from tests.support.processes import PATIENCE_SECONDS, ROOT, until
 from tests.support.server import ServerProcess
+from tests.support.starting import PROGRAM, run
 
 SCOPES = ("read", "claim", "admin")
 NOW = datetime.now(UTC)
@@ -87,9 +87,9 @@ def test_scopes_are_what_the_contract_says() -> None:
     assert {"GET /jobs", "GET /jobs/{job_id}", "GET /events", "GET /locks", "GET /locks/{job_id}"} <= reading
     assert {f"POST /jobs/{{job_id}}/{call}" for call in ("requeue", "cancel", "force-release")} <= operating
     assert {"POST /recover", "POST /tokens", "GET /tokens"} <= operating
-    # What is about one's own token, whatever that may do.
+    # What is about one's own token, whatever that may do; and a batch, where each command has a scope of its own.
     unscoped = [route.name for route in BEHIND_TOKENS if route.scope is None]
-    assert unscoped == ["GET /auth/whoami", "POST /auth/token/rotate"]
+    assert unscoped == ["POST /batch", "GET /auth/whoami", "POST /auth/token/rotate"]
 
 
 # Prefixes
@@ -355,13 +355,13 @@ def test_what_was_looked_up_before_a_revocation_is_not_remembered_after_it() -> 
 def start_in_vain(home: Path, *arguments: str) -> str:
     """What the server says when it does not start for something that its operator should correct."""
     environment = {**os.environ, "OCTOSTORE_HOME": str(home)}
-    command = [sys.executable, "-m", "octostore", "serve", "--port", "0", *arguments]
-    ended = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
-    )
+    command = [*PROGRAM, "serve", "--port", "0", *arguments]
+    pipe = subprocess.PIPE
+    ended = run(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True, timeout=PATIENCE_SECONDS)
     assert (ended.returncode, ended.stdout) == (64, ""), ended
     assert "Traceback" not in ended.stderr
-    return ended.stderr
+    said: str = ended.stderr
+    return said
 
 
 def write_tokens(path: Path, text: str, mode: int = 0o600) -> Path:

@@ -16,7 +16,7 @@ from octostore.server.examples import SHELL_NAMES, curl_line
 from octostore.server.openapi import EVENTS, document_of
 from octostore.server.router import Route
 from octostore.server.routes import ROUTES
-from octostore.stores.opening import open_store
+from octostore.stores.store import open_store
 from tests.support.processes import PATIENCE_SECONDS, ROOT
 from tests.support.seed_lines import CLAIM_LOOP, ONE_OWNER
 from tests.support.served import ServedStore
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is n
 TIMED_OUT = 28
 """What curl exits with when it has read a stream for as long as it may."""
 DOCUMENT = document_of(ROUTES)
-HANDLERS = {route.handler.__name__: route for route in ROUTES}
+HANDLERS = {route.operation: route for route in ROUTES}
 
 
 class Ran(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -114,10 +115,7 @@ def test_a_close_finishes_what_was_submitted_and_ends_the_store() -> None:
 
 
 def request_with(token: str) -> Request:
-    async def nothing() -> dict[str, Any]:
-        return {"type": "http.disconnect"}
-
-    return Request({"method": "GET", "headers": [(b"authorization", f"Bearer {token}".encode())]}, nothing)
+    return Request(Mock(client_address="here"), "GET", "/", b"", {b"authorization": f"Bearer {token}".encode()})
 
 
 async def create(store: ServedStore, token_id: str, **terms: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from octostore.server.guard import SECURITY_HEADERS
+from octostore.server.http import SECURITY_HEADERS
 from octostore.wire.tokens import new_token
 from tests.support.connections import Connection, Response, Stream
 from tests.support.processes import until

@@ -86,7 +86,8 @@ NOT_JSON: dict[str, bytes] = {
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
 def test_a_body_that_is_no_exact_json(server: ServerProcess, body: bytes) -> None:
     for route in WITH_BODY:
-        check_refused(server.request(route.method, path_of(route), raw=body), 400, "invalid_input")
+        if not (route.is_batch and body == NOT_JSON["nested 65 deep"]):  # whose documents begin further down
+            check_refused(server.request(route.method, path_of(route), raw=body), 400, "invalid_input")
 
 
 @pytest.mark.parametrize("body", [[], None, "text", 7, 1.5, True, [{}]], ids=str)

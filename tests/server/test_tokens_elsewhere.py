@@ -16,9 +16,8 @@ from octostore.core.questions import FindToken, ListTokens
 from octostore.server import auth
 from octostore.server import store as served
 from octostore.stores.memory import MemoryBackend
-from octostore.stores.opening import open_store
 from octostore.stores.postgres.connection import parse_place
-from octostore.stores.store import LocalStore
+from octostore.stores.store import LocalStore, open_store
 from octostore.wire.token_files import read_token_file, write_token_file
 from octostore.wire.tokens import digest_of, new_token
 from tests.support.postgres import new_schema

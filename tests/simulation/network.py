@@ -4,12 +4,13 @@ It takes the place of `http.client.HTTPConnection` and `aiohttp.ClientSession`; 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import aiohttp
 
+from octostore.server.protocol import Connection
 from tests.simulation.faults import Fault, Faults
 from tests.simulation.scheduler import Fiber, Process, Scheduler
 from tests.simulation.story import Story
@@ -44,12 +45,13 @@ class Observer(Protocol):
     def answered(self, exchange: "Exchange", reply: Reply) -> None: ...
 
 
-class Exchange:
+class Exchange(asyncio.Transport):
     """One delivery of a request to a server. `tell` gets the reply, or what broke."""
 
     def __init__(
         self, network: "Network", server: "Server", sent: Sent, caller: Process, tell: Callable[[Reply | OSError], None]
     ) -> None:
+        super().__init__()
         self.network = network
         self.server = server
         self.sent = sent
@@ -61,54 +63,41 @@ class Exchange:
         self.reply_fault = ""
         self._tell = tell
         self._is_told = False
-        self._is_disconnected = False
-        self._is_body_taken = False
-        self._head: dict[str, Any] = {}
-        self._body = b""
-        self._gone: asyncio.Future[None] | None = None
+        self._is_closing = False
+        self._connection: Connection
 
-    # As the server sees it
+    # As the server sees it: the transport of a connection with one request
 
     @property
-    def scope(self) -> dict[str, Any]:
-        path, _, query = self.sent.path.partition("?")
-        headers = [(name.lower().encode(), value.encode()) for name, value in self.sent.headers.items()]
-        if self.sent.body is not None:
-            headers.append((b"content-length", str(len(self.sent.body)).encode()))
-        return {
-            "type": "http",
-            "method": self.sent.method,
-            "raw_path": path.encode(),
-            "query_string": query.encode(),
-            "headers": [(b"host", b"localhost"), *headers],
-            "client": ("10.0.0.1", 1),
-        }
+    def request(self) -> bytes:
+        headers = {"host": "localhost", **self.sent.headers, "content-length": len(self.sent.body or b"")}
+        lines = [f"{self.sent.method} {self.sent.path} HTTP/1.1", *(f"{name}: {headers[name]}" for name in headers)]
+        return "\r\n".join([*lines, "", ""]).encode() + (self.sent.body or b"")
 
-    async def receive(self) -> dict[str, Any]:
-        if not self._is_body_taken:
-            self._is_body_taken = True
-            return {"type": "http.request", "body": self.sent.body or b"", "more_body": False}
-        if not self._is_disconnected:
-            if self._gone is None:
-                self._gone = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._gone)
-        return {"type": "http.disconnect"}
+    def open(self, connection: Connection) -> None:
+        """In the server's loop, like all that follows."""
+        self._connection = connection
+        connection.connection_made(self)
+        connection.data_received(self.request)
 
-    async def send(self, message: Mapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            self._head = dict(message)
-            return
-        self._body += message.get("body", b"")
-        if not message.get("more_body"):
-            headers = {name.decode(): value.decode() for name, value in self._head["headers"]}
-            self.is_answered = True
-            self.network.reply(self, Reply(self._head["status"], headers, self._body))
+    def write(self, data: Any) -> None:
+        head, _, body = data.partition(b"\r\n\r\n")
+        start, *lines = head.decode().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        assert len(body) == int(headers.get("content-length", 0)), "an answer is written in one piece"
+        self.is_answered = True
+        self.network.reply(self, Reply(int(start.split()[1]), headers, body))
+        self.server.loop.call_soon(self.close)
 
-    def disconnect(self) -> None:
-        """In the server's loop."""
-        self._is_disconnected = True
-        if self._gone is not None and not self._gone.done():
-            self._gone.set_result(None)
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            self._connection.connection_lost(None)
+
+    abort = close
 
     # As the caller sees it
 

@@ -26,10 +26,10 @@ from octostore.core import views
 from octostore.core.commands import CheckpointJob, CloseSession, HeartbeatJob, ReleaseJob, ReleaseTask
 from octostore.core.decide import _RULES
 from octostore.core.decide.expiry import sweep
+from octostore.core.decide.needs import needs_of
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.model import LOCAL
 from octostore.core.moments import to_datetime
-from octostore.core.needs import needs_of
 from octostore.core.questions import GetJob, GetSession
 from octostore.core.replies import CheckpointReply, ClaimReply, HeartbeatReply, SessionReply
 from octostore.core.working_set import WorkingSet
@@ -82,9 +82,9 @@ def _together(*plants: Callable[[], AbstractContextManager[object]]) -> Callable
 # The transaction
 
 
-def _answer_before_commit(backend: Any, commands: Sequence[Any], clock: Any, given: Any) -> Committed:
+def _answer_before_commit(backend: Any, commands: Sequence[Any], clock: Any, given: Any, **how: Any) -> Committed:
     try:
-        return run_batch(backend, commands, clock, given)
+        return run_batch(backend, commands, clock, given, **how)
     except Unreachable:
         needs = needs_of(commands)
         with backend.inner.writing(needs) as writing:
@@ -96,8 +96,8 @@ def _answer_before_commit(backend: Any, commands: Sequence[Any], clock: Any, giv
         return Committed(answers, [], [], [])
 
 
-def _answer_in_another_order(backend: Any, commands: Sequence[Any], clock: Any, given: Any) -> Committed:
-    committed = run_batch(backend, commands, clock, given)
+def _answer_in_another_order(backend: Any, commands: Sequence[Any], clock: Any, given: Any, **how: Any) -> Committed:
+    committed = run_batch(backend, commands, clock, given, **how)
     return committed._replace(answers=committed.answers[::-1])
 
 

@@ -1,4 +1,4 @@
-"""A server: a process with an event loop of its own, the real application, and its own writer on the shared rows."""
+"""A server: a process with an event loop, the real connections and application, and a writer on the shared rows."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from octostore.core.errors import Unreachable
 from octostore.server.app import App
+from octostore.server.connections import Connections
 from octostore.server.metrics import Metrics
 from octostore.server.services import Services
 from octostore.server.settings import Settings
@@ -52,7 +53,7 @@ class Server:
         self._network = network
         self._open_backend = open_backend
         self._folder = folder
-        self._app: App | None = None
+        self._connections: Connections | None = None
         self._stopping: asyncio.Event
 
     def start(self) -> None:
@@ -77,18 +78,16 @@ class Server:
 
     def hear_of_cut(self, exchange: Exchange) -> None:
         if exchange in self.exchanges:
-            self.loop.call_soon_threadsafe(exchange.disconnect)
+            self.loop.call_soon_threadsafe(exchange.close)
 
     def _accept(self, exchange: Exchange) -> None:
         exchange.arrived_at = self._scheduler.now
         if self._network.observer is not None:
             self._network.observer.arrived(exchange)
-        task = self.loop.create_task(self._answer(exchange))
+        assert self._connections is not None
+        exchange.open(self._connections.accept())
+        *_, task = self._connections.under_way.values()
         task.add_done_callback(lambda _task: self.exchanges.pop(exchange, None))
-
-    async def _answer(self, exchange: Exchange) -> None:
-        assert self._app is not None
-        await self._app(exchange.scope, exchange.receive, exchange.send)
 
     async def _serve(self, process: Process) -> None:
         self._stopping = asyncio.Event()
@@ -99,12 +98,11 @@ class Server:
             keepalive_seconds=300,
         )
         services = await self._start(settings, process)
-        self._app = App(services)
+        self._connections = Connections(settings, App(services).answer)
         self.is_open = True
         await self._stopping.wait()
         services.stop()
-        while self.exchanges:  # noqa: ASYNC110  # nobody tells, and nobody is in a hurry
-            await asyncio.sleep(0.1)
+        await self._connections.end()
         await services.close()
         self._scheduler.kill(process)  # with whatever a start that failed has left behind
 

@@ -5,7 +5,7 @@ kills and pauses that hit "not yet committed" and "committed, but not answered".
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -90,11 +90,17 @@ class FaultyBackend:
         self.process = process
         self._storage = storage
 
+    def writing(self, needs: Needs) -> AbstractContextManager[Any]:
+        return self._writing(needs, BUSY_SECONDS)
+
+    def writing_at_once(self, needs: Needs) -> AbstractContextManager[Any]:
+        return self._writing(needs, 0)
+
     @contextmanager
-    def writing(self, needs: Needs) -> Iterator[Any]:
+    def _writing(self, needs: Needs, patience: float) -> Iterator[Any]:
         storage = self._storage
         fault = storage.faults.of_transaction(self.process.name)
-        if not storage.lock.acquire(timeout=BUSY_SECONDS):
+        if not storage.lock.acquire(timeout=patience):
             raise Unreachable("another process has been writing for too long", reason="busy")
         try:
             self._fail_before(fault)

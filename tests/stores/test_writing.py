@@ -10,6 +10,7 @@ import pytest
 
 from octostore.core.commands import AnyCommand, ClaimJob
 from octostore.core.errors import Unreachable
+from octostore.stores import pace
 from octostore.stores.base import Undone
 from octostore.stores.batch import Answer, Committed
 from octostore.stores.sqlite.backend import IDLE_READERS, SqliteBackend
@@ -121,3 +122,110 @@ def test_a_closed_file_is_not_read_and_what_was_being_read_is_let_go_of(backend:
     with pytest.raises(Unreachable) as fault, backend.reading():
         pass
     assert fault.value.reason == "closed"
+
+
+# In the caller's thread
+
+
+class Moments:
+    """The clock of `Pace`, in the test's hands."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def moments(monkeypatch: pytest.MonkeyPatch) -> Moments:
+    moments = Moments()
+    monkeypatch.setattr(pace, "time", moments)
+    return moments
+
+
+@pytest.fixture
+def hasty(place: Place) -> Iterator[Writer]:
+    place.is_open.set()
+    writer = Writer(place.run, lambda _committed: None, place.run)
+    yield writer
+    place.is_open.set()
+    writer.close()
+
+
+CLAIM = [ClaimJob(job_id="here", owner="ann")]
+
+
+def test_what_takes_a_moment_runs_where_it_is_asked_for(place: Place, hasty: Writer) -> None:
+    assert hasty.run_here(CLAIM) == ["here"]
+    assert hasty._thread is None
+    assert place.sizes == [1]
+
+
+def test_a_place_that_is_far_away_is_for_the_thread(place: Place, writer: Writer) -> None:
+    assert writer.run_here(CLAIM) is None
+    assert place.sizes == []
+
+
+def test_nobody_is_overtaken(place: Place, hasty: Writer) -> None:
+    place.is_open.clear()
+    told = submit(hasty, 1)
+    assert hasty.run_here(CLAIM) is None
+    place.is_open.set()
+    until(lambda: len(told) == 1)
+    assert hasty.run_here(CLAIM) == ["here"]
+
+
+def test_two_threads_are_never_in_it_at_once(place: Place, hasty: Writer) -> None:
+    place.is_open.clear()
+    here: list[object] = []
+    thread = threading.Thread(target=lambda: here.append(hasty.run_here(CLAIM)))
+    thread.start()
+    until(hasty._turn.locked)
+    told = submit(hasty, 1)
+    assert hasty.run_here(CLAIM) is None
+    place.is_open.set()
+    thread.join()
+    until(lambda: len(told) == 1)
+    assert place.done == ["here", "job-0"]
+    assert here == [["here"]]
+
+
+def test_after_a_slow_one_the_thread_does_it_for_a_while(moments: Moments, hasty: Writer) -> None:
+    hasty._pace.note(pace.MOMENT_SECONDS + 1)
+    assert hasty.run_here(CLAIM) is None
+    moments.now += pace.CALM - 0.1
+    assert hasty.run_here(CLAIM) is None
+    moments.now += 0.2
+    assert hasty.run_here(CLAIM) == ["here"]
+    hasty._pace.note(pace.MOMENT_SECONDS)
+    assert hasty.run_here(CLAIM) == ["here"], "that is quick enough"
+
+
+def test_how_long_it_took_counts_in_whichever_thread(hasty: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[float] = []
+    monkeypatch.setattr(hasty._pace, "note", noted.append)
+    hasty.run_here(CLAIM)
+    told = submit(hasty, 1)
+    until(lambda: len(told) == 1)
+    assert len(noted) == 2
+
+
+def test_what_others_keep_waiting_is_for_the_thread_and_faults_are_told(place: Place, hasty: Writer) -> None:
+    place.faults = [
+        Unreachable("another process writes", reason="busy"),
+        Undone(Unreachable("it is away", reason="io")),
+    ]
+    assert [hasty.run_here(CLAIM), hasty.run_here(CLAIM)] == [None, None]
+    place.faults = [ZeroDivisionError()]
+    assert hasty.run_here(CLAIM) is None, "the thread tells whose bug it is"
+    place.faults = [Unreachable("whether it was done is not known", reason="io")]
+    with pytest.raises(Unreachable, match="not known"):
+        hasty.run_here(CLAIM)
+    assert place.done == []
+    assert hasty.run_here(CLAIM) == ["here"]
+
+
+def test_a_writer_that_is_closed_runs_nothing_anywhere(place: Place, hasty: Writer) -> None:
+    hasty.close()
+    assert hasty.run_here(CLAIM) is None
+    assert place.done == []

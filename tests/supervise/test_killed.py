@@ -8,6 +8,7 @@ from pathlib import Path
 import octostore as library
 from tests.support.processes import until
 from tests.support.running import FOREVER, Octostore, Running, Served, state_of
+from tests.support.starting import SCRIPT
 from tests.support.survivors import Survivor, stored_expiry
 
 TTL_SECONDS = 2
@@ -22,7 +23,7 @@ def check_takeover(octostore: Octostore, path: Path, folder: Path) -> None:
     firsts, seconds = {}, {}
     for how, survivor in survivors.items():
         firsts[how] = octostore.start(
-            "run", how, "--owner", "first", "--ttl", str(TTL_SECONDS), "--", *survivor.command
+            "run", how, "--owner", "first", "--ttl", str(TTL_SECONDS), "--", *survivor.command, program=SCRIPT
         )
         survivor.started()
         seconds[how] = octostore.start("run", how, "--owner", "second", "--wait", FOREVER, "--", "echo", "mine")

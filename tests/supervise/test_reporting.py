@@ -8,6 +8,7 @@ import octostore as library
 from tests.support.processes import until
 from tests.support.running import UNTIL_TOLD, Octostore, Running, Served, children_of, secrets_visible_of
 from tests.support.soundness import only_looking
+from tests.support.starting import SCRIPT
 
 SECRET = "a-lease-of-somebody"
 
@@ -107,7 +108,9 @@ def test_a_reporter_that_gives_up_disturbs_nobody(octostore: Octostore, tmp_path
 
 def test_no_secret_is_seen_in_any_process(octostore: Octostore, path: Path, tmp_path: Path) -> None:
     command = ["bash", "-c", f"env > environment; touch ready; {UNTIL_TOLD}"]
-    run = octostore.start("run", "job", "--", *command, OCTOSTORE_TOKEN="octo_secret", OCTOSTORE_LEASE_ID=SECRET)
+    run = octostore.start(
+        *("run", "job", "--", *command), program=SCRIPT, OCTOSTORE_TOKEN="octo_secret", OCTOSTORE_LEASE_ID=SECRET
+    )
     until((tmp_path / "ready").exists)
     check_secrets(run, lease_of(path, "job"), "octo_secret")
     (tmp_path / "told").touch()
@@ -119,7 +122,7 @@ def test_no_secret_is_seen_in_any_process(octostore: Octostore, path: Path, tmp_
 
 def test_no_secret_of_a_server_is_seen_in_any_process(served: Served, tmp_path: Path) -> None:
     script = f"octostore progress 'from within' || exit 1; touch ready; {UNTIL_TOLD}"
-    run = served.octostore.start("run", "job", "--", "bash", "-c", script)
+    run = served.octostore.start("run", "job", "--", "bash", "-c", script, program=SCRIPT)
     until((tmp_path / "ready").exists)
     check_secrets(run, lease_of(served.path, "job"), served.server.token)
     assert served.server.get("/jobs/job").json["claim"]["progress"]["note"] == "from within"

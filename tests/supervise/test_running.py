@@ -7,6 +7,7 @@ from pathlib import Path
 import octostore as library
 from tests.support.processes import until
 from tests.support.running import PYTHON, UNTIL_TOLD, Octostore, Running, is_alive, types_of
+from tests.support.starting import SCRIPT
 from tests.support.survivors import Survivor
 
 TTL_SECONDS = 2
@@ -31,7 +32,7 @@ def test_a_command_that_takes_longer_than_its_lease_keeps_the_job(
 
 def test_the_command_leads_a_process_group_of_its_own(octostore: Octostore) -> None:
     look = "import os; print(os.getpid(), os.getpgrp(), os.getsid(0))"
-    run = octostore.start("run", "job", "--", *PYTHON, "-c", look)
+    run = octostore.start("run", "job", "--", *PYTHON, "-c", look, program=SCRIPT)
     pid, group, session = map(int, run.wait().out.split())
     assert group == pid
     assert group not in {run.pid, os.getpgrp()}

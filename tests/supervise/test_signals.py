@@ -18,6 +18,7 @@ from tests.support.running import (
     signals_of,
     types_of,
 )
+from tests.support.starting import SCRIPT
 
 NOTING = str(ROOT / "tests" / "supervise" / "commands" / "noting.py")
 FORWARDED = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM]
@@ -43,7 +44,7 @@ def name_of(pid: int) -> bytes:
 
 def test_signals_are_passed_on(octostore: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     noted = tmp_path / "noted"
-    run = octostore.start("run", "job", "--", *PYTHON, NOTING, str(noted))
+    run = octostore.start("run", "job", "--", *PYTHON, NOTING, str(noted), program=SCRIPT)
     expected = "ready\n"
     for number in FORWARDED:
         until(lambda: noted.exists() and noted.read_text() == expected)  # noqa: B023  # it is called at once
@@ -104,7 +105,7 @@ def test_a_program_that_the_system_refuses_is_a_failure(
 
 
 def test_what_was_ignored_before_is_ignored_by_the_command_and_nothing_else(octostore: Octostore) -> None:
-    usual = octostore.start("run", "usual", "--", "sleep", FOREVER)
+    usual = octostore.start("run", "usual", "--", "sleep", FOREVER, program=SCRIPT)
     nohup = octostore.shell(f"trap '' HUP; exec octostore run nohup -- sleep {FOREVER}")
     assert signals_of(command_of(usual), "SigIgn") == signals_of(command_of(usual), "SigBlk") == set()
     assert signals_of(command_of(nohup), "SigIgn") == {signal.SIGHUP}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import octostore as library
 from tests.support.processes import PATIENCE_SECONDS
-from tests.support.running import PROGRAM, PYTHON, Octostore
+from tests.support.running import PYTHON, Octostore
+from tests.support.starting import PROGRAM, run
 
 ERROR_BYTES = 2_048
 NUMBERS = 2_000
@@ -16,16 +17,15 @@ NUMBERS = 2_000
 def test_every_byte_arrives_as_it_was_written(octostore: Octostore) -> None:
     sent = random.Random(1).randbytes(3_000_000)
     for options in ([], ["--no-stderr"]):
-        done = subprocess.run(
+        done = run(
             [*PROGRAM, "run", "job", *options, "--", "tee", "/dev/stderr"],
             env=octostore.env,
-            input=sent,
-            capture_output=True,
+            told=sent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             timeout=PATIENCE_SECONDS,
-            check=True,
         )
-        assert done.stdout == sent
-        assert done.stderr == sent
+        assert (done.returncode, done.stdout == sent, done.stderr == sent) == (0, True, True)
 
 
 def test_lines_of_both_streams_keep_their_order_where_they_lead_to_one_place(
@@ -35,18 +35,17 @@ def test_lines_of_both_streams_keep_their_order_where_they_lead_to_one_place(
     expected = "".join(f"{number}\n" for number in range(NUMBERS))
     for job_id, options in (("kept", []), ("not", ["--no-stderr"])):
         command = [*PROGRAM, "run", job_id, *options, "--", *PYTHON, "-c", count]
-        done = subprocess.run(
+        done = run(
             command,
             env=octostore.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=PATIENCE_SECONDS,
-            check=False,
         )
         assert (done.returncode, done.stdout.decode()) == (3, expected)
         with (tmp_path / job_id).open("wb") as log:
-            subprocess.run(command, env=octostore.env, stdout=log, stderr=log, timeout=PATIENCE_SECONDS, check=False)
+            run(command, env=octostore.env, stdout=log, stderr=log, timeout=PATIENCE_SECONDS)
         assert (tmp_path / job_id).read_text() == expected
     assert str(NUMBERS - 1) in (store.get_job("kept").error or "")
 

@@ -8,7 +8,8 @@ import pytest
 import octostore as library
 from tests.support.at_terminal import CTRL_C, CTRL_D, CTRL_Z, AtTerminal
 from tests.support.processes import until
-from tests.support.running import PROGRAM, PYTHON, Octostore, is_alive, state_of
+from tests.support.running import PYTHON, Octostore, is_alive, state_of
+from tests.support.starting import PROGRAM
 
 SHELL = ("bash", "--norc", "--noprofile", "--noediting", "-i")
 TALK = (

@@ -3,7 +3,6 @@
 import os
 import pty
 import select
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.support.processes import PATIENCE_SECONDS
+from tests.support.starting import start
 
 CTRL_C, CTRL_D, CTRL_Z = "\x03", "\x04", "\x1a"
 PROMPT = "ready> "
@@ -22,7 +22,7 @@ class AtTerminal:
     def __init__(self, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
         self._keys, screen = pty.openpty()
         try:
-            self.process = subprocess.Popen(
+            self.process = start(
                 ["setsid", "--ctty", *command],
                 env={**env, "TERM": "dumb", "PS1": PROMPT},
                 cwd=cwd,

@@ -1,4 +1,4 @@
-"""The command line as its users run it: a process of its own, with nothing to read from and everything kept apart."""
+"""The command line in a process of its own, with nothing to read from and everything kept apart."""
 
 import fcntl
 import json
@@ -8,7 +8,6 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Sequence
@@ -16,8 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from tests.support.processes import PATIENCE_SECONDS
-
-PROGRAM = [sys.executable, "-m", "octostore"]
+from tests.support.starting import PROGRAM, run, start
 
 
 class Done(NamedTuple):
@@ -35,15 +33,15 @@ class Done(NamedTuple):
 
 def run_cli(*arguments: str, stdin: str | None = None, program: Sequence[str] = PROGRAM, **env: str) -> Done:
     """`env` is added to that of the test."""
-    done = subprocess.run(
+    done = run(
         [*program, *arguments],
         env={**os.environ, **env},
-        stdin=subprocess.DEVNULL if stdin is None else None,
-        input=stdin,
-        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        told=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=PATIENCE_SECONDS,
-        check=False,
     )
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -52,7 +50,7 @@ class LiveCli:
     """One that goes on; it is gone when the block ends."""
 
     def __init__(self, *arguments: str, **env: str) -> None:
-        self.process = subprocess.Popen(
+        self.process = start(
             [*PROGRAM, *arguments],
             env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
@@ -104,7 +102,7 @@ class TerminalCli:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         usual = {"TERM": "xterm-256color"}
-        self.process = subprocess.Popen(
+        self.process = start(
             [*PROGRAM, *arguments],
             env={**os.environ, **usual, **env},
             stdin=subprocess.DEVNULL,

@@ -129,7 +129,7 @@ class Cluster:
         self.primary, self.standby = Node(self._folder / "one"), Node(self._folder / "two")
 
     def __enter__(self) -> Self:
-        programs().run("initdb", "-D", self.primary.data, "-Upostgres", "-Atrust", "-Eutf8", "--no-sync")
+        programs().init(self.primary.data)
         self.primary.start()
         self.attach()
         return self

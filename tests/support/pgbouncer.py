@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.pg_programs import programs
 from tests.support.processes import PATIENCE_SECONDS, free_port, until
+from tests.support.starting import start
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 POOL_SIZE = 2
@@ -60,7 +61,7 @@ class PgBouncer:
     def start(self) -> None:
         assert PROGRAM is not None
         command = [PROGRAM, "-q", str(self._folder / "pgbouncer.ini")]
-        self._process = subprocess.Popen(command, user=programs().user, cwd=self._folder)
+        self._process = start(command, user=programs().user, cwd=self._folder)
         until(self._is_open)
 
     def kill(self) -> None:

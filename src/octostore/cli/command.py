@@ -52,6 +52,7 @@ COMMANDS = [
     Command("hand-over", OWN, "pass a live session on to another agent, with its jobs"),
     Command("progress", OWN, "say what is being done, from inside `run` or `work`"),
     Command("checkpoint", OWN, "leave what a successor needs, from inside `run` or `work`"),
+    Command("batch", OWN, "carry out many commands in one call"),
     Command("enqueue", QUEUES, "put a job in a queue"),
     Command("next", QUEUES, "claim the job that is first in line"),
     Command("work", QUEUES, "run a command for each job of a queue"),

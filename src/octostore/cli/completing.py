@@ -4,11 +4,13 @@ import argparse
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octostore.cli.place import chosen_place
-from octostore.client.store import OctoStore
 from octostore.core.errors import OctoStoreError
+
+if TYPE_CHECKING:
+    from octostore.client.reader import Reader
 
 OFFERED = 200
 PATIENCE_SECONDS = 1.5
@@ -28,13 +30,13 @@ def session_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> lis
     return [name for name in names if name.startswith(prefix)][:OFFERED]
 
 
-def _asked(parsed_args: argparse.Namespace, question: Callable[[OctoStore], list[str]]) -> list[str]:
+def _asked(parsed_args: argparse.Namespace, question: "Callable[[Reader], list[str]]") -> list[str]:
     """A store that cannot be asked, or not soon, offers nothing."""
     names: list[str] = []
     place = chosen_place(getattr(parsed_args, "url", None))
 
     def look() -> None:
-        with suppress(OctoStoreError), place.open() as store:
+        with suppress(OctoStoreError), place.look() as store:
             names.extend(question(store))
 
     looking = Thread(target=look, daemon=True)

@@ -1,17 +1,4 @@
-"""The exit codes, and which error is which."""
-
-from octostore.core.errors import (
-    AlreadyDone,
-    Conflict,
-    Held,
-    InvalidInput,
-    LeaseLost,
-    LimitExceeded,
-    NotAllowed,
-    NotFound,
-    OctoStoreError,
-    Unreachable,
-)
+"""The exit codes."""
 
 DID = 0
 NOTHING_TO_DO = 10
@@ -46,22 +33,3 @@ CLAIMS = {
     "empty": NOTHING_TO_DO,
 }
 """By the status of the answer to a claim."""
-
-_ERRORS: list[tuple[type[OctoStoreError], int]] = [
-    (Held, HELD),
-    (AlreadyDone, NOTHING_TO_DO),
-    (LeaseLost, LOST),
-    (LimitExceeded, NOT_ALLOWED),
-    (InvalidInput, BAD_INPUT),
-    (NotFound, BAD_INPUT),
-    (NotAllowed, NOT_ALLOWED),
-    (Unreachable, UNREACHABLE),
-]
-
-
-def exit_code_of(error: OctoStoreError) -> int:
-    if type(error) is Conflict:
-        # A job that somebody has, or that waits for its time, is not to be had now; any other state is the caller's
-        # mistake.
-        return CLAIMS.get({"claimed": "held"}.get(error.status or "", error.status or ""), BAD_INPUT)
-    return next((code for kind, code in _ERRORS if isinstance(error, kind)), OUR_FAULT)

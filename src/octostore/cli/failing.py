@@ -9,8 +9,9 @@ from octostore.cli import exits
 from octostore.cli.command import Context
 from octostore.cli.console import Console
 from octostore.cli.parser import PROGRAM, Misunderstood
-from octostore.core.errors import InvalidInput, NotAllowed, OctoStoreError, Unreachable
-from octostore.wire.failures import DETAILS, Failure, failure_of
+from octostore.core.errors import Conflict, InvalidInput, NotAllowed, OctoStoreError, Unreachable
+from octostore.wire.errors import ERRORS
+from octostore.wire.failures import Failure, failure_of
 
 DEBUG_VARIABLE = "OCTOSTORE_DEBUG"
 _ABOUT = re.compile(r"argument (?:--)?([\w-]+)[^:]*: ")
@@ -23,7 +24,15 @@ def tell_failure(error: OctoStoreError, context: Context) -> int:
     context.console.remark(str(error))
     for label, text in _advice(error, context):
         context.console.remark(f"  {label:<6}{text}")
-    return exits.exit_code_of(error)
+    return exit_code_of(error)
+
+
+def exit_code_of(error: OctoStoreError) -> int:
+    if type(error) is Conflict:
+        # A job that somebody has, or that waits for its time, is not to be had now; any other state is the caller's
+        # mistake.
+        return exits.CLAIMS.get({"claimed": "held"}.get(error.status or "", error.status or ""), exits.BAD_INPUT)
+    return ERRORS[error.code].exit_code if error.code in ERRORS else exits.OUR_FAULT
 
 
 def tell_misunderstood(problem: Misunderstood, console: Console) -> int:
@@ -31,7 +40,7 @@ def tell_misunderstood(problem: Misunderstood, console: Console) -> int:
         about = _ABOUT.match(str(problem))
         field = about.group(1).replace("-", "_").lower() if about else None
         console.answer(
-            Failure(error=str(problem), code=InvalidInput.code, details=DETAILS[InvalidInput.code], field=field)
+            Failure(error=str(problem), code=InvalidInput.code, details=ERRORS[InvalidInput.code].advice, field=field)
         )
     sys.stderr.write(f"{problem.usage}{PROGRAM}: {problem}\n(`{problem.program} --help` explains)\n")
     return exits.BAD_INPUT

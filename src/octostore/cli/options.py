@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from octostore.core.encoding import decode_strictly
 from octostore.core.errors import InvalidInput
 
 LEASE_VARIABLE = "OCTOSTORE_LEASE_ID"
@@ -25,6 +24,8 @@ def seconds(text: str) -> float:
 
 def json_value(text: str) -> Any:
     """JSON as it stands there, of a file (`@FILE`), or of stdin (`-`)."""
+    from octostore.core.encoding import decode_strictly  # noqa: PLC0415  # few commands take a document
+
     try:
         if text == "-":
             document = b"" if sys.stdin is None else sys.stdin.buffer.read()

@@ -1,8 +1,8 @@
 """Command lines, parsed; and the help that people read."""
 
 import argparse
-import shutil
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, NoReturn
 
@@ -29,6 +29,8 @@ class Formatter(argparse.HelpFormatter):
     """Text as wide as the terminal, with its paragraphs; examples as they are."""
 
     def __init__(self, prog: str) -> None:
+        import shutil  # noqa: PLC0415  # only for those who read help
+
         super().__init__(prog, width=min(shutil.get_terminal_size().columns - 2, WIDEST))
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -41,7 +43,9 @@ class Parser(argparse.ArgumentParser):
     """One for each command; all know the options that every command has."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **options})
+        # argparse makes a formatter for every option that is added; that of the help is made when somebody reads it.
+        plain = partial(argparse.HelpFormatter, width=WIDEST)
+        super().__init__(**{"formatter_class": plain, "allow_abbrev": False, **options})
         group = self.add_argument_group("for every command")
         group.add_argument(
             "--url",
@@ -56,6 +60,7 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         self.usage = self.short_usage
+        self.formatter_class = Formatter
         return super().format_help()
 
     @property
@@ -85,17 +90,14 @@ def shown_value(action: argparse.Action) -> str:
 
 
 def new_parser(commands: Iterable[Command] = COMMANDS) -> Parser:
-    """Knows all commands by name, and the options of `commands`."""
+    """Knows these commands: one that is called has no use for the others."""
     parser = _Top(prog=PROGRAM, usage=f"{PROGRAM} COMMAND …")
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     subparsers = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", parser_class=Parser, prog=PROGRAM
     )
-    known = {command.name for command in commands}
-    for command in COMMANDS:
-        sub = subparsers.add_parser(command.name, help=command.summary)
-        if command.name in known:
-            configure(sub, command)
+    for command in commands:
+        configure(subparsers.add_parser(command.name, help=command.summary), command)
     return parser
 
 

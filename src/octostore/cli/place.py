@@ -2,15 +2,14 @@
 
 import os
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from octostore.client.connect import connect, is_server
-from octostore.client.store import OctoStore
 from octostore.core.errors import Unreachable
-from octostore.stores.opening import URL_VARIABLE, default_path
-from octostore.wire.tokens import PREFIX
+from octostore.stores.opening import URL_VARIABLE, default_path, is_server
 
-_TOKEN = re.compile(rf"{PREFIX}\w+")
+if TYPE_CHECKING:
+    from octostore.client.reader import Reader
+    from octostore.client.store import OctoStore
 
 
 class Place(NamedTuple):
@@ -31,8 +30,18 @@ class Place(NamedTuple):
                 return "the file of this user"
         return _without_secrets(self.url)
 
-    def open(self) -> OctoStore:
+    def open(self) -> "OctoStore":
+        from octostore.client.connect import connect  # noqa: PLC0415  # most of what a command has to wait for
+
         return connect(self.url)
+
+    def look(self) -> "Reader":
+        """Only to ask, which takes far less than all that can be done with a store."""
+        if self.is_server:
+            return self.open()
+        from octostore.client.looking import look  # noqa: PLC0415
+
+        return look(self.url)
 
 
 def chosen_place(url: str | None) -> Place:
@@ -44,10 +53,12 @@ def chosen_place(url: str | None) -> Place:
 
 def _without_secrets(url: str) -> str:
     """Also of a URL that is not a valid one: those are shown most often."""
+    from octostore.wire.tokens import PREFIX  # noqa: PLC0415  # only for those who are shown a URL
+
     scheme, colon, _ = url.partition(":")
     before, at, behind = url.rpartition("@")
     if at and scheme.lower() != "sqlite":
         # Behind a question mark it may be part of anything.
         url = f"{scheme if colon else ''}://***" + ("" if "?" in before else f"@{behind}")
     shown, question, _ = url.partition("?")
-    return _TOKEN.sub(f"{PREFIX}***", shown + (question and "?***"))
+    return re.sub(rf"{PREFIX}\w+", f"{PREFIX}***", shown + (question and "?***"))

@@ -1,13 +1,14 @@
 """Times and values in words."""
 
-import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 SHORT_SECONDS = 10
-_TERMINAL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -~])")
+_TERMINAL_SEQUENCE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -~])"
 
 
 def duration(seconds: float) -> str:
@@ -49,8 +50,14 @@ def now() -> datetime:
 
 def as_json(value: Any) -> str:
     """With escapes for what a terminal would obey."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if text.isprintable() else "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
+    text = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
+    return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
+
+
+def _escaped(letter: str) -> str:
+    import json  # noqa: PLC0415  # which few values need
+
+    return json.dumps(letter)[1:-1]
 
 
 def shortened(text: str, length: int) -> str:
@@ -72,7 +79,7 @@ def gist(text: str) -> str:
 
 def lines(text: str) -> list[str]:
     """All of it, with nothing left that a terminal would obey."""
-    return [_plain(line) for line in _TERMINAL_SEQUENCE.sub("", text).splitlines()]
+    return [_plain(line) for line in re.sub(_TERMINAL_SEQUENCE, "", text).splitlines()]
 
 
 def _plain(line: str) -> str:

@@ -2,12 +2,13 @@
 
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.client.async_store import AsyncOctoStore
-from octostore.client.connect import is_server, refuse_token
+from octostore.client.connect import refuse_token
 from octostore.client.http.server_url import find_server
 from octostore.client.threads import in_thread
 from octostore.core.errors import InvalidInput
 from octostore.core.retry import RetryPolicy
-from octostore.stores.opening import chosen_url, open_store
+from octostore.stores.opening import chosen_url, is_server
+from octostore.stores.store import open_store
 
 
 async def connect_async(

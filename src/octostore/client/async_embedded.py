@@ -8,14 +8,15 @@ from typing import Any
 
 import msgspec
 
-from octostore.client.embedded import EmbeddedPort, pause_of, topics_of_log
+from octostore.client.embedded import EmbeddedPort, pause_of, steps_of, topics_of_log
 from octostore.client.threads import in_thread
 from octostore.core.commands import Command, R_co
-from octostore.core.errors import Unreachable
+from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.stores.loop_flag import LoopFlag
+from octostore.stores.loop_store import LoopStore
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import topics_of_claim
 
@@ -26,6 +27,7 @@ class AsyncEmbeddedPort:
     def __init__(self, store: LocalStore) -> None:
         self.store = store
         self.blocking = EmbeddedPort(store)
+        self._loop_store = LoopStore(store)
 
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         check_range("wait", wait, 0, WAIT_MAX_SECONDS)
@@ -45,18 +47,15 @@ class AsyncEmbeddedPort:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(bell.event.wait(), min(pause, left))
 
-    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
+    async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        steps = steps_of(commands, atomic=atomic)
+        return [answer for some in steps for answer in await self._execute_together(some)]
+
+    async def _execute_together(self, commands: Sequence[Command[Any]]) -> list[Any]:
         try:
-            answers = self.blocking.submit_all(commands)
+            return await self._loop_store.execute_all(commands)
         except Unreachable as fault:
             return [fault] * len(commands)
-        try:
-            return await asyncio.shield(asyncio.wrap_future(answers))
-        except Unreachable as fault:
-            return [fault] * len(commands)
-        except asyncio.CancelledError:
-            self.blocking.give_back_all(answers)
-            raise
 
     async def ask(self, question: Question[R_co]) -> R_co:
         return await in_thread(self.store.ask, question)
@@ -77,10 +76,8 @@ class AsyncEmbeddedPort:
         await in_thread(self.store.close)
 
     async def _answer(self, command: Command[R_co]) -> R_co:
-        answer = self.blocking.submit(command)
-        try:
-            # Shielded: a command that was submitted is carried out, whether or not somebody still waits for its answer.
-            return await asyncio.shield(asyncio.wrap_future(answer))
-        except asyncio.CancelledError:
-            self.blocking.give_back(answer)
-            raise
+        (answer,) = await self._loop_store.execute_all([command])
+        if isinstance(answer, OctoStoreError):
+            raise answer
+        reply: R_co = answer
+        return reply

@@ -1,7 +1,7 @@
 """`AsyncOctoStore`: the library's interface for asyncio. The contract of each method is that of `OctoStore`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from types import TracebackType
@@ -11,15 +11,22 @@ from octostore.client import requests
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
+from octostore.client.batching import (
+    Document,
+    Released,
+    carry_out_all_async,
+    carry_out_async,
+    commands_of,
+    lease_of,
+)
 from octostore.client.claiming import claim_async
-from octostore.client.hold import Granted, HeldClaim, first_heartbeat
-from octostore.client.log import past_events_async
+from octostore.client.hold import Granted, first_heartbeat
 from octostore.client.port import AsyncPort
 from octostore.client.session import Session
 from octostore.client.store import CONCURRENCY_MAX, OctoStore
 from octostore.client.threads import in_thread
 from octostore.client.verification import OnEvent
-from octostore.client.work import NewClaim
+from octostore.client.work import AnyClaim
 from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core.errors import InvalidInput
@@ -34,6 +41,7 @@ from octostore.core.limits import (
     check_whole,
 )
 from octostore.core.model import Outcome, Phase, Scope, SessionStatus, Status
+from octostore.core.paging import pages_async
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
@@ -141,7 +149,8 @@ class AsyncOctoStore:
 
     async def list_claimed_jobs(self, prefix: str | None = None) -> list[JobOwner]:
         """See `OctoStore.list_claimed_jobs`."""
-        return [job.claim async for job in self._all_jobs(prefix, "claimed") if job.claim is not None]
+        found = self.job_pages(prefix, status="claimed")
+        return [job.claim async for page in found for job in page.jobs if job.claim is not None]
 
     async def list_jobs(
         self,
@@ -154,6 +163,17 @@ class AsyncOctoStore:
     ) -> JobPage:
         """See `OctoStore.list_jobs`."""
         return await self._port.ask(q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor))
+
+    def job_pages(
+        self,
+        prefix: str | None = None,
+        *,
+        status: Status | None = None,
+        queue: str | None = None,
+        limit: int = PAGE_MAX,
+    ) -> AsyncIterator[JobPage]:
+        """See `OctoStore.job_pages`."""
+        return pages_async(self._port.ask, q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit))
 
     @asynccontextmanager
     async def hold(
@@ -183,12 +203,11 @@ class AsyncOctoStore:
             again=again,
             lock_delay=lock_delay,
         )
-        lost = LoopFlag(on_lost)
         granted = await ask_for_async(self._port, command, wait, is_generated=request_id is None)
-        claim = HeldClaim(self._port.blocking, granted, on_lost=lost.set)
+        claim = AsyncHeldClaim(self._port, granted, on_lost=on_lost)
         claim.end_as(outcome)
-        async with AsyncHeldClaim(self._port, claim, lost.event) as held:
-            yield held
+        async with claim:
+            yield claim
 
     @asynccontextmanager
     async def keep(
@@ -198,10 +217,8 @@ class AsyncOctoStore:
         heartbeat = first_heartbeat(reply)
         asked_at = boottime()
         beat = await self._port.execute(heartbeat)
-        lost = LoopFlag(on_lost)
-        claim = HeldClaim(self._port.blocking, Granted(reply, asked_at, beat.remaining_ms), on_lost=lost.set)
-        async with AsyncHeldClaim(self._port, claim, lost.event) as held:
-            yield held
+        async with AsyncHeldClaim(self._port, Granted(reply, asked_at, beat.remaining_ms), on_lost=on_lost) as claim:
+            yield claim
 
     # Queues
 
@@ -266,13 +283,10 @@ class AsyncOctoStore:
         until_empty: bool = False,
     ) -> int:
         """See `OctoStore.work`; the handler is a coroutine function."""
-
-        def new_claim() -> c.ClaimNext:
-            return requests.claim_next(
-                queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
-            )
-
-        return await self._run_loop(new_claim, handler, concurrency, stop, until_empty=until_empty)
+        claim = requests.claim_next(
+            queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
+        )
+        return await self._run_loop(claim, handler, concurrency, stop, until_empty=until_empty)
 
     async def claim_task(
         self,
@@ -324,17 +338,14 @@ class AsyncOctoStore:
         until_empty: bool = False,
     ) -> int:
         """See `OctoStore.work_session`; the handler is a coroutine function."""
-
-        def new_claim() -> c.ClaimTask:
-            return requests.claim_task(
-                session_id, agent, queues=queues, kinds=kinds, metadata=None, ttl=ttl, request_id=None
-            )
-
-        return await self._run_loop(new_claim, handler, 1, stop, until_empty=until_empty)
+        claim = requests.claim_task(
+            session_id, agent, queues=queues, kinds=kinds, metadata=None, ttl=ttl, request_id=None
+        )
+        return await self._run_loop(claim, handler, 1, stop, until_empty=until_empty)
 
     async def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> list[JobView]:
         """See `OctoStore.dead_jobs`."""
-        return [job async for job in self._all_jobs(prefix, "dead", queue)]
+        return [job async for page in self.job_pages(prefix, status="dead", queue=queue) for job in page.jobs]
 
     async def requeue(self, job_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> JobView:
         """See `OctoStore.requeue`."""
@@ -355,6 +366,48 @@ class AsyncOctoStore:
     async def limit_queue(self, queue: str, max_claimed: int | None) -> QueueView:
         """See `OctoStore.limit_queue`."""
         return await self._port.execute(c.LimitQueue(queue=queue, max_claimed=max_claimed))
+
+    # Several at once
+
+    async def batch(self, commands: Iterable[Document], *, atomic: bool = True) -> list[Any]:
+        return await carry_out_async(self._port, commands_of(commands), atomic=atomic)
+
+    async def claim_many(
+        self,
+        job_ids: Iterable[str],
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        *,
+        session_id: str | None = None,
+        again: bool = False,
+        lock_delay: float = 0,
+    ) -> list[Any]:
+        claims = requests.claim_jobs(
+            job_ids, owner, metadata, ttl, session_id=session_id, again=again, lock_delay=lock_delay
+        )
+        return await carry_out_all_async(self._port, claims)
+
+    async def release_many(
+        self,
+        claims: Iterable[Released],
+        outcome: Outcome = "released",
+        *,
+        result: Any = None,
+        error: str | None = None,
+        note: str | None = None,
+        retry_after: float | None = None,
+    ) -> list[Any]:
+        releases = [
+            requests.release_job(
+                *lease_of(claim), outcome, result=result, error=error, note=note, retry_after=retry_after
+            )
+            for claim in claims
+        ]
+        return await carry_out_all_async(self._port, releases)
+
+    async def enqueue_many(self, jobs: Iterable[Mapping[str, Any]], **usual: Any) -> list[Any]:
+        return await carry_out_all_async(self._port, requests.enqueue_each(jobs, usual))
 
     # Sessions
 
@@ -396,15 +449,8 @@ class AsyncOctoStore:
 
     async def list_sessions(self, *, status: SessionStatus | None = None) -> list[SessionView]:
         """See `OctoStore.list_sessions`."""
-        sessions: list[SessionView] = []
-        cursor = None
-        is_complete = False
-        while not is_complete:
-            page = await self._port.ask(q.ListSessions(status=status, limit=PAGE_MAX, cursor=cursor))
-            sessions += page.sessions
-            cursor = page.cursor
-            is_complete = cursor is None
-        return sessions
+        found = pages_async(self._port.ask, q.ListSessions(status=status, limit=PAGE_MAX))
+        return [session async for page in found for session in page.sessions]
 
     # Tokens
 
@@ -452,7 +498,7 @@ class AsyncOctoStore:
         question = q.ListEvents(after=after, job_id=job_id, prefix=prefix, session_id=session_id, limit=PAGE_MAX)
         if follow:
             return self._port.follow(question)
-        return past_events_async(self._port, question)
+        return (event async for page in pages_async(self._port.ask, question) for event in page.events)
 
     async def verify(self, on_event: OnEvent | None = None) -> Verification:
         """See `OctoStore.verify`; `on_event` is called from another thread."""
@@ -492,19 +538,9 @@ class AsyncOctoStore:
     ) -> None:
         await self.close()
 
-    async def _all_jobs(self, prefix: str | None, status: Status, queue: str | None = None) -> AsyncIterator[JobView]:
-        cursor = None
-        while True:
-            page = await self.list_jobs(prefix, status=status, queue=queue, limit=PAGE_MAX, cursor=cursor)
-            for job in page.jobs:
-                yield job
-            cursor = page.cursor
-            if cursor is None:
-                return
-
     async def _run_loop(
         self,
-        new_claim: NewClaim,
+        claim: AnyClaim,
         handler: AsyncHandler,
         concurrency: int,
         stop: asyncio.Event | None,
@@ -514,6 +550,5 @@ class AsyncOctoStore:
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
         if not callable(handler):
             raise InvalidInput("handler", "must be a coroutine function of one claim")
-        new_claim()
-        loop = AsyncWorkLoop(self._port, new_claim, handler, stop or asyncio.Event(), until_empty)
+        loop = AsyncWorkLoop(self._port, claim, handler, stop or asyncio.Event(), until_empty)
         return await loop.run(concurrency)

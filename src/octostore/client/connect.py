@@ -4,7 +4,8 @@ from octostore.client.embedded import EmbeddedPort
 from octostore.client.store import OctoStore
 from octostore.core.errors import InvalidInput
 from octostore.core.retry import RetryPolicy
-from octostore.stores.opening import chosen_url, open_store
+from octostore.stores.opening import chosen_url, is_server
+from octostore.stores.store import open_store
 
 
 def connect(
@@ -34,10 +35,6 @@ def connect(
     from octostore.client.http.server_url import find_server  # noqa: PLC0415
 
     return OctoStore(HttpPort(*find_server(url, token, retry, allow_clear_text=allow_clear_text)))
-
-
-def is_server(url: str | None) -> bool:
-    return url is not None and url.partition(":")[0].lower() in {"http", "https"}
 
 
 def refuse_token(token: str | None) -> None:

@@ -19,6 +19,9 @@ from octostore.core.undo import undo_of
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic, topics_of_claim
 
+STEP = 100
+"""How many commands of a batch that is not atomic go into one transaction."""
+
 
 class EmbeddedPort:
     def __init__(self, store: LocalStore) -> None:
@@ -48,7 +51,10 @@ class EmbeddedPort:
                     return reply
                 bell.wait(min(pause, left))
 
-    def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
+    def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        return [answer for some in steps_of(commands, atomic=atomic) for answer in self._execute_together(some)]
+
+    def _execute_together(self, commands: Sequence[Command[Any]]) -> list[Any]:
         try:
             answers = self.submit_all(commands)
         except Unreachable as fault:
@@ -108,6 +114,12 @@ def _settle(answer: "Future[Any]", outcome: list[Any] | Exception) -> None:
         answer.set_exception(reply)
     else:
         answer.set_result(reply)
+
+
+def steps_of(commands: Sequence[Any], *, atomic: bool) -> list[Sequence[Any]]:
+    """What is carried out together."""
+    step = max(1, len(commands)) if atomic else STEP
+    return [commands[start : start + step] for start in range(0, len(commands), step)]
 
 
 def pause_of(reply: object) -> float | None:

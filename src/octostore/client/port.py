@@ -1,15 +1,16 @@
 """What the library stands on: something that answers commands and questions, here or over a network."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from octostore.client.reader import ReadingPort
 from octostore.core.commands import Command, R_co
 from octostore.core.events import Event
 from octostore.core.questions import ListEvents, Question
 
 
-class Port(Protocol):
+class Port(ReadingPort, Protocol):
     """Methods raise the `OctoStoreError` that refuses a command, or `Unreachable` where there was no answer."""
 
     def submit(self, command: Command[R_co]) -> "Future[R_co]":
@@ -18,18 +19,8 @@ class Port(Protocol):
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         """The answer; for a claim that somebody else's keeps from succeeding, the one after up to `wait` seconds."""
 
-    def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        """The answers, or the errors in their place: raises none. In order, and in one transaction where that can be.
-
-        What comes after something without an answer need not be tried.
-        """
-
-    def ask(self, question: Question[R_co]) -> R_co: ...
-
-    def follow(self, question: ListEvents) -> Iterator[Event]:
-        """The events that `question` asks for, and then those to come, without end and without a gap."""
-
-    def close(self) -> None: ...
+    def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        """The answers, or the errors in their place: raises none. In order; `atomic` for all in one transaction."""
 
 
 class AsyncPort(Protocol):
@@ -41,7 +32,7 @@ class AsyncPort(Protocol):
 
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co: ...
 
-    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]: ...
+    async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]: ...
 
     async def ask(self, question: Question[R_co]) -> R_co: ...
 

@@ -1,6 +1,6 @@
 """The calls of the library as commands: defaults filled in, JSON encoded, and each safe to send twice."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,6 +8,7 @@ from octostore.client.owner import default_owner
 from octostore.core import commands as c
 from octostore.core.encoding import encode_any, encode_json
 from octostore.core.errors import InvalidInput
+from octostore.core.limits import MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT
 from octostore.core.model import Outcome, Phase, Scope
 from octostore.core.moments import to_moment
 from octostore.stores.ids import new_job_id, new_request_id, new_session_id, new_token_id
@@ -35,6 +36,13 @@ def claim_job(
         again=again,
         lock_delay=lock_delay,
     )
+
+
+def claim_jobs(job_ids: Iterable[str], owner: str | None, metadata: Any, ttl: float, **more: Any) -> list[c.ClaimJob]:
+    """All on the same terms, and without request ids of their own."""
+    who = default_owner() if owner is None else owner
+    document = encode_json("metadata", metadata)
+    return [c.ClaimJob(job_id=job_id, owner=who, metadata=document, ttl=ttl, **more) for job_id in job_ids]
 
 
 def claim_next(
@@ -153,6 +161,27 @@ def enqueue(
         run_at=None if run_at is None else to_moment("run_at", run_at),
         max_attempts=max_attempts,
     )
+
+
+def enqueue_each(jobs: Iterable[Mapping[str, Any]], usual: dict[str, Any]) -> list[c.Enqueue]:
+    """`usual` is what holds for all that do not say otherwise."""
+    usual = {
+        "payload": None,
+        "job_id": None,
+        "queue": "default",
+        "priority": PRIORITY_DEFAULT,
+        "run_at": None,
+        "max_attempts": MAX_ATTEMPTS_DEFAULT,
+        **usual,
+    }
+    wanted = [{**usual, **job} for job in jobs]
+    for job in wanted:
+        unknown = job.keys() - usual.keys() - {"kind"}
+        if unknown or "kind" not in job:
+            raise InvalidInput(
+                *((f"{unknown.pop()}", "is nothing that a job has") if unknown else ("kind", "is required"))
+            )
+    return [enqueue(**job) for job in wanted]
 
 
 def open_session(agent: str | None, ttl: float, session_id: str | None, request_id: str | None) -> c.OpenSession:

@@ -10,12 +10,12 @@ from typing import Any, Self
 from octostore.client import requests
 from octostore.client.authority import Authority
 from octostore.client.heart import Heart
-from octostore.client.log import past_events
 from octostore.client.port import Port
 from octostore.core.commands import CloseSession, HandOverSession, KeepSessionAlive
 from octostore.core.errors import OctoStoreError
 from octostore.core.events import Event
 from octostore.core.model import Phase
+from octostore.core.paging import pages
 from octostore.core.questions import ListEvents
 from octostore.core.replies import HandedOverReply, KeepaliveReply, SessionReply
 
@@ -66,7 +66,8 @@ class Session:
 
     def since(self) -> Iterator[Event]:
         """What happened to the session and its jobs after the context that it was opened with had been saved."""
-        return past_events(self._port, ListEvents(after=self.reply.context_seq or 0, session_id=self.session_id))
+        question = ListEvents(after=self.reply.context_seq or 0, session_id=self.session_id)
+        return (event for page in pages(self._port.ask, question) for event in page.events)
 
     def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
         """Pass the session on, with its context and its claims. This one is over then, and `to_agent` opens it."""

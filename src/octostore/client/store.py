@@ -1,52 +1,49 @@
 """`OctoStore`: the library's interface."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from octostore.client import requests
+from octostore.client.batching import (
+    Document,
+    Released,
+    carry_out,
+    carry_out_all,
+    commands_of,
+    lease_of,
+)
 from octostore.client.claiming import claim
 from octostore.client.hold import Granted, HeldClaim, ask_for, first_heartbeat
-from octostore.client.log import past_events
 from octostore.client.port import Port
+from octostore.client.reader import Reader
 from octostore.client.session import Session
 from octostore.client.verification import OnEvent, verify
-from octostore.client.work import Handler, NewClaim, WorkLoop
+from octostore.client.work import AnyClaim, Handler, WorkLoop
 from octostore.core import commands as c
-from octostore.core import questions as q
 from octostore.core.errors import InvalidInput
-from octostore.core.events import Event
-from octostore.core.health import Health, Thresholds, judge
 from octostore.core.limits import (
     MAX_ATTEMPTS_DEFAULT,
-    PAGE_DEFAULT,
-    PAGE_MAX,
     PRIORITY_DEFAULT,
     TTL_DEFAULT_SECONDS,
     check_whole,
 )
-from octostore.core.model import Outcome, Phase, Scope, SessionStatus, Status
+from octostore.core.model import Outcome, Phase, Scope
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
     EnqueueReply,
-    Figures,
     HandedOverReply,
     HeartbeatReply,
-    JobOwner,
-    JobPage,
     JobView,
     KeepaliveReply,
-    PrincipalView,
     ProbeReply,
     QueueView,
     Recovery,
     ReleaseReply,
     SavedReply,
-    SessionView,
     TokenView,
 )
 from octostore.core.verify import Verification
@@ -57,7 +54,7 @@ from octostore.wire.tokens import new_token
 CONCURRENCY_MAX = 1_000
 
 
-class OctoStore:
+class OctoStore(Reader):
     """One owner per job, ownership that anyone can see, and recovery when an owner disappears.
 
     Made by `octostore.connect()`. Safe to use from many threads, and after `fork()`. Every method can be repeated: a
@@ -66,8 +63,10 @@ class OctoStore:
     then) and `Unreachable` where the store cannot answer.
     """
 
+    _port: Port
+
     def __init__(self, port: Port) -> None:
-        self._port = port
+        super().__init__(port)
 
     # Jobs
 
@@ -157,30 +156,6 @@ class OctoStore:
                 job_id, lease_id, outcome, result=result, error=error, note=note, retry_after=retry_after
             )
         )
-
-    def get_job_owner(self, job_id: str) -> JobOwner | None:
-        """Who has the job right now; None if nobody does. A lease that has run out is nobody's at once."""
-        return self.get_job(job_id).claim
-
-    def get_job(self, job_id: str) -> JobView:
-        """All about a job but secrets and its checkpoint, which is the next owner's. An unknown name is a free job."""
-        return self._port.ask(q.GetJob(job_id=job_id))
-
-    def list_claimed_jobs(self, prefix: str | None = None) -> list[JobOwner]:
-        """The owners of all claimed jobs whose name begins with `prefix`, by name."""
-        return [job.claim for job in self._all_jobs(prefix, "claimed") if job.claim is not None]
-
-    def list_jobs(
-        self,
-        prefix: str | None = None,
-        *,
-        status: Status | None = None,
-        queue: str | None = None,
-        limit: int = PAGE_DEFAULT,
-        cursor: str | None = None,
-    ) -> JobPage:
-        """A page of jobs by name, without their documents; pass its `cursor` to get the next one."""
-        return self._port.ask(q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor))
 
     @contextmanager
     def hold(
@@ -308,13 +283,10 @@ class OctoStore:
         off without using up an attempt. Heartbeats go on whatever the handler does. Returns how many jobs were handled.
         `stop` is noticed within a second, but like Ctrl-C it waits for the handlers that run.
         """
-
-        def new_claim() -> c.ClaimNext:
-            return requests.claim_next(
-                queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
-            )
-
-        return self._run_loop(new_claim, handler, concurrency, stop, until_empty=until_empty)
+        claim = requests.claim_next(
+            queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
+        )
+        return self._run_loop(claim, handler, concurrency, stop, until_empty=until_empty)
 
     def claim_task(
         self,
@@ -371,17 +343,10 @@ class OctoStore:
         until_empty: bool = False,
     ) -> int:
         """`work` for the tasks of a session: one at a time, each with the session's context (`claim.reply.session`)."""
-
-        def new_claim() -> c.ClaimTask:
-            return requests.claim_task(
-                session_id, agent, queues=queues, kinds=kinds, metadata=None, ttl=ttl, request_id=None
-            )
-
-        return self._run_loop(new_claim, handler, 1, stop, until_empty=until_empty)
-
-    def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> list[JobView]:
-        """The jobs that are out of attempts or cancelled, and wait for a person; without documents (see `get_job`)."""
-        return list(self._all_jobs(prefix, "dead", queue))
+        claim = requests.claim_task(
+            session_id, agent, queues=queues, kinds=kinds, metadata=None, ttl=ttl, request_id=None
+        )
+        return self._run_loop(claim, handler, 1, stop, until_empty=until_empty)
 
     def requeue(self, job_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> JobView:
         """Let a dead or done job run again, or one that waits for a retry run now.
@@ -406,6 +371,60 @@ class OctoStore:
     def limit_queue(self, queue: str, max_claimed: int | None) -> QueueView:
         """Let at most `max_claimed` jobs of a queue be claimed at once; 1 makes it serial, None lifts the limit."""
         return self._port.execute(c.LimitQueue(queue=queue, max_claimed=max_claimed))
+
+    # Several at once
+
+    def batch(self, commands: Iterable[Document], *, atomic: bool = True) -> list[Any]:
+        """Carry out up to 1,000 commands of any kind, in their order: in one transaction (`atomic`), or in several.
+
+        Each is a document as `POST /batch` takes it: `{"command": "claim_job", "job_id": "build-7", "owner": "me"}`.
+        The answers are those of the single calls, in the same order; what a single call would raise stands in its
+        place, has changed nothing, and keeps no other from being carried out.
+        """
+        return carry_out(self._port, commands_of(commands), atomic=atomic)
+
+    def claim_many(
+        self,
+        job_ids: Iterable[str],
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        *,
+        session_id: str | None = None,
+        again: bool = False,
+        lock_delay: float = 0,
+    ) -> list[Any]:
+        """`claim_job` for any number of jobs, 1,000 in a transaction. The answers are as in `batch`."""
+        claims = requests.claim_jobs(
+            job_ids, owner, metadata, ttl, session_id=session_id, again=again, lock_delay=lock_delay
+        )
+        return carry_out_all(self._port, claims)
+
+    def release_many(
+        self,
+        claims: Iterable[Released],
+        outcome: Outcome = "released",
+        *,
+        result: Any = None,
+        error: str | None = None,
+        note: str | None = None,
+        retry_after: float | None = None,
+    ) -> list[Any]:
+        """`release_job` for any number of claims: answers of `claim_many`, or pairs of job and lease."""
+        releases = [
+            requests.release_job(
+                *lease_of(claim), outcome, result=result, error=error, note=note, retry_after=retry_after
+            )
+            for claim in claims
+        ]
+        return carry_out_all(self._port, releases)
+
+    def enqueue_many(self, jobs: Iterable[Mapping[str, Any]], **usual: Any) -> list[Any]:
+        """`enqueue` for any number of jobs, each with its arguments: `[{"kind": "build", "payload": {...}}, ...]`.
+
+        `usual` is what holds for those that do not say, such as `kind="build"` or `queue="ci"`.
+        """
+        return carry_out_all(self._port, requests.enqueue_each(jobs, usual))
 
     # Sessions
 
@@ -448,30 +467,7 @@ class OctoStore:
         """Keep a session's context, and say what it is doing; see `Session.save`."""
         return self._port.execute(requests.save_session(session_id, lease_id, context, phase))
 
-    def get_session(self, session_id: str) -> SessionView:
-        """How a session stands, with its context and the jobs bound to it. Raises `NotFound`."""
-        return self._port.ask(q.GetSession(session_id=session_id))
-
-    def list_sessions(self, *, status: SessionStatus | None = None) -> list[SessionView]:
-        """All sessions by id, with the jobs bound to them but without their contexts (see `get_session`).
-
-        One that has run out is `expired` at once. A server tells only your own, unless the token is an operator's.
-        """
-        sessions: list[SessionView] = []
-        cursor = None
-        is_complete = False
-        while not is_complete:
-            page = self._port.ask(q.ListSessions(status=status, limit=PAGE_MAX, cursor=cursor))
-            sessions += page.sessions
-            cursor = page.cursor
-            is_complete = cursor is None
-        return sessions
-
     # Tokens
-
-    def whoami(self) -> PrincipalView:
-        """Who we are to the store, and what we may do there."""
-        return self._port.ask(q.WhoAmI())
 
     def create_token(
         self,
@@ -490,34 +486,11 @@ class OctoStore:
         command = requests.create_token(token, name, scopes=scopes, prefix=prefix, expires_in=expires_in)
         return NewToken.of(self._port.execute(command), token)
 
-    def list_tokens(self) -> list[TokenView]:
-        """All tokens that were made, newest first, also those that are over. For operators."""
-        return (self._port.ask(q.ListTokens())).tokens
-
     def revoke_token(self, token_id: str) -> TokenView:
         """End a token for good, and the streams that it has open. Raises `NotFound`. For operators."""
         return self._port.execute(c.RevokeToken(token_id=token_id))
 
-    # Log and recovery
-
-    def events(
-        self,
-        after: int = 0,
-        *,
-        job_id: str | None = None,
-        prefix: str | None = None,
-        session_id: str | None = None,
-        follow: bool = False,
-    ) -> Iterator[Event]:
-        """The log after event `after`, oldest first: all, or that of a job, a session, or of jobs by `prefix`.
-
-        With `follow` it goes on with what happens next, for ever. `seq` has no gaps, so the last one seen is all that
-        is needed to resume.
-        """
-        question = q.ListEvents(after=after, job_id=job_id, prefix=prefix, session_id=session_id, limit=PAGE_MAX)
-        if follow:
-            return self._port.follow(question)
-        return past_events(self._port, question)
+    # Verification and recovery
 
     def verify(self, on_event: OnEvent | None = None) -> Verification:
         """Whether the log has no gap, leads to what is stored, and every claim in it ended once. For operators.
@@ -526,14 +499,6 @@ class OctoStore:
         event as it is read.
         """
         return verify(self, on_event)
-
-    def figures(self) -> Figures:
-        """How much there is of everything, and how it goes."""
-        return self._port.ask(q.GetFigures())
-
-    def health(self, thresholds: Thresholds | None = None) -> Health:
-        """Whether the work gets done: `ok`, `degraded` or `unhealthy`, with the reasons in words."""
-        return judge(self.figures(), self.list_sessions(status="open"), thresholds or Thresholds())
 
     def recover(self) -> list[Recovery]:
         """Write down every expiry now, and tell what was taken back, with the evidence.
@@ -552,30 +517,9 @@ class OctoStore:
         """Write to the store, durably, and tell its time. Raises `Unreachable` with what is wrong with it."""
         return self._port.execute(c.Probe())
 
-    def close(self) -> None:
-        """Let go of everything. What was answered is durable; calls after this raise `Unreachable`."""
-        self._port.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _all_jobs(self, prefix: str | None, status: Status, queue: str | None = None) -> Iterator[JobView]:
-        cursor = None
-        while True:
-            page = self.list_jobs(prefix, status=status, queue=queue, limit=PAGE_MAX, cursor=cursor)
-            yield from page.jobs
-            cursor = page.cursor
-            if cursor is None:
-                return
-
     def _run_loop(
         self,
-        new_claim: NewClaim,
+        claim: AnyClaim,
         handler: Handler,
         concurrency: int,
         stop: threading.Event | None,
@@ -587,5 +531,4 @@ class OctoStore:
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
         if not callable(handler) or iscoroutinefunction(handler):
             raise InvalidInput("handler", "must be a plain function of one claim; connect_async() takes coroutines")
-        new_claim()  # bad input is told before any thread starts
-        return WorkLoop(self._port, new_claim, handler, stop or threading.Event(), until_empty).run(concurrency)
+        return WorkLoop(self._port, claim, handler, stop or threading.Event(), until_empty).run(concurrency)

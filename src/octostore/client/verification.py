@@ -1,15 +1,11 @@
 """Verifying a store from outside, while others work with it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from octostore.client.reader import Reader
 from octostore.core.errors import NotAllowed
-from octostore.core.limits import PAGE_MAX
 from octostore.core.replies import JobView, SessionView
 from octostore.core.verify import Verification, Verifier, session_key
-
-if TYPE_CHECKING:
-    from octostore.client.store import OctoStore
 
 LOOKS = 20
 """How often to look at something that keeps changing between looking at it and reading the log."""
@@ -17,7 +13,7 @@ LOOKS = 20
 OnEvent = Callable[[int], None]
 
 
-def verify(store: "OctoStore", on_event: OnEvent | None = None) -> Verification:
+def verify(store: Reader, on_event: OnEvent | None = None) -> Verification:
     """`on_event` is told the `seq` of each event that was read."""
     who = store.whoami()
     if who.prefix or "admin" not in who.scopes:
@@ -26,7 +22,7 @@ def verify(store: "OctoStore", on_event: OnEvent | None = None) -> Verification:
 
 
 class _Verifying:
-    def __init__(self, store: "OctoStore", on_event: OnEvent) -> None:
+    def __init__(self, store: Reader, on_event: OnEvent) -> None:
         self._store = store
         self._on_event = on_event
         self._verifier = Verifier()
@@ -48,16 +44,11 @@ class _Verifying:
     def _check_jobs(self) -> int:
         logged = self._verifier.logged_jobs()
         names: set[str] = set()
-        cursor = None
-        is_complete = False
-        while not is_complete:
-            page = self._store.list_jobs(limit=PAGE_MAX, cursor=cursor)
+        for page in self._store.job_pages():
             read_before = self._catch_up()
             for job in page.jobs:
                 self._check_job(job, read_before)
             names |= {job.job_id for job in page.jobs}
-            cursor = page.cursor
-            is_complete = cursor is None
         self._verifier.tell_missing("job", logged - names)
         return len(names)
 

@@ -97,7 +97,7 @@ class AcquireLock(ClaimTerms, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_job_id(self.job_id)
         limits.check_text("owner", self.owner, limits.TEXT_BYTES, required=True)
-        limits.check_seconds("ttl", self.ttl, limits.TTL_MIN_MS, limits.LOCK_TTL_MAX_MS)
+        check_lock_ttl(self.ttl)
         _check_request_id(self.request_id)
         limits.check_text("holder", self.holder, limits.TEXT_BYTES, required=self.holder is not None)
         limits.check_seconds("lock_delay", self.lock_delay, 0, limits.LOCK_DELAY_MAX_MS)
@@ -438,6 +438,10 @@ class Recover(Command[RecoverReply], frozen=True, kw_only=True):
 
 class Probe(Command[ProbeReply], frozen=True, kw_only=True):
     """Write where the store stands, durably, and change nothing else: whether it works."""
+
+
+def check_lock_ttl(ttl: float) -> None:
+    limits.check_seconds("ttl", ttl, limits.TTL_MIN_MS, limits.LOCK_TTL_MAX_MS)
 
 
 def check_token_name(field: str, name: str) -> None:

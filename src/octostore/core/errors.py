@@ -154,3 +154,8 @@ class Unreachable(OctoStoreError):
     def __init__(self, problem: str, *, reason: str) -> None:
         super().__init__(problem)
         self.reason = reason
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether trying again is of no use until somebody has done something about it."""
+        return self.reason in {"corrupt", "newer_schema", "not_a_database", "read_only"}

@@ -4,6 +4,7 @@ Each kind of event has a struct of details that holds everything needed to redo 
 a secret. Documents (payload, result, session context) are kept beside the event that brought them, under its `seq`.
 """
 
+from functools import cache
 from typing import Any, get_args
 
 import msgspec
@@ -203,11 +204,15 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 encode_details = msgspec.json.Encoder().encode
-_decoders = {name: msgspec.json.Decoder(struct) for name, struct in DETAILS.items()}
+
+
+@cache  # made where it is used: few processes read the log, and fewer all kinds of events
+def _decoder(event_type: str) -> msgspec.json.Decoder[Details]:
+    return msgspec.json.Decoder(DETAILS[event_type])
 
 
 def decode_details(entry: LogEntry) -> Details:
-    return _decoders[entry.type].decode(entry.details)
+    return _decoder(entry.type).decode(entry.details)
 
 
 def public_event(entry: LogEntry) -> Event:

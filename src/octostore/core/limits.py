@@ -68,6 +68,9 @@ RECOVER_LIMIT = 1_000
 FIGURES_QUEUES = 100
 """Of how many queues the depth is told."""
 
+BATCH_MAX = 1_000
+"""How many commands one call may bring."""
+
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
 SEQ_MAX = 2**63 - 1
 

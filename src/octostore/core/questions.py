@@ -1,11 +1,10 @@
-"""Everything that can be asked without changing anything, as values. `Question[R]` is answered with an `R`."""
+"""Everything that can be asked without changing anything, as values. `Question[A]` is answered with an `A`."""
 
-from typing import Any, Generic, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
 from octostore.core import limits
-from octostore.core.commands import R_co
 from octostore.core.errors import InvalidInput
 from octostore.core.model import SessionStatus, Status
 from octostore.core.names import check_job_id, check_name, check_prefix, check_session_id
@@ -15,6 +14,7 @@ from octostore.core.replies import (
     JobPage,
     JobView,
     PrincipalView,
+    Reply,
     SessionPage,
     SessionView,
     StoreKey,
@@ -23,8 +23,10 @@ from octostore.core.replies import (
 )
 from octostore.core.secret_free import SecretFree
 
+A_co = TypeVar("A_co", bound=Reply, covariant=True)
 
-class Question(SecretFree, msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
+
+class Question(SecretFree, msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
     """Answered from one consistent state of the store; an expired lease is no owner in any answer."""
 
 

@@ -19,10 +19,8 @@ from octostore.server.openapi import (
     codes_of,
     tags_of,
 )
-from octostore.server.refusals import shutting_down
 from octostore.server.router import Route
-from octostore.server.routes.locks import LOCK_REFUSALS
-from octostore.wire.failures import DETAILS
+from octostore.wire.errors import ERRORS
 
 GENERAL = {refusal.failure.code for refusal in [*ANY_REQUEST, *WITH_TOKEN, *WITH_DEADLINE]}
 GENERAL |= {"unreachable", "not_allowed"}
@@ -56,7 +54,7 @@ server is and a token:</p>
 
 
 def _link(route: Route) -> str:
-    return f'<li><a href="#{route.handler.__name__}">{_method(route)} {escape(route.path)}</a></li>'
+    return f'<li><a href="#{route.operation}">{_method(route)} {escape(route.path)}</a></li>'
 
 
 def _method(route: Route) -> str:
@@ -233,14 +231,12 @@ def _errors(routes: list[Route]) -> str:
         for status, codes in codes_of(route).items():
             for code in codes:
                 statuses.setdefault(code, set()).add(status)
-    samples = [*ANY_REQUEST, *WITH_TOKEN, *WITH_DEADLINE, *LOCK_REFUSALS, shutting_down()]
-    details = DETAILS | {refusal.failure.code: refusal.failure.details for refusal in samples}
     rows = [
         (
             f'<span id="error-{code}"><code>{code}</code></span>',
             ", ".join(str(status) for status in sorted(found)),
             _text(" ".join(STATUSES[status] for status in sorted(found)[:1])),
-            _text(details[code]),
+            _text(ERRORS[code].advice),
         )
         for code, found in sorted(statuses.items(), key=lambda item: (min(item[1]), item[0]))
     ]

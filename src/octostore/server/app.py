@@ -1,4 +1,4 @@
-"""The ASGI application: one way in for every request, from the first check to the last header."""
+"""The application: one way in for every request, from the first check to the last header."""
 
 import logging
 import time
@@ -6,21 +6,20 @@ from typing import Any
 
 import msgspec
 
-from octostore.core.encoding import decode_strictly, shorten
-from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
-from octostore.server.api_page import render_page
-from octostore.server.calls import Call
-from octostore.server.guard import SECURITY_HEADERS, Guard
-from octostore.server.http import Answer, ClientGone, Headers, Receive, Request, Scope, Send, encode, send_answer
-from octostore.server.openapi import document_of
+from octostore.core.encoding import decode_strictly
+from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.core.limits import JSON_DEPTH
+from octostore.server.calls import Call, admit
+from octostore.server.guard import Guard
+from octostore.server.http import Answer, ClientGone, Request, Streaming
 from octostore.server.principals import Principal
-from octostore.server.refusals import Refusal, refuse, retry_after, too_fast, too_late, wrong_shape
+from octostore.server.refusals import refusal_of, retry_after, too_fast
 from octostore.server.router import Route, Router, params_of
 from octostore.server.routes import ROUTES
 from octostore.server.services import Services
-from octostore.stores.ids import new_request_id
-from octostore.wire.bodies import with_whole_numbers
-from octostore.wire.failures import STATUSES, Failure, Problem, failure_of
+from octostore.server.shapes import problem_of, shape_error
+from octostore.wire.bodies import Shape, with_whole_numbers
+from octostore.wire.failures import Failure, Problem
 
 log = logging.getLogger("octostore.server")
 
@@ -37,54 +36,46 @@ class App:
         self.services = services
         self._guard = Guard(services.settings)
         self._router = Router(ROUTES)
-        document = document_of(ROUTES)
-        services.openapi = encode(document)
-        services.api_page = render_page(ROUTES, document).encode()
+        services.routes = {route.operation: route for route in ROUTES}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
+    async def answer(self, request: Request) -> None:
         started = time.perf_counter()
-        request = Request(scope, receive)
-        request_id = f"req_{new_request_id()}"
-        headers = [*SECURITY_HEADERS, (b"x-request-id", request_id.encode())]
         status = 499  # what others call a client that has gone
         try:
-            answer = await self._answer(request, headers)
+            answer = await self._handle(request)
             if isinstance(answer, Answer):
                 status = answer.status
-                await send_answer(send, answer, headers)
+                request.send(answer)
             else:
                 status = 200
-                await self._stream(answer, send, headers)
+                await self._stream(answer)
         except ClientGone:
             pass
         except Exception as error:  # noqa: BLE001  # the one place where everything is answered
-            failed = self._refused(request, error, request_id)
-            status = failed.status
-            await send_answer(send, failed, headers)
+            status = self._refuse(request, error)
         finally:
             request.close()
             seconds = time.perf_counter() - started
             self.services.metrics.on_request(request.route_name, status, seconds)
-            log.debug("%s %s %d %.1f ms", request_id, request.route_name, status, seconds * 1_000)
+            log.debug("%s %s %d %.1f ms", request.id, request.route_name, status, seconds * 1_000)
 
-    async def _answer(self, request: Request, headers: Headers) -> Any:
-        headers += self._guard.check(request)
+    async def _handle(self, request: Request) -> Any:
+        request.answer_headers = self._guard.check(request)
         preflight = self._guard.preflight(request)
         if preflight is not None:
-            return Answer(b"", 204, headers=tuple(preflight))
+            return Answer(b"", 204, headers=preflight)
         route, values = self._router.find(request.method, request.raw_path)
         request.route_name = route.name
         try:
-            request.params = params_of(route, values)
+            params = params_of(route, values)
             if route.has_deadline:
                 request.until = self.services.attention.deadline_of(request)
             principal = ANYBODY if route.is_public else await self._let_in(request, route)
-            call = Call(request, principal, self.services)
+            call = Call(route, params, request, principal, self.services)
             if route.query is not None:
                 call.query = _read_query(request, route.query)
-            body = await request.body(self.services.settings.max_body_bytes)
+            settings = self.services.settings
+            body = await request.body(settings.max_batch_bytes if route.is_batch else settings.max_body_bytes)
             if route.body is not None:
                 call.body = _read_body(body, route.body)
             return await route.handler(call)
@@ -97,39 +88,31 @@ class App:
         pause_ms = self.services.rates.take(principal.name)
         if pause_ms:
             raise too_fast(pause_ms)
-        if route.scope is not None:
-            principal.require(route.scope)
+        admit(principal, route)
         return principal
 
-    async def _stream(self, stream: Any, send: Send, headers: Headers) -> None:
-        with self.services.metrics.streams.track_inprogress():
-            await stream.run(send, headers)
+    async def _stream(self, stream: Streaming) -> None:
+        self.services.metrics.streams += 1
+        try:
+            await stream.run()
+        finally:
+            self.services.metrics.streams -= 1
 
-    def _refused(self, request: Request, error: Exception, request_id: str) -> Answer:
-        refusal = _refusal_of(error)
+    def _refuse(self, request: Request, error: Exception) -> int:
+        refusal = refusal_of(error)
         if refusal.status == SERVER_ERROR:
-            log.error("%s %s failed", request_id, request.method, exc_info=error)
+            log.error("%s %s failed", request.id, request.method, exc_info=error)
         failure = refusal.failure
-        failure.request_id = request_id
-        headers = (*refusal.headers, *retry_after(failure.retry_after_ms))
+        failure.request_id = request.id
+        headers = [*refusal.headers, *retry_after(failure.retry_after_ms)]
+        answer = Answer(failure, refusal.status, headers=headers)
         if PROBLEM_JSON in request.headers.get(b"accept", b"").lower():
-            return Answer(encode(_problem(refusal.status, failure)), refusal.status, PROBLEM_JSON, headers)
-        return Answer(failure, refusal.status, headers=headers)
-
-
-def _refusal_of(error: Exception) -> Refusal:
-    if isinstance(error, Refusal):
-        return error
-    if isinstance(error, Unreachable) and error.reason == "late":
-        return too_late(str(error))
-    if isinstance(error, OctoStoreError) and error.code in STATUSES:
-        return Refusal(STATUSES[error.code], failure_of(error))
-    return refuse(
-        SERVER_ERROR,
-        "internal_error",
-        "the server has failed; this is a bug",
-        "It may or may not have done what you asked for. Please report the request_id.",
-    )
+            answer = Answer(_problem(refusal.status, failure), refusal.status, PROBLEM_JSON, headers)
+        if request.has_begun:
+            request.abort()  # a part of another answer is on its way
+        else:
+            request.send(answer)
+        return refusal.status
 
 
 def _problem(status: int, failure: Failure) -> dict[str, Any]:
@@ -148,14 +131,14 @@ def _problem(status: int, failure: Failure) -> dict[str, Any]:
     return told | msgspec.structs.asdict(problem)
 
 
-def _read_body(body: bytes, kind: type) -> Any:
+def _read_body(body: bytes, kind: type[Shape]) -> Any:
     value: Any = {}
     if body.strip():
-        value = decode_strictly("body", body)
+        value = decode_strictly("body", body, JSON_DEPTH + kind.DOCUMENTS_AT)
     try:
         return msgspec.convert(with_whole_numbers(value, kind), kind)
     except msgspec.ValidationError as error:
-        raise wrong_shape(_shape_error("body", error)) from None
+        raise shape_error(error) from None
     except UnicodeEncodeError:
         raise InvalidInput("body", "is not valid Unicode text (it has a lone surrogate)") from None
 
@@ -164,11 +147,4 @@ def _read_query(request: Request, kind: type) -> Any:
     try:
         return msgspec.convert(request.query, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _shape_error("query", error) from None
-
-
-def _shape_error(where: str, error: msgspec.ValidationError) -> InvalidInput:
-    """Msgspec's words, with the name of the field first. They quote what was sent, which may be long."""
-    problem, _, path = str(error).partition(" - at `$")
-    field = path.rstrip("`").lstrip(".") or where
-    return InvalidInput(field, f"is wrong: {shorten(problem[:1].lower() + problem[1:], SHOWN_BYTES)}")
+        raise InvalidInput(*problem_of("query", error)) from None

@@ -1,25 +1,39 @@
-"""A request that was let in, for its handler."""
+"""A request that was let in, and what is the same for all that carry out a command."""
 
 from typing import Any, TypeVar
 
 import msgspec
 
-from octostore.core.commands import Command, R_co
-from octostore.core.limits import PAGE_DEFAULT
-from octostore.server.http import Request
+from octostore.core.commands import AnyCommand, ClaimJob, ClaimNext, ClaimTask, Command, HeartbeatJob, R_co
+from octostore.core.errors import LeaseLost
+from octostore.core.limits import check_range
+from octostore.core.replies import ClaimReply, HeartbeatReply, ReleaseReply
+from octostore.server.http import Answer, Request
 from octostore.server.principals import Principal
+from octostore.server.refusals import bad_token
+from octostore.server.router import Route
 from octostore.server.services import Services
-from octostore.wire import fields as f
+from octostore.wire.fields import WAIT_MAX_SECONDS
 
 CommandT = TypeVar("CommandT", bound=Command[Any])
 
 
 class Call(msgspec.Struct):
+    route: Route
+    params: dict[str, str]
     request: Request
     principal: Principal
     services: Services
     body: Any = None
     query: Any = None
+
+    def command(self, **given: Any) -> Any:
+        """What the request stands for, if the token may use the name in it; `given` is what it does not say itself."""
+        name = self.params.get("job_id") or getattr(self.body, "job_id", None)
+        if name is not None:
+            self.principal.require_name(name)
+        values = {} if self.body is None else self.body.values()
+        return self.route.asks(**{**values, **self.params, "principal": self.principal.name, **given})
 
     def timely(self, command: CommandT) -> CommandT:
         """`command`, which is not carried out any more once whoever asked has given up."""
@@ -32,14 +46,63 @@ class Call(msgspec.Struct):
     @property
     def job_id(self) -> str:
         """The job that the address names, if the token may use that name."""
-        job_id = self.request.params["job_id"]
+        job_id = self.params["job_id"]
         self.principal.require_name(job_id)
         return job_id
 
 
-class PrefixQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    prefix: f.Prefix | None = None
+def admit(principal: Principal, route: Route) -> None:
+    """Whether it may use this route at all; about names, the command is asked."""
+    if route.scope is not None:
+        principal.require(route.scope)
+    if route.is_about_all:
+        principal.require_everything()
 
 
-class PageQuery(PrefixQuery, kw_only=True, forbid_unknown_fields=True):
-    limit: f.PageLimit = PAGE_DEFAULT
+def carried_out(operation: str, **more: Any) -> Route:
+    """The route of a command that needs nothing particular, or only `prepare` or `answer`."""
+    usual = {"handler": carry_out, "prepare": Call.command, "answer": answer_reply}
+    return Route.at(operation, **(usual | more))
+
+
+async def carry_out(call: Call) -> Answer:
+    wait = getattr(call.body, "wait_seconds", 0)
+    check_range("wait_seconds", wait, 0, WAIT_MAX_SECONDS, " seconds")
+    command = call.route.prepare(call)
+    try:
+        if isinstance(command, ClaimJob | ClaimNext | ClaimTask):
+            reply = await _claim(call, command, wait)
+        else:
+            reply = await call.execute(command)
+    except LeaseLost as lost:
+        count(call, command, lost)
+        raise
+    count(call, command, reply)
+    answer: Answer = call.route.answer(call, reply)
+    return answer
+
+
+async def _claim(call: Call, command: ClaimJob | ClaimNext | ClaimTask, wait: float) -> ClaimReply:
+    reply = await call.services.waiting.claim(call.timely(command), wait, call.request)
+    if wait and not await call.services.auth.is_current(call.request, call.principal):
+        call.services.waiting.undo(command, reply)
+        raise bad_token()
+    return reply
+
+
+def answer_reply(_call: Call, reply: Any) -> Answer:
+    return Answer(reply)
+
+
+def count(call: Call, command: AnyCommand, outcome: Any) -> None:
+    """For the metrics: what came of a command."""
+    metrics = call.services.metrics
+    match outcome:
+        case ClaimReply():
+            metrics.count("claims", outcome.status)
+        case ReleaseReply():
+            metrics.count("releases", outcome.outcome)
+        case HeartbeatReply():
+            metrics.count("heartbeats", "live")
+        case LeaseLost() if isinstance(command, HeartbeatJob):
+            metrics.count("heartbeats", "lost")

@@ -81,7 +81,7 @@ class Feed:
 
     def _let_readers_look(self) -> None:
         self._has_news = True
-        if self._waking is None:
+        if self._waking is None and self._readers:
             self._waking = asyncio.create_task(self._wake_readers())
 
     async def next_change(self) -> None:

@@ -8,17 +8,6 @@ from octostore.server.http import Headers, Request
 from octostore.server.refusals import stranger_host, stranger_origin
 from octostore.server.settings import Settings
 
-SECURITY_HEADERS: Headers = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
-    (
-        b"content-security-policy",
-        b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-    ),
-    (b"cross-origin-resource-policy", b"same-origin"),
-]
 LOCAL_NAMES = {"localhost", "ip6-localhost"}
 
 
@@ -39,7 +28,7 @@ class Guard:
                 raise stranger_host(host)
         origin = request.header(b"origin")
         if origin is None or self._is_own(request, origin):
-            return []
+            return ()
         if origin not in self._origins:
             raise stranger_origin()
         return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]

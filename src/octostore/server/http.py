@@ -1,8 +1,10 @@
-"""Requests and answers, as the handlers see them. Raw ASGI: what a framework adds is on the path of every claim."""
+"""Requests and answers, as the handlers see them. No framework: what one adds is on the path of every claim."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+import sys
+from collections.abc import Sequence
 from functools import cached_property
+from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -10,14 +12,34 @@ import msgspec
 
 from octostore.core.errors import InvalidInput
 from octostore.server.refusals import body_too_large
+from octostore.stores.ids import new_request_id
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Headers: TypeAlias = list[tuple[bytes, bytes]]
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 MAX_QUERY_FIELDS = 20
+NO_CONTENT = 204
+
+SECURITY_HEADERS: Headers = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+def lines_of(headers: Headers) -> bytes:
+    return b"".join(b"%s: %s\r\n" % header for header in headers)
+
+
+_SECURITY_LINES = lines_of(SECURITY_HEADERS)
+_STARTS = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
+_STARTS = {status: start + _SECURITY_LINES for status, start in _STARTS.items()}
+"""What is the same in all answers of a status."""
 
 
 class Answer(NamedTuple):
@@ -26,54 +48,91 @@ class Answer(NamedTuple):
     content: Any
     status: int = 200
     content_type: bytes = b"application/json"
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+    headers: Headers = ()
 
 
 class Streaming(Protocol):
     """An answer that goes on."""
 
-    async def run(self, send: Send, headers: Headers) -> None: ...
+    async def run(self) -> None: ...
 
 
 class ClientGone(Exception):  # nobody is there to be told of an error
     """The client has closed the connection, so nobody waits for the answer any more."""
 
 
-class Request:
-    """One request. `route_name` and `params` are set once the route is known."""
+class Line(Protocol):
+    """The connection that a request came on."""
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        self.scope = scope
-        self.method: str = scope["method"]
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+    is_clogged: bool
+    """Whether the client takes less than we send."""
+
+    @property
+    def date(self) -> bytes:
+        """A header, to go with every answer."""
+
+    @property
+    def client_address(self) -> str: ...
+
+    def is_closing(self) -> bool: ...
+
+    def read_on(self, request: "Request") -> None:
+        """The rest of its body is wanted now."""
+
+    def write(self, data: bytes) -> None: ...
+
+    async def drain(self) -> None:
+        """Wait until it is not clogged."""
+
+    def abort(self) -> None: ...
+
+    def finish(self, request: "Request") -> None:
+        """Nothing more will be written on account of this request."""
+
+
+class Request:
+    """One request. `route_name` is set once the route is known."""
+
+    def __init__(self, line: Line, method: str, path: str, query: bytes, headers: dict[bytes, bytes]) -> None:
+        self.id = f"req_{new_request_id()}"
+        self.method = method
+        self.raw_path = path
+        """Not decoded: a name with a `/` in it is one segment."""
+        self.headers = headers
         self.route_name = "none"
         self.admitted_at = -1
         """How many changes of tokens there had been when its token was last checked."""
-        self.params: dict[str, str] = {}
         self.until: float | None = None
         """When its caller stops waiting for the answer, on the clock of `boottime`, if it says so."""
-        self._receive = receive
-        self._gone: asyncio.Task[None] | None = None
+        self.answer_headers: Headers = ()
+        """What goes with any answer to it."""
+        self.keeps_alive = True
+        """Whether the connection goes on afterwards."""
+        self.has_chunks = True
+        """Whether the client can read an answer whose length is not told in advance."""
+        self.has_begun = self.is_over = False
+        """Whether something of the answer has been sent, and whether all has."""
+        self.expects_continue = False
+        """Whether the client sends no body before it is told to."""
+        self.is_whole = False
+        self._wants_body = False
+        self._line = line
+        self._query = query
+        self._body = bytearray()
+        self._limit = sys.maxsize
+        self._news: asyncio.Future[None] | None = None
+        self._gone: asyncio.Future[None] | None = None
+        self._is_lost = False
 
-    @property
-    def raw_path(self) -> str:
-        """Not decoded: a name with a `/` in it is one segment."""
-        path: bytes = self.scope["raw_path"]
-        return path.decode("latin-1")
-
-    @property
-    def client_address(self) -> str:
-        client = self.scope.get("client")
-        return str(client[0]) if client else "local"
+    # What it says
 
     @cached_property
     def query(self) -> dict[str, str]:
-        text: bytes = self.scope["query_string"]
-        if not text:
+        if not self._query:
             return {}
         try:
             pairs = parse_qsl(
-                text.decode("ascii"),
+                self._query.decode("ascii"),
                 keep_blank_values=True,
                 strict_parsing=True,
                 errors="strict",
@@ -91,53 +150,127 @@ class Request:
         return None if value is None else value.decode("latin-1")
 
     async def body(self, limit: int) -> bytes:
-        length = self.headers.get(b"content-length")
-        if length is not None and int(length) > limit:
+        """The rest of it is only read from the network once this is called."""
+        if int(self.headers.get(b"content-length", 0)) > limit:
             raise body_too_large(limit)
-        body = b""
-        part: bytes
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            part = message.get("body", b"")
-            body += part
-            if len(body) > limit:
-                raise body_too_large(limit)
-            if not message.get("more_body"):
-                return body
+        self._limit = limit
+        if not self.is_whole:
+            self._wants_body = True
+            self._line.read_on(self)
+            while not (self.is_whole or self._is_lost or len(self._body) > limit):
+                self._news = asyncio.get_running_loop().create_future()
+                await self._news
+        if len(self._body) > limit:
+            raise body_too_large(limit)
+        if not self.is_whole:
+            raise ClientGone
+        return bytes(self._body)
 
-    def gone(self) -> "asyncio.Task[None]":
-        """Done once the client has closed the connection. To be used after the body has been read."""
-        if self._gone is None:
-            self._gone = asyncio.create_task(self._wait_until_gone())
-        return self._gone
-
-    async def _wait_until_gone(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-
-    def close(self) -> None:
-        if self._gone is not None:
-            self._gone.cancel()
+    # What the connection has to tell
 
     @property
-    def is_clogged(self) -> bool:
-        """Whether the client takes less than we send; until it has caught up, sending waits."""
-        connection = self.scope.get("extensions", {}).get("octostore.connection")
-        return connection is None or connection["flow"].write_paused
+    def has_unwanted(self) -> bool:
+        """Whether some of the body is here that nobody has asked for."""
+        return bool(self._body) and not (self._wants_body or self.is_over)
+
+    def take(self, part: bytes) -> None:
+        """A part of the body. What is more than was asked for is dropped."""
+        if not self.is_over and len(self._body) <= self._limit:
+            self._body += part
+            if len(self._body) > self._limit:
+                self._wake()
+
+    def complete(self) -> None:
+        self.is_whole = True
+        self._wake()
+
+    def lose(self) -> None:
+        """The client has gone."""
+        self._is_lost = True
+        self._wake()
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    # Whether anybody is there
+
+    @property
+    def client_address(self) -> str:
+        return self._line.client_address
 
     @property
     def is_closed(self) -> bool:
         """Whether the client is known to have gone; costs nothing, as opposed to waiting for it."""
-        connection = self.scope.get("extensions", {}).get("octostore.connection")
-        return connection is not None and connection["transport"].is_closing()
+        return self._is_lost or self._line.is_closing()
+
+    @property
+    def is_clogged(self) -> bool:
+        """Whether the client takes less than we send; until it has caught up, `send_part` waits."""
+        return self._line.is_clogged
+
+    def gone(self) -> "asyncio.Future[None]":
+        """Done once the client has closed the connection."""
+        if self._gone is None:
+            self._gone = asyncio.get_running_loop().create_future()
+            if self._is_lost:
+                self._gone.set_result(None)
+        return self._gone
 
     def abort(self) -> None:
         """Cut the connection without waiting for what is still to be sent."""
-        connection = self.scope.get("extensions", {}).get("octostore.connection")
-        if connection is not None:
-            connection["transport"].abort()
+        self._line.abort()
+
+    # The answer
+
+    def send(self, answer: Answer) -> None:
+        """All of it, in one piece."""
+        if answer.status == NO_CONTENT:
+            self._line.write(self._head(answer.status, answer.headers))
+            return
+        body = encode(answer.content)
+        content = b"content-type: %b\r\ncontent-length: %d\r\n" % (answer.content_type, len(body))
+        head = self._head(answer.status, answer.headers, content)
+        self._line.write(head if self.method == "HEAD" else head + body)
+
+    def begin(self, content_type: bytes, headers: Headers) -> None:
+        """An answer that comes in parts, until `close`."""
+        if not self.has_chunks:
+            self.keeps_alive = False
+        coding = b"transfer-encoding: chunked\r\n" if self.has_chunks and self.method != "HEAD" else b""
+        self._line.write(self._head(200, headers, b"content-type: %b\r\n%b" % (content_type, coding)))
+
+    async def send_part(self, part: bytes) -> None:
+        if self._line.is_clogged:
+            await self._line.drain()
+        self._line.write(b"%x\r\n%b\r\n" % (len(part), part) if self.has_chunks else part)
+
+    def end(self) -> None:
+        """There are no more parts."""
+        if self.has_chunks:
+            self._line.write(b"0\r\n\r\n")
+
+    def close(self) -> None:
+        """To be called once, when nothing more will be written."""
+        self.is_over = True
+        self._line.finish(self)
+
+    def _head(self, status: int, headers: Headers, content: bytes = b"") -> bytes:
+        self.has_begun = True
+        if self.expects_continue and not self.is_whole:
+            self.keeps_alive = False  # it may or may not send the body now, and nobody can tell
+        more = lines_of((*headers, *self.answer_headers)) if headers or self.answer_headers else b""
+        closing = b"" if self.keeps_alive else b"connection: close\r\n"
+        return b"%b%b%b%b%bx-request-id: %b\r\n\r\n" % (
+            _STARTS[status],
+            self._line.date,
+            content,
+            more,
+            closing,
+            self.id.encode(),
+        )
 
 
 _encode = msgspec.json.Encoder().encode
@@ -145,17 +278,3 @@ _encode = msgspec.json.Encoder().encode
 
 def encode(content: Any) -> bytes:
     return content if isinstance(content, bytes) else _encode(content)
-
-
-async def send_answer(send: Send, answer: Answer, headers: Headers) -> None:
-    body = encode(answer.content)
-    fields = [
-        (b"content-type", answer.content_type),
-        (b"content-length", str(len(body)).encode()),
-        *answer.headers,
-        *headers,
-    ]
-    if answer.status == 204:  # noqa: PLR2004  # No Content
-        fields, body = fields[2:], b""
-    await send({"type": "http.response.start", "status": answer.status, "headers": fields})
-    await send({"type": "http.response.body", "body": body})

@@ -3,40 +3,26 @@
 import asyncio
 import logging
 import shlex
+import signal
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
 
 import msgspec
-import uvicorn
 
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.server.app import App
+from octostore.server.connections import Connections
 from octostore.server.metrics import Metrics
-from octostore.server.protocol import BoundedProtocol
 from octostore.server.services import Services
 from octostore.server.settings import Settings
-from octostore.stores.opening import chosen_url, data_folder, open_store
+from octostore.stores.opening import chosen_url, data_folder
+from octostore.stores.store import open_store
 
 BACKLOG = 2_048
-
-
-class Server(uvicorn.Server):
-    """uvicorn's, which tells the application when it is to stop, and stops at once when told twice."""
-
-    def __init__(self, config: uvicorn.Config, services: Services) -> None:
-        super().__init__(config)
-        self._services = services
-        self._loop = asyncio.get_running_loop()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        del sig, frame  # any signal that we handle means the same
-        self.force_exit = self.should_exit
-        self.should_exit = True
-        self._loop.call_soon_threadsafe(self._services.stop)
 
 
 async def run(settings: Settings, greet: Callable[["Greeting"], None]) -> None:
@@ -52,31 +38,42 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
     """Until a signal says otherwise. `on_ready` is called once the server can be reached."""
     settings = services.settings
     listener = _listen(settings)
-    protocol = type("Protocol", (BoundedProtocol,), {"settings": settings})
-    config = uvicorn.Config(
-        App(services),
-        http=protocol,
-        ws="none",
-        loop="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        backlog=BACKLOG,
-        timeout_graceful_shutdown=int(settings.stop_seconds),
-    )
-    server = Server(config, services)
+    is_hurried = False
     try:
         await services.start()
-        on_ready(listener)
-        await server.serve(sockets=[listener])
+        connections = Connections(settings, App(services).answer)
+        connections.tick()
+        accepting = await connections.loop.create_server(connections.accept, sock=listener, backlog=BACKLOG)
+        with _signals() as told:
+            on_ready(listener)
+            await told.get()
+            accepting.close()
+            services.stop()
+            ending, again = asyncio.create_task(connections.end()), asyncio.create_task(told.get())
+            await asyncio.wait((ending, again), return_when=asyncio.FIRST_COMPLETED)
+            is_hurried = again.done()
     finally:
         if settings.uds is not None:
             settings.uds.unlink(missing_ok=True)
-        if not server.force_exit:
+        if not is_hurried:
             await services.close()
+
+
+@contextmanager
+def _signals() -> "Iterator[asyncio.Queue[int]]":
+    """Those that mean that the server is to stop."""
+    loop = asyncio.get_running_loop()
+    told: asyncio.Queue[int] = asyncio.Queue()
+
+    def tell(sign: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(told.put_nowait, sign)
+
+    before = {sign: signal.signal(sign, tell) for sign in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -151,7 +148,6 @@ def _greeting(services: Services, listener: socket.socket) -> Greeting:
 def main(settings: Settings, greet: Callable[[Greeting], None]) -> None:
     """Serve until a signal ends it; `greet` is called once the server can be reached."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     try:
         import uvloop  # noqa: PLC0415  # not there on every system
     except ImportError:

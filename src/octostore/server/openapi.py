@@ -1,6 +1,5 @@
 """The OpenAPI 3.1 document, derived from the table of routes and the types in it."""
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from octostore._version import __version__
 from octostore.server import refusals
 from octostore.server.examples import request_body, sample
 from octostore.server.router import Route
+from octostore.server.routes import TAGS
 from octostore.server.settings import Settings
 from octostore.wire import fields as f
 from octostore.wire.deadline import DEADLINE_HEADER
@@ -123,7 +123,7 @@ class _Writer:
 
     def _operation(self, route: Route) -> dict[str, Any]:
         operation: dict[str, Any] = {
-            "operationId": route.handler.__name__,
+            "operationId": route.operation,
             "tags": [route.tag],
             "summary": route.summary,
             "description": _description(route),
@@ -243,8 +243,8 @@ HEADERS: dict[str, Any] = {
 
 
 def tags_of(routes: list[Route]) -> dict[str, str]:
-    """What each group of routes is about, as their modules say."""
-    return {route.tag: (sys.modules[route.handler.__module__].__doc__ or "").strip() for route in routes}
+    """What each group of routes is about."""
+    return {route.tag: TAGS.get(route.tag, "") for route in routes}
 
 
 def codes_of(route: Route) -> dict[int, list[str]]:

@@ -1,15 +1,14 @@
-"""What is bounded about a connection before there is a request: how many, how long, how large, how slow."""
+"""A connection: bytes to requests and back, and what is bounded about it: how long, how large, how slow."""
 
 import asyncio
+import math
 import socket
-import uuid
-from typing import Any, ClassVar
+from collections import deque
+from typing import TYPE_CHECKING, cast
 
 import httptools
-import msgspec
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from octostore.server.guard import SECURITY_HEADERS
+from octostore.server.http import Answer, Request
 from octostore.server.refusals import (
     Refusal,
     head_too_large,
@@ -18,136 +17,272 @@ from octostore.server.refusals import (
     too_many_connections,
     too_slow,
 )
-from octostore.server.settings import Settings
+
+if TYPE_CHECKING:
+    from octostore.server.connections import Connections
+
+NEVER = math.inf
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's, which reads as many headers, for as long, as anybody likes to send."""
+class Connection(asyncio.Protocol):
+    """Requests are answered one after the other, in the order in which they came."""
 
-    settings: ClassVar[Settings] = Settings()
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.timeout_keep_alive = self.settings.idle_seconds  # type: ignore[assignment]  # need not be whole
-        self._timer: asyncio.TimerHandle | None = None
-        self._requests = 0
-        self._is_in_request = False
+    def __init__(self, company: "Connections") -> None:
+        self._company = company
+        self._settings = company.settings
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport
+        self.deadline = NEVER
+        """When `on_deadline` is to be called."""
+        self.is_clogged = False
+        self._drained: asyncio.Future[None] | None = None
+        self._is_paused = self._is_deaf = False
+        """Whether we let the client wait, and whether it has said all that we want to hear."""
+        self._arriving: Request | None = None
+        """Its head has come, and the end of its body has not."""
+        self._answering: Request | None = None
+        self._waiting: deque[Request] = deque()
+        """Those that came before the one before them was answered."""
+        self._begun = 0
         self._is_in_head = False
         self._other_bytes = 0
-        """What has come of this request besides its body: the head, and then what frames the body and follows it."""
-        self._refusal: Refusal | None = None
+        """What has come of a request besides its body: the head, and then what frames the body and follows it."""
+        self._url = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._head_bytes = self._head_count = 0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        _send_at_once(transport)
-        if len(self.connections) > self.settings.max_connections:
-            self._cut(too_many_connections())
-            return
+    # What the transport tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        _send_at_once(self._transport)
+        self._company.open.add(self)
         self._wait_for_request()
+        if len(self._company.open) > self._settings.max_connections:
+            self._cut(too_many_connections())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
-        super().connection_lost(exc)
+        del exc
+        self._company.open.discard(self)
+        self._waiting.clear()
+        self.resume_writing()
+        if self._answering is not None:
+            self._answering.lose()
+        del self._parser  # which knows us: nothing is left for the garbage collector
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._is_deaf or self._transport.is_closing():
             return
-        requests = self._requests
-        super().data_received(data)
-        if self.transport.is_closing():
+        begun = self._begun
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._is_deaf = True  # the request is answered as any other, and what follows is not for us
+        except httptools.HttpParserError as error:
+            if not self._is_deaf:
+                self._cut(error.__context__ if isinstance(error.__context__, Refusal) else malformed())
             return
-        if not self._is_in_request:
-            self._wait_for_request()
-        elif self._requests == requests:  # the same that it was before
-            self._other_bytes += len(data)
-            room = self.settings.max_head_bytes + (0 if self._is_in_head else self.settings.max_body_bytes)
-            if self._other_bytes > room:
-                self._cut(self._head_too_large())
+        if (self._is_in_head or self._arriving is not None) and not self._is_within_bounds(data, begun):
+            self._cut(self._head_too_large())
+        elif self._waiting or self._arriving is not None:
+            self._read_or_pause()
 
-    # Parser callbacks
+    def pause_writing(self) -> None:
+        self.is_clogged = True
+
+    def resume_writing(self) -> None:
+        self.is_clogged = False
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        self._answer_next()
+
+    # What the parser tells
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["extensions"] = {"octostore.connection": {"transport": self.transport, "flow": self.flow}}
-        self._requests += 1
+        self._begun += 1
+        self._is_in_head = True
         self._other_bytes = 0
-        self._is_in_request = self._is_in_head = True
-        self._stop_timer()
-        self._timer = self.loop.call_later(self.settings.request_seconds, self._on_too_slow)
+        self._url = b""
+        self._headers = {}
+        self._head_bytes = self._head_count = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_in_head:  # trailers are of no use to anybody here
-            super().on_header(name, value)
+            self._headers[name.lower()] = value
+            self._head_bytes += len(name) + len(value)
+            self._head_count += 1
 
     def on_headers_complete(self) -> None:
-        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
-        if len(self.headers) > self.settings.max_headers or size > self.settings.max_head_bytes:
-            self._refusal = self._head_too_large()
-            raise httptools.HttpParserError("the head is too large")
-        super().on_headers_complete()
+        settings, parser, headers = self._settings, self._parser, self._headers
+        if self._head_count > settings.max_headers or self._head_bytes + len(self._url) > settings.max_head_bytes:
+            raise self._head_too_large()
+        url = httptools.parse_url(self._url)
+        request = Request(self, parser.get_method().decode(), url.path.decode("ascii"), url.query, headers)
+        request.keeps_alive = parser.should_keep_alive()
+        if not request.keeps_alive or b"connection" in headers:
+            self._prepare_end(request)
+        if b"expect" in headers and request.has_chunks:
+            request.expects_continue = headers[b"expect"].lower() == b"100-continue"
         self._is_in_head = False
+        self._arriving = request
+        self._waiting.append(request)
+        self._answer_next()
 
     def on_body(self, body: bytes) -> None:
         self._other_bytes -= len(body)
-        super().on_body(body)
+        if self._arriving is not None:
+            self._arriving.take(body)
 
     def on_message_complete(self) -> None:
-        self._is_in_request = False
-        self._stop_timer()
-        super().on_message_complete()
+        request, self._arriving = self._arriving, None
+        if request is None:
+            return
+        request.complete()
+        self._is_deaf = self._is_deaf or not request.keeps_alive
+        if request.is_over:
+            self._wait_for_request()
+        else:
+            self.deadline = NEVER
 
-    def send_400_response(self, msg: str) -> None:
-        del msg
-        self._cut(self._refusal or malformed())
+    # What requests tell
 
-    # Ending it
+    @property
+    def date(self) -> bytes:
+        return self._company.date
+
+    @property
+    def client_address(self) -> str:
+        peer = self._transport.get_extra_info("peername")
+        return str(peer[0]) if isinstance(peer, tuple) else "local"
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def read_on(self, request: Request) -> None:
+        if request.expects_continue:
+            request.expects_continue = False
+            self.write(CONTINUE)
+        self._read_or_pause()
+
+    def write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    async def drain(self) -> None:
+        self._drained = self._company.loop.create_future()
+        await self._drained
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def finish(self, request: Request) -> None:
+        self._company.under_way.pop(request, None)
+        self._answering = None
+        if self._transport.is_closing():
+            return
+        if not (request.keeps_alive and request.has_begun):
+            self._close()
+            return
+        if self._is_paused:
+            self._read_or_pause()
+        if self._arriving is None and not self._is_in_head:
+            self._wait_for_request()
+        self._answer_next()
+
+    # What the server tells
+
+    def end(self) -> None:
+        """Close, once what is under way has been answered."""
+        if self._answering is None:
+            self._close()
+        else:
+            self._answering.keeps_alive = False
+
+    def on_deadline(self) -> None:
+        if self._transport.is_closing():
+            self._transport.abort()  # nobody reads what was still to be sent
+        elif self._is_in_head or self._arriving is not None:
+            self._cut(too_slow(self._settings.request_seconds))
+        else:
+            self._close()
+
+    # One after the other
+
+    def _answer_next(self) -> None:
+        if self._answering is None and self._waiting and not self.is_clogged:
+            self._answering = self._waiting.popleft()
+            self.deadline = NEVER
+            if self._is_paused:
+                self._read_or_pause()
+            self._company.answer(self._answering)
+
+    def _read_or_pause(self) -> None:
+        """Nothing is read ahead: not the next request, and not a body that nobody has asked for yet."""
+        is_paused = bool(self._waiting) or (self._arriving is not None and self._arriving.has_unwanted)
+        if is_paused == self._is_paused:
+            return
+        self._is_paused = is_paused
+        if is_paused:
+            self._transport.pause_reading()
+            self.deadline = NEVER
+        else:
+            self._transport.resume_reading()
+            if self._is_in_head or self._arriving is not None:
+                self._wait_for_rest()
 
     def _wait_for_request(self) -> None:
-        """Not for ever. Between requests uvicorn has a timer of its own, which anything that comes stops."""
-        is_idle = self.cycle is None or self.cycle.response_complete
-        if is_idle and self._timer is None and self.timeout_keep_alive_task is None:
-            self._timer = self.loop.call_later(self.settings.idle_seconds, self.transport.close)
+        self.deadline = self._company.loop.time() + self._settings.idle_seconds
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _wait_for_rest(self) -> None:
+        self.deadline = self._company.loop.time() + self._settings.request_seconds
 
-    def _on_too_slow(self) -> None:
-        if not self.transport.is_closing():
-            self._cut(too_slow(self.settings.request_seconds))
+    # Bounds
+
+    def _is_within_bounds(self, data: bytes, begun: int) -> bool:
+        """Of a request of which something is still to come. `begun` says how many had begun before `data` came."""
+        if self._begun != begun:
+            self._wait_for_rest()
+            return True
+        self._other_bytes += len(data)
+        room = self._settings.max_head_bytes + (0 if self._is_in_head else self._settings.max_body_bytes)
+        return self._other_bytes <= room
+
+    def _prepare_end(self, request: Request) -> None:
+        """For those who want to end the connection after this, do not speak HTTP/1.1, or want to speak something else.
+
+        Whoever wants to speak something else gets its answer in HTTP. A body cannot be told apart from what it would
+        say then.
+        """
+        if self._parser.get_http_version() == "1.0":
+            request.keeps_alive = request.has_chunks = False
+        if self._parser.should_upgrade():
+            request.keeps_alive = False
+            if not {b"content-length", b"transfer-encoding"}.isdisjoint(request.headers):
+                raise malformed()
 
     def _head_too_large(self) -> Refusal:
-        return head_too_large(self.settings.max_head_bytes, self.settings.max_headers)
+        return head_too_large(self._settings.max_head_bytes, self._settings.max_headers)
 
     def _cut(self, refusal: Refusal) -> None:
-        """Answer by ourselves, since there is no request that the application could answer, and close."""
-        self._stop_timer()
-        failure = refusal.failure
-        failure.request_id = f"req_{uuid.uuid4().hex}"
-        body = msgspec.json.encode(failure)
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            (b"connection", b"close"),
-            (b"x-request-id", failure.request_id.encode()),
-            *SECURITY_HEADERS,
-            *retry_after(failure.retry_after_ms),
-        ]
-        head = b"".join(b"%s: %s\r\n" % header for header in headers)
-        if self._may_answer():
-            self.transport.write(STATUS_LINE[refusal.status] + head + b"\r\n" + body)
-        self.transport.close()
+        """Answer by ourselves, if the client would take it for the answer to this request, and close."""
+        if self._answering is self._arriving and not (self._answering is not None and self._answering.has_begun):
+            answer = Request(self, "", "", b"", {})
+            answer.keeps_alive = False
+            refusal.failure.request_id = answer.id
+            answer.send(Answer(refusal.failure, refusal.status, headers=retry_after(refusal.failure.retry_after_ms)))
+        self._close()
 
-    def _may_answer(self) -> bool:
-        """Whether the client would take it for the answer to this request, and has none yet."""
-        if self._is_in_request and not self._is_in_head:
-            return not self.cycle.response_started and not self.pipeline
-        return self.cycle is None or self.cycle.response_complete  # the one before has its own
+    def _close(self) -> None:
+        self._transport.close()
+        self._wait_for_request()  # or rather for the client to read what it was sent
 
 
 def _send_at_once(transport: asyncio.Transport) -> None:
-    """An answer is two writes, and the second would wait 40 ms for the first to be confirmed.
+    """What follows on something else is not to wait 40 ms for that to be confirmed.
 
     asyncio sees to that by itself, except for listeners that were made without naming TCP.
     """

@@ -1,9 +1,10 @@
-"""Everything that the server itself refuses, before or besides the store: each with its own word."""
+"""Everything that the server refuses: its own words for what never gets to the store, and errors of the store."""
 
 import math
 
-from octostore.core.errors import InvalidInput
-from octostore.wire.failures import Failure
+from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
+from octostore.wire.errors import ERRORS
+from octostore.wire.failures import Failure, failure_of
 
 
 class Refusal(Exception):
@@ -16,8 +17,24 @@ class Refusal(Exception):
         self.headers = headers or []
 
 
-def refuse(status: int, code: str, error: str, details: str, *, retry_after_ms: int | None = None) -> Refusal:
-    return Refusal(status, Failure(error=error, code=code, details=details, retry_after_ms=retry_after_ms))
+def refuse(code: str, error: str, *, status: int | None = None, **more: object) -> Refusal:
+    """`more` is what else the failure says; status and advice are those of the code, unless given."""
+    kind = ERRORS[code]
+    failure = Failure(error=error, code=code, details=kind.advice)
+    for name, value in more.items():
+        setattr(failure, name, value)
+    return Refusal(status or kind.status, failure)
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """Whatever went wrong, as an answer."""
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, Unreachable) and error.reason == "late":
+        return too_late(str(error))
+    if isinstance(error, OctoStoreError) and error.code in ERRORS:
+        return Refusal(ERRORS[error.code].status, failure_of(error))
+    return refuse("internal_error", "the server has failed; this is a bug")
 
 
 def retry_after(retry_after_ms: int | None) -> list[tuple[bytes, bytes]]:
@@ -28,143 +45,84 @@ def retry_after(retry_after_ms: int | None) -> list[tuple[bytes, bytes]]:
 
 
 def no_token() -> Refusal:
-    refusal = refuse(
-        401,
-        "authentication_required",
-        "this needs a token",
-        "Send `Authorization: Bearer TOKEN`. The server's first token is in the file that it named when it started.",
-    )
+    refusal = refuse("authentication_required", "this needs a token")
     refusal.headers.append((b"www-authenticate", b"Bearer"))
     return refusal
 
 
 def bad_token() -> Refusal:
-    refusal = refuse(
-        401,
-        "authentication_failed",
-        "this token is not valid here",
-        "It may be mistyped, expired, rotated or revoked, or belong to another server. Get a current one.",
-    )
+    refusal = refuse("authentication_failed", "this token is not valid here")
     refusal.headers.append((b"www-authenticate", b'Bearer error="invalid_token"'))
     return refusal
 
 
 def out_of_scope(scope: str) -> Refusal:
-    return refuse(403, "not_allowed", f"this needs a token with the scope {scope}", "Ask an operator for such a token.")
+    problem = f"this needs a token with the scope {scope}"
+    return refuse("not_allowed", problem, details="Ask an operator for such a token.")
 
 
 def out_of_prefix() -> Refusal:
-    return refuse(
-        403,
-        "not_allowed",
-        "this token may not use that name",
-        "It is limited to names with a certain prefix; use such a name, or another token.",
-    )
+    advice = "It is limited to names with a certain prefix; use such a name, or another token."
+    return refuse("not_allowed", "this token may not use that name", details=advice)
 
 
 def too_fast(retry_after_ms: int) -> Refusal:
-    return refuse(
-        429,
-        "rate_limited",
-        "too many requests",
-        "Wait, and send fewer: claim with `wait_seconds` instead of polling, bind claims to a session.",
-        retry_after_ms=retry_after_ms,
-    )
+    return refuse("rate_limited", "too many requests", retry_after_ms=retry_after_ms)
 
 
 def too_late(problem: str) -> Refusal:
-    refusal = refuse(
-        408,
-        "too_late",
-        problem,
-        "The request was older than its `X-OctoStore-Deadline-Ms` when its turn came. Send it again if you want it.",
-    )
-    refusal.failure.reason = "late"
-    return refusal
+    return refuse("too_late", problem, reason="late")
 
 
 def no_route(path: str) -> Refusal:
-    return refuse(404, "no_such_route", f"there is nothing at {path[:100]}", "GET /docs lists what there is.")
+    return refuse("no_such_route", f"there is nothing at {path[:100]}")
 
 
 def wrong_method(method: str, allowed: list[str]) -> Refusal:
     names = ", ".join(allowed)
-    refusal = refuse(405, "method_not_allowed", f"{method[:20]} is not possible here", f"Use {names}.")
+    refusal = refuse("method_not_allowed", f"{method[:20]} is not possible here", details=f"Use {names}.")
     refusal.headers.append((b"allow", names.encode()))
     return refusal
 
 
 def body_too_large(limit: int) -> Refusal:
-    refusal = refuse(
-        413,
-        "body_too_large",
-        f"the body has more than {limit:,} bytes",
-        "Send less: keep large things elsewhere and put a reference to them here.",
-    )
-    refusal.failure.limit = limit
     # The connection is not closed: what is still being sent is read and dropped, or the client would never see this.
-    return refusal
+    return refuse("body_too_large", f"the body has more than {limit:,} bytes", limit=limit)
 
 
 def wrong_shape(error: InvalidInput) -> Refusal:
     """A body that has not the fields or types that it should; as opposed to values that are out of bounds."""
-    refusal = refuse(422, "invalid_input", str(error), "See /docs for what this call takes; nothing was changed.")
-    refusal.failure.field = error.field
-    return refusal
+    advice = "See /docs for what this call takes; nothing was changed."
+    return refuse("invalid_input", str(error), status=422, details=advice, field=error.field)
 
 
 def stranger_host(host: str) -> Refusal:
-    return refuse(
-        421,
-        "host_not_allowed",
-        f"this server does not answer for the host {host[:100]!r}",
-        "Use the address that it listens on, or start it with --allow-host for that name.",
-    )
+    return refuse("host_not_allowed", f"this server does not answer for the host {host[:100]!r}")
 
 
 def stranger_origin() -> Refusal:
-    return refuse(
-        403,
-        "origin_not_allowed",
-        "web pages of other sites may not use this server",
-        "Start it with --allow-origin for a site that may.",
-    )
+    return refuse("origin_not_allowed", "web pages of other sites may not use this server")
 
 
 def shutting_down() -> Refusal:
-    return refuse(503, "shutting_down", "the server is stopping", "Try again.", retry_after_ms=1_000)
+    return refuse("shutting_down", "the server is stopping", retry_after_ms=1_000)
 
 
 # Before there is a request
 
 
 def malformed() -> Refusal:
-    return refuse(400, "malformed_request", "this is not a valid HTTP request", "Use an HTTP client.")
+    return refuse("malformed_request", "this is not a valid HTTP request")
 
 
 def too_slow(seconds: float) -> Refusal:
-    return refuse(
-        408,
-        "request_timeout",
-        f"the request did not arrive within {seconds:g} seconds",
-        "Send it faster; nothing was changed.",
-    )
+    return refuse("request_timeout", f"the request did not arrive within {seconds:g} seconds")
 
 
 def head_too_large(max_bytes: int, max_headers: int) -> Refusal:
-    return refuse(
-        431,
-        "headers_too_large",
-        f"the address and headers have more than {max_bytes:,} bytes, or are more than {max_headers}",
-        "Send fewer or shorter ones.",
-    )
+    problem = f"the address and headers have more than {max_bytes:,} bytes, or are more than {max_headers}"
+    return refuse("headers_too_large", problem)
 
 
 def too_many_connections() -> Refusal:
-    return refuse(
-        503,
-        "too_many_connections",
-        "the server has as many connections as it may have",
-        "Use fewer: keep connections open and reuse them, or wait.",
-        retry_after_ms=1_000,
-    )
+    return refuse("too_many_connections", "the server has as many connections as it may have", retry_after_ms=1_000)

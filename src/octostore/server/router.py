@@ -1,44 +1,42 @@
 """The table of routes: what there is, who may use it, what it takes and gives. Everything else is derived from it."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
 from octostore.core.errors import InvalidInput, OctoStoreError
-from octostore.core.model import Scope as TokenScope
 from octostore.server.refusals import no_route, wrong_method
+from octostore.wire.endpoints import BY_OPERATION, Endpoint
 
 Handler: TypeAlias = Callable[..., Awaitable[Any]]
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
-    method: str
-    path: str
+class Route(Endpoint, frozen=True, kw_only=True):
+    """An endpoint, and what the server does with it and says of it."""
+
     handler: Handler
+    prepare: Any = None
+    """For a command: what is to be carried out, made from the call. Refuses what the caller may not ask."""
+    answer: Any = None
+    """For a command: what is answered, made from the call and the reply."""
+    tag: str
     summary: str
     description: str = ""
-    tag: str
-    scope: TokenScope | None = "read"
-    """What the token must be good for; None where any will do."""
-    is_public: bool = False
-    """Needs no token."""
-    body: Any = None
-    query: type | None = None
-    headers: dict[str, Any] = {}
+    headers: dict[str, Any] = msgspec.field(default_factory=dict)
     """Headers that it takes, as types."""
-    answers: dict[int, Any] = {}
-    """What is answered with which status, as types."""
+    answers: dict[int, Any] = msgspec.field(default_factory=dict)
+    """What is answered with which status, as types; by default the reply."""
     content_type: str = "application/json"
     stream: type | None = None
     """What each event tells, where the answer is a stream of them, or can be."""
-    codes: dict[int, tuple[str, ...]] = {}
+    codes: dict[int, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """The errors that are particular to this route, by status."""
     translate: Callable[[OctoStoreError], Exception] | None = None
     """Says an error of the store in other words, where clients expect these."""
-    example: dict[str, Any] = {}
-    """A request that works on an empty store: `params`, `query`, `body`; `first` names handlers to be called before.
+    example: dict[str, Any] = msgspec.field(default_factory=dict)
+    """A request that works on an empty store: `params`, `query`, `body`; `first` names what is to be called before.
 
     `answer` has what the answer to it says other than usual, `others` the same of other answers by their status, and
     `event` of the first event of a stream.
@@ -46,13 +44,17 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str = ""
     """Unique, and fit for a metric's label."""
-    params: tuple[str, ...] = ()
-    """The names of the segments that can be anything."""
 
     def __post_init__(self) -> None:
-        names = [segment[1:-1] for segment in self.segments if segment.startswith("{")]
+        Endpoint.__post_init__(self)
         msgspec.structs.force_setattr(self, "name", f"{self.method} {self.path}")
-        msgspec.structs.force_setattr(self, "params", tuple(names))
+        if not self.answers and self.reply is not None:
+            msgspec.structs.force_setattr(self, "answers", {200: self.reply})
+
+    @classmethod
+    def at(cls, operation: str, **more: Any) -> Self:
+        """The route of an endpoint."""
+        return cls(**msgspec.structs.asdict(BY_OPERATION[operation]), **more)
 
     @property
     def has_deadline(self) -> bool:

@@ -6,6 +6,7 @@ import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from octostore.core.commands import Probe, Recover
 from octostore.core.errors import OctoStoreError
@@ -43,8 +44,8 @@ class Services:
         self.attention = Attention()
         self.feed = Feed(self.store, self._on_entry, settings.keepalive_seconds / 3)
         self.is_stopping = False
-        self.openapi = b""
-        self.api_page = b""
+        self.routes: dict[str, Any] = {}
+        """By operation, as a batch names them."""
         self._key = b""
         self._figures: tuple[float, asyncio.Task[Figures]] | None = None
         self._probe: tuple[float, asyncio.Task[ProbeReply]] | None = None

@@ -25,6 +25,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     requests_per_second: float = 5_000
     max_connections: int = 10_000
     max_body_bytes: int = 320 * KIB
+    max_batch_bytes: int = 4 * KIB * KIB
+    """Of a batch, whose commands are still no larger than they may be by themselves."""
     max_head_bytes: int = 16 * KIB
     max_headers: int = 64
     request_seconds: float = 20

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count, islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask
+from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, Command
 from octostore.core.replies import ClaimReply, is_worth_waiting
 from octostore.core.undo import undo_of
 from octostore.server.http import ClientGone, Request
@@ -70,7 +70,7 @@ class WaitingRoom:
     def waiting(self) -> int:
         return sum(len(line.waiters) for line in self._lines.values())
 
-    async def _wait(self, waiter: _Waiter, gone: "asyncio.Task[None]") -> ClaimReply:
+    async def _wait(self, waiter: _Waiter, gone: "asyncio.Future[None]") -> ClaimReply:
         command, key = waiter.command, _key(waiter.command)
         topics = topics_of_claim(command)
         if key not in self._lines:
@@ -93,7 +93,7 @@ class WaitingRoom:
             line.leave(waiter)
         return self._answer(waiter, gone)
 
-    def _answer(self, waiter: _Waiter, gone: "asyncio.Task[None]") -> ClaimReply:
+    def _answer(self, waiter: _Waiter, gone: "asyncio.Future[None]") -> ClaimReply:
         if gone.done():
             waiter.answer.add_done_callback(lambda answer: self.undo(waiter.command, answer.result()))
             raise ClientGone
@@ -103,7 +103,7 @@ class WaitingRoom:
         claim: ClaimReply = reply
         return claim
 
-    def undo(self, command: ClaimCommand, reply: Answer) -> None:
+    def undo(self, command: Command[Any], reply: Answer) -> None:
         """A claim that nobody will hear of would keep everybody else waiting until it expires.
 
         Only the store knows whether somebody has: the same request may have come again, here or at another server.

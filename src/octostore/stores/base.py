@@ -118,6 +118,13 @@ class Backend(Protocol):
         `needs` is what will be loaded first. Raises `Undone` where the same may succeed if it is tried again.
         """
 
+    @property
+    def writing_at_once(self) -> "Callable[[Needs], AbstractContextManager[Writing]] | None":
+        """The same without waiting for other processes: raises `Unreachable`, with `busy` as its reason, instead.
+
+        None where a transaction may take longer than a moment even so, because it goes over a network.
+        """
+
     def reading(self) -> AbstractContextManager[Reading]:
         """A consistent view, from any thread, that waits for nobody."""
 

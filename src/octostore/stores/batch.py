@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, TypeAlias
 from octostore.core.commands import AnyCommand
 from octostore.core.decide import decide
 from octostore.core.decide.expiry import sweep
+from octostore.core.decide.needs import needs_of
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.given import Given
 from octostore.core.model import Job
-from octostore.core.needs import needs_of
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend
 from octostore.stores.clock import Clock, boottime
@@ -30,10 +30,13 @@ class Committed(NamedTuple):
     """Jobs whose claim was renewed."""
 
 
-def run_batch(backend: Backend, commands: Sequence[AnyCommand], clock: Clock, given: Given) -> Committed:
+def run_batch(
+    backend: Backend, commands: Sequence[AnyCommand], clock: Clock, given: Given, *, at_once: bool = False
+) -> Committed:
     """Raises `Unreachable` when the store fails, or `Undone`: nothing has been saved then as far as it can tell."""
     needs = needs_of(commands)
-    with backend.writing(needs) as writing:
+    begin = (at_once and backend.writing_at_once) or backend.writing
+    with begin(needs) as writing:
         counters = writing.counters()
         # Read after the lock, so that no transaction is earlier than the one before it, in this process or another.
         mark = clock(counters.mark)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TypeAlias
 
 from octostore.core.commands import AnyCommand, R_co
@@ -11,7 +12,7 @@ from octostore.core.given import Given
 from octostore.core.limits import PAGE_MAX
 from octostore.core.questions import Question
 from octostore.stores.base import Backend, EventFilter
-from octostore.stores.batch import Committed, run_batch
+from octostore.stores.batch import Answer, Committed, run_batch
 from octostore.stores.clock import Clock
 from octostore.stores.persist import persist
 from octostore.stores.reading import ask
@@ -29,10 +30,14 @@ class Engine:
         self._given = given
         self._wakeups = Wakeups(self._read_after, backend.attend, lambda: backend.look_seconds)
         self._on_batch = on_batch
-        self._writer = Writer(self._run, self._on_commit)
+        at_once = None if backend.writing_at_once is None else partial(self._run, at_once=True)
+        self._writer = Writer(self._run, self._on_commit, at_once)
 
     def submit(self, commands: Sequence[AnyCommand], done: Done) -> None:
         self._writer.submit(commands, done)
+
+    def run_here(self, commands: Sequence[AnyCommand]) -> list[Answer] | None:
+        return self._writer.run_here(commands)
 
     def ask(self, question: Question[R_co]) -> R_co:
         return ask(self.backend, question, self._clock, self._given.retry)
@@ -48,9 +53,9 @@ class Engine:
         self._wakeups.close()
         self.backend.close()
 
-    def _run(self, commands: Sequence[AnyCommand]) -> Committed:
+    def _run(self, commands: Sequence[AnyCommand], *, at_once: bool = False) -> Committed:
         started = time.perf_counter()
-        committed = run_batch(self.backend, commands, self._clock, self._given)
+        committed = run_batch(self.backend, commands, self._clock, self._given, at_once=at_once)
         if self._on_batch is not None:
             self._on_batch(len(commands), time.perf_counter() - started)
         return committed

@@ -263,6 +263,8 @@ class MemoryRows:
 
 
 class MemoryBackend:
+    writing_at_once = None  # nobody is in such a hurry here
+
     def __init__(self, rows: MemoryRows | None = None) -> None:
         self.rows = rows or MemoryRows()
         self._lock = threading.RLock()

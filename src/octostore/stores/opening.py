@@ -1,17 +1,14 @@
 """One URL says where the rows are. Those of a server are the client's business."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from octostore.core.errors import InvalidInput, Unreachable
-from octostore.core.given import Given
-from octostore.core.retry import RetryPolicy
-from octostore.stores.clock import as_stored
-from octostore.stores.engine import OnBatch
-from octostore.stores.memory import MemoryBackend, MemoryRows
-from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.store import LocalStore, usual_given
+from octostore.stores.base import Backend
+from octostore.stores.clock import Clock, SystemClock, as_stored
 
 URL_VARIABLE = "OCTOSTORE_URL"
 HOME_VARIABLE = "OCTOSTORE_HOME"
@@ -26,20 +23,31 @@ def chosen_url(url: str | None) -> str | None:
     return url
 
 
-def open_store(url: str | None = None, retry: RetryPolicy | None = None, on_batch: OnBatch | None = None) -> LocalStore:
-    if retry is not None and not isinstance(retry, RetryPolicy):
-        raise InvalidInput("retry", f"must be a RetryPolicy, not {type(retry).__name__}")
-    given = usual_given(retry)
+class Where(NamedTuple):
+    """What a URL names."""
+
+    open_backend: Callable[[], Backend]
+    clock: Clock
+    place: str
+    """For people to read."""
+
+
+def find_store(url: str | None) -> Where:
+    """Where the rows are. What a kind of store needs is imported only for those who use it."""
     url = chosen_url(url)
     scheme = _scheme_of(url)
     if scheme == "memory":
+        from octostore.stores.memory import MemoryBackend, MemoryRows  # noqa: PLC0415
+
         rows = MemoryRows()
-        return LocalStore(lambda: MemoryBackend(rows), given=given, on_batch=on_batch)
+        return Where(lambda: MemoryBackend(rows), SystemClock(), "memory")
     path = sqlite_path(url)
     if path is not None:
-        return LocalStore(lambda: SqliteBackend(path), given=given, on_batch=on_batch, place=str(path))
+        from octostore.stores.sqlite.backend import SqliteBackend  # noqa: PLC0415
+
+        return Where(lambda: SqliteBackend(path), SystemClock(), str(path))
     if scheme in {"postgresql", "postgres"} and url is not None:
-        return _open_postgres(url, given, on_batch)
+        return _find_postgres(url)
     # Never the whole URL: it may carry a password.
     what = f"begins with {scheme!r}" if scheme else "has no scheme"
     raise InvalidInput(
@@ -49,16 +57,19 @@ def open_store(url: str | None = None, retry: RetryPolicy | None = None, on_batc
     )
 
 
-def _open_postgres(url: str, given: Given, on_batch: OnBatch | None) -> LocalStore:
+def is_server(url: str | None) -> bool:
+    return _scheme_of(url) in {"http", "https"}
+
+
+def _find_postgres(url: str) -> Where:
     try:
-        # Here, because only those who use it have it installed.
         from octostore.stores.postgres.backend import PostgresBackend  # noqa: PLC0415
         from octostore.stores.postgres.connection import parse_place  # noqa: PLC0415
     except ImportError:
         raise InvalidInput("url", "is PostgreSQL's, for which psycopg is needed: install octostore[postgres]") from None
     place = parse_place(url)
     # Its time is the database's, which comes with the counters.
-    return LocalStore(lambda: PostgresBackend(place), clock=as_stored, given=given, on_batch=on_batch, place=str(place))
+    return Where(lambda: PostgresBackend(place), as_stored, str(place))
 
 
 def sqlite_path(url: str | None) -> Path | None:

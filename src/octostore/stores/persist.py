@@ -1,6 +1,5 @@
 """A place that fails for a moment, and is back in the next one."""
 
-import random
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -23,6 +22,8 @@ def deadline_from_now() -> float:
 
 def pauses() -> Iterator[float]:
     """Between one attempt and the next: longer and longer, and not the same for everybody."""
+    import random  # noqa: PLC0415  # few places ever fail
+
     pause = PAUSE_SECONDS
     while True:
         yield pause * random.uniform(0.5, 1.5)  # noqa: S311  # spreads load

@@ -1,17 +1,17 @@
-"""Answers to questions, from one consistent state. Expiry is settled in memory, by the core's rule, and not saved."""
+"""Answers to questions, from one consistent state. Expiry is settled in memory, by the core's rule, and not saved.
+
+The rules are imported only where something has run out: a process that only looks is to start fast.
+"""
 
 from collections.abc import Callable
-from hmac import compare_digest
 from typing import Any, get_args
 
 from octostore.core import questions as q
 from octostore.core import views
-from octostore.core.commands import R_co
-from octostore.core.decide.expiry import settle_session, settled
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
-from octostore.core.model import LOCAL, Scope
+from octostore.core.model import LOCAL, Job, Scope, Session
 from octostore.core.needs import Needs
 from octostore.core.replies import (
     EventPage,
@@ -32,18 +32,18 @@ from octostore.stores.clock import Clock
 from octostore.stores.persist import persist
 
 
-def ask(backend: Backend, question: q.Question[R_co], clock: Clock, retry: RetryPolicy) -> R_co:
+def ask(backend: Backend, question: q.Question[q.A_co], clock: Clock, retry: RetryPolicy) -> q.A_co:
     return persist(lambda: _ask_once(backend, question, clock, retry))
 
 
-def _ask_once(backend: Backend, question: q.Question[R_co], clock: Clock, retry: RetryPolicy) -> R_co:
+def _ask_once(backend: Backend, question: q.Question[q.A_co], clock: Clock, retry: RetryPolicy) -> q.A_co:
     with backend.reading() as reading:
         counters = reading.counters()
         ws = WorkingSet(now=clock(counters.mark).now, seq=counters.seq)
         answer = _ANSWERS.get(type(question))
         if answer is None:
             raise TypeError(f"no answer is known to a {type(question).__name__}")
-        reply: R_co = answer(reading, ws, question, _given(retry))
+        reply: q.A_co = answer(reading, ws, question, _given(retry))
         return reply
 
 
@@ -56,7 +56,23 @@ def _get_job(reading: Reading, ws: WorkingSet, question: q.GetJob, given: Given)
     reading.load(ws, Needs(jobs={question.job_id}, documents_of={question.job_id}, sweep_limit=0))
     if ws.jobs[question.job_id] is None:
         return _never_seen(question.job_id)
-    return views.job_view(ws, settled(ws, question.job_id, given))
+    return views.job_view(ws, _settled(ws, question.job_id, given))
+
+
+def _settled(ws: WorkingSet, job_id: str, given: Given) -> Job:
+    job = ws.job(job_id)
+    if job.claim is None or views.expiry_of(ws, job.claim) > ws.now:
+        return job
+    from octostore.core.decide.expiry import settled  # noqa: PLC0415
+
+    return settled(ws, job_id, given)
+
+
+def _settle_session(ws: WorkingSet, session: Session, given: Given) -> None:
+    if session.status == "open" and session.expires_at <= ws.now:
+        from octostore.core.decide.expiry import settle_session  # noqa: PLC0415
+
+        settle_session(ws, session, given)
 
 
 def _never_seen(job_id: str) -> JobView:
@@ -85,7 +101,7 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
         wanted = JobFilter(question.status, question.prefix or "", question.queue, after, question.limit + 1)
         page = reading.list_jobs(ws, wanted)
         for job in page:
-            settled(ws, job.job_id, given)
+            _settled(ws, job.job_id, given)
             if question.status in {None, job.status}:
                 found.append(views.job_view(ws, job, with_documents=False))
         if len(page) < wanted.limit:
@@ -106,7 +122,7 @@ def _get_session(reading: Reading, ws: WorkingSet, question: q.GetSession, given
     session = ws.session(question.session_id)
     if session is None or question.principal not in {None, session.principal}:
         raise NotFound(f"no session is named {question.session_id!r}")
-    settle_session(ws, session, given)
+    _settle_session(ws, session, given)
     return views.session_view(ws, session)
 
 
@@ -116,7 +132,7 @@ def _list_sessions(reading: Reading, ws: WorkingSet, question: q.ListSessions, g
     page = found[: question.limit]
     reading.load(ws, Needs(claims_of={session.session_id for session in page}, sweep_limit=0))
     for session in page:
-        settle_session(ws, session, given)
+        _settle_session(ws, session, given)
     return SessionPage(
         sessions=[views.session_view(ws, session, with_context=False) for session in page],
         cursor=page[-1].session_id if len(found) > len(page) else None,
@@ -124,6 +140,8 @@ def _list_sessions(reading: Reading, ws: WorkingSet, question: q.ListSessions, g
 
 
 def _find_token(reading: Reading, _ws: WorkingSet, question: q.FindToken, _given: Given) -> TokenView:
+    from hmac import compare_digest  # noqa: PLC0415  # brings OpenSSL along
+
     token = reading.find_token(question.digest)
     if token is None or not compare_digest(token.digest, question.digest):
         raise NotFound("no such token")

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from octostore.core.commands import AnyCommand, R_co
-from octostore.core.errors import Unreachable
+from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.given import Given
 from octostore.core.questions import Question
 from octostore.core.retry import RetryPolicy
@@ -19,6 +19,7 @@ from octostore.stores.batch import Answer
 from octostore.stores.clock import Clock, SystemClock
 from octostore.stores.engine import Engine, OnBatch
 from octostore.stores.ids import new_lease_id
+from octostore.stores.opening import find_store
 from octostore.stores.wakeups import Follower, Topic
 from octostore.stores.writer import Done
 
@@ -26,6 +27,18 @@ from octostore.stores.writer import Done
 def usual_given(retry: RetryPolicy | None = None) -> Given:
     # Jitter spreads retries; it protects nothing, so it need not be unguessable.
     return Given(new_lease_id=new_lease_id, jitter=random.random, retry=retry or RetryPolicy())
+
+
+def open_store(
+    url: str | None = None, retry: RetryPolicy | None = None, on_batch: OnBatch | None = None
+) -> "LocalStore":
+    """The store that `url` names; see `chosen_url` for one that is not given."""
+    if retry is not None and not isinstance(retry, RetryPolicy):
+        raise InvalidInput("retry", f"must be a RetryPolicy, not {type(retry).__name__}")
+    where = find_store(url)
+    return LocalStore(
+        where.open_backend, clock=where.clock, given=usual_given(retry), on_batch=on_batch, place=where.place
+    )
 
 
 class LocalStore:
@@ -65,6 +78,10 @@ class LocalStore:
     def submit_to(self, commands: Sequence[AnyCommand], done: Done) -> None:
         """The same for those who want to be told, in the writer's thread, and do without a `Future` and its cost."""
         self.engine.submit(commands, done)
+
+    def run_here(self, commands: Sequence[AnyCommand]) -> list[Answer] | None:
+        """Run `commands` in this thread, if that takes but a moment; None if they are to be submitted."""
+        return self.engine.run_here(commands)
 
     def ask(self, question: Question[R_co]) -> R_co:
         return self.engine.ask(question)

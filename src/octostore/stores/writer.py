@@ -15,6 +15,7 @@ from octostore.core.commands import AnyCommand
 from octostore.core.errors import Unreachable
 from octostore.stores.base import Undone
 from octostore.stores.batch import Answer, Committed
+from octostore.stores.pace import Pace
 from octostore.stores.persist import deadline_from_now, pauses
 
 log = logging.getLogger("octostore.writer")
@@ -27,6 +28,10 @@ Done: TypeAlias = Callable[[list[Answer] | Exception], None]
 """Told the answers once they are durable, or the fault because of which there are none; in the writer's thread."""
 
 
+Run: TypeAlias = Callable[[Sequence[AnyCommand]], Committed]
+"""One transaction."""
+
+
 class _Submission(NamedTuple):
     commands: Sequence[AnyCommand]
     done: Done
@@ -35,12 +40,15 @@ class _Submission(NamedTuple):
 
 
 class Writer:
-    """`run` does one transaction; `on_commit` is called with what it wrote, before its callers are answered."""
+    """`on_commit` is called with what a transaction wrote, before its callers are answered.
 
-    def __init__(
-        self, run: Callable[[Sequence[AnyCommand]], Committed], on_commit: Callable[[Committed], None]
-    ) -> None:
+    `run_at_once` does one without waiting for other processes, where that is possible.
+    """
+
+    def __init__(self, run: Run, on_commit: Callable[[Committed], None], run_at_once: Run | None = None) -> None:
         self._run = run
+        self._run_at_once = run_at_once
+        self._pace = Pace()
         self._on_commit = on_commit
         self._arriving: SimpleQueue[_Submission | None] = SimpleQueue()
         self._waiting: deque[_Submission] = deque()
@@ -48,6 +56,10 @@ class Writer:
         self._is_ending = False
         self._pauses = pauses()
         self._lock = threading.Lock()
+        self._unfinished = 0
+        """How many submissions have not been answered yet."""
+        self._turn = threading.Lock()
+        """Held by whoever is in a transaction: the writer's thread, or one that could not wait for it."""
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
@@ -60,7 +72,25 @@ class Writer:
             if self._thread is None or self._thread.ident is None:  # Ctrl-C may have come before it was started
                 self._thread = threading.Thread(target=self._work, name="octostore-writer", daemon=True)
                 self._thread.start()
+            self._unfinished += 1
             self._arriving.put(submission)
+
+    def run_here(self, commands: Sequence[AnyCommand]) -> list[Answer] | None:
+        """Run `commands` in this thread, if that takes but a moment; None if they are to be submitted.
+
+        Handing over to another thread and back takes longer than a claim by itself.
+        """
+        run = self._run_at_once
+        if run is None or self._unfinished or not self._pace.is_quick or not self._turn.acquire(blocking=False):
+            return None
+        try:
+            committed = None if self._is_closed or self._unfinished else self._tried(run, commands)
+            if committed is None:
+                return None
+            self._on_commit(committed)
+            return committed.answers
+        finally:
+            self._turn.release()
 
     def close(self) -> None:
         """Finish what was submitted, then stop."""
@@ -68,6 +98,8 @@ class Writer:
             self._is_closed = True
             thread = self._thread
             self._arriving.put(None)
+        with self._turn:
+            pass  # nobody is in the middle of anything any more
         # A store that nobody uses any more may be let go of, and so closed, in any thread: also in this one.
         if thread is not None and thread.ident is not None and thread is not threading.current_thread():
             thread.join()
@@ -101,7 +133,8 @@ class Writer:
     def _commit(self, batch: list[_Submission]) -> None:
         began_at = time.monotonic()
         try:
-            committed = self._run([command for submission in batch for command in submission.commands])
+            with self._turn:
+                committed = self._timed(self._run, [command for submission in batch for command in submission.commands])
         except Undone as undone:
             self._waiting.extendleft(reversed(batch))
             self._give_up_on_those_until(began_at, undone.fault)
@@ -109,14 +142,14 @@ class Writer:
             return
         except Unreachable as fault:
             for submission in batch:
-                _tell(submission, _own(fault))
+                self._tell(submission, _own(fault))
             not_tried = Unreachable(
                 f"it was not tried, because what came before it failed: {fault}", reason=fault.reason
             )
             self._give_up_on_those_until(time.monotonic(), not_tried)
         except Exception as bug:  # noqa: BLE001  # one caller's bug must not take down the writer, nor its neighbours
             if len(batch) == 1:
-                _tell(batch[0], bug)
+                self._tell(batch[0], bug)
             else:
                 for submission in batch:
                     self._commit([submission])
@@ -124,8 +157,26 @@ class Writer:
             self._on_commit(committed)
             answers = iter(committed.answers)
             for submission in batch:
-                _tell(submission, [next(answers) for _ in submission.commands])
+                self._tell(submission, [next(answers) for _ in submission.commands])
         self._pauses = pauses()
+
+    def _tried(self, run: Run, commands: Sequence[AnyCommand]) -> Committed | None:
+        """None where nothing was done, for a reason that the thread deals with."""
+        try:
+            return self._timed(run, commands)
+        except Unreachable as fault:
+            if fault.reason == "busy":
+                return None
+            raise
+        except Exception:  # noqa: BLE001  # be it a bug: the thread tells it to whoever met it
+            return None
+
+    def _timed(self, run: Run, commands: Sequence[AnyCommand]) -> Committed:
+        began_at = time.monotonic()
+        try:
+            return run(commands)
+        finally:
+            self._pace.note(time.monotonic() - began_at)
 
     def _give_up_on_those_until(self, moment: float, fault: Unreachable) -> None:
         """Whoever waits and was patient until then is told, however many batches they would be by themselves."""
@@ -134,16 +185,17 @@ class Writer:
         self._waiting = deque(submission for submission in waiting if submission.deadline >= moment)
         for submission in waiting:
             if submission.deadline < moment:
-                _tell(submission, _own(fault))
+                self._tell(submission, _own(fault))
+
+    def _tell(self, submission: _Submission, outcome: list[Answer] | Exception) -> None:
+        with self._lock:
+            self._unfinished -= 1
+        try:
+            submission.done(outcome)
+        except Exception:  # whoever asked may have gone in the meantime, and the others still wait
+            log.exception("an answer could not be delivered")
 
 
 def _own(fault: Unreachable) -> Unreachable:
     """Each caller raises, and so changes, an error of its own."""
     return Unreachable(str(fault), reason=fault.reason)
-
-
-def _tell(submission: _Submission, outcome: list[Answer] | Exception) -> None:
-    try:
-        submission.done(outcome)
-    except Exception:  # whoever asked may have gone in the meantime, and the others still wait
-        log.exception("an answer could not be delivered")

@@ -40,7 +40,7 @@ def send_report(report: Report) -> None:
         check_bytes("checkpoint", bytes(report.checkpoint), CHECKPOINT_BYTES)
     failure = msgspec.json.decode(_exchange(path, msgspec.json.encode(report) + b"\n"))
     if failure:
-        raise error_of(msgspec.convert(failure, Failure, strict=False), os.environ.get(JOB_VARIABLE, ""))
+        raise error_of(msgspec.convert(failure, Failure, strict=False))
 
 
 def _exchange(path: str, line: bytes) -> bytes:

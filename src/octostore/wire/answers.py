@@ -138,13 +138,6 @@ class OpenedSession(SessionReply, frozen=True, kw_only=True):
     keepalive_interval_secs: float
 
 
-class KeptSession(msgspec.Struct, kw_only=True):
-    session_id: str
-    expires_at: Moment
-    remaining_ms: int
-    renew_after_ms: int
-
-
 class SessionState(msgspec.Struct, kw_only=True):
     """A session, for those who know it from the lock routes and for others."""
 

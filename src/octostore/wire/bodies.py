@@ -1,18 +1,18 @@
-"""What callers send, and the command that each body stands for."""
+"""What is sent, and the command or question that each body or query stands for. Both ways: either makes the other."""
 
 import re
+from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Raw
 
-from octostore.core import commands as c
 from octostore.core import limits
 from octostore.core.encoding import encode_any, encode_json
 from octostore.core.errors import InvalidInput
 from octostore.core.model import Outcome
-from octostore.core.moments import to_moment
+from octostore.core.moments import to_datetime, to_moment
 from octostore.wire import fields as f
 
 _HEXADECIMAL = re.compile("[0-9a-fA-F]{64}")
@@ -23,11 +23,40 @@ def _is(field: str, *values: Any) -> dict[str, Any]:
     return {"properties": {field: {"enum": list(values)}}, "required": [field]}
 
 
-class Body(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A field that we do not know is refused, because ignoring it would do something else than was asked for."""
+class Shape(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is sent. It has the fields of what it stands for, except that seconds say so in their names."""
 
     RULES: ClassVar[list[dict[str, Any]]] = []
     """What holds between fields, as JSON Schema. It is the commands that check it."""
+    DOCUMENTS_AT: ClassVar[int] = 1
+    """How far down the documents are, which may be as deep as anywhere else."""
+    CORE_NAMES: ClassVar[dict[str, str | None]] = {"wait_seconds": None}
+    """Fields that the core knows by another name, or does not know."""
+
+    def values(self) -> dict[str, Any]:
+        """The fields of the command or question."""
+        return {field.core: field.inward(getattr(self, field.wire)) for field in _fields(type(self))}
+
+    @classmethod
+    def of(cls, asked: Any, **more: Any) -> Self:
+        return cls(**{field.wire: field.outward(getattr(asked, field.core)) for field in _fields(cls)}, **more)
+
+
+class Body(Shape, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A field that we do not know is refused, because ignoring it would do something else than was asked for."""
+
+
+class _Field(NamedTuple):
+    wire: str
+    core: str
+    inward: Callable[[Any], Any]
+    outward: Callable[[Any], Any]
+
+
+@cache
+def _fields(shape: type[Shape]) -> tuple[_Field, ...]:
+    names = {name: shape.CORE_NAMES.get(name, name.removesuffix("_seconds")) for name in shape.__struct_fields__}
+    return tuple(_Field(wire, core, *_CODECS.get(core, _AS_IT_IS)) for wire, core in names.items() if core)
 
 
 class _Terms(Body):
@@ -39,32 +68,13 @@ class _Terms(Body):
     request_id: f.RequestId | None = None
     lock_delay_seconds: f.LockDelay = 0
 
-    def terms(self, principal: str) -> dict[str, Any]:
-        check_wait(self.wait_seconds)
-        return {
-            "principal": principal,
-            "owner": principal if self.owner is None else self.owner,
-            "metadata": encode_json("metadata", self.metadata),
-            "ttl": self.ttl_seconds,
-            "session_id": self.session_id,
-            "request_id": self.request_id,
-            "lock_delay": self.lock_delay_seconds,
-        }
-
 
 class ClaimBody(_Terms):
     again: Annotated[bool, Meta(description="Claim it although it is done.")] = False
 
-    def command(self, job_id: str, principal: str, max_claims: int | None = None) -> c.ClaimJob:
-        return c.ClaimJob(job_id=job_id, again=self.again, max_claims=max_claims, **self.terms(principal))
-
 
 class ClaimNextBody(_Terms):
     kinds: f.Kinds | None = None
-
-    def command(self, queue: str, principal: str, prefix: str, max_claims: int | None = None) -> c.ClaimNext:
-        kinds = None if self.kinds is None else tuple(self.kinds)
-        return c.ClaimNext(queue=queue, kinds=kinds, prefix=prefix, max_claims=max_claims, **self.terms(principal))
 
 
 class ClaimTaskBody(Body):
@@ -76,20 +86,7 @@ class ClaimTaskBody(Body):
     wait_seconds: f.Wait = 0
     request_id: f.RequestId | None = None
 
-    def command(self, session_id: str, principal: str, prefix: str, max_claims: int | None = None) -> c.ClaimTask:
-        check_wait(self.wait_seconds)
-        return c.ClaimTask(
-            session_id=session_id,
-            principal=principal,
-            owner=self.agent,
-            queues=tuple(self.queues),
-            kinds=None if self.kinds is None else tuple(self.kinds),
-            prefix=prefix,
-            metadata=encode_json("metadata", self.metadata),
-            ttl=self.ttl_seconds,
-            request_id=self.request_id,
-            max_claims=max_claims,
-        )
+    CORE_NAMES: ClassVar = {"agent": "owner", "wait_seconds": None}
 
 
 class ProgressBody(Body):
@@ -104,32 +101,26 @@ class HeartbeatBody(Body):
         Annotated[f.ProgressNote | ProgressBody, Meta(description="What is being done: a text, or note and percent.")]
         | None
     ) = None
-
     number: f.WriteNumber | None = None
 
-    def command(self, job_id: str, principal: str) -> c.HeartbeatJob:
+    CORE_NAMES: ClassVar = {"progress": None}
+
+    def values(self) -> dict[str, Any]:
         progress = ProgressBody(note=self.progress) if isinstance(self.progress, str) else self.progress
-        return c.HeartbeatJob(
-            job_id=job_id,
-            principal=principal,
-            lease_id=self.lease_id,
-            ttl=self.ttl_seconds,
-            note=progress.note if progress else None,
-            percent=progress.percent if progress else None,
-            number=self.number,
-        )
+        return Shape.values(self) | (progress.values() if progress else {})
+
+    @classmethod
+    def of(cls, asked: Any, **more: Any) -> Self:
+        told = asked.note is not None or asked.percent is not None
+        body = super().of(asked, **more)
+        body.progress = ProgressBody.of(asked) if told else None
+        return body
 
 
 class CheckpointBody(Body):
     lease_id: f.LeaseId
     data: f.Checkpoint
     number: f.WriteNumber | None = None
-
-    def command(self, job_id: str, principal: str) -> c.CheckpointJob:
-        data = encode_any("checkpoint", self.data)
-        return c.CheckpointJob(
-            job_id=job_id, principal=principal, lease_id=self.lease_id, data=data, number=self.number
-        )
 
 
 class ReleaseBody(Body):
@@ -148,25 +139,9 @@ class ReleaseBody(Body):
         },
     ]
 
-    def command(self, job_id: str, principal: str) -> c.ReleaseJob:
-        return c.ReleaseJob(job_id=job_id, principal=principal, **self.ending())
-
-    def ending(self) -> dict[str, Any]:
-        return {
-            "lease_id": self.lease_id,
-            "outcome": self.outcome,
-            "result": encode_json("result", self.result),
-            "error": self.error,
-            "note": self.note,
-            "retry_after": self.retry_after_seconds,
-        }
-
 
 class ReleaseTaskBody(ReleaseBody, kw_only=True):
     job_id: f.JobId
-
-    def task_command(self, session_id: str, principal: str) -> c.ReleaseTask:
-        return c.ReleaseTask(session_id=session_id, job_id=self.job_id, principal=principal, **self.ending())
 
 
 class UndoBody(Body):
@@ -185,9 +160,6 @@ class UndoBody(Body):
         }
     ]
 
-    def command(self, principal: str) -> c.Undo:
-        return c.Undo(lease_id=self.lease_id, job_id=self.job_id, session_id=self.session_id, principal=principal)
-
 
 class EnqueueBody(Body):
     kind: f.Kind
@@ -197,18 +169,6 @@ class EnqueueBody(Body):
     priority: f.Priority = limits.PRIORITY_DEFAULT
     run_at: f.RunAt | None = None
     max_attempts: f.MaxAttempts = limits.MAX_ATTEMPTS_DEFAULT
-
-    def command(self, job_id: str, principal: str) -> c.Enqueue:
-        return c.Enqueue(
-            job_id=job_id,
-            principal=principal,
-            kind=self.kind,
-            payload=encode_json("payload", self.payload),
-            queue=self.queue,
-            priority=self.priority,
-            run_at=None if self.run_at is None else to_moment("run_at", self.run_at),
-            max_attempts=self.max_attempts,
-        )
 
 
 class ReasonBody(Body):
@@ -238,14 +198,8 @@ class OpenSessionBody(Body):
         }
     ]
 
-    def command(self, session_id: str, principal: str) -> c.OpenSession:
-        return c.OpenSession(
-            session_id=session_id,
-            principal=principal,
-            agent=principal if self.agent is None else self.agent,
-            ttl=self._ttl(),
-            request_id=self.request_id,
-        )
+    def values(self) -> dict[str, Any]:
+        return {**Shape.values(self), "ttl": self._ttl()}
 
     def _ttl(self) -> float:
         if self.agent is not None:
@@ -266,30 +220,11 @@ class SaveSessionBody(Body):
     lease_id: f.LeaseId | None = None
     number: f.WriteNumber | None = None
 
-    def command(self, session_id: str, principal: str) -> c.SaveSession:
-        return c.SaveSession(
-            session_id=session_id,
-            lease_id=self.lease_id,
-            principal=principal,
-            context=encode_any("context", self.context),
-            phase=self.phase,
-            number=self.number,
-        )
-
 
 class HandOverBody(Body):
     to_agent: f.ToAgent
     note: f.Note | None = None
     lease_id: f.LeaseId | None = None
-
-    def command(self, session_id: str, principal: str) -> c.HandOverSession:
-        return c.HandOverSession(
-            session_id=session_id,
-            lease_id=self.lease_id,
-            principal=principal,
-            to_agent=self.to_agent,
-            note=self.note,
-        )
 
 
 class TokenBody(Body):
@@ -305,13 +240,18 @@ class RotateBody(Body):
     digest: f.Digest | None = None
 
 
+class BatchBody(Body):
+    commands: f.Commands
+    atomic: f.Atomic = True
+
+    DOCUMENTS_AT: ClassVar = 3
+
+
 # The lock routes, as existing clients know them. What else these send is ignored, as it always was.
 
 
-class LockBody(msgspec.Struct, kw_only=True, omit_defaults=True):
+class LockBody(Shape, kw_only=True, omit_defaults=True):
     """A body of a lock route."""
-
-    RULES: ClassVar[list[dict[str, Any]]] = []
 
 
 class AcquireBody(LockBody):
@@ -329,21 +269,6 @@ class AcquireBody(LockBody):
         }
     ]
 
-    def command(self, job_id: str, principal: str, holder: str | None, max_claims: int | None) -> c.AcquireLock:
-        """`holder` is what stands for one that the body does not name."""
-        return c.AcquireLock(
-            job_id=job_id,
-            principal=principal,
-            owner=principal,
-            metadata=encode_json("metadata", self.metadata),
-            ttl=self.ttl_seconds,
-            session_id=self.session_id,
-            ephemeral=self.ephemeral,
-            holder=holder if self.holder is None else self.holder,
-            lock_delay=self.lock_delay_seconds,
-            max_claims=max_claims,
-        )
-
 
 class RenewBody(LockBody):
     lease_id: f.LockLease
@@ -352,6 +277,37 @@ class RenewBody(LockBody):
 
 class ReleaseLockBody(LockBody):
     lease_id: f.LockLease
+
+
+# Queries
+
+
+class PrefixQuery(Body):
+    prefix: f.Prefix | None = None
+
+
+class PageQuery(PrefixQuery):
+    limit: f.PageLimit = limits.PAGE_DEFAULT
+
+
+class JobsQuery(PageQuery):
+    status: f.StatusWord | None = None
+    queue: f.Queue | None = None
+    cursor: f.Cursor | None = None
+
+
+class SessionsQuery(Body):
+    status: f.SessionStatusWord | None = None
+    limit: f.PageLimit = limits.PAGE_DEFAULT
+    cursor: f.SessionCursor | None = None
+
+
+class EventsQuery(PageQuery):
+    after: f.EventSeq = 0
+    job: f.OnlyJob | None = None
+    session: f.OnlySession | None = None
+
+    CORE_NAMES: ClassVar = {"job": "job_id", "session": "session_id"}
 
 
 def with_whole_numbers(value: Any, kind: type) -> Any:
@@ -376,13 +332,44 @@ def _is_whole(info: msgspec.inspect.Type) -> bool:
     return isinstance(info, msgspec.inspect.IntType)
 
 
-def check_wait(seconds: float) -> None:
-    limits.check_range("wait_seconds", seconds, 0, f.WAIT_MAX_SECONDS, " seconds")
+# How values of some fields are written, by the name that the core has for them
 
 
-def digest_from(text: str | None) -> bytes | None:
-    if text is None:
-        return None
+class _Codec(NamedTuple):
+    inward: Callable[[Any], Any]
+    outward: Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
+
+
+def _digest_from(text: str) -> bytes:
     if not _HEXADECIMAL.fullmatch(text):  # `bytes.fromhex` alone would let blanks through
         raise InvalidInput("digest", "must be 64 hexadecimal digits")
     return bytes.fromhex(text)
+
+
+def _document(field: str) -> _Codec:
+    """JSON, and None where there is none."""
+    return _Codec(lambda value: encode_json(field, value), _unless_none(Raw))
+
+
+_AS_IT_IS = _Codec(_same, _same)
+_LIST = _Codec(_unless_none(tuple), _unless_none(list))
+_CODECS = {
+    "metadata": _document("metadata"),
+    "payload": _document("payload"),
+    "result": _document("result"),
+    # In these null is a value, too.
+    "data": _Codec(lambda value: encode_any("checkpoint", value), Raw),
+    "context": _Codec(lambda value: encode_any("context", value), Raw),
+    "kinds": _LIST,
+    "queues": _LIST,
+    "run_at": _Codec(_unless_none(lambda value: to_moment("run_at", value)), _unless_none(to_datetime)),
+    "digest": _Codec(_unless_none(_digest_from), _unless_none(bytes.hex)),
+}

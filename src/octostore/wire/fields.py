@@ -318,3 +318,20 @@ KeepAttempts: TypeAlias = Annotated[
 SessionStatusWord: TypeAlias = Annotated[
     str, Meta(description="Only sessions that are so.", extra_json_schema={"enum": list(get_args(SessionStatus))})
 ]
+
+# Batches
+
+Commands: TypeAlias = Annotated[
+    list[dict[str, Any]],
+    Meta(
+        description=(
+            "Each has its name in `command`, such as `claim_job`; all else is what the single call has in its address "
+            "and its body. Any command but those about tokens; none can wait."
+        ),
+        examples=[[{"command": "claim_job", "job_id": "github-issue-1842", "owner": "agent-3"}]],
+        extra_json_schema={"minItems": 1, "maxItems": limits.BATCH_MAX},
+    ),
+]
+Atomic: TypeAlias = Annotated[
+    bool, Meta(description="All in one transaction, so that nobody sees a part of it; else in as many as are needed.")
+]

@@ -13,7 +13,7 @@ from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
 from octostore.cli.story import told_attempts, told_event
-from octostore.client.store import OctoStore
+from octostore.client.reader import Reader
 from octostore.core.events import Event
 from octostore.core.replies import JobPage, JobView
 
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    with context.place.open() as store:
+    with context.place.look() as store:
         jobs = store.dead_jobs(arguments.prefix, queue=arguments.queue)
         if not arguments.story:
             context.console.answer(JobPage(jobs=jobs, cursor=None), *_lines(jobs, context.console))
@@ -72,7 +72,7 @@ def _row(job: JobView, now: datetime) -> tuple[str, ...]:
 # Each of them
 
 
-def _tell(store: OctoStore, job_id: str, console: Console) -> None:
+def _tell(store: Reader, job_id: str, console: Console) -> None:
     job = store.get_job(job_id)
     events = list(store.events(job_id=job_id))
     console.answer({"job": job, "events": events}, *_story(job, events, console), "")

@@ -50,7 +50,7 @@ def run(arguments: Arguments, context: Context) -> int:
         _check_alone(arguments)
         return verify(context)
     console = Console(is_json=True) if arguments.export else context.console
-    with context.place.open() as store:
+    with context.place.look() as store:
         found = store.events(
             arguments.after,
             job_id=arguments.job,

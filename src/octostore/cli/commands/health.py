@@ -75,7 +75,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], float], str]] = {
 
 def run(arguments: Arguments, context: Context) -> int:
     given = {field: getattr(arguments, field) for field in Thresholds.__struct_fields__}
-    with context.place.open() as store:
+    with context.place.look() as store:
         health = store.health(Thresholds(**given))
     context.console.answer(health, *_lines(health, context.console))
     is_too_bad = BADNESS.index(health.status) >= BADNESS.index(arguments.fail_on)

@@ -11,7 +11,7 @@ from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
 from octostore.cli.options import positive, seconds
-from octostore.client.store import OctoStore
+from octostore.client.reader import Reader
 from octostore.core.health import is_late
 from octostore.core.limits import PAGE_MAX
 from octostore.core.model import Status
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    with context.place.open() as store:
+    with context.place.look() as store:
         if arguments.watch:
             _watch(store, arguments, context.console)
         page = _jobs(store, arguments)
@@ -57,20 +57,20 @@ def _interval(text: str) -> float:
     return interval
 
 
-def _jobs(store: OctoStore, arguments: Arguments) -> JobPage:
+def _jobs(store: Reader, arguments: Arguments) -> JobPage:
     jobs: list[JobView] = []
-    cursor = None
     status = None if arguments.status == "all" else arguments.status
-    while True:
-        limit = min(arguments.limit - len(jobs), PAGE_MAX)
-        page = store.list_jobs(arguments.prefix, status=status, queue=arguments.queue, limit=limit, cursor=cursor)
+    limit = min(arguments.limit, PAGE_MAX)
+    for page in store.job_pages(arguments.prefix, status=status, queue=arguments.queue, limit=limit):
         jobs += page.jobs
-        cursor = page.cursor
-        if cursor is None or len(jobs) >= arguments.limit:
-            return JobPage(jobs=jobs, cursor=cursor)
+        if len(jobs) >= arguments.limit:
+            break
+    shown = jobs[: arguments.limit]
+    is_all = page.cursor is None and len(shown) == len(jobs)
+    return JobPage(jobs=shown, cursor=None if is_all else shown[-1].job_id)
 
 
-def _watch(store: OctoStore, arguments: Arguments, console: Console) -> NoReturn:
+def _watch(store: Reader, arguments: Arguments, console: Console) -> NoReturn:
     """Heartbeats are no events, so it looks; what has not changed is not said twice where nobody can paint over it."""
     console.end_with_reader()
     if console.is_live:

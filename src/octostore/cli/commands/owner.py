@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    with context.place.open() as store:
+    with context.place.look() as store:
         job = store.get_job(arguments.job)
     context.console.answer(job, *_story(job, context.console))
     return exits.DID

@@ -11,7 +11,7 @@ from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import session_names
 from octostore.cli.console import Console
 from octostore.cli.story import told_event
-from octostore.client.store import OctoStore
+from octostore.client.reader import Reader
 from octostore.core.errors import InvalidInput, NotAllowed
 from octostore.core.events import Event
 from octostore.core.health import is_late
@@ -49,7 +49,7 @@ def run(arguments: Arguments, context: Context) -> int:
 
 
 def _list(status: SessionStatus | Literal["all"], context: Context) -> None:
-    with context.place.open() as store:
+    with context.place.look() as store:
         sessions = store.list_sessions(status=None if status == "all" else status)
     now = words.now()
     lines = [f"there is no {'' if status == 'all' else status + ' '}session"]
@@ -94,13 +94,13 @@ def _first_few(names: list[str]) -> str:
 
 
 def _tell(session_id: str, context: Context) -> None:
-    with context.place.open() as store:
+    with context.place.look() as store:
         session = store.get_session(session_id)
         events = [] if context.console.is_json else _last_events(store, session_id)
     context.console.answer(session, *_story(session, events, context.console))
 
 
-def _last_events(store: OctoStore, session_id: str) -> list[Event]:
+def _last_events(store: Reader, session_id: str) -> list[Event]:
     try:
         return list(deque(store.events(session_id=session_id), maxlen=EVENTS_SHOWN))
     except NotAllowed:

@@ -86,7 +86,7 @@ def _keep(made: NewToken, path: Path, context: Context) -> int:
 
 
 def _list(_arguments: Arguments, context: Context) -> int:
-    with context.place.open() as store:
+    with context.place.look() as store:
         tokens = store.list_tokens()
     now = words.now()
     lines = ["no token has been made; `octostore token create NAME` makes one"]

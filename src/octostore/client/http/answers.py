@@ -4,18 +4,15 @@ from typing import Any
 
 import msgspec
 
-from octostore.client.http.calls import HttpCall, event_from
-from octostore.core.errors import InvalidInput, NotAllowed, OctoStoreError, Unreachable
+from octostore.client.http.calls import OK, HttpCall, event_from
+from octostore.core.errors import Unreachable
 from octostore.core.events import Event
 from octostore.wire.failures import Failure, error_of
 
-OK = range(200, 300)
 TOO_FAST = 429
 NOT_TAKEN = {408, 425, TOO_FAST}
 AGAIN = NOT_TAKEN | {500, 502, 503, 504}
 """The statuses after which the same call may succeed; with one of `NOT_TAKEN` nothing has been done so far."""
-TELLS = {"invalid_input", "held", "lease_lost", "conflict", "limit_exceeded", "not_found", "not_allowed"}
-LASTING_REASONS = {"corrupt", "newer_schema", "not_a_database", "read_only"}
 MAX_DIGITS = 9
 
 _read_failure = msgspec.json.Decoder(Failure).decode
@@ -45,7 +42,7 @@ def read_answer(call: HttpCall, where: str, status: int, body: bytes, retry_afte
         failure = _read_failure(body)
     except (msgspec.DecodeError, ValueError):
         failure = None
-    raise _error_for(call, where, status, failure, retry_after)
+    raise _error_for(where, status, failure, retry_after)
 
 
 def check_is_stream(where: str, status: int, content_type: str | None) -> None:
@@ -60,19 +57,19 @@ def read_event(where: str, data: bytes) -> Event:
         raise _no_octostore(where, OK.start) from None
 
 
-def _error_for(call: HttpCall, where: str, status: int, failure: Failure | None, retry_after: str | None) -> Exception:
+def _error_for(where: str, status: int, failure: Failure | None, retry_after: str | None) -> Exception:
     if status in AGAIN:
         return _again(where, status, failure, retry_after)
     if failure is None or failure.code == "no_such_route":
         return _no_octostore(where, status)
-    return _told(call, failure)
+    return error_of(failure)
 
 
 def _again(where: str, status: int, failure: Failure | None, retry_after: str | None) -> Exception:
     problem = f"it answered with status {status}" if failure is None else failure.error
     reason = "busy" if status == TOO_FAST else (failure and failure.reason) or "server"
     fault = Unreachable(f"the server at {where} cannot answer: {problem}", reason=reason)
-    if reason in LASTING_REASONS:
+    if fault.is_lasting:
         return fault
     # Those in between, such as proxies, say it only in the header.
     pause_ms = (failure and failure.retry_after_ms) or _milliseconds(retry_after)
@@ -83,14 +80,6 @@ def _milliseconds(retry_after: str | None) -> int:
     """0 where it is no number of seconds; it may be a date."""
     text = retry_after or ""
     return int(text) * 1_000 if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else 0
-
-
-def _told(call: HttpCall, failure: Failure) -> OctoStoreError:
-    if failure.code in TELLS:
-        return error_of(failure, call.subject)
-    if failure.code.startswith(("authentication_", "host_", "origin_")):
-        return NotAllowed(f"{failure.error}. {failure.details}")
-    return InvalidInput(failure.field or "request", f"was refused: {failure.error}", limit=failure.limit)
 
 
 def _no_octostore(where: str, status: int) -> Unreachable:

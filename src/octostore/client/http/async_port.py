@@ -11,7 +11,6 @@ import msgspec
 from yarl import URL
 
 from octostore.client.http.answers import (
-    OK,
     TryAgain,
     check_is_stream,
     no_answer_in_time,
@@ -19,7 +18,7 @@ from octostore.client.http.answers import (
     read_answer,
     read_event,
 )
-from octostore.client.http.calls import HttpCall, call_of, events_path
+from octostore.client.http.calls import OK, HttpCall, call_of
 from octostore.client.http.patience import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
@@ -41,6 +40,7 @@ from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
 from octostore.core.undo import undo_of
+from octostore.wire.batches import Batch
 from octostore.wire.deadline import deadline_header
 
 IDLE_SECONDS = 60
@@ -82,17 +82,16 @@ class AsyncHttpPort:
             if poll_until >= deadline or not is_worth_waiting(reply):
                 return reply
 
-    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        """One after the other: there is no call for several."""
-        answers: list[Any] = []
-        for command in commands:
-            try:
-                answers.append(await self.execute(command))
-            except Unreachable as fault:
-                return answers + [fault] * (len(commands) - len(answers))
-            except OctoStoreError as refusal:
-                answers.append(refusal)
-        return answers
+    async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        if len(commands) <= 1:
+            return [await self._answer(command) for command in commands]
+        numbers = self.blocking.numbers
+        numbered = [numbers.number(command) for command in commands]
+        try:
+            answers = await self._see_through(Batch(numbered, atomic))
+        except OctoStoreError as fault:
+            return [fault] * len(commands)
+        return [await self._unless_overtaken(*one) for one in zip(numbered, answers, strict=True)]
 
     async def ask(self, question: Question[R_co]) -> R_co:
         reply: R_co = await self._persist(question)
@@ -120,7 +119,17 @@ class AsyncHttpPort:
         await self._session.close()
         await in_thread(self.blocking.close)
 
-    async def _see_through(self, command: Command[Any]) -> Any:
+    async def _unless_overtaken(self, command: Command[Any], answer: Any) -> Any:
+        newer = self.blocking.numbers.overtaken(command, answer)
+        return answer if newer is None else await self._answer(newer)
+
+    async def _answer(self, command: Command[Any]) -> Any:
+        try:
+            return await self.execute(command)
+        except OctoStoreError as refusal:
+            return refusal
+
+    async def _see_through(self, command: Command[Any] | Batch) -> Any:
         """Also when the caller is cancelled: a claim that was sent is made, and then has to be given back.
 
         A claim that waits needs none of this: the server sees that its connection is closed.
@@ -137,11 +146,12 @@ class AsyncHttpPort:
 
     async def _give_back(self, asked: "asyncio.Task[Any]") -> None:
         with suppress(OctoStoreError):
-            undo = undo_of(await asked)
-            if undo is not None:
-                await self._persist(undo)
+            answer = await asked
+            for undo in map(undo_of, answer if isinstance(answer, list) else [answer]):
+                if undo is not None:
+                    await self._persist(undo)
 
-    async def _persist(self, asked: Command[Any] | Question[Any], wait_until: float = 0) -> Any:
+    async def _persist(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
         patience = Patience(GIVE_UP_SECONDS + time_left(wait_until))
         self._check_open()
@@ -177,11 +187,12 @@ class AsyncHttpPort:
         """None is a sign of life. Goes on until the server ends it or the connection breaks: `TryAgain` in any case."""
         frames = FrameReader()
         try:
-            async with self._request("GET", events_path(question), None, STREAM_SECONDS, STREAM_HEADERS) as response:
+            call = call_of(question)
+            async with self._request("GET", call.path, None, STREAM_SECONDS, STREAM_HEADERS) as response:
                 if response.status not in OK:
                     retry_after = response.headers.get("Retry-After")
                     body = await response.read()
-                    read_answer(call_of(question), self._where, response.status, body, retry_after)
+                    read_answer(call, self._where, response.status, body, retry_after)
                 check_is_stream(self._where, response.status, response.headers.get("Content-Type"))
                 self._streams.add(response)
                 try:

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from octostore.client.http.answers import OK, TryAgain, check_is_stream, not_reached, read_answer, read_event
-from octostore.client.http.calls import HttpCall, call_of, events_path
+from octostore.client.http.answers import TryAgain, check_is_stream, not_reached, read_answer, read_event
+from octostore.client.http.calls import OK, HttpCall, call_of
 from octostore.client.http.connections import Connections
 from octostore.client.http.numbers import Numbers
 from octostore.client.http.patience import (
@@ -32,6 +32,7 @@ from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
+from octostore.wire.batches import Batch
 
 BEATING_THREADS = 32
 STREAM_HEADERS = {"Accept": "text/event-stream"}
@@ -65,17 +66,15 @@ class HttpPort:
             if poll_until >= deadline or not is_worth_waiting(reply):
                 return reply
 
-    def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        """One after the other: there is no call for several."""
-        answers: list[Any] = []
-        for command in commands:
-            try:
-                answers.append(self.execute(command))
-            except Unreachable as fault:
-                return answers + [fault] * (len(commands) - len(answers))
-            except OctoStoreError as refusal:
-                answers.append(refusal)
-        return answers
+    def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        if len(commands) <= 1:
+            return [self._answer(command) for command in commands]
+        numbered = [self.numbers.number(command) for command in commands]
+        try:
+            answers = self._persist(Batch(numbered, atomic))
+        except OctoStoreError as fault:
+            return [fault] * len(commands)
+        return [self._unless_overtaken(*one) for one in zip(numbered, answers, strict=True)]
 
     def ask(self, question: Question[R_co]) -> R_co:
         reply: R_co = self._persist(question)
@@ -118,7 +117,7 @@ class HttpPort:
         except TryAgain as failed:
             raise failed.fault from None
 
-    def _persist(self, asked: Command[Any] | Question[Any], wait_until: float = 0) -> Any:
+    def _persist(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
         patience = Patience(GIVE_UP_SECONDS + time_left(wait_until))
         self._check_open()
@@ -136,6 +135,16 @@ class HttpPort:
                 return reply
             numbered = overtaken
 
+    def _unless_overtaken(self, command: Command[Any], answer: Any) -> Any:
+        newer = self.numbers.overtaken(command, answer)
+        return answer if newer is None else self._answer(newer)
+
+    def _answer(self, command: Command[Any]) -> Any:
+        try:
+            return self.execute(command)
+        except OctoStoreError as refusal:
+            return refusal
+
     def _once(self, call: HttpCall, seconds: float, *, is_waiting: bool = False) -> Any:
         answer = self._connections.call(call.method, call.path, call.body, seconds, is_waiting=is_waiting)
         return read_answer(call, self._where, *answer)
@@ -143,10 +152,11 @@ class HttpPort:
     def _stream(self, question: ListEvents) -> Iterator[Event | None]:
         """None is a sign of life. Goes on until the server ends it or the connection breaks: `TryAgain` in any case."""
         frames = FrameReader()
-        with self._connections.stream(events_path(question), STREAM_HEADERS, STREAM_SECONDS) as response:
+        call = call_of(question)
+        with self._connections.stream(call.path, STREAM_HEADERS, STREAM_SECONDS) as response:
             if response.status not in OK:
                 retry_after = response.headers.get("Retry-After")
-                read_answer(call_of(question), self._where, response.status, response.read(), retry_after)
+                read_answer(call, self._where, response.status, response.read(), retry_after)
             check_is_stream(self._where, response.status, response.headers.get("Content-Type"))
             while line := response.readline():
                 for data in frames.feed(line):

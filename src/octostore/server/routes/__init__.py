@@ -1,11 +1,8 @@
 """All routes, by what they are about. The order is that of the API page."""
 
-from octostore.server.routes.events import ROUTES as EVENTS
-from octostore.server.routes.jobs import ROUTES as JOBS
-from octostore.server.routes.locks import ROUTES as LOCKS
-from octostore.server.routes.operations import ROUTES as OPERATIONS
-from octostore.server.routes.queues import ROUTES as QUEUES
-from octostore.server.routes.sessions import ROUTES as SESSIONS
-from octostore.server.routes.tokens import ROUTES as TOKENS
+from octostore.server.routes import batches, events, jobs, locks, operations, queues, sessions, tokens
 
-ROUTES = [*JOBS, *QUEUES, *SESSIONS, *EVENTS, *LOCKS, *TOKENS, *OPERATIONS]
+_MODULES = [jobs, queues, sessions, batches, events, locks, tokens, operations]
+ROUTES = [route for module in _MODULES for route in module.ROUTES]
+TAGS = {module.TAG: (module.__doc__ or "").strip() for module in _MODULES}
+"""What each group of routes is about."""

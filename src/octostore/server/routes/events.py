@@ -10,33 +10,25 @@ from octostore.core.errors import InvalidInput
 from octostore.core.events import Event, LogEntry
 from octostore.core.limits import PAGE_MAX, SEQ_MAX
 from octostore.core.questions import ListEvents
-from octostore.core.replies import EventPage
-from octostore.server.calls import Call, PageQuery
+from octostore.server.calls import Call
 from octostore.server.feed import frame_of
 from octostore.server.http import Answer, Streaming
 from octostore.server.router import Route
 from octostore.server.streams import ALIVE, EventStream
 from octostore.stores.base import EventFilter
+from octostore.wire import bodies
 from octostore.wire import fields as f
 
 TAG = "events"
 
 
-class EventsQuery(PageQuery, kw_only=True, forbid_unknown_fields=True):
-    after: f.EventSeq = 0
-    job: f.OnlyJob | None = None
-    session: f.OnlySession | None = None
-
-
 async def events(call: Call) -> Answer | Streaming:
-    query: EventsQuery = call.query
+    query: bodies.EventsQuery = call.query
     if query.job is not None:
         call.principal.require_name(query.job)
     # One job is as narrow as it gets.
     prefix = call.principal.narrowed(query.prefix) if query.job is None else None
-    question = ListEvents(
-        after=query.after, job_id=query.job, prefix=prefix or None, session_id=query.session, limit=query.limit
-    )
+    question = ListEvents(**{**query.values(), "prefix": prefix or None})
     question = msgspec.structs.replace(question, after=_resume_from(call, query.after))
     if b"text/event-stream" not in call.request.headers.get(b"accept", b"").lower():
         return Answer(await call.services.store.ask(question))
@@ -107,9 +99,8 @@ CLAIMED = {
     },
 }
 ROUTES = [
-    Route(
-        method="GET",
-        path="/events",
+    Route.at(
+        "events",
         handler=events,
         tag=TAG,
         summary="The log, a page or a stream",
@@ -117,9 +108,7 @@ ROUTES = [
             "With `Accept: text/event-stream` it goes on with what happens next: `id` is the event's `seq`, and "
             "`Last-Event-ID` resumes after it. A reader that is too slow is disconnected, and nothing is skipped."
         ),
-        query=EventsQuery,
         headers={"Last-Event-ID": f.EventSeq},
-        answers={200: EventPage},
         stream=Event,
         example={
             "query": {"after": "0", "job": "github-issue-1842"},

@@ -1,33 +1,18 @@
 """Jobs: claim, keep, release, look, enqueue, operate."""
 
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from octostore.core import commands as c
 from octostore.core import questions as q
-from octostore.core.errors import LeaseLost
-from octostore.core.model import Status
-from octostore.core.replies import (
-    CheckpointReply,
-    ClaimReply,
-    EnqueueReply,
-    HeartbeatReply,
-    JobPage,
-    JobView,
-    RecoverReply,
-    ReleaseReply,
-    UndoReply,
-)
-from octostore.server.calls import Call, PageQuery
+from octostore.core.replies import ClaimReply, EnqueueReply
+from octostore.server.calls import Call, carried_out
 from octostore.server.examples import NOW
 from octostore.server.http import Answer
-from octostore.server.refusals import bad_token
 from octostore.server.router import Route
 from octostore.stores.ids import new_job_id
 from octostore.wire import bodies
-from octostore.wire import fields as f
 from octostore.wire.answers import ClaimAnswer, claim_answer
 
 USUAL_RETRY_MS = 1_000
@@ -36,124 +21,44 @@ TAG = "jobs"
 JOB = {"job_id": "github-issue-1842"}
 
 
-async def claim_job(call: Call) -> Answer:
+def prepare_claim(call: Call, **given: Any) -> Any:
     body: bodies.ClaimBody = call.body
-    command = body.command(call.job_id, call.principal.name, call.services.settings.max_claims)
-    return await answer_claim(call, command, body.wait_seconds)
+    owner = call.principal.name if body.owner is None else body.owner
+    return call.command(owner=owner, max_claims=call.services.settings.max_claims, **given)
 
 
-async def answer_claim(call: Call, command: c.ClaimJob | c.ClaimNext, wait: float) -> Answer:
-    return Answer(claim_answer(await claim(call, command, wait)))
+def answer_claim(call: Call, reply: ClaimReply) -> Answer:
+    return Answer(claim_answer(without_others(call, reply)))
 
 
-async def claim(call: Call, command: c.ClaimJob | c.ClaimNext | c.ClaimTask, wait: float) -> ClaimReply:
-    reply: ClaimReply = await call.services.waiting.claim(call.timely(command), wait, call.request)
-    if wait and not await call.services.auth.is_current(call.request, call.principal):
-        call.services.waiting.undo(command, reply)
-        raise bad_token()
-    call.services.metrics.count("claims", reply.status)
-    if call.principal.prefix and reply.status == "empty":
-        reply = _without_others(reply)
-    return reply
-
-
-def _without_others(reply: ClaimReply) -> ClaimReply:
+def without_others(call: Call, reply: ClaimReply) -> ClaimReply:
     """When something becomes due may be about jobs that this token must not know of."""
+    if not call.principal.prefix or reply.status != "empty":
+        return reply
     sooner = timedelta(milliseconds=(reply.retry_after_ms or 0) - USUAL_RETRY_MS)
     at = reply.available_at - sooner if reply.available_at else None
     return msgspec.structs.replace(reply, available_at=at, retry_after_ms=USUAL_RETRY_MS)
-
-
-async def heartbeat_job(call: Call) -> Answer:
-    body: bodies.HeartbeatBody = call.body
-    return Answer(await beat(call, body.command(call.job_id, call.principal.name)))
-
-
-async def beat(call: Call, command: c.HeartbeatJob) -> HeartbeatReply:
-    try:
-        reply = await call.execute(command)
-    except LeaseLost:
-        call.services.metrics.count("heartbeats", "lost")
-        raise
-    call.services.metrics.count("heartbeats", "live")
-    return reply
-
-
-async def checkpoint_job(call: Call) -> Answer:
-    body: bodies.CheckpointBody = call.body
-    return Answer(await call.execute(body.command(call.job_id, call.principal.name)))
-
-
-async def release_job(call: Call) -> Answer:
-    body: bodies.ReleaseBody = call.body
-    reply = await call.execute(body.command(call.job_id, call.principal.name))
-    call.services.metrics.count("releases", reply.outcome)
-    return Answer(reply)
 
 
 async def get_job(call: Call) -> Answer:
     return Answer(await call.services.store.ask(q.GetJob(job_id=call.job_id)))
 
 
-class ListQuery(PageQuery, kw_only=True, forbid_unknown_fields=True):
-    status: f.StatusWord | None = None
-    queue: f.Queue | None = None
-    cursor: f.Cursor | None = None
-
-
 async def list_jobs(call: Call) -> Answer:
-    query: ListQuery = call.query
-    question = q.ListJobs(
-        prefix=call.principal.narrowed(query.prefix),
-        status=cast("Status | None", query.status),  # which the question checks
-        queue=query.queue,
-        limit=query.limit,
-        cursor=query.cursor,
-    )
-    return Answer(await call.services.store.ask(question))
+    query: bodies.JobsQuery = call.query
+    narrowed = {**query.values(), "prefix": call.principal.narrowed(query.prefix)}
+    return Answer(await call.services.store.ask(q.ListJobs(**narrowed)))
 
 
-async def enqueue(call: Call) -> Answer:
+def _prepare_enqueue(call: Call) -> Any:
     body: bodies.EnqueueBody = call.body
-    job_id = call.principal.prefix + new_job_id() if body.job_id is None else body.job_id
-    call.principal.require_name(job_id)
-    reply = await call.execute(body.command(job_id, call.principal.name))
+    if body.job_id is None:
+        body.job_id = call.principal.prefix + new_job_id()
+    return call.command()
+
+
+def _answer_enqueue(_call: Call, reply: EnqueueReply) -> Answer:
     return Answer(reply, 201 if reply.created else 200)
-
-
-async def requeue_job(call: Call) -> Answer:
-    body: bodies.RequeueBody = call.body
-    return await _operate(call, c.RequeueJob, keep_attempts=body.keep_attempts)
-
-
-async def discard_job(call: Call) -> Answer:
-    return await _operate(call, c.DiscardJob)
-
-
-async def cancel_job(call: Call) -> Answer:
-    return await _operate(call, c.CancelJob)
-
-
-async def force_release_job(call: Call) -> Answer:
-    return await _operate(call, c.ForceReleaseJob)
-
-
-async def _operate(call: Call, kind: type[Any], **more: Any) -> Answer:
-    body: bodies.ReasonBody = call.body
-    command = kind(job_id=call.job_id, principal=call.principal.name, reason=body.reason, **more)
-    return Answer(await call.execute(command))
-
-
-async def undo(call: Call) -> Answer:
-    body: bodies.UndoBody = call.body
-    if body.job_id is not None:
-        call.principal.require_name(body.job_id)
-    return Answer(await call.execute(body.command(call.principal.name)))
-
-
-async def recover(call: Call) -> Answer:
-    call.principal.require_everything()
-    return Answer(await call.execute(c.Recover(principal=call.principal.name)))
 
 
 CLAIMED = {"first": ["claim_job"]}
@@ -174,18 +79,16 @@ BUILD = {
 }
 
 ROUTES = [
-    Route(
-        method="POST",
-        path="/jobs/{job_id}/claim",
-        handler=claim_job,
+    carried_out(
+        "claim_job",
+        prepare=prepare_claim,
+        answer=answer_claim,
         tag=TAG,
-        scope="claim",
         summary="Become the one owner of a job",
         description=(
             "`status` tells whether it worked: `claimed`, or `held`, `done`, `delayed`, `dead`. With `wait_seconds` a "
             "job that cannot be had at once is waited for, in the order of arrival."
         ),
-        body=bodies.ClaimBody,
         answers={200: ClaimAnswer},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
         example={
@@ -199,15 +102,10 @@ ROUTES = [
             },
         },
     ),
-    Route(
-        method="POST",
-        path="/jobs/{job_id}/heartbeat",
-        handler=heartbeat_job,
+    carried_out(
+        "heartbeat_job",
         tag=TAG,
-        scope="claim",
         summary="Prove you are alive, and say what is being done",
-        body=bodies.HeartbeatBody,
-        answers={200: HeartbeatReply},
         codes={409: ("lease_lost",)},
         example={
             "params": JOB,
@@ -215,31 +113,21 @@ ROUTES = [
             **CLAIMED,
         },
     ),
-    Route(
-        method="POST",
-        path="/jobs/{job_id}/checkpoint",
-        handler=checkpoint_job,
+    carried_out(
+        "checkpoint_job",
         tag=TAG,
-        scope="claim",
         summary="Leave what a successor needs to go on from here",
-        body=bodies.CheckpointBody,
-        answers={200: CheckpointReply},
         codes={409: ("lease_lost",)},
         example={"params": JOB, "body": {"lease_id": "$LEASE", "data": {"step": 3}}, **CLAIMED},
     ),
-    Route(
-        method="POST",
-        path="/jobs/{job_id}/release",
-        handler=release_job,
+    carried_out(
+        "release_job",
         tag=TAG,
-        scope="claim",
         summary="End one's claim, and say how it went",
         description=(
             "`released`: free again. `done`: finished. `failed`: retried, if it was enqueued. `deferred`: later, and "
             "not an attempt. The same call again gets the same answer."
         ),
-        body=bodies.ReleaseBody,
-        answers={200: ReleaseReply},
         codes={409: ("lease_lost",)},
         example={
             "params": JOB,
@@ -248,54 +136,42 @@ ROUTES = [
             **CLAIMED,
         },
     ),
-    Route(
-        method="POST",
-        path="/undo",
-        handler=undo,
+    carried_out(
+        "undo",
         tag=TAG,
-        scope="claim",
         summary="Take back a claim or session whose caller stopped waiting",
         description=(
             "For clients that give up on a call that was under way. It is as if the call had never been made, unless "
             "the same request was answered again since: then `undone` is false, and whoever got that answer has it."
         ),
-        body=bodies.UndoBody,
-        answers={200: UndoReply},
         example={"body": {"lease_id": "$LEASE", **JOB}, "answer": {"undone": True}, **CLAIMED},
     ),
-    Route(
-        method="GET",
-        path="/jobs/{job_id}",
+    Route.at(
+        "get_job",
         handler=get_job,
         tag=TAG,
         summary="How a job stands, and who has it",
         description="A name that was never seen is a free job.",
-        answers={200: JobView},
         example={"params": JOB, "answer": CLAIMED_JOB, **CLAIMED},
     ),
-    Route(
-        method="GET",
-        path="/jobs",
+    Route.at(
+        "list_jobs",
         handler=list_jobs,
         tag=TAG,
         summary="Jobs by name, a page at a time",
-        query=ListQuery,
-        answers={200: JobPage},
         example={
             "query": {"prefix": "github-issue-", "status": "claimed"},
             "answer": {"jobs": [CLAIMED_JOB]},
             **CLAIMED,
         },
     ),
-    Route(
-        method="POST",
-        path="/jobs",
-        handler=enqueue,
+    carried_out(
+        "enqueue",
+        prepare=_prepare_enqueue,
+        answer=_answer_enqueue,
         tag=TAG,
-        scope="claim",
         summary="Put a job in a queue",
         description="Where a job of that name is in a queue already, nothing changes, and the answer is 200.",
-        body=bodies.EnqueueBody,
         answers={201: EnqueueReply, 200: EnqueueReply},
         example={
             "body": {"kind": "build", "payload": {"commit": "3f1c2aa"}, "job_id": "build-3f1c2aa"},
@@ -309,15 +185,10 @@ ROUTES = [
             "others": {"200": {"created": False}},
         },
     ),
-    Route(
-        method="POST",
-        path="/jobs/{job_id}/requeue",
-        handler=requeue_job,
+    carried_out(
+        "requeue_job",
         tag=TAG,
-        scope="admin",
         summary="Let a dead or done job run again",
-        body=bodies.RequeueBody,
-        answers={200: JobView},
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
             "params": {"job_id": "build-3f1c2aa"},
@@ -332,15 +203,10 @@ ROUTES = [
             },
         },
     ),
-    Route(
-        method="POST",
-        path="/jobs/{job_id}/cancel",
-        handler=cancel_job,
+    carried_out(
+        "cancel_job",
         tag=TAG,
-        scope="admin",
         summary="Take a job that waits out of its queue",
-        body=bodies.ReasonBody,
-        answers={200: JobView},
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
             "params": {"job_id": "build-3f1c2aa"},
@@ -355,16 +221,11 @@ ROUTES = [
             },
         },
     ),
-    Route(
-        method="POST",
-        path="/jobs/{job_id}/discard",
-        handler=discard_job,
+    carried_out(
+        "discard_job",
         tag=TAG,
-        scope="admin",
         summary="Give a dead job up for good",
         description="Its name is free then, and its story stays in the log.",
-        body=bodies.ReasonBody,
-        answers={200: JobView},
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
             "params": {"job_id": "build-3f1c2aa"},
@@ -379,15 +240,10 @@ ROUTES = [
             },
         },
     ),
-    Route(
-        method="POST",
-        path="/jobs/{job_id}/force-release",
-        handler=force_release_job,
+    carried_out(
+        "force_release_job",
         tag=TAG,
-        scope="admin",
         summary="Take a job away from its owner",
-        body=bodies.ReasonBody,
-        answers={200: JobView},
         codes={404: ("not_found",)},
         example={
             "params": JOB,
@@ -400,15 +256,11 @@ ROUTES = [
             **CLAIMED,
         },
     ),
-    Route(
-        method="POST",
-        path="/recover",
-        handler=recover,
+    carried_out(
+        "recover",
         tag=TAG,
-        scope="admin",
         summary="Write down expiries now, and tell what was taken back, with the evidence",
         description="A thousand at a time; ask again unless `is_complete`.",
-        answers={200: RecoverReply},
         example={"answer": {"recovered": []}},
     ),
 ]

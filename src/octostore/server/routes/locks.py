@@ -15,21 +15,20 @@ from octostore.core.events import Event
 from octostore.core.limits import PAGE_MAX
 from octostore.core.moments import Moment
 from octostore.core.names import check_job_id
-from octostore.core.replies import ClaimReply, JobView
-from octostore.server.calls import Call, PrefixQuery
+from octostore.core.paging import pages_async
+from octostore.core.replies import ClaimReply, HeartbeatReply, JobView
+from octostore.server.calls import Call, carried_out
 from octostore.server.examples import IN_A_MINUTE
 from octostore.server.http import Answer, Streaming
 from octostore.server.refusals import Refusal, refuse
 from octostore.server.router import Route
 from octostore.server.routes.events import is_one_set_within, may_go_on
-from octostore.server.routes.jobs import beat
 from octostore.server.routes.sessions import tell_gone
 from octostore.server.streams import ALIVE, EventStream
 from octostore.stores.loop_flag import LoopFlag
 from octostore.wire import bodies
 from octostore.wire import fields as f
 from octostore.wire.answers import LockAcquired, LockDelayed, LockHeld, LockList, LockRenewed, LockState
-from octostore.wire.failures import failure_of
 
 TAG = "locks"
 LOCK = {"params": {"job_id": "deploy-main"}}
@@ -43,15 +42,11 @@ CODES = {"job_id": "invalid_lock_name", "ttl": "invalid_ttl"}
 def in_lock_words(error: OctoStoreError) -> Exception:
     """Errors by the codes that lock clients know."""
     if isinstance(error, InvalidInput) and error.field in CODES:
-        failure = failure_of(error)
-        failure.code = CODES[error.field]
-        return Refusal(400, failure)
+        return refuse(CODES[error.field], str(error), field=error.field, limit=error.limit, size=error.size)
     if isinstance(error, LeaseLost):
         return _not_current(404)
     if isinstance(error, LimitExceeded):
-        failure = failure_of(error)
-        failure.code = "lock_limit_exceeded"
-        return Refusal(403, failure)
+        return refuse("lock_limit_exceeded", str(error), limit=error.limit)
     return error
 
 
@@ -60,30 +55,14 @@ def in_acquire_words(error: OctoStoreError) -> Exception:
 
 
 def _not_current(status: int) -> Refusal:
-    return refuse(
-        status,
-        "lease_not_current",
-        "this lease is not the current one of this lock",
-        "It has expired, was released, or was never this lock's. Acquire the lock again.",
-    )
+    return refuse("lease_not_current", "this lease is not the current one of this lock", status=status)
 
 
-LOCK_REFUSALS: list[Any] = [
-    in_lock_words(InvalidInput("job_id", "is not a name")),
-    in_lock_words(InvalidInput("ttl", "is too long")),
-    in_lock_words(LimitExceeded("too many", limit=1)),
-    in_lock_words(LeaseLost("a lock", "it is gone")),
-]
-"""One of each that only locks have, for the description."""
-
-
-async def acquire_lock(call: Call) -> Answer:
+def _prepare_acquire(call: Call) -> Any:
     body: bodies.AcquireBody = call.body
-    holder = call.request.header(b"idempotency-key")
-    command = body.command(call.job_id, call.principal.name, holder, call.services.settings.max_locks)
-    reply = await call.execute(command)
-    call.services.metrics.count("claims", reply.status)
-    return _acquired(call, reply)
+    if body.holder is None:
+        body.holder = call.request.header(b"idempotency-key")
+    return call.command(owner=call.principal.name, max_claims=call.services.settings.max_locks)
 
 
 def _acquired(call: Call, reply: ClaimReply) -> Answer:
@@ -123,25 +102,20 @@ def _acquired(call: Call, reply: ClaimReply) -> Answer:
             raise Conflict(f"the job {reply.job_id!r} is {reply.status}, so it cannot be locked", status=reply.status)
 
 
-async def renew_lock(call: Call) -> Answer:
-    body: bodies.RenewBody = call.body
-    _check_lease(body.lease_id)
-    # The limits are a lock's, which are narrower than a job's.
-    c.AcquireLock(job_id=call.job_id, owner=call.principal.name, ttl=body.ttl_seconds)
-    command = c.HeartbeatJob(
-        job_id=call.job_id, lease_id=body.lease_id, ttl=body.ttl_seconds, principal=call.principal.name
-    )
-    reply = await beat(call, command)
-    return Answer(LockRenewed(lease_id=body.lease_id, expires_at=reply.expires_at, renew_after_ms=reply.renew_after_ms))
+def _prepare_renew(call: Call) -> Any:
+    _check_lease(call.body.lease_id)
+    c.check_lock_ttl(call.body.ttl_seconds)
+    return call.command()
 
 
-async def release_lock(call: Call) -> Answer:
-    body: bodies.ReleaseLockBody = call.body
-    _check_lease(body.lease_id)
-    command = c.ReleaseLock(job_id=call.job_id, lease_id=body.lease_id, principal=call.principal.name)
-    reply = await call.execute(command)
-    call.services.metrics.count("releases", reply.outcome)
-    return Answer(None)
+def _renewed(call: Call, reply: HeartbeatReply) -> Answer:
+    renewed = LockRenewed(lease_id=call.body.lease_id, expires_at=reply.expires_at, renew_after_ms=reply.renew_after_ms)
+    return Answer(renewed)
+
+
+def _prepare_release(call: Call) -> Any:
+    _check_lease(call.body.lease_id)
+    return call.command()
 
 
 async def get_lock(call: Call) -> Answer:
@@ -149,15 +123,10 @@ async def get_lock(call: Call) -> Answer:
 
 
 async def list_locks(call: Call) -> Answer:
-    query: PrefixQuery = call.query
+    query: bodies.PrefixQuery = call.query
     question = q.ListJobs(prefix=call.principal.narrowed(query.prefix), status="claimed", limit=PAGE_MAX)
-    locks: list[LockState] = []
-    while True:
-        page = await call.services.store.ask(question)
-        locks += [_state(call, job) for job in page.jobs]
-        if page.cursor is None:
-            return Answer(LockList(locks=locks, total=len(locks), prefix=query.prefix))
-        question = msgspec.structs.replace(question, cursor=page.cursor)
+    locks = [_state(call, job) async for page in pages_async(call.services.store.ask, question) for job in page.jobs]
+    return Answer(LockList(locks=locks, total=len(locks), prefix=query.prefix))
 
 
 def _state(call: Call, job: JobView) -> LockState:
@@ -316,12 +285,11 @@ def _check_lease(lease_id: str) -> None:
 
 
 ROUTES = [
-    Route(
-        method="POST",
-        path="/locks/{job_id}/acquire",
-        handler=acquire_lock,
+    carried_out(
+        "acquire_lock",
+        prepare=_prepare_acquire,
+        answer=_acquired,
         tag=TAG,
-        scope="claim",
         summary="Acquire a lock",
         description=(
             "`acquired`, or `held` by somebody else. Acquiring a lock again renews it, with the same lease, if it is "
@@ -330,7 +298,6 @@ ROUTES = [
             "get the lock**: give each a `holder` or metadata of its own. 409 with `delayed` while the delay after a "
             "release runs."
         ),
-        body=bodies.AcquireBody,
         headers={"Idempotency-Key": f.Holder},
         answers={200: LockAcquired | LockHeld, 409: LockDelayed},
         codes={
@@ -343,35 +310,30 @@ ROUTES = [
         translate=in_acquire_words,
         example={**LOCK, "body": {"ttl_seconds": 60, "metadata": METADATA}, "answer": {**SOON, "metadata": METADATA}},
     ),
-    Route(
-        method="POST",
-        path="/locks/{job_id}/renew",
-        handler=renew_lock,
+    carried_out(
+        "renew_lock",
+        prepare=_prepare_renew,
+        answer=_renewed,
         tag=TAG,
-        scope="claim",
         summary="Keep a lock for longer",
-        body=bodies.RenewBody,
         answers={200: LockRenewed},
         codes={400: ("invalid_lock_name", "invalid_ttl", "lease_not_current"), 404: ("lease_not_current",)},
         translate=in_lock_words,
         example={**ACQUIRED, "body": {"lease_id": "$LEASE", "ttl_seconds": 60}, "answer": SOON},
     ),
-    Route(
-        method="POST",
-        path="/locks/{job_id}/release",
-        handler=release_lock,
+    carried_out(
+        "release_lock",
+        prepare=_prepare_release,
+        answer=lambda _call, _reply: Answer(None),
         tag=TAG,
-        scope="claim",
         summary="Let go of a lock",
-        body=bodies.ReleaseLockBody,
         answers={200: None},
         codes={400: ("invalid_lock_name", "lease_not_current"), 404: ("lease_not_current",)},
         translate=in_lock_words,
         example={**ACQUIRED, "body": {"lease_id": "$LEASE"}},
     ),
-    Route(
-        method="GET",
-        path="/locks/{job_id}",
+    Route.at(
+        "get_lock",
         handler=get_lock,
         tag=TAG,
         summary="How a lock stands",
@@ -381,13 +343,11 @@ ROUTES = [
         translate=in_lock_words,
         example={**ACQUIRED, "answer": HELD},
     ),
-    Route(
-        method="GET",
-        path="/locks",
+    Route.at(
+        "list_locks",
         handler=list_locks,
         tag=TAG,
         summary="The locks that are held",
-        query=PrefixQuery,
         answers={200: LockList},
         example={
             "query": {"prefix": "deploy-"},
@@ -395,9 +355,8 @@ ROUTES = [
             "answer": {"locks": [HELD], "prefix": "deploy-"},
         },
     ),
-    Route(
-        method="GET",
-        path="/locks/{job_id}/watch",
+    Route.at(
+        "watch_lock",
         handler=watch_lock,
         tag=TAG,
         summary="A stream of what happens to a lock",

@@ -1,15 +1,15 @@
 """The server itself: whether it lives, what it does, what it offers."""
 
 import time
+from functools import cache
 
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
 from octostore.core.questions import GetFigures
-from octostore.core.replies import Figures
 from octostore.server import metrics
 from octostore.server.calls import Call
 from octostore.server.examples import NOW
-from octostore.server.http import Answer
+from octostore.server.http import Answer, encode
 from octostore.server.refusals import Refusal, shutting_down
 from octostore.server.router import Route
 from octostore.wire.answers import Health, Readiness, ServerStatus
@@ -52,14 +52,14 @@ async def status(call: Call) -> Answer:
 
 
 async def figures(call: Call) -> Answer:
-    call.principal.require_everything()
     return Answer(await call.services.store.ask(GetFigures()))
 
 
 async def metrics_page(call: Call) -> Answer:
     counts = await call.services.figures()
-    call.services.metrics.waiting.set(call.services.waiting.waiting)
-    page = call.services.metrics.render(counts, with_queues=await _may_read_all(call))
+    page = call.services.metrics.render(
+        counts, waiting=call.services.waiting.waiting, with_queues=await _may_read_all(call)
+    )
     return Answer(page, content_type=metrics.CONTENT_TYPE)
 
 
@@ -73,52 +73,57 @@ async def _may_read_all(call: Call) -> bool:
 
 
 async def openapi(call: Call) -> Answer:
-    return Answer(call.services.openapi)
+    document, _ = await call.services.store.in_thread(_documents)
+    return Answer(document)
 
 
 async def api_page(call: Call) -> Answer:
-    return Answer(call.services.api_page, content_type=HTML)
+    _, page = await call.services.store.in_thread(_documents)
+    return Answer(page, content_type=HTML)
+
+
+@cache
+def _documents() -> tuple[bytes, bytes]:
+    """The interface, for programs and for people. Few servers are ever asked for it, and writing it takes a while."""
+    from octostore.server.api_page import render_page  # noqa: PLC0415  # it tells of all routes, and so of these
+    from octostore.server.openapi import document_of  # noqa: PLC0415
+    from octostore.server.routes import ROUTES  # noqa: PLC0415
+
+    document = document_of(ROUTES)
+    return encode(document), render_page(ROUTES, document).encode()
 
 
 ROUTES = [
-    Route(
-        method="GET",
-        path="/livez",
+    Route.at(
+        "livez",
         handler=livez,
         tag=TAG,
-        is_public=True,
         summary="Whether the server runs",
         answers={200: Health},
         example={},
     ),
-    Route(
-        method="GET",
-        path="/readyz",
+    Route.at(
+        "readyz",
         handler=readyz,
         tag=TAG,
-        is_public=True,
         summary="Whether the store can be written to",
         description="Writes to the store, at most once a second.",
         answers={200: Readiness},
         codes={503: ("unreachable", "shutting_down")},
         example={},
     ),
-    Route(
-        method="GET",
-        path="/health",
+    Route.at(
+        "health",
         handler=health,
         tag=TAG,
-        is_public=True,
         summary="The same as /livez, under the name that lock clients know",
         answers={200: Health},
         example={},
     ),
-    Route(
-        method="GET",
-        path="/status",
+    Route.at(
+        "status",
         handler=status,
         tag=TAG,
-        is_public=True,
         summary="What the server has done since it started",
         answers={200: ServerStatus},
         codes={503: ("unreachable",)},
@@ -132,14 +137,12 @@ ROUTES = [
             }
         },
     ),
-    Route(
-        method="GET",
-        path="/figures",
+    Route.at(
+        "figures",
         handler=figures,
         tag=TAG,
         summary="How much there is of everything, and how it goes",
         description="`late` are claims whose owners have missed heartbeats, but still have time.",
-        answers={200: Figures},
         codes={503: ("unreachable",)},
         example={
             "answer": {
@@ -155,12 +158,10 @@ ROUTES = [
             "first": ["enqueue"],
         },
     ),
-    Route(
-        method="GET",
-        path="/metrics",
+    Route.at(
+        "metrics_page",
         handler=metrics_page,
         tag=TAG,
-        is_public=True,
         summary="Figures for Prometheus",
         description="With a token that may read everything, also by queue.",
         content_type="text/plain",
@@ -168,22 +169,18 @@ ROUTES = [
         codes={503: ("unreachable",)},
         example={},
     ),
-    Route(
-        method="GET",
-        path="/openapi.json",
+    Route.at(
+        "openapi",
         handler=openapi,
         tag=TAG,
-        is_public=True,
         summary="This description, for machines",
         answers={200: dict},
         example={},
     ),
-    Route(
-        method="GET",
-        path="/docs",
+    Route.at(
+        "api_page",
         handler=api_page,
         tag=TAG,
-        is_public=True,
         summary="This description, for people",
         content_type="text/html",
         answers={200: str},

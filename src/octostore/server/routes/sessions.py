@@ -1,25 +1,19 @@
 """Sessions: one heartbeat for many claims, and a context that outlives its worker."""
 
-from typing import cast
+from typing import Any
 
-import msgspec
-
-from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core.errors import LeaseLost, OctoStoreError
-from octostore.core.limits import PAGE_DEFAULT
-from octostore.core.model import SessionStatus
-from octostore.core.replies import HandedOverReply, ReleaseReply, SavedReply, SessionView
-from octostore.server.calls import Call
+from octostore.core.replies import ClaimReply, SessionReply, SessionView
+from octostore.server.calls import Call, carried_out
 from octostore.server.examples import IN_A_MINUTE
 from octostore.server.http import Answer
 from octostore.server.refusals import Refusal
 from octostore.server.router import Route
-from octostore.server.routes.jobs import claim
+from octostore.server.routes.jobs import without_others
 from octostore.stores.ids import new_session_id
 from octostore.wire import bodies
-from octostore.wire import fields as f
-from octostore.wire.answers import KeptSession, OpenedSession, SessionList, SessionState, TaskAnswer, task_answer
+from octostore.wire.answers import OpenedSession, SessionList, SessionState, TaskAnswer, task_answer
 from octostore.wire.failures import failure_of
 
 TAG = "sessions"
@@ -33,49 +27,24 @@ def tell_gone(error: OctoStoreError) -> Exception:
     return Refusal(GONE, failure_of(error)) if isinstance(error, LeaseLost) else error
 
 
-async def open_session(call: Call) -> Answer:
+def _prepare_session(call: Call) -> Any:
     body: bodies.OpenSessionBody = call.body
-    command = body.command(new_session_id() if body.session_id is None else body.session_id, call.principal.name)
-    reply = await call.execute(command)
+    session_id = new_session_id() if body.session_id is None else body.session_id
+    return call.command(session_id=session_id, agent=call.principal.name if body.agent is None else body.agent)
+
+
+def _answer_session(_call: Call, reply: SessionReply) -> Answer:
     fields = {name: getattr(reply, name) for name in reply.__struct_fields__}
     return Answer(OpenedSession(**fields, keepalive_interval_secs=max(1, int(reply.ttl // 2))), 201)
 
 
-async def keepalive(call: Call) -> Answer:
-    body: bodies.SessionLeaseBody = call.body
-    reply = await call.execute(
-        c.KeepSessionAlive(session_id=_session_id(call), lease_id=body.lease_id, principal=call.principal.name)
-    )
-    return Answer(
-        KeptSession(
-            session_id=reply.session_id,
-            expires_at=reply.expires_at,
-            remaining_ms=reply.remaining_ms,
-            renew_after_ms=reply.renew_after_ms,
-        )
-    )
-
-
 async def get_session(call: Call) -> Answer:
-    view = await call.services.store.ask(q.GetSession(session_id=_session_id(call), principal=_whose(call)))
+    view = await call.services.store.ask(q.GetSession(**call.params, principal=_whose(call)))
     return Answer(_state(call, view))
 
 
-class SessionsQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    status: f.SessionStatusWord | None = None
-    limit: f.PageLimit = PAGE_DEFAULT
-    cursor: f.SessionCursor | None = None
-
-
 async def list_sessions(call: Call) -> Answer:
-    query: SessionsQuery = call.query
-    question = q.ListSessions(
-        status=cast("SessionStatus | None", query.status),  # which the question checks
-        limit=query.limit,
-        cursor=query.cursor,
-        principal=_whose(call),
-    )
-    page = await call.services.store.ask(question)
+    page = await call.services.store.ask(q.ListSessions(**call.query.values(), principal=_whose(call)))
     return Answer(SessionList(sessions=[_state(call, view) for view in page.sessions], cursor=page.cursor))
 
 
@@ -107,55 +76,22 @@ def _state(call: Call, view: SessionView) -> SessionState:
     )
 
 
-async def save_context(call: Call) -> Answer:
-    body: bodies.SaveSessionBody = call.body
-    command = body.command(_session_id(call), call.principal.name)
-    return Answer(await call.execute(command))
+def _prepare_task(call: Call) -> Any:
+    return call.command(prefix=call.principal.prefix, max_claims=call.services.settings.max_claims)
 
 
-async def hand_over(call: Call) -> Answer:
-    body: bodies.HandOverBody = call.body
-    return Answer(await call.execute(body.command(_session_id(call), call.principal.name)))
-
-
-async def claim_task(call: Call) -> Answer:
-    body: bodies.ClaimTaskBody = call.body
-    principal = call.principal
-    limit = call.services.settings.max_claims
-    command = body.command(_session_id(call), principal.name, principal.prefix, limit)
-    return Answer(task_answer(await claim(call, command, body.wait_seconds)))
-
-
-async def release_task(call: Call) -> Answer:
-    body: bodies.ReleaseTaskBody = call.body
-    call.principal.require_name(body.job_id)
-    reply = await call.execute(body.task_command(_session_id(call), call.principal.name))
-    call.services.metrics.count("releases", reply.outcome)
-    return Answer(reply)
-
-
-async def close_session(call: Call) -> Answer:
-    body: bodies.SessionLeaseBody = call.body
-    await call.execute(
-        c.CloseSession(session_id=_session_id(call), lease_id=body.lease_id, principal=call.principal.name)
-    )
-    return Answer(None, 204)
-
-
-def _session_id(call: Call) -> str:
-    return call.request.params["session_id"]
+def _answer_task(call: Call, reply: ClaimReply) -> Answer:
+    return Answer(task_answer(without_others(call, reply)))
 
 
 ROUTES = [
-    Route(
-        method="POST",
-        path="/sessions",
-        handler=open_session,
+    carried_out(
+        "open_session",
+        prepare=_prepare_session,
+        answer=_answer_session,
         tag=TAG,
-        scope="claim",
         summary="Begin a session, or resume one that has ended",
         description=("The session of that id comes back with its context; if it is alive elsewhere, it is refused."),
-        body=bodies.OpenSessionBody,
         answers={201: OpenedSession},
         codes={403: ("not_allowed",), 409: ("held", "lease_lost")},
         example={
@@ -163,22 +99,16 @@ ROUTES = [
             "answer": {**OPEN, "ttl": 60},
         },
     ),
-    Route(
-        method="POST",
-        path="/sessions/{session_id}/keepalive",
-        handler=keepalive,
+    carried_out(
+        "keepalive",
         tag=TAG,
-        scope="claim",
         summary="Keep a session and everything bound to it alive",
-        body=bodies.SessionLeaseBody,
-        answers={200: KeptSession},
         codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
         example=SESSION,
     ),
-    Route(
-        method="GET",
-        path="/sessions/{session_id}",
+    Route.at(
+        "get_session",
         handler=get_session,
         tag=TAG,
         summary="How a session stands",
@@ -187,14 +117,12 @@ ROUTES = [
         codes={404: ("not_found",)},
         example={**SESSION, "answer": {**OPEN, "status": "open", "jobs": []}},
     ),
-    Route(
-        method="GET",
-        path="/sessions",
+    Route.at(
+        "list_sessions",
         handler=list_sessions,
         tag=TAG,
         summary="Sessions by id, a page at a time",
         description="Without their contexts. Those of others are listed for operators only.",
-        query=SessionsQuery,
         answers={200: SessionList},
         example={
             "query": {"status": "open"},
@@ -202,15 +130,10 @@ ROUTES = [
             "answer": {"sessions": [{**OPEN, "status": "open", "jobs": []}]},
         },
     ),
-    Route(
-        method="PUT",
-        path="/sessions/{session_id}/context",
-        handler=save_context,
+    carried_out(
+        "save_context",
         tag=TAG,
-        scope="claim",
         summary="Keep a session's context, for whoever resumes it",
-        body=bodies.SaveSessionBody,
-        answers={200: SavedReply},
         codes={404: ("not_found",), 409: ("conflict",), 410: ("lease_lost",)},
         translate=tell_gone,
         example={
@@ -219,19 +142,14 @@ ROUTES = [
             "answer": {"session_id": "agent-3", "context_seq": 4712, "phase": "planning"},
         },
     ),
-    Route(
-        method="POST",
-        path="/sessions/{session_id}/hand-over",
-        handler=hand_over,
+    carried_out(
+        "hand_over",
         tag=TAG,
-        scope="claim",
         summary="Pass a live session on to another agent, with its context and its claims",
         description=(
             "The lease that does it is dead from then on. `to_agent` opens the session, with a token of the same name, "
             "and goes on: the lease it gets is that of the claims, too."
         ),
-        body=bodies.HandOverBody,
-        answers={200: HandedOverReply},
         codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
         example={
@@ -240,15 +158,13 @@ ROUTES = [
             "answer": {"session_id": "agent-3", "agent": "agent-4", "expires_at": IN_A_MINUTE, "jobs": []},
         },
     ),
-    Route(
-        method="POST",
-        path="/sessions/{session_id}/claim",
-        handler=claim_task,
+    carried_out(
+        "claim_task",
+        prepare=_prepare_task,
+        answer=_answer_task,
         tag=TAG,
-        scope="claim",
         summary="Acquire a session and claim its next task, in one step",
         description="`held` if somebody else has the session; `empty`, and nothing has changed, if there is no task.",
-        body=bodies.ClaimTaskBody,
         answers={200: TaskAnswer},
         codes={403: ("not_allowed",), 409: ("limit_exceeded", "lease_lost")},
         example={
@@ -270,16 +186,11 @@ ROUTES = [
             },
         },
     ),
-    Route(
-        method="POST",
-        path="/sessions/{session_id}/release",
-        handler=release_task,
+    carried_out(
+        "release_task",
         tag=TAG,
-        scope="claim",
         summary="Settle a session's task, and free the session, in one step",
         description="The `lease_id` is the session's. The same call again gets the same answer.",
-        body=bodies.ReleaseTaskBody,
-        answers={200: ReleaseReply},
         codes={409: ("lease_lost",)},
         example={
             "params": {"session_id": "agent-3"},
@@ -288,14 +199,11 @@ ROUTES = [
             "answer": {"job_id": "build-3f1c2aa", "outcome": "done", "status": "done"},
         },
     ),
-    Route(
-        method="DELETE",
-        path="/sessions/{session_id}",
-        handler=close_session,
+    carried_out(
+        "close_session",
+        answer=lambda _call, _reply: Answer(None, 204),
         tag=TAG,
-        scope="claim",
         summary="End a session, and release what is bound to it",
-        body=bodies.SessionLeaseBody,
         answers={204: None},
         codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,

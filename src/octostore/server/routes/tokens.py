@@ -1,9 +1,8 @@
 """Tokens: who may do what."""
 
-from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core.moments import to_datetime
-from octostore.core.replies import PrincipalView, TokenList, TokenView
+from octostore.core.replies import PrincipalView
 from octostore.server import auth
 from octostore.server.calls import Call
 from octostore.server.examples import NOW
@@ -19,32 +18,19 @@ CI = {"name": "ci", "prefix": "deploy-", "expires_at": None}
 
 
 async def create_token(call: Call) -> Answer:
-    call.principal.require_everything()
     body: bodies.TokenBody = call.body
-    digest = bodies.digest_from(body.digest)
-    token = new_token() if digest is None else None
-    command = c.CreateToken(
-        token_id=new_token_id() if body.token_id is None else body.token_id,
-        name=body.name,
-        digest=digest_of(token) if token else digest or b"",
-        scopes=tuple(body.scopes),
-        prefix=body.prefix,
-        expires_in=body.expires_in_seconds,
-        principal=call.principal.name,
-    )
-    view = await call.execute(command)
-    return Answer(NewToken.of(view, token), 201)
+    body.token_id = new_token_id() if body.token_id is None else body.token_id
+    token = new_token() if body.digest is None else None
+    command = call.command(**({"digest": digest_of(token)} if token else {}))
+    return Answer(NewToken.of(await call.execute(command), token), 201)
 
 
 async def list_tokens(call: Call) -> Answer:
-    call.principal.require_everything()
     return Answer(await call.services.store.ask(q.ListTokens()))
 
 
 async def revoke_token(call: Call) -> Answer:
-    call.principal.require_everything()
-    command = c.RevokeToken(token_id=call.request.params["token_id"], principal=call.principal.name)
-    view = await call.execute(command)
+    view = await call.execute(call.command())
     call.services.auth.forget()
     call.services.feed.wake()  # for its open streams to end
     return Answer(view)
@@ -64,9 +50,8 @@ async def who_am_i(call: Call) -> Answer:
 
 
 async def rotate_token(call: Call) -> Answer:
-    body: bodies.RotateBody = call.body
     principal, services = call.principal, call.services
-    digest = bodies.digest_from(body.digest)
+    digest = call.body.values()["digest"]
     view, token = await auth.rotate(services.store, principal, digest, services.admin_file)
     services.auth.forget()
     services.feed.wake()
@@ -81,15 +66,12 @@ async def rotate_token(call: Call) -> Answer:
 
 
 ROUTES = [
-    Route(
-        method="POST",
-        path="/tokens",
+    Route.at(
+        "create_token",
         handler=create_token,
         tag=TAG,
-        scope="admin",
         summary="Make a token",
         description="It is shown this once; only its SHA-256 is kept.",
-        body=bodies.TokenBody,
         answers={201: NewToken},
         codes={409: ("conflict",)},
         example={
@@ -97,24 +79,18 @@ ROUTES = [
             "answer": CI,
         },
     ),
-    Route(
-        method="GET",
-        path="/tokens",
+    Route.at(
+        "list_tokens",
         handler=list_tokens,
         tag=TAG,
-        scope="admin",
         summary="All tokens that were made, without their secrets",
-        answers={200: TokenList},
         example={"first": ["create_token"], "answer": {"tokens": [CI]}},
     ),
-    Route(
-        method="DELETE",
-        path="/tokens/{token_id}",
+    Route.at(
+        "revoke_token",
         handler=revoke_token,
         tag=TAG,
-        scope="admin",
         summary="End a token for good, and the streams that it has open",
-        answers={200: TokenView},
         codes={404: ("not_found",)},
         example={
             "params": {"token_id": "$TOKEN_ID"},
@@ -122,24 +98,18 @@ ROUTES = [
             "answer": {**CI, "revoked_at": NOW},
         },
     ),
-    Route(
-        method="GET",
-        path="/auth/whoami",
+    Route.at(
+        "who_am_i",
         handler=who_am_i,
         tag=TAG,
-        scope=None,
         summary="Whose token this is, and what it may do",
-        answers={200: PrincipalView},
         example={"answer": {"name": "admin", "scopes": ["admin", "claim", "read"], "prefix": "", "expires_at": None}},
     ),
-    Route(
-        method="POST",
-        path="/auth/token/rotate",
+    Route.at(
+        "rotate_token",
         handler=rotate_token,
         tag=TAG,
-        scope=None,
         summary="Replace one's own token; the old one stops working",
-        body=bodies.RotateBody,
         answers={200: RotatedToken},
         codes={409: ("conflict",)},
         example={

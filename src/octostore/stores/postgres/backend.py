@@ -65,6 +65,8 @@ class PostgresBackend:
 
     # Writing
 
+    writing_at_once = None
+
     @contextmanager
     def writing(self, needs: Needs) -> Iterator[Transaction]:
         with self._gate, told_apart(self._place):

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from octostore.stores.base import Counters
 from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
 from octostore.stores.sqlite.asking import SQL, SqliteAsking
-from octostore.stores.sqlite.connection import connect, prepare
+from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, prepare, set_patience
 from octostore.stores.sqlite.faults import FaultsOf
 from octostore.stores.transaction import Transaction
 
@@ -31,14 +31,24 @@ class SqliteBackend:
         with self._faults:
             prepare(path)
             self._writer = connect(path)
+        self._patience_ms = BUSY_TIMEOUT_MS
         self._gate = Gate()
         self._lock = threading.Lock()
         self._idle_readers: list[apsw.Connection] = []
         self._is_closed = False
 
+    def writing(self, _needs: Needs) -> AbstractContextManager[Transaction]:
+        return self._writing(BUSY_TIMEOUT_MS)
+
+    def writing_at_once(self, _needs: Needs) -> AbstractContextManager[Transaction]:
+        return self._writing(0)
+
     @contextmanager
-    def writing(self, _needs: Needs) -> Iterator[Transaction]:
+    def _writing(self, patience_ms: int) -> Iterator[Transaction]:
         with self._faults, self._gate:
+            if patience_ms != self._patience_ms:
+                set_patience(self._writer, patience_ms)
+                self._patience_ms = patience_ms
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 transaction = _transaction(self._writer)

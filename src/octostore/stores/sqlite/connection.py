@@ -21,16 +21,21 @@ BUSY_TIMEOUT_MS = 10_000
 def connect(path: Path) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(str(path), flags=flags, statementcachesize=STATEMENTS_KEPT)
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    # Waiting for the write lock looks every millisecond then, where the busy handler's steps grow to 100 ms and let
-    # one process starve while others take turns.
-    connection.setlk_timeout(BUSY_TIMEOUT_MS, 0)
+    set_patience(connection, BUSY_TIMEOUT_MS)
     # Plans that do not depend on values: otherwise SQLite compiles a statement with `LIMIT ?` anew each time it is run,
     # which takes ten times as long as running it.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     # FULL: every commit is on the disk before it is answered.
     connection.pragma("synchronous", "FULL")
     return connection
+
+
+def set_patience(connection: apsw.Connection, milliseconds: int) -> None:
+    """How long it waits for others."""
+    connection.set_busy_timeout(milliseconds)
+    # Waiting for the write lock looks every millisecond then, where the busy handler's steps grow to 100 ms and let
+    # one process starve while others take turns.
+    connection.setlk_timeout(milliseconds, 0)
 
 
 def prepare(path: Path) -> None:

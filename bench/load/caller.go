@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// These stand in requests in the place of names and leases.
+const (
+	nameWord  = "NAME"
+	leaseWord = "LEASE"
+	leaseMark = `"lease_id":"`
+	names     = 10_000_000_000_000
+	spread    = 7_368_787_123 // names in no order: neighbours in time are no neighbours in an index
+)
+
+var words = regexp.MustCompile(nameWord + "|" + leaseWord)
+
+// cut divides the request into its words, and what stands between them.
+func (s *step) cut() {
+	end := 0
+	for _, found := range words.FindAllStringIndex(s.Request, -1) {
+		s.pieces = append(s.pieces, s.Request[end:found[0]], s.Request[found[0]:found[1]])
+		end = found[1]
+	}
+	s.pieces = append(s.pieces, s.Request[end:])
+	s.repeats = strings.Count(s.Request, nameWord) / s.Times
+}
+
+// A caller has a connection, and what it has measured through it.
+type caller struct {
+	plan       *plan
+	count      *atomic.Int64
+	socket     net.Conn
+	reader     *bufio.Reader
+	request    []byte
+	answer     []byte
+	names      []string
+	leases     []string
+	took       []time.Duration
+	requests   int
+	wrong      int
+	firstWrong string
+}
+
+func dial(wanted *plan, count *atomic.Int64) (*caller, error) {
+	socket, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", wanted.Port))
+	if err != nil {
+		return nil, err
+	}
+	return &caller{plan: wanted, count: count, socket: socket, reader: bufio.NewReaderSize(socket, 1<<16)}, nil
+}
+
+// repeat goes through the steps until the time is over. It ends after a last one, so that nothing is left behind.
+func (c *caller) repeat(from, until time.Time) error {
+	defer c.socket.Close()
+	for time.Now().Before(until) {
+		c.names, c.leases = c.names[:0], c.leases[:0]
+		for _, next := range c.plan.Steps {
+			started := time.Now()
+			isRight, err := c.ask(next, started)
+			if err != nil {
+				return err
+			}
+			if !isRight {
+				break
+			}
+			c.requests++
+			if ended := time.Now(); ended.After(from) && ended.Before(until) {
+				c.took = append(c.took, ended.Sub(started))
+			}
+		}
+	}
+	return nil
+}
+
+// ask tells whether the answer was right; an error is a connection that cannot be used any more.
+func (c *caller) ask(next step, now time.Time) (bool, error) {
+	c.fill(next)
+	if err := c.socket.SetDeadline(now.Add(seconds(c.plan.PatienceSeconds))); err != nil {
+		return false, err
+	}
+	if _, err := c.socket.Write(c.request); err != nil {
+		return false, err
+	}
+	status, err := c.read(next.Times)
+	if err != nil {
+		return false, err
+	}
+	if status == "200" && bytes.Count(c.answer, []byte(next.Expect)) == next.Times {
+		c.keepLeases()
+		return true, nil
+	}
+	if c.wrong++; c.firstWrong == "" {
+		c.firstWrong = fmt.Sprintf("%s %.500s", status, c.answer)
+	}
+	return false, nil
+}
+
+// fill puts the next names and leases in their places; the later steps of a turn have the names of its first.
+func (c *caller) fill(next step) {
+	c.request = c.request[:0]
+	words, leases := 0, 0
+	for _, piece := range next.pieces {
+		switch {
+		case piece == nameWord:
+			number := words / next.repeats
+			if number == len(c.names) {
+				c.names = append(c.names, c.newName())
+			}
+			piece, words = c.names[number], words+1
+		case piece == leaseWord && leases < len(c.leases):
+			piece, leases = c.leases[leases], leases+1
+		}
+		c.request = append(c.request, piece...)
+	}
+}
+
+func (c *caller) newName() string {
+	name := fmt.Sprintf("issue-%04d-%013d", c.plan.Series, c.count.Add(1)*spread%names)
+	if c.plan.InBase64 {
+		return base64.StdEncoding.EncodeToString([]byte(name))
+	}
+	return name
+}
+
+func (c *caller) keepLeases() {
+	rest := c.answer
+	for {
+		_, after, isFound := bytes.Cut(rest, []byte(leaseMark))
+		if !isFound {
+			return
+		}
+		lease, _, _ := bytes.Cut(after, []byte(`"`))
+		c.leases = append(c.leases, string(lease))
+		rest = after
+	}
+}
+
+// read takes a whole answer: of HTTP its body, of Redis as many lines as there were commands.
+func (c *caller) read(lines int) (string, error) {
+	c.answer = c.answer[:0]
+	if c.plan.IsHTTP {
+		return c.readHTTP()
+	}
+	for ; lines > 0; lines-- {
+		line, err := c.reader.ReadSlice('\n')
+		if err != nil {
+			return "", err
+		}
+		c.answer = append(c.answer, line...)
+	}
+	return "200", nil
+}
+
+func (c *caller) readHTTP() (string, error) {
+	line, err := c.reader.ReadSlice('\n')
+	if err != nil {
+		return "", err
+	}
+	if len(line) < 12 {
+		return "", fmt.Errorf("not HTTP: %q", line)
+	}
+	status, length := string(line[9:12]), -1
+	for {
+		if line, err = c.reader.ReadSlice('\n'); err != nil {
+			return "", err
+		}
+		key, value, isField := bytes.Cut(bytes.TrimSpace(line), []byte(":"))
+		if !isField {
+			break
+		}
+		if bytes.EqualFold(key, []byte("content-length")) {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
+				return "", err
+			}
+		}
+	}
+	if length < 0 {
+		return "", fmt.Errorf("an answer without a length, status %s", status)
+	}
+	c.answer = append(c.answer, make([]byte, length)...)
+	_, err = io.ReadFull(c.reader, c.answer)
+	return status, err
+}

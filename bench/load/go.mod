@@ -1,0 +1,3 @@
+module octostore/bench/load
+
+go 1.19

@@ -1,0 +1,49 @@
+"""From the words of a command line to an exit code. What is said of failures is imported where something fails."""
+
+from collections.abc import Sequence
+
+from octostore.cli import exits, starting
+from octostore.cli.command import BY_NAME, Context
+from octostore.cli.console import Console
+from octostore.cli.parser import Misunderstood, asks_for_json, new_parser, parse
+from octostore.cli.place import chosen_place
+from octostore.core.errors import OctoStoreError
+
+
+def complete() -> None:
+    """What could follow, for a shell that asks."""
+    import argcomplete  # noqa: PLC0415
+
+    argcomplete.autocomplete(new_parser())
+
+
+def carry_out(given: Sequence[str]) -> int:
+    console = Console(is_json=asks_for_json(given))
+    if not given:
+        new_parser(()).print_help()
+        return exits.BAD_INPUT
+    try:
+        parsed = parse(given)
+        starting.end()
+        context = Context(console, chosen_place(getattr(parsed, "url", None)))
+        try:
+            return BY_NAME[parsed.command].module.run(parsed, context)
+        except OctoStoreError as error:
+            from octostore.cli.failing import tell_failure  # noqa: PLC0415
+
+            return tell_failure(error, context)
+    except Misunderstood as problem:
+        from octostore.cli.failing import tell_misunderstood  # noqa: PLC0415
+
+        return tell_misunderstood(problem, console)
+    except BrokenPipeError:
+        raise
+    except Exception as fault:  # noqa: BLE001  # the last one who can say so in words
+        from octostore.cli.failing import tell_our_fault  # noqa: PLC0415
+
+        return exits.INTERRUPTED if _is_after_interrupt(fault) else tell_our_fault(fault, console)
+
+
+def _is_after_interrupt(fault: BaseException | None) -> bool:
+    """Whether it came up while tidying up after Ctrl-C, which can be in the middle of anything."""
+    return fault is not None and (isinstance(fault, KeyboardInterrupt) or _is_after_interrupt(fault.__context__))

@@ -1,0 +1,41 @@
+"""A store that this process opens only to look: without a writer, and without the rules for what is written."""
+
+import threading
+from collections.abc import Iterator
+
+import msgspec
+
+from octostore.client.reader import Reader
+from octostore.core.events import Event
+from octostore.core.questions import A_co, ListEvents, Question
+from octostore.core.retry import RetryPolicy
+from octostore.stores.opening import Where, find_store
+from octostore.stores.reading import ask
+
+
+def look(url: str | None) -> Reader:
+    """The store that `url` names, as for `connect()`, and not a server's."""
+    return Reader(LookingPort(find_store(url)))
+
+
+class LookingPort:
+    def __init__(self, where: Where) -> None:
+        self._backend = where.open_backend()
+        self._clock = where.clock
+
+    def ask(self, question: Question[A_co]) -> A_co:
+        return ask(self._backend, question, self._clock, RetryPolicy())
+
+    def follow(self, question: ListEvents) -> Iterator[Event]:
+        bell = threading.Event()
+        self._backend.attend(bell.set)
+        while True:
+            bell.clear()
+            page = self.ask(question)
+            yield from page.events
+            if page.after == question.after:
+                bell.wait(self._backend.look_seconds)
+            question = msgspec.structs.replace(question, after=page.after)
+
+    def close(self) -> None:
+        self._backend.close()

@@ -1,0 +1,39 @@
+"""What is told page by page, to its end."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from octostore.core.questions import A_co, ListEvents, Question
+from octostore.core.replies import Reply
+
+Q = TypeVar("Q", bound=Question[Any])
+
+
+def pages(ask: Callable[[Question[A_co]], A_co], question: Question[A_co]) -> Iterator[A_co]:
+    """The page that `question` asks for, and all after it."""
+    asked: Question[A_co] | None = question
+    while asked is not None:
+        page = ask(asked)
+        yield page
+        asked = _rest(asked, page)
+
+
+async def pages_async(
+    ask: Callable[[Question[A_co]], Awaitable[A_co]], question: Question[A_co]
+) -> AsyncIterator[A_co]:
+    asked: Question[A_co] | None = question
+    while asked is not None:
+        page = await ask(asked)
+        yield page
+        asked = _rest(asked, page)
+
+
+def _rest(question: Q, page: Reply) -> Q | None:
+    """What `page` has left out; None if nothing. The log tells where it ends by standing still."""
+    place = "after" if isinstance(question, ListEvents) else "cursor"
+    reached = getattr(page, place)
+    if reached in {None, getattr(question, place)}:
+        return None
+    return msgspec.structs.replace(question, **{place: reached})

@@ -1,0 +1,62 @@
+"""All connections of a server: what they share, and how they come to an end."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from email.utils import formatdate
+from typing import Any, TypeAlias
+
+from octostore.server.http import Request
+from octostore.server.protocol import Connection
+from octostore.server.settings import Settings
+
+TICK_SECONDS = 0.1
+"""One timer for all, since hardly any request or pause lasts long enough to be worth one of its own."""
+
+App: TypeAlias = Callable[[Request], Coroutine[Any, Any, None]]
+
+
+class Connections:
+    """`answer` is called with each request, whose `close` it calls in the end."""
+
+    def __init__(self, settings: Settings, answer: App) -> None:
+        self.settings = settings
+        self.loop = asyncio.get_running_loop()
+        self.open: set[Connection] = set()
+        self.under_way: dict[Request, asyncio.Task[None]] = {}
+        self.date = b""
+        """The header."""
+        self._answer = answer
+        self._timer: asyncio.TimerHandle | None = None
+
+    def accept(self) -> Connection:
+        return Connection(self)
+
+    def answer(self, request: Request) -> None:
+        self.under_way[request] = self.loop.create_task(self._answer(request))
+
+    def tick(self) -> None:
+        """To be called once; it goes on by itself."""
+        self.date = b"date: %s\r\n" % formatdate(time.time(), usegmt=True).encode()
+        now = self.loop.time()
+        for connection in [connection for connection in self.open if connection.deadline <= now]:
+            connection.on_deadline()
+        self._timer = self.loop.call_later(TICK_SECONDS, self.tick)
+
+    async def end(self) -> None:
+        """Let what is under way be answered, and close all; what takes too long is cut off."""
+        for connection in list(self.open):
+            connection.end()
+        deadline = self.loop.time() + self.settings.stop_seconds
+        while self.open or self.under_way:
+            if self.loop.time() > deadline:
+                self.abort()
+            await asyncio.sleep(TICK_SECONDS / 10)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def abort(self) -> None:
+        for task in list(self.under_way.values()):
+            task.cancel()
+        for connection in list(self.open):
+            connection.abort()

@@ -1,0 +1,134 @@
+"""Batches: several commands in one call."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from octostore.core.commands import AnyCommand
+from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.server.calls import Call, admit, count
+from octostore.server.examples import NOW
+from octostore.server.http import Answer, ClientGone
+from octostore.server.refusals import Refusal, refusal_of, too_fast
+from octostore.server.router import Route
+from octostore.server.shapes import shape_error
+from octostore.wire import bodies
+from octostore.wire.batches import BatchAnswer, OneAnswer, check_batch, endpoint_in, values_in
+
+TAG = "batches"
+STEP = 100
+"""How many commands of a batch that is not atomic are tried together."""
+
+
+class _Prepared(NamedTuple):
+    call: Call
+    command: AnyCommand | Exception
+    """Or why there is none."""
+
+
+async def batch(call: Call) -> Answer:
+    body: bodies.BatchBody = call.body
+    check_batch(body.commands)
+    # One has been counted as the request.
+    pause_ms = call.services.rates.take(call.principal.name, len(body.commands) - 1)
+    if pause_ms:
+        raise too_fast(pause_ms)
+    prepared = [_prepare(call, document) for document in body.commands]
+    commands = [one.command for one in prepared if not isinstance(one.command, Exception)]
+    replies = iter(await _execute(call, commands, body.atomic))
+    return Answer(BatchAnswer(answers=[_answer(one, replies) for one in prepared]))
+
+
+def _prepare(call: Call, document: dict[str, Any]) -> _Prepared:
+    """What is wrong with one of them does not keep the others from being carried out."""
+    one = call
+    try:
+        endpoint = endpoint_in(document)
+        route = call.services.routes[endpoint.operation]
+        one = Call(route, {}, call.request, call.principal, call.services)
+        one.params, one.body = values_in(document, endpoint)
+        admit(call.principal, route)
+        return _Prepared(one, one.timely(route.prepare(one)))
+    except msgspec.ValidationError as error:
+        return _Prepared(one, shape_error(error))
+    except UnicodeEncodeError:
+        return _Prepared(one, InvalidInput("command", "is not valid Unicode text (it has a lone surrogate)"))
+    except (OctoStoreError, Refusal) as refusal:
+        return _Prepared(one, refusal)
+
+
+async def _execute(call: Call, commands: Sequence[AnyCommand], atomic: bool) -> list[Any]:
+    step = len(commands) if atomic else STEP
+    steps = [commands[start : start + step] for start in range(0, len(commands), step or 1)]
+    outcomes = await asyncio.gather(*map(call.services.store.submit, steps), return_exceptions=not atomic)
+    replies = [
+        reply
+        for some, outcome in zip(steps, outcomes, strict=True)
+        for reply in ([outcome] * len(some) if isinstance(outcome, BaseException) else outcome)
+    ]
+    if call.request.is_closed:
+        for command, reply in zip(commands, replies, strict=True):
+            call.services.waiting.undo(command, reply)
+        raise ClientGone
+    return replies
+
+
+def _answer(one: _Prepared, replies: Iterator[Any]) -> OneAnswer:
+    call, command = one
+    if isinstance(command, Exception):
+        return _refused(call, command)
+    reply = next(replies)
+    count(call, command, reply)
+    if isinstance(reply, Exception):
+        return _refused(call, reply)
+    try:
+        answer: Answer = call.route.answer(call, reply)
+    except OctoStoreError as error:
+        return _refused(call, error)
+    return OneAnswer(status=answer.status, body=answer.content)
+
+
+def _refused(call: Call, error: Exception) -> OneAnswer:
+    translate = call.route.translate
+    if translate is not None and isinstance(error, OctoStoreError):
+        error = translate(error)
+    refusal = refusal_of(error)
+    refusal.failure.request_id = call.request.id
+    return OneAnswer(status=refusal.status, body=refusal.failure)
+
+
+ENQUEUED = {
+    "job_id": "build-3f1c2aa",
+    "created": True,
+    "status": "queued",
+    "queue": "default",
+    "kind": "build",
+    "priority": 5,
+    "max_attempts": 5,
+    "available_at": NOW,
+}
+ROUTES = [
+    Route.at(
+        "batch",
+        handler=batch,
+        tag=TAG,
+        summary="Several commands in one call",
+        description=(
+            "Up to 1,000 of any kind but those about tokens, carried out in their order. Each is answered in its place "
+            "as the single call would be: `status` and `body`. One that is refused changes nothing, and does not keep "
+            "the others from being carried out. They are all in one transaction unless `atomic` is false."
+        ),
+        answers={200: BatchAnswer},
+        example={
+            "body": {
+                "commands": [
+                    {"command": "enqueue", "kind": "build", "job_id": "build-3f1c2aa"},
+                    {"command": "claim_next", "queue": "default", "owner": "agent-3"},
+                ]
+            },
+            "answer": {"answers": [{"status": 201, "body": ENQUEUED}]},
+        },
+    ),
+]

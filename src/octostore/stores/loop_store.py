@@ -1,0 +1,156 @@
+"""A store as event loops use it: what a loop asks in one turn goes to the writer in one piece, and wakes it once."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from copy import copy
+from functools import partial
+from typing import Any, TypeAlias, cast
+
+from octostore.core.commands import AnyCommand, Command
+from octostore.core.errors import Unreachable
+from octostore.core.undo import undo_of
+from octostore.stores.batch import Answer
+from octostore.stores.store import LocalStore
+from octostore.stores.writer import MAX_BATCH
+
+Answers: TypeAlias = "asyncio.Future[list[Answer]]"
+
+
+class LoopStore:
+    """For tasks of any loop. It never blocks one."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self.local = store
+        self._turn: _Turn | None = None
+        """The one in which something was asked last, until it is handed over."""
+
+    def submit(self, commands: Sequence[AnyCommand]) -> Answers:
+        """Run in one transaction, and do so whether or not anybody waits for it."""
+        return self._ask(commands).answers
+
+    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Answer]:
+        """The same, but what is claimed for a caller who is cancelled meanwhile is given back."""
+        asked = self._ask(cast("Sequence[AnyCommand]", commands))
+        try:
+            return await asked.answers
+        except asyncio.CancelledError:
+            asked.turn.abandoned.append(asked)
+            self._give_back(asked.turn)
+            raise
+
+    def _ask(self, commands: Sequence[AnyCommand]) -> "_Asked":
+        loop = asyncio.get_running_loop()
+        turn = self._turn
+        if turn is None or turn.loop is not loop or turn.size >= MAX_BATCH:
+            turn = self._turn = _Turn(loop)
+            loop.call_soon(self._end_turn, turn)
+        return turn.add(_Asked(commands, loop.create_future()))
+
+    def _end_turn(self, turn: "_Turn") -> None:
+        if self._turn is turn:
+            self._turn = None
+        self._hand_over(turn)
+
+    def _hand_over(self, turn: "_Turn") -> None:
+        commands = [command for asked in turn.asked for command in asked.commands]
+        try:
+            turn.outcome = self._run_here(commands)
+            if turn.outcome is None:
+                self.local.submit_to(commands, partial(self._on_done, turn))
+                return
+        except Unreachable as fault:
+            turn.outcome = fault
+        self._deliver(turn)
+
+    def _run_here(self, _commands: Sequence[AnyCommand]) -> list[Answer] | None:
+        """The answers, if it was done in the loop's own thread."""
+        return None
+
+    def _on_done(self, turn: "_Turn", outcome: list[Answer] | Exception) -> None:
+        """In the writer's thread."""
+        turn.outcome = outcome
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            turn.loop.call_soon_threadsafe(self._deliver, turn)
+        self._give_back(turn)
+
+    def _deliver(self, turn: "_Turn") -> None:
+        if isinstance(turn.outcome, Exception):
+            self._fail(turn, turn.outcome)
+        for asked, replies in turn.replies():
+            if not asked.answers.done():  # nobody may wait for it any more
+                asked.answers.set_result(replies)
+
+    def _fail(self, turn: "_Turn", fault: Exception) -> None:
+        waiting = [asked for asked in turn.asked if not asked.answers.done()]
+        if len(turn.asked) > 1 and not isinstance(fault, Unreachable):
+            for asked in waiting:  # a bug met by one of them is not the others' problem
+                alone = _Turn(turn.loop)
+                alone.add(asked)
+                self._hand_over(alone)
+            return
+        for asked in waiting:
+            # Each raises, and so changes, an error of its own.
+            asked.answers.set_exception(copy(fault))
+
+    def _give_back(self, turn: "_Turn") -> None:
+        """For what nobody waits for any more: should a claim or a session come of it, nobody would ever know.
+
+        The loop's thread abandons and the writer's answers, in any order, and both come here. The later one finds it.
+        """
+        while turn.outcome is not None and turn.abandoned:
+            with suppress(IndexError, Unreachable):  # the other one was faster, or the store is closed
+                self._undo(turn, turn.abandoned.pop())
+
+    def _undo(self, turn: "_Turn", abandoned: "_Asked") -> None:
+        replies = next((replies for asked, replies in turn.replies() if asked is abandoned), [])
+        undoing = (
+            undo_of(reply, command.principal) for command, reply in zip(abandoned.commands, replies, strict=False)
+        )
+        commands: list[AnyCommand] = [undo for undo in undoing if undo is not None]
+        if commands:
+            self.local.submit_to(commands, _forget)
+
+
+class _Asked:
+    """Commands, and their answers to come."""
+
+    __slots__ = ("answers", "commands", "turn")
+
+    turn: "_Turn"
+
+    def __init__(self, commands: Sequence[AnyCommand], answers: Answers) -> None:
+        self.commands = commands
+        self.answers = answers
+
+
+class _Turn:
+    """What a loop asks in one turn, and what became of it."""
+
+    __slots__ = ("abandoned", "asked", "loop", "outcome", "size")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.asked: list[_Asked] = []
+        self.size = 0
+        self.outcome: list[Answer] | Exception | None = None
+        self.abandoned: list[_Asked] = []
+
+    def add(self, asked: _Asked) -> _Asked:
+        asked.turn = self
+        self.asked.append(asked)
+        self.size += len(asked.commands)
+        return asked
+
+    def replies(self) -> Iterator[tuple[_Asked, list[Answer]]]:
+        """None without an outcome, or with a fault."""
+        if isinstance(self.outcome, list):
+            start = 0
+            for asked in self.asked:
+                end = start + len(asked.commands)
+                yield asked, self.outcome[start:end]
+                start = end
+
+
+def _forget(_outcome: object) -> None:
+    """Nobody waits for this one either."""

@@ -1,0 +1,59 @@
+"""Many commands in one call, a line each."""
+
+import json
+from typing import Any
+
+from tests.cli.conftest import Cli
+
+
+def lines(*documents: Any) -> str:
+    return "".join(f"{document if isinstance(document, str) else json.dumps(document)}\n" for document in documents)
+
+
+def claim(job_id: str, **more: Any) -> dict[str, Any]:
+    return {"command": "claim_job", "job_id": job_id, "owner": "ann", **more}
+
+
+def test_a_batch_from_its_lines(cli: Cli) -> None:
+    other = cli.new_name("job")
+    done = cli.run(
+        "batch", "--json", stdin=lines(claim(cli.job), "", {"command": "enqueue", "kind": "k", "job_id": other})
+    )
+    assert (done.code, done.err) == (0, "")
+    first, second = done.json["answers"]
+    assert (first["status"], first["body"]["status"], first["body"]["owner"]) == (200, "claimed", "ann")
+    assert (second["status"], second["body"]["job_id"]) == (201, other)
+
+
+def test_for_people(cli: Cli) -> None:
+    cli.store.claim_job(cli.job, owner="bob")
+    other = cli.new_name("job")
+    done = cli.run("batch", "--no-atomic", stdin=lines(claim(other), claim(cli.job), {"command": "open_session"}))
+    assert done.code == 11
+    header, *rows = [line.split() for line in done.out.splitlines()]
+    assert header == ["COMMAND", "ABOUT", "ANSWER"]
+    assert rows == [["claim_job", other, "claimed"], ["claim_job", cli.job, "held"], ["open_session", "done"]]
+
+
+def test_the_exit_code_is_that_of_the_first_that_failed(cli: Cli) -> None:
+    stale = {"command": "heartbeat_job", "job_id": cli.job, "lease_id": "another"}
+    cli.store.claim_job(cli.job, owner="bob")
+    done = cli.run("batch", "--json", stdin=lines(claim(cli.new_name("job")), stale, claim(cli.job)))
+    assert done.code == 20
+    assert [one["status"] for one in done.json["answers"]] == [200, 409, 200]
+    assert done.json["answers"][1]["body"]["code"] == "lease_lost"
+
+
+def test_a_line_that_is_no_command(cli: Cli) -> None:
+    for wrong, said in [
+        ("{", "line 2 is not valid JSON"),
+        ("[1]", "line 2 is no command"),
+        ({"job_id": "x"}, "line 2 is no command"),
+        ({"command": "fly"}, "commands[1] cannot be done: command must be one of"),
+        (claim("no name"), "commands[1] cannot be done: job_id"),
+    ]:
+        done = cli.run("batch", stdin=lines(claim(cli.job), wrong))
+        assert done.code == 64, done
+        assert said in done.err
+    assert cli.run("batch", stdin="").code == 64
+    assert cli.store.get_job(cli.job).status == "free"

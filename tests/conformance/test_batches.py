@@ -1,0 +1,153 @@
+"""Several commands in one call."""
+
+from typing import Any
+
+import pytest
+
+from octostore import ClaimReply, InvalidInput, LeaseLost, NotFound, OctoStore
+from tests.conformance.conftest import System
+
+
+def claim(job_id: str, **more: Any) -> dict[str, Any]:
+    return {"command": "claim_job", "job_id": job_id, "owner": "ann", **more}
+
+
+def test_each_is_answered_like_the_single_call_and_in_order(system: System) -> None:
+    store = system.store
+    held = system.other.claim_job("held", owner="bob")
+    answers = store.batch(
+        [
+            claim("free", metadata={"step": 1}, ttl_seconds=60),
+            claim("held"),
+            {"command": "enqueue", "kind": "build", "job_id": "task", "payload": {"commit": "abc"}},
+            {"command": "claim_next", "queue": "default", "owner": "ann"},
+            {"command": "heartbeat_job", "job_id": "held", "lease_id": "no such lease"},
+            {"command": "open_session", "session_id": "s", "agent": "ann"},
+            {"command": "requeue_job", "job_id": "never-seen"},
+        ]
+    )
+    free, refused, task, following, late, session, unknown = answers
+    assert (free.status, free.owner, free.metadata, free.ttl) == ("claimed", "ann", {"step": 1}, 60)
+    assert (refused.status, refused.owner) == ("held", "bob")
+    assert (task.job_id, task.created) == ("task", True)
+    assert (following.status, following.job_id, following.payload) == ("claimed", "task", {"commit": "abc"})
+    assert isinstance(late, LeaseLost)
+    assert late.holder is not None
+    assert (late.job_id, late.holder.owner) == ("held", "bob")
+    assert (session.session_id, session.agent) == ("s", "ann")
+    assert isinstance(unknown, NotFound)
+    assert store.release_job("free", free.lease_id).status == "free"
+    assert system.other.release_job("held", held.lease_id or "").status == "free"
+
+
+def test_they_are_in_one_transaction(store: OctoStore) -> None:
+    store.batch([claim(f"job-{number}") for number in range(30)])
+    events = [event for event in store.events() if event.type == "claimed"]
+    assert len(events) == 30
+    assert len({event.at for event in events}) == 1
+    assert [event.job_id for event in events] == [f"job-{number}" for number in range(30)]
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_thousand_at_once(store: OctoStore, atomic: bool) -> None:
+    names = [f"job-{number:04}" for number in range(1_000)]
+    answers = store.batch([claim(name) for name in names], atomic=atomic)
+    assert [(answer.status, answer.job_id) for answer in answers] == [("claimed", name) for name in names]
+    assert [owner.job_id for owner in store.list_claimed_jobs()] == names
+
+
+def test_what_is_wrong_is_told_before_anything_is_done(store: OctoStore) -> None:
+    for wrong, said in [
+        ({"command": "no_such_thing"}, "must be one of claim_job"),
+        ({"job_id": "b"}, "must be one of claim_job"),
+        ({"command": "create_token", "name": "ci"}, "must be one of"),
+        ({"command": "claim_job"}, "Expected `str`"),
+        (claim("b", unknown=1), "unknown"),
+        (claim("b", ttl_seconds="long"), "ttl_seconds"),
+        (claim("not a name"), "job_id"),
+        (claim("b", ttl_seconds=0), "ttl"),
+        ({"command": "acquire_lock", "job_id": "b"}, "lock clients"),
+    ]:
+        with pytest.raises(InvalidInput, match=r"commands\[1\]") as caught:
+            store.batch([claim("a"), wrong])
+        assert said in str(caught.value)
+    assert store.get_job("a").status == "free"
+
+
+@pytest.mark.parametrize("count", [0, 1_001])
+def test_too_many_or_none(store: OctoStore, count: int) -> None:
+    with pytest.raises(InvalidInput, match="commands"):
+        store.batch([claim(f"job-{number}") for number in range(count)])
+    assert list(store.events()) == []
+
+
+def test_what_may_be_left_out(store: OctoStore) -> None:
+    taken, task, session = store.batch(
+        [
+            {"command": "claim_job", "job_id": "a"},
+            {"command": "enqueue", "kind": "build"},
+            {"command": "open_session"},
+        ]
+    )
+    assert taken.owner
+    assert task.job_id.startswith("job-")
+    assert session.session_id
+    assert session.ttl == 120
+
+
+def test_the_same_batch_again_gets_the_same_claims(store: OctoStore) -> None:
+    batch = [claim("a", request_id="r1"), claim("b", request_id="r2")]
+    first, second = store.batch(batch), store.batch(batch)
+    assert [answer.lease_id for answer in first] == [answer.lease_id for answer in second]
+    assert [answer.replayed for answer in second] == [True, True]
+
+
+def test_many_jobs_are_claimed_and_released(system: System) -> None:
+    store = system.store
+    system.other.claim_job("b", owner="bob")
+    claims = store.claim_many(["a", "b", "c"], owner="ann", metadata={"run": 7}, ttl=60)
+    assert [(reply.status, reply.owner) for reply in claims] == [
+        ("claimed", "ann"),
+        ("held", "bob"),
+        ("claimed", "ann"),
+    ]
+    with pytest.raises(InvalidInput, match="did not succeed"):
+        store.release_many(claims)
+    mine = [reply for reply in claims if reply.status == "claimed"]
+    released = store.release_many(mine, "done", result={"ok": True})
+    assert [reply.outcome for reply in released] == ["done", "done"]
+    assert [store.get_job(name).result for name in "abc"] == [{"ok": True}, None, {"ok": True}]
+    again = store.release_many([(reply.job_id or "", "another lease") for reply in mine])
+    assert [type(answer) for answer in again] == [LeaseLost, LeaseLost]
+
+
+def test_many_jobs_are_enqueued(store: OctoStore) -> None:
+    jobs: list[dict[str, Any]] = [{"payload": {"n": number}, "job_id": f"job-{number:04}"} for number in range(1_200)]
+    replies = store.enqueue_many([*jobs, {"kind": "test", "job_id": "last"}], kind="build", queue="ci")
+    assert [reply.job_id for reply in replies] == [*(job["job_id"] for job in jobs), "last"]
+    assert {reply.created for reply in replies} == {True}
+    assert (replies[0].kind, replies[-1].kind, replies[-1].queue) == ("build", "test", "ci")
+    claimed = store.claim_next("ci")
+    assert (claimed.job_id, claimed.payload) == ("job-0000", {"n": 0})
+    for wrong in ({"kind": "build", "colour": "red"}, {"payload": 1}):
+        with pytest.raises(InvalidInput):
+            store.enqueue_many([wrong])
+    assert store.enqueue_many([]) == []
+
+
+def test_nothing_of_a_batch_can_wait(store: OctoStore) -> None:
+    """Nor can it be asked for: it would be waited for here, with everybody else behind it."""
+    with pytest.raises(InvalidInput, match="waits for nobody"):
+        store.batch([claim("a", wait_seconds=5)])
+
+
+def test_the_end_of_a_claim_and_the_next_one(store: OctoStore) -> None:
+    store.enqueue_many([{"job_id": "first"}, {"job_id": "second"}], kind="build")
+    taken: ClaimReply = store.claim_next(owner="ann")
+    ended, following = store.batch(
+        [
+            {"command": "release_job", "job_id": "first", "lease_id": taken.lease_id, "outcome": "done"},
+            {"command": "claim_next", "queue": "default", "owner": "ann"},
+        ]
+    )
+    assert (ended.status, following.job_id) == ("done", "second")

@@ -1,0 +1,475 @@
+"""A connection, byte by byte and without a socket: what is read when, what is answered, and when it ends."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from octostore.server.app import App
+from octostore.server.connections import Connections
+from octostore.server.http import Answer, ClientGone, Request
+from octostore.server.metrics import Metrics
+from octostore.server.protocol import Connection
+from octostore.server.services import Services
+from octostore.server.settings import Settings
+from octostore.server.streams import EventStream
+
+HOST = b"Host: localhost\r\n"
+GET = b"GET /%d HTTP/1.1\r\n" + HOST + b"\r\n"
+IDLE_SECONDS, REQUEST_SECONDS = 7, 3
+
+
+class Transport(asyncio.Transport):
+    """What a client sees of a connection, and whether anything is read from it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.is_aborted = self._is_closing = False
+        self._is_paused = False
+
+    def write(self, data: Any) -> None:
+        assert not self._is_closing
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        self._is_closing = True
+
+    def abort(self) -> None:
+        self._is_closing = self.is_aborted = True
+
+    def pause_reading(self) -> None:
+        assert not self._is_paused
+        self._is_paused = True
+
+    def resume_reading(self) -> None:
+        assert self._is_paused
+        self._is_paused = False
+
+    def is_reading(self) -> bool:
+        return not self._is_paused
+
+
+class Client:
+    """One client, and an application that does what the test says."""
+
+    def __init__(self, handle: Callable[[Request], Awaitable[None]]) -> None:
+        settings = Settings(idle_seconds=IDLE_SECONDS, request_seconds=REQUEST_SECONDS, max_body_bytes=100)
+        self.all = Connections(settings, self._answer)
+        self._handle = handle
+        self.transport = Transport()
+        self.connection: Connection = self.all.accept()
+        self.connection.connection_made(self.transport)
+        self.paths: list[str] = []
+
+    async def _answer(self, request: Request) -> None:
+        self.paths.append(request.raw_path)
+        try:
+            await self._handle(request)
+        finally:
+            request.close()
+
+    async def send(self, *parts: bytes) -> None:
+        for part in parts:
+            self.connection.data_received(part)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    @property
+    def statuses(self) -> list[int]:
+        parts = self.transport.written.split(b"HTTP/1.1 ")
+        return [int(part[:3]) for part in parts[1:]]
+
+    def has_time_until(self, seconds: float) -> bool:
+        return self.connection.deadline == pytest.approx(self.all.loop.time() + seconds, abs=0.5)
+
+    def has_all_the_time(self) -> bool:
+        return self.connection.deadline > self.all.loop.time() + 1_000_000
+
+
+async def echo(request: Request) -> None:
+    body = await request.body(100)
+    request.send(Answer(request.raw_path.encode() + b"=" + body, content_type=b"text/plain"))
+
+
+def with_client(test: Callable[[Client], Awaitable[None]], handle: Callable[[Request], Awaitable[None]] = echo) -> None:
+    async def run() -> None:
+        await test(Client(handle))
+
+    asyncio.run(run())
+
+
+class Gate:
+    """A handler that waits for the test."""
+
+    def __init__(self, *, reads_body: bool = False) -> None:
+        self._open = asyncio.Event()
+        self._reads_body = reads_body
+        self.was_left = False
+
+    async def __call__(self, request: Request) -> None:
+        gone = request.gone()
+        opened = asyncio.ensure_future(self._open.wait())
+        await asyncio.wait((gone, opened), return_when=asyncio.FIRST_COMPLETED)
+        opened.cancel()
+        if gone.done():
+            self.was_left = True
+        elif self._reads_body:
+            await echo(request)
+        else:
+            request.send(Answer(b"no", 401))
+
+    def open(self) -> None:
+        self._open.set()
+
+
+# In pieces
+
+
+def test_a_request_may_come_byte_by_byte() -> None:
+    async def test(client: Client) -> None:
+        request = (
+            b"POST /a HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nTrailer: x\r\n\r\n"
+        )
+        await client.send(*(bytes([byte]) for byte in request), *(bytes([byte]) for byte in GET % 2))
+        assert client.statuses == [200, 200]
+        assert b"\r\n\r\n/a={}" in client.transport.written
+        assert client.has_time_until(IDLE_SECONDS)
+
+    with_client(test)
+
+
+def test_answers_come_in_the_order_of_requests_and_one_after_the_other() -> None:
+    async def test(client: Client) -> None:
+        await client.send(b"".join(GET % number for number in range(5)))
+        assert client.paths == [f"/{number}" for number in range(5)]
+        positions = [client.transport.written.index(b"/%d=" % number) for number in range(5)]
+        assert positions == sorted(positions)
+        assert client.transport.is_reading()
+
+    with_client(test)
+
+
+def test_nothing_is_read_while_a_request_waits_for_its_turn() -> None:
+    async def test(client: Client) -> None:
+        gate = Gate()
+        client._handle = gate
+        await client.send(GET % 1)
+        assert client.transport.is_reading(), "or a client that goes would not be noticed"
+        assert client.has_all_the_time(), "waiting is not slowness"
+        await client.send(GET % 2 + b"GET /3 HT")
+        assert not client.transport.is_reading()
+        assert client.has_all_the_time(), "nobody is slow who is not listened to"
+        gate.open()
+        await client.send()
+        assert client.statuses == [401, 401]
+        assert client.transport.is_reading()
+        assert client.has_time_until(REQUEST_SECONDS)
+
+    with_client(test)
+
+
+def test_who_does_not_read_gets_no_more_answers() -> None:
+    async def test(client: Client) -> None:
+        client.connection.pause_writing()
+        await client.send(GET % 1, GET % 2)
+        assert client.paths == []
+        assert not client.transport.is_reading()
+        client.connection.resume_writing()
+        await client.send()
+        assert client.statuses == [200, 200]
+
+    with_client(test)
+
+
+# Bodies
+
+
+def test_a_body_is_not_read_before_somebody_wants_it() -> None:
+    async def test(client: Client) -> None:
+        gate = Gate(reads_body=True)
+        client._handle = gate
+        await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Content-Length: 10\r\n\r\n")
+        assert client.transport.is_reading()
+        await client.send(b"12345")
+        assert not client.transport.is_reading()
+        gate.open()
+        await client.send()
+        assert client.transport.is_reading()
+        assert client.has_time_until(REQUEST_SECONDS)
+        await client.send(b"67890")
+        assert client.transport.written.endswith(b"/a=1234567890")
+
+    with_client(test)
+
+
+def test_a_body_that_nobody_wanted_is_dropped_as_it_comes() -> None:
+    async def test(client: Client) -> None:
+        gate = Gate()
+        client._handle = gate
+        await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Content-Length: 100000\r\n\r\n" + b"x" * 50_000)
+        (request,) = client.all.under_way
+        gate.open()
+        await client.send()
+        assert (client.statuses, client.transport.is_reading()) == ([401], True)
+        assert client.has_time_until(REQUEST_SECONDS)
+        await client.send(b"x" * 50_000)
+        assert len(request._body) == 50_000, "what came before it was refused"
+        assert client.has_time_until(IDLE_SECONDS)
+        await client.send(GET % 2)
+        assert client.statuses == [401, 401]
+
+    with_client(test)
+
+
+def test_no_more_of_a_body_is_kept_than_may_be() -> None:
+    async def handle(request: Request) -> None:
+        try:
+            await request.body(10)
+        except Exception:  # noqa: BLE001  # whatever it is
+            request.send(Answer(b"", 413))
+
+    async def test(client: Client) -> None:
+        await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n")
+        (request,) = client.all.under_way
+        await client.send(*[b"4\r\nabcd\r\n"] * 25, b"0\r\n\r\n", GET % 2)
+        assert len(request._body) == 12
+        assert client.statuses == [413, 200]
+
+    async def only_first(request: Request) -> None:
+        await (handle if request.raw_path == "/a" else echo)(request)
+
+    with_client(test, only_first)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}"], ids=["waits to be asked", "does not"])
+def test_a_body_is_asked_for_when_it_is_wanted(body: bytes) -> None:
+    async def test(client: Client) -> None:
+        head = b"POST /a HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+        await client.send(head + body)
+        assert client.statuses == ([200] if body else [100])
+        if not body:
+            await client.send(b"{}")
+            assert client.statuses == [100, 200]
+        assert client.transport.written.endswith(b"/a={}")
+        assert not client.transport.is_closing()
+
+    with_client(test)
+
+
+def test_a_body_that_is_not_asked_for_may_not_come_so_that_nothing_can_follow() -> None:
+    async def test(client: Client) -> None:
+        gate = Gate()
+        gate.open()
+        client._handle = gate
+        await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+        assert client.statuses == [401]
+        assert b"\r\nconnection: close\r\n" in client.transport.written
+        assert client.transport.is_closing()
+
+    with_client(test)
+
+
+# The end
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /1 HTTP/1.1\r\nConnection: close\r\n",
+        b"GET /1 HTTP/1.0\r\n",
+        b"GET /1 HTTP/1.0\r\nConnection: keep-alive\r\n",
+        b"GET /1 HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n",
+    ],
+    ids=["close", "1.0", "1.0, keep-alive", "another protocol"],
+)
+def test_after_some_requests_it_ends_and_nothing_else_is_heard(head: bytes) -> None:
+    async def test(client: Client) -> None:
+        gate = Gate()
+        client._handle = gate
+        await client.send(head + HOST + b"\r\n" + GET % 2)
+        await client.send(b"\x00nonsense", GET % 3)
+        assert not client.transport.is_closing(), "it is still to be answered"
+        gate.open()
+        await client.send()
+        assert (client.paths, client.statuses) == (["/1"], [401])
+        assert b"\r\nconnection: close\r\n" in client.transport.written
+        assert client.transport.is_closing()
+
+    with_client(test)
+
+
+@pytest.mark.parametrize("length", [b"Content-Length: 25", b"Transfer-Encoding: chunked"])
+def test_a_body_that_another_protocol_could_have_said_is_not_taken_for_a_request(length: bytes) -> None:
+    async def test(client: Client) -> None:
+        head = b"POST /1 HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n" + HOST + length + b"\r\n\r\n"
+        await client.send(head + GET % 2)
+        assert (client.paths, client.statuses) == ([], [400])
+        assert client.transport.is_closing()
+
+    with_client(test)
+
+
+def test_a_stop_waits_for_the_answer_and_for_no_other() -> None:
+    async def test(client: Client) -> None:
+        gate = Gate()
+        client._handle = gate
+        idle = Client(gate)
+        await client.send(GET % 1 + GET % 2)
+        ending = asyncio.create_task(client.all.end())
+        idle.connection.end()
+        assert idle.transport.is_closing()
+        await client.send()
+        assert not client.transport.is_closing()
+        gate.open()
+        await client.send()
+        assert (client.paths, client.statuses) == (["/1"], [401])
+        assert b"\r\nconnection: close\r\n" in client.transport.written
+        assert not ending.done()
+        client.connection.connection_lost(None)
+        await ending
+
+    with_client(test)
+
+
+def test_a_client_that_goes_is_noticed_at_once() -> None:
+    async def test(client: Client) -> None:
+        gate = Gate()
+        client._handle = gate
+        await client.send(GET % 1 + GET % 2)
+        client.transport.close()
+        client.connection.connection_lost(None)
+        await client.send()
+        assert gate.was_left
+        assert client.paths == ["/1"], "nobody waits for the second"
+        assert not client.all.under_way
+        assert not client.all.open
+
+    with_client(test)
+
+
+def test_a_client_that_goes_in_the_middle_of_its_request() -> None:
+    gone: list[Exception] = []
+
+    async def handle(request: Request) -> None:
+        try:
+            await request.body(100)
+        except ClientGone as error:
+            gone.append(error)
+
+    async def test(client: Client) -> None:
+        await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Content-Length: 10\r\n\r\n12")
+        client.transport.close()
+        client.connection.connection_lost(None)
+        await client.send()
+        assert len(gone) == 1
+
+    with_client(test, handle)
+
+
+def test_who_does_not_read_the_last_answer_is_cut_off_in_the_end() -> None:
+    async def test(client: Client) -> None:
+        await client.send(GET % 1)
+        client.connection.on_deadline()
+        assert client.transport.is_closing()
+        assert not client.transport.is_aborted
+        assert client.has_time_until(IDLE_SECONDS)
+        client.connection.on_deadline()
+        assert client.transport.is_aborted
+
+    with_client(test)
+
+
+def test_a_deadline_that_has_passed_is_noticed_by_the_one_clock_of_all() -> None:
+    async def test(client: Client) -> None:
+        await client.send(b"GET / HT")
+        client.connection.deadline = client.all.loop.time()
+        client.all.tick()
+        assert client.statuses == [408]
+        assert client.transport.is_closing()
+
+    with_client(test)
+
+
+# Streams
+
+
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+def test_a_stream_comes_in_chunks_for_those_who_know_them(version: bytes) -> None:
+    async def frames() -> Any:
+        yield b"data: 1\n\n"
+
+    async def handle(request: Request) -> None:
+        await EventStream(request, frames(), patience=5).run()
+
+    async def test(client: Client) -> None:
+        await client.send(b"GET /events HTTP/" + version + b"\r\n" + HOST + b"\r\n")
+        head, _, body = client.transport.written.partition(b"\r\n\r\n")
+        if version == b"1.0":
+            assert b"chunked" not in head
+            assert body == b"retry: 1000\n\ndata: 1\n\n"
+        else:
+            assert b"\r\ntransfer-encoding: chunked\r\n" in head
+            assert body == b"d\r\nretry: 1000\n\n\r\n9\r\ndata: 1\n\n\r\n0\r\n\r\n"
+        assert client.transport.is_closing() == (version == b"1.0")
+
+    with_client(test, handle)
+
+
+def test_a_stream_whose_reader_does_not_read_waits_and_then_ends_it() -> None:
+    async def frames() -> Any:
+        while True:
+            yield b"data: 1\n\n"
+            await asyncio.sleep(0)
+
+    async def handle(request: Request) -> None:
+        await EventStream(request, frames(), patience=0.05).run()
+
+    async def test(client: Client) -> None:
+        await client.send(b"GET /events HTTP/1.1\r\n" + HOST + b"\r\n")
+        client.connection.pause_writing()
+        await client.send()
+        written = len(client.transport.written)
+        await client.send()
+        assert len(client.transport.written) == written
+        client.connection.resume_writing()
+        await client.send()
+        assert len(client.transport.written) > written
+        client.connection.pause_writing()
+        await asyncio.wait(client.all.under_way.values())
+        assert client.transport.is_aborted
+
+    with_client(test, handle)
+
+
+def test_an_answer_that_fails_halfway_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def __init__(self, request: Request) -> None:
+            self._request = request
+
+        async def run(self) -> None:
+            self._request.begin(b"text/plain", ())
+            await self._request.send_part(b"a part")
+            raise ZeroDivisionError
+
+    async def run() -> None:
+        app = App(cast("Services", SimpleNamespace(settings=Settings(), metrics=Metrics())))
+
+        async def handle(request: Request) -> Broken:
+            return Broken(request)
+
+        monkeypatch.setattr(app, "_handle", handle)
+        connections = Connections(Settings(), app.answer)
+        connection, transport = connections.accept(), Transport()
+        connection.connection_made(transport)
+        connection.data_received(GET % 1)
+        await asyncio.wait(connections.under_way.values())
+        assert transport.is_aborted
+        assert transport.written.endswith(b"\r\n\r\n6\r\na part\r\n")
+
+    asyncio.run(run())

@@ -1,0 +1,133 @@
+"""How tests start processes: at once where they can be forked (see `fork_server.py`), and none outlives the tests."""
+
+import atexit
+import os
+import pickle
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, CompletedProcess, Popen
+from typing import Any
+
+from octostore.supervise import prctl
+from tests.support.fork_server import NUMBER_BYTES, Order
+
+_ROOT = Path(__file__).parents[2]
+_PROGRAM = "from tests.support.fork_server import main; main()"
+_MODULE = (sys.executable, "-m")
+PROGRAM = (*_MODULE, "octostore")
+"""Forked. A test of how it starts, or of what the system knows of the process, takes the script."""
+SCRIPT = (str(Path(sys.executable).with_name("octostore")),)
+"""What users start."""
+HURRIED = (*_MODULE, "tests.support.hurried")
+_READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ")
+_starting = threading.Lock()
+
+
+def start(command: Sequence[str], **options: Any) -> "Popen[Any]":
+    """`subprocess.Popen`, for what dies with this process. This Python with `-m` is forked, everything else is not."""
+    return _Started(command, **options)
+
+
+def run(
+    command: Sequence[str], *, told: str | bytes | None = None, timeout: float | None = None, **options: Any
+) -> "CompletedProcess[Any]":
+    """`subprocess.run`, for the same; `told` is its input."""
+    if told is not None:
+        options["stdin"] = PIPE
+    with start(command, **options) as process:
+        try:
+            out, err = process.communicate(told, timeout)
+        except BaseException:
+            process.kill()
+            raise
+    return CompletedProcess(process.args, process.returncode, out, err)
+
+
+class _Started(Popen[Any]):
+    """All is as there, but for who makes the process."""
+
+    def _execute_child(  # noqa: PLR0917
+        self,
+        args: Sequence[str],
+        _executable: object,
+        _preexec: object,
+        _close_fds: object,
+        _pass_fds: object,
+        cwd: str | Path | None,
+        env: Mapping[str, str] | None,
+        _startupinfo: object,
+        _creationflags: object,
+        _shell: object,
+        p2cread: int,
+        p2cwrite: int,
+        c2pread: int,
+        c2pwrite: int,
+        errread: int,
+        errwrite: int,
+        _restore_signals: object,
+        _gid: object,
+        _gids: object,
+        uid: int | None,
+        _umask: object,
+        start_new_session: bool,
+        _process_group: object,
+    ) -> None:
+        with _starting:
+            server = _server()
+        env = dict(os.environ if env is None else env)
+        is_forked = tuple(args[:2]) == _MODULE and read_at_start(env) == server.read_at_start
+        order = Order(list(args), env, None if cwd is None else str(cwd), uid, start_new_session, is_forked)
+        streams = [own if given == -1 else given for own, given in enumerate((p2cread, c2pwrite, errwrite))]
+        self.pid = server.carry_out(order, streams)
+        self._child_created = True
+        self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)  # type: ignore[attr-defined]
+
+
+class _Server:
+    """The fork server, as long as this process."""
+
+    def __init__(self) -> None:
+        self.read_at_start = read_at_start(os.environ)
+        self._line, theirs = socket.socketpair()
+        with theirs:
+            number = theirs.fileno()
+            command = [sys.executable, "-c", _PROGRAM, str(number)]
+            self._process = Popen(command, cwd=_ROOT, stdin=DEVNULL, pass_fds=[number], process_group=0)
+        atexit.register(self._end)
+
+    def carry_out(self, order: Order, streams: Sequence[int]) -> int:
+        """The process that does."""
+        text = pickle.dumps(order)
+        with _starting, _adopting_orphans():
+            socket.send_fds(self._line, [len(text).to_bytes(NUMBER_BYTES, "big")], streams)
+            self._line.sendall(text)
+            return int.from_bytes(self._line.recv(NUMBER_BYTES, socket.MSG_WAITALL), "big")
+
+    def _end(self) -> None:
+        self._line.close()
+        self._process.wait()
+
+
+@cache
+def _server() -> _Server:
+    return _Server()
+
+
+@contextmanager
+def _adopting_orphans() -> Iterator[None]:
+    """Meanwhile, what our descendants leave becomes our child. Not for longer: others are not ours to wait for."""
+    prctl._prctl(prctl._SET_CHILD_SUBREAPER, 1)
+    try:
+        yield
+    finally:
+        prctl._prctl(prctl._SET_CHILD_SUBREAPER, 0)
+
+
+def read_at_start(env: Mapping[str, str]) -> dict[str, str]:
+    """What a Python reads when it starts, and only then: who has other values than ours is not forked."""
+    return {name: value for name, value in env.items() if name.startswith(_READ_AT_START)}

@@ -1,0 +1,113 @@
+"""What the library sends is what the server carries out: for every command and question, and whatever is in it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octostore.core import commands as c
+from octostore.core import questions as q
+from octostore.core.commands import AnyCommand
+from octostore.core.encoding import decode_strictly
+from octostore.wire.batches import Batch, encode_batch, endpoint_in, is_for_batches, values_in
+from octostore.wire.endpoints import BY_KIND, ENDPOINTS
+from octostore.wire.errors import ERRORS
+from octostore.wire.failures import error_of, failure_of
+from tests.support.commands import any_command
+
+OF_SERVER = {"principal": "local", "until": None, "max_claims": None, "prefix": ""}
+"""What only a server says, from the token and its settings."""
+
+
+def as_sent(command: Any) -> Any:
+    """Without what does not go over the wire."""
+    absent: dict[str, Any] = {name: value for name, value in OF_SERVER.items() if name in command.__struct_fields__}
+    if isinstance(command, c.CreateToken):
+        absent.pop("prefix")
+    if isinstance(command, c.ClaimTask):
+        absent["lock_delay"] = 0  # the session's claims have none
+    return msgspec.structs.replace(command, **absent)
+
+
+@given(any_command().filter(lambda command: type(command) in BY_KIND))
+def test_a_command_arrives_as_it_was_sent(command: AnyCommand) -> None:
+    sent = as_sent(command)
+    endpoint = BY_KIND[type(sent)]
+    body = endpoint.body_of(sent)
+    params = {name: getattr(sent, name) for name in endpoint.params}
+    values: dict[str, Any] = {}
+    if body is not None:
+        document = decode_strictly("body", msgspec.json.encode(body))
+        values = msgspec.convert(document, endpoint.body).values()
+    assert endpoint.asks(**{**values, **params}) == sent
+
+
+@given(st.lists(any_command().filter(lambda command: type(command) in BY_KIND), min_size=1, max_size=5))
+def test_and_so_do_those_of_a_batch(commands: list[AnyCommand]) -> None:
+    sent = [as_sent(command) for command in commands if is_for_batches(BY_KIND[type(command)])]
+    documents = decode_strictly("body", encode_batch(Batch(sent)))["commands"]
+    arrived = []
+    for document in documents:
+        endpoint = endpoint_in(document)
+        params, body = values_in(document, endpoint)
+        arrived.append(endpoint.asks(**{**body.values(), **params}))
+    assert arrived == sent
+
+
+QUESTIONS = st.one_of(
+    st.builds(
+        q.ListJobs,
+        prefix=st.sampled_from([None, "a", "d/"]),
+        status=st.sampled_from([None, "claimed"]),
+        queue=st.sampled_from([None, "default"]),
+        limit=st.integers(1, 1_000),
+        cursor=st.sampled_from([None, "d/e"]),
+    ),
+    st.builds(
+        q.ListEvents,
+        after=st.integers(0, 2**62),
+        job_id=st.sampled_from([None, "d/e"]),
+        prefix=st.sampled_from([None, "a"]),
+        session_id=st.sampled_from([None, "s"]),
+        limit=st.integers(1, 1_000),
+    ),
+    st.builds(q.ListSessions, status=st.sampled_from([None, "open"]), cursor=st.sampled_from([None, "s"])),
+)
+
+
+@given(QUESTIONS)
+def test_a_question_arrives_as_it_was_asked(question: Any) -> None:
+    endpoint = BY_KIND[type(question)]
+    assert endpoint.query is not None
+    query = msgspec.to_builtins(endpoint.query.of(question))
+    texts = {name: str(value) for name, value in query.items()}
+    assert type(question)(**msgspec.convert(texts, endpoint.query, strict=False).values()) == question
+
+
+def test_a_name_with_a_slash_is_one_segment() -> None:
+    claim = c.ClaimJob(job_id="d/e", owner="ann")
+    assert BY_KIND[c.ClaimJob].address_of(claim) == "/jobs/d%2Fe/claim"
+
+
+def test_each_operation_and_each_address_is_there_once() -> None:
+    assert len({endpoint.operation for endpoint in ENDPOINTS}) == len(ENDPOINTS)
+    assert len({(endpoint.method, endpoint.path) for endpoint in ENDPOINTS}) == len(ENDPOINTS)
+
+
+def test_every_command_has_an_endpoint_but_those_of_the_server_itself() -> None:
+    spoken = {endpoint.asks for endpoint in ENDPOINTS}
+    assert {kind for kind in c.AnyCommand.__args__ if kind not in spoken} == {c.RotateToken}
+
+
+@pytest.mark.parametrize("code", [code for code, kind in ERRORS.items() if code == kind.raises.code and code != "done"])
+def test_an_error_is_the_same_on_the_other_side(code: str) -> None:
+    kind = ERRORS[code]
+    values: dict[str, Any] = {"field": "ttl", "reason": "busy", "limit": 7, "size": 9, "owner": "ann", "status": "dead"}
+    error = kind.raises.__new__(kind.raises)
+    error.args = ("what happened",)
+    error.__dict__.update({name: values.get(name) for name in kind.carries})
+    told = msgspec.json.decode(msgspec.json.encode(failure_of(error)), type=type(failure_of(error)))
+    other = error_of(told)
+    assert (type(other), other.args, vars(other)) == (type(error), error.args, vars(error))
