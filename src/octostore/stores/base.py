@@ -4,6 +4,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.model import Job, Session, SessionStatus, Status, Token
@@ -20,7 +22,7 @@ class Counters(NamedTuple):
     mark: Mark
 
 
-class JobFilter(NamedTuple):
+class JobFilter(msgspec.Struct, frozen=True):
     """Which jobs to list: in name order after `after`, those stored with `status` (None: with any).
 
     For a status other than `claimed`, claims that have run out are to be among them: they may have it by now.
@@ -33,7 +35,7 @@ class JobFilter(NamedTuple):
     limit: int
 
 
-class SessionFilter(NamedTuple):
+class SessionFilter(msgspec.Struct, frozen=True):
     """Which sessions to list: in the order of their ids after `after`, those that have `status` now (None: any).
 
     One that is stored as open but has run out is expired. `principal` is whose they must be (None: anybody's).
@@ -45,7 +47,7 @@ class SessionFilter(NamedTuple):
     limit: int
 
 
-class EventFilter(NamedTuple):
+class EventFilter(msgspec.Struct, frozen=True):
     """Which events to list: after `after`, those for which all that is given is so."""
 
     after: int

@@ -1,10 +1,10 @@
 """The SQLite backend: one connection that writes, and as many that read as are used at once."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from pathlib import Path
 
 import apsw
 
@@ -25,12 +25,12 @@ IDLE_READERS = 4
 
 
 class SqliteBackend:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._faults = FaultsOf(path)
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._faults = FaultsOf(self.path)
         with self._faults:
-            prepare(path)
-            self._writer = connect(path)
+            prepare(self.path)
+            self._writer = connect(self.path)
         self._patience_ms = BUSY_TIMEOUT_MS
         self._gate = Gate()
         self._lock = threading.Lock()
