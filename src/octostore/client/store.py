@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octostore.client import requests
 from octostore.client.batching import (
@@ -48,8 +48,9 @@ from octostore.core.replies import (
 )
 from octostore.core.verify import Verification
 from octostore.stores.clock import boottime
-from octostore.wire.answers import NewToken
-from octostore.wire.tokens import new_token
+
+if TYPE_CHECKING:
+    from octostore.wire.answers import NewToken
 
 CONCURRENCY_MAX = 1_000
 
@@ -482,12 +483,15 @@ class OctoStore(Reader):
         scopes: Sequence[Scope] = ("read", "claim"),
         prefix: str = "",
         expires_in: float | None = None,
-    ) -> NewToken:
+    ) -> "NewToken":
         """Let somebody use the store through a server, as `name`. For operators.
 
         The reply's `token` is the secret, and this is the only time it is told. `scopes` are `read`, `claim` (which
         includes enqueueing) and `admin` (everything); `prefix` limits it to names that begin with it.
         """
+        from octostore.wire.answers import NewToken  # noqa: PLC0415  # few processes make one
+        from octostore.wire.tokens import new_token  # noqa: PLC0415
+
         token = new_token()
         command = requests.create_token(token, name, scopes=scopes, prefix=prefix, expires_in=expires_in)
         return NewToken.of(self._port.execute(command), token)

@@ -1,7 +1,6 @@
 """Fresh names and secrets."""
 
 import os
-import secrets
 import time
 import uuid
 
@@ -50,9 +49,9 @@ def _new_uuid() -> str:
 
 def new_job_id() -> str:
     """Unique, and growing with time, so that a million of them are not a million places in an index."""
-    return f"job-{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+    return f"job-{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
 
 
 def new_token_id() -> str:
     """Not secret: it names a token in lists."""
-    return f"tok-{secrets.token_hex(8)}"
+    return f"tok-{os.urandom(8).hex()}"
