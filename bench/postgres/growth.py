@@ -1,6 +1,6 @@
 """What a claim costs on a PostgreSQL with many jobs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from time import perf_counter
 from typing import Any
@@ -12,8 +12,7 @@ from bench.growth import Opened, first_claims, report_claims
 from bench.postgres.database import Database
 from bench.sample_rows import SampleRows
 from bench.timing import only_new_garbage
-from octostore.stores.rows import Row, job_to_row
-from octostore.stores.sqlite.asking import SQL
+from octostore.stores.rows import COLUMNS, Row, job_to_row
 from octostore.stores.store import open_store
 
 
@@ -44,7 +43,7 @@ def _fill(database: Database, schema: str, rows: SampleRows) -> None:
     started = perf_counter()
     with psycopg.connect(database.url, options=f"-csearch_path={schema}") as connection:
         unclaimed = (job for job in rows.jobs() if job.claim is None)
-        copied = _copy(connection, "jobs", SQL["job_columns"], map(job_to_row, unclaimed))
+        copied = _copy(connection, "jobs", COLUMNS["job"], map(job_to_row, unclaimed))
         connection.execute("UPDATE counters SET seq = %s", [copied])
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute(sql.SQL("VACUUM ANALYZE {}.jobs").format(sql.Identifier(schema)))
@@ -52,8 +51,8 @@ def _fill(database: Database, schema: str, rows: SampleRows) -> None:
     print(f"Built {copied:,} jobs in {perf_counter() - started:.1f} s")
 
 
-def _copy(connection: psycopg.Connection[Any], table: str, columns: str, rows: Iterator[Row]) -> int:
-    names = sql.SQL(", ").join(sql.Identifier(name.strip()) for name in columns.split(","))
+def _copy(connection: psycopg.Connection[Any], table: str, columns: Sequence[str], rows: Iterator[Row]) -> int:
+    names = sql.SQL(", ").join(sql.Identifier(name) for name in columns)
     statement = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)
     with connection.cursor() as cursor:
         with cursor.copy(statement) as copy:

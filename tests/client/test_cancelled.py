@@ -2,16 +2,20 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import octostore
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.client.embedded import EmbeddedPort
+from octostore.core.commands import AnyCommand
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import connect
 from octostore.stores.store import LocalStore
+from octostore.stores.writer import Done
 
 
 def test_a_cancelled_claim_is_given_back(tmp_path: Path) -> None:
@@ -33,6 +37,55 @@ def test_a_cancelled_claim_is_given_back(tmp_path: Path) -> None:
         return [(await anext(follower)).type for _ in range(2)]
 
     assert asyncio.run(main()) == ["claimed", "undone"]
+    local.close()
+    blocker.close()
+
+
+def test_a_claim_that_is_cancelled_when_its_answer_has_come_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the answer was delivered, and before the task has had its turn to take it."""
+    local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))
+    submit_to = local.submit_to
+
+    async def main() -> list[str]:
+        store = octostore.AsyncOctoStore(AsyncEmbeddedPort(local))
+        loop = asyncio.get_running_loop()
+
+        def submit_and_cancel(commands: Sequence[AnyCommand], done: Done) -> None:
+            def answer_and_cancel(outcome: list[Any] | Exception) -> None:
+                done(outcome)
+                loop.call_soon_threadsafe(task.cancel)
+
+            submit_to(commands, answer_and_cancel)
+
+        monkeypatch.setattr(local, "submit_to", submit_and_cancel)
+        task = asyncio.create_task(store.claim_job("job", owner="gone"))
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+        follower = store.events(follow=True)
+        return [(await anext(follower)).type for _ in range(2)]
+
+    assert asyncio.run(main()) == ["claimed", "undone"]
+    local.close()
+
+
+def test_a_claim_is_given_back_also_when_the_loop_has_ended_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    local = LocalStore(lambda: SqliteBackend(path))
+    blocker = connect(path)
+
+    async def ask_and_leave() -> None:
+        store = octostore.AsyncOctoStore(AsyncEmbeddedPort(local))
+        task = asyncio.create_task(store.claim_job("job", owner="gone"))
+        await asyncio.sleep(0)
+        del task
+
+    blocker.execute("BEGIN IMMEDIATE")
+    asyncio.run(ask_and_leave())
+    blocker.execute("ROLLBACK")
+    follower = octostore.OctoStore(EmbeddedPort(local)).events(follow=True)
+    assert [next(follower).type for _ in range(2)] == ["claimed", "undone"]
     local.close()
     blocker.close()
 

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 import octostore
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.client.embedded import EmbeddedPort
-from octostore.core.commands import Command
+from octostore.core.commands import AnyCommand, Command
 from octostore.stores.store import LocalStore, open_store
+from octostore.stores.writer import Done
 from tests.support.processes import until
 
 JOBS = 5
@@ -53,20 +55,22 @@ class HookedPort(EmbeddedPort):
         return answers
 
 
-class HookedAsyncPort(AsyncEmbeddedPort):
-    """Those who execute something together hear of it when they are told to."""
+class HeldBack:
+    """What is executed together is answered when somebody says so."""
 
-    def __init__(self, store: LocalStore) -> None:
-        super().__init__(store)
+    def __init__(self, store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
         self.has_executed = asyncio.Event()
-        self.may_tell = asyncio.Event()
+        self.tell: Callable[[], None] = lambda: None
+        self._loop = asyncio.get_running_loop()
+        self._submit_to = store.submit_to
+        monkeypatch.setattr(store, "submit_to", self._submit)
 
-    async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
-        answers = await super().execute_all(commands, atomic=atomic)
-        if len(commands) > 1:
-            self.has_executed.set()
-            await self.may_tell.wait()
-        return answers
+    def _submit(self, commands: Sequence[AnyCommand], done: Done) -> None:
+        self._submit_to(commands, done if len(commands) == 1 else partial(self._hold_back, done))
+
+    def _hold_back(self, done: Done, outcome: list[Any] | Exception) -> None:
+        self.tell = partial(done, outcome)
+        self._loop.call_soon_threadsafe(self.has_executed.set)
 
 
 def filled(local: LocalStore) -> octostore.OctoStore:
@@ -138,21 +142,23 @@ def test_a_lost_lease_does_not_lose_the_next_job(local: LocalStore) -> None:
     assert statuses(store) == ["done"] * JOBS
 
 
-def test_a_task_that_is_cancelled_while_it_settles_gives_back_what_came_with_it(local: LocalStore) -> None:
+def test_a_task_that_is_cancelled_while_it_settles_gives_back_what_came_with_it(
+    local: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = filled(local)
 
     async def work() -> None:
         async def handler(_: octostore.AsyncHeldClaim) -> None:
             pass
 
-        port = HookedAsyncPort(local)
-        working = asyncio.create_task(octostore.AsyncOctoStore(port).work("default", handler))
-        await port.has_executed.wait()
+        answers = HeldBack(local, monkeypatch)
+        working = asyncio.create_task(octostore.AsyncOctoStore(AsyncEmbeddedPort(local)).work("default", handler))
+        await answers.has_executed.wait()
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
         assert statuses(store)[:2] == ["done", "claimed"]
-        port.may_tell.set()
+        answers.tell()
         await asyncio.to_thread(until, lambda: statuses(store)[1] == "queued")
 
     asyncio.run(work())

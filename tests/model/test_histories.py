@@ -102,7 +102,7 @@ class UntidyHistories(Histories):
 
 
 TestUntidyHistories = pytest.mark.timeout(600)(UntidyHistories.TestCase)
-TestUntidyHistories.settings = settings(TestHistories.settings, max_examples=40)
+TestUntidyHistories.settings = settings(TestHistories.settings, max_examples=60)
 
 
 class LongHistories(Histories):

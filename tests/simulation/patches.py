@@ -33,8 +33,6 @@ import octostore.server.attention
 import octostore.stores.ids
 import octostore.stores.memory
 from octostore.client.heart import Heart, _Pulse
-from octostore.server.openapi import document_of
-from octostore.server.routes import ROUTES
 from tests.simulation import primitives
 from tests.simulation.primitives import Here
 from tests.simulation.scheduler import Scheduler
@@ -204,7 +202,6 @@ def _special(
         HTTPResponse=http.client.HTTPResponse,
     )
     never_readable = SimpleNamespace(register=lambda *_: None, poll=lambda _timeout: [])
-    app = octostore.server.app
     return [
         (octostore.stores.ids, {"_chance": _Ids(chance)}),
         (octostore.stores.memory, {"deepcopy": copy_row}),
@@ -223,18 +220,7 @@ def _special(
         # Far less often: that a server looks at its clock is most of what an idle hour costs.
         (octostore.server.attention, {"LOOK_SECONDS": 4.0, "STANDSTILL_SECONDS": 10.0}),
         (octostore.client.http.async_port, {"aiohttp": _Aiohttp(session)}),
-        # The same for all servers, and by far the longest part of starting one.
-        (app, {"document_of": _document, "render_page": lambda _routes, _document: ""}),
     ]
-
-
-@cache
-def _document_of_all() -> Any:
-    return document_of(ROUTES)
-
-
-def _document(_routes: Any) -> Any:
-    return _document_of_all()
 
 
 class _Aiohttp(ModuleType):

@@ -5,7 +5,9 @@ Commands come one at a time and in batches, owners crash, time passes and is set
 
 import shutil
 import tempfile
+from collections.abc import Iterable
 from datetime import datetime
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from octostore.core.replies import (
     TokenView,
     UndoReply,
 )
+from octostore.stores.base import Backend
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.rows import ended_request_from_row, job_from_row, session_from_row, token_from_row
 from octostore.stores.sqlite import SqliteBackend
@@ -60,17 +63,20 @@ LISTS_OF_SESSIONS = [
     for principal in ("local", None)
     for limit in (1, 2)
 ]
+QUESTIONS_PER_STEP = 4
 ENDINGS = {"released", "done", "failed", "deferred", "expired", "force_released", "undone"}
 
 
-class Promises(RuleBasedStateMachine):
+class Histories(RuleBasedStateMachine):
+    """Side by side: a store, one in memory, and another one there, which gets commands of a batch one by one."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
         self.clock = ManualClock()
         self.memory = World(MemoryBackend(), self.clock)
         self.one_by_one = World(MemoryBackend(), self.clock)
-        self.sqlite = World(SqliteBackend(self.folder / "store.db"), self.clock)
+        self.store = self.new_store()
+        self.questions = cycle(self.all_questions())
         # What owners believe, from the answers they got and nothing else.
         self.leases: dict[str, tuple[str, str]] = {}
         self.session_leases: dict[str, str] = {}
@@ -81,9 +87,21 @@ class Promises(RuleBasedStateMachine):
         # What whoever made tokens believes: the digest of each.
         self.digests: dict[str, bytes] = {}
 
+    def new_store(self) -> World:
+        raise NotImplementedError
+
+    def reopened(self) -> Backend:
+        raise NotImplementedError
+
+    def all_questions(self) -> list[Question[Any]]:
+        """About everything together. Some are asked after each step, and all of them in the end."""
+        return [GetFigures(), ListTokens(), *LISTS_OF_SESSIONS]
+
     def teardown(self) -> None:
-        self.sqlite.backend.close()
-        shutil.rmtree(self.folder)
+        try:
+            self.the_same_is_told_of(self.all_questions())
+        finally:
+            self.store.backend.close()
 
     # What happens
 
@@ -156,7 +174,7 @@ class Promises(RuleBasedStateMachine):
 
     def run(self, batch: list[AnyCommand]) -> list[Any]:
         answers = self.memory.batch(batch)
-        assert list(map(comparable, answers)) == list(map(comparable, self.sqlite.batch(batch)))
+        assert list(map(comparable, answers)) == list(map(comparable, self.store.batch(batch)))
         alone = [self.one_by_one.batch([command])[0] for command in batch]
         assert list(map(without_hints, answers)) == list(map(without_hints, alone))
         for command, answer in zip(batch, answers, strict=True):
@@ -178,8 +196,8 @@ class Promises(RuleBasedStateMachine):
 
     @rule()
     def the_store_is_restarted(self) -> None:
-        self.sqlite.backend.close()
-        self.sqlite.backend = SqliteBackend(self.folder / "store.db")
+        self.store.backend.close()
+        self.store.backend = self.reopened()
 
     # What owners believe
 
@@ -273,7 +291,7 @@ class Promises(RuleBasedStateMachine):
         log = self.memory.log()
         assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
         assert [entry.at for entry in log] == sorted(entry.at for entry in log), "time never runs backwards"
-        assert log == self.sqlite.log()
+        assert log == self.store.log()
         assert log == self.one_by_one.log()
 
     @invariant()
@@ -301,6 +319,41 @@ class Promises(RuleBasedStateMachine):
         assert limits == {name: queue.max_claimed for name, queue in replayed.queues.items() if queue is not None}
 
     @invariant()
+    def a_secret_is_that_of_the_token_it_was_last_given_to_and_of_no_other(self) -> None:
+        assert len(set(self.digests.values())) == len(self.digests)
+        for world in (self.memory, self.one_by_one, self.store):
+            for token_id, digest in self.digests.items():
+                assert world.ask(FindToken(digest=digest)).token_id == token_id
+            for digest in set(ALL_DIGESTS) - set(self.digests.values()):
+                with pytest.raises(NotFound):
+                    world.ask(FindToken(digest=digest))
+
+    @invariant()
+    def the_same_is_told_of_some_questions(self) -> None:
+        self.the_same_is_told_of([GetFigures(), *islice(self.questions, QUESTIONS_PER_STEP)])
+
+    def the_same_is_told_of(self, questions: Iterable[Question[Any]]) -> None:
+        for question in questions:
+            told = timeless(self.memory.ask(question))
+            assert told == timeless(self.one_by_one.ask(question)) == timeless(self.store.ask(question))
+
+
+class Promises(Histories):
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        super().__init__()
+
+    def new_store(self) -> World:
+        return World(self.reopened(), self.clock)
+
+    def reopened(self) -> Backend:
+        return SqliteBackend(self.folder / "store.db")
+
+    def teardown(self) -> None:
+        super().teardown()
+        shutil.rmtree(self.folder)
+
+    @invariant()
     def both_stores_hold_the_same_rows(self) -> None:
         assert isinstance(self.memory.backend, MemoryBackend)
         rows = self.memory.backend.rows
@@ -323,23 +376,6 @@ class Promises(RuleBasedStateMachine):
         assert list(map(ended_request_from_row, ended)) == [
             one for _, each in sorted(rows.ended.items()) for one in each
         ]
-
-    @invariant()
-    def a_secret_is_that_of_the_token_it_was_last_given_to_and_of_no_other(self) -> None:
-        assert len(set(self.digests.values())) == len(self.digests)
-        for world in (self.memory, self.one_by_one, self.sqlite):
-            for token_id, digest in self.digests.items():
-                assert world.ask(FindToken(digest=digest)).token_id == token_id
-            for digest in set(ALL_DIGESTS) - set(self.digests.values()):
-                with pytest.raises(NotFound):
-                    world.ask(FindToken(digest=digest))
-
-    @invariant()
-    def the_same_is_told_of_everything_together(self) -> None:
-        questions: list[Question[Any]] = [GetFigures(), ListTokens(), *LISTS_OF_SESSIONS]
-        for question in questions:
-            told = timeless(self.memory.ask(question))
-            assert told == timeless(self.one_by_one.ask(question)) == timeless(self.sqlite.ask(question))
 
 
 def pairs(connection: apsw.Connection, query: str) -> dict[Any, Any]:
@@ -372,7 +408,7 @@ def without_hints(answer: Any) -> Any:
 
 TestPromises = Promises.TestCase
 TestPromises.settings = settings(
-    max_examples=18, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

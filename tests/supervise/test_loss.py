@@ -10,6 +10,7 @@ import octostore as library
 from tests.support.processes import until
 from tests.support.running import FOREVER, UNTIL_TOLD, Octostore, Served
 from tests.support.server import ServerProcess
+from tests.support.starting import HURRIED
 from tests.support.survivors import ROLES, Survivor, stored_expiry
 
 
@@ -110,7 +111,7 @@ def test_a_server_that_cannot_be_reached(served: Served, tmp_path: Path) -> None
         "patient": (3, ["--ttl", FOREVER], "exit 3"),
     }
     runs = {
-        job: served.octostore.start("run", job, *options, "--", "bash", "-c", f"{UNTIL_TOLD}; {how}")
+        job: served.octostore.start("run", job, *options, "--", "bash", "-c", f"{UNTIL_TOLD}; {how}", program=HURRIED)
         for job, (_, options, how) in ending.items()
     }
     until(lambda: {served.server.get(f"/jobs/{job}").json["status"] for job in ending} == {"claimed"})
@@ -118,7 +119,7 @@ def test_a_server_that_cannot_be_reached(served: Served, tmp_path: Path) -> None
     (tmp_path / "told").touch()
     starting = {"refused": "fail", "waiting": "wait", "stopped": "wait"}
     runs |= {
-        job: served.octostore.start("run", job, "--on-unreachable", how, "--", "touch", job)
+        job: served.octostore.start("run", job, "--on-unreachable", how, "--", "touch", job, program=HURRIED)
         for job, how in starting.items()
     }
     # It goes on trying for as long as it has the job, but keeps nobody waiting who does not want to.

@@ -23,6 +23,7 @@ PROGRAM = (*_MODULE, "octostore")
 """Forked. A test of how it starts, or of what the system knows of the process, takes the script."""
 SCRIPT = (str(Path(sys.executable).with_name("octostore")),)
 """What users start."""
+HURRIED = (*_MODULE, "tests.support.hurried")
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ")
 _starting = threading.Lock()
 

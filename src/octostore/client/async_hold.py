@@ -8,13 +8,13 @@ from typing import Any, Self
 from octostore.client.claiming import claim_async
 from octostore.client.hold import Granted, HeldClaim, granted, refresher
 from octostore.client.port import AsyncPort
-from octostore.client.threads import in_thread
+from octostore.client.threads import in_background, in_thread
 from octostore.core.commands import Command
 from octostore.core.errors import Unreachable
 from octostore.core.model import Outcome
 from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply
-from octostore.core.undo import undo_of
 from octostore.stores.clock import boottime
+from octostore.stores.loop_flag import LoopFlag
 
 
 async def ask_for_async(
@@ -38,13 +38,20 @@ async def refreshed_async(port: AsyncPort, answer: Granted) -> Granted:
 class AsyncHeldClaim:
     """See `HeldClaim`; what speaks to the store is awaited, and `lost` is an event of this loop."""
 
-    def __init__(self, port: AsyncPort, claim: HeldClaim, lost: asyncio.Event) -> None:
+    def __init__(
+        self,
+        port: AsyncPort,
+        granted: Granted,
+        *,
+        on_lost: Callable[[], None] | None = None,
+        then: Callable[[], Command[ClaimReply] | None] = lambda: None,
+    ) -> None:
+        lost = LoopFlag()
         self._port = port
-        self._claim = claim
-        self._is_abandoned = False
-        self.lost = lost
-        self.reply = claim.reply
-        self.job_id = claim.job_id
+        self._claim = HeldClaim(port.blocking, granted, lost=lost, on_lost=on_lost, then=then)
+        self.lost = lost.event
+        self.reply = granted.reply
+        self.job_id = self._claim.job_id
 
     @property
     def lease_id(self) -> str:
@@ -117,23 +124,17 @@ class AsyncHeldClaim:
     async def __aexit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        try:
-            # Shielded: a task that is cancelled while it gives the job back still gives it back.
-            await asyncio.shield(self._leave(error))
-        except asyncio.CancelledError:
-            self._is_abandoned = True
-            raise
-
-    async def _leave(self, error: BaseException | None) -> None:
         leaving, left = self._claim._leaving, self._claim._left  # noqa: SLF001  # this is its other half
         commands = leaving(error)
-        answers = await self._port.execute_all(commands)
         try:
-            if any(isinstance(answer, Unreachable) for answer in answers):
-                await in_thread(left, commands, answers, error)  # it has to try again, and to wait
-            else:
-                left(commands, answers, error)
-        finally:
-            undo = undo_of(self.following.reply) if self._is_abandoned and self.following is not None else None
-            if undo is not None:
-                await self._port.execute(undo)
+            answers = await self._port.execute_all(commands)
+        except asyncio.CancelledError:
+            # What was claimed together with it is given back by the port. But a task that is cancelled while it gives
+            # the job back still gives it back: whether that was done or not, it can be done again.
+            in_background(left, commands[:1], [Unreachable("nobody waited for the answer", reason="late")], error)
+            raise
+        if any(isinstance(answer, Unreachable) for answer in answers):
+            # It has to try again, and to wait.
+            await asyncio.shield(asyncio.wrap_future(in_background(left, commands, answers, error)))
+        else:
+            left(commands, answers, error)

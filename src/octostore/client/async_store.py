@@ -20,14 +20,13 @@ from octostore.client.batching import (
     lease_of,
 )
 from octostore.client.claiming import claim_async
-from octostore.client.hold import Granted, HeldClaim, first_heartbeat
-from octostore.client.paging import pages_async
+from octostore.client.hold import Granted, first_heartbeat
 from octostore.client.port import AsyncPort
 from octostore.client.session import Session
 from octostore.client.store import CONCURRENCY_MAX, OctoStore
 from octostore.client.threads import in_thread
 from octostore.client.verification import OnEvent
-from octostore.client.work import NewClaim
+from octostore.client.work import AnyClaim
 from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core.errors import InvalidInput
@@ -42,6 +41,7 @@ from octostore.core.limits import (
     check_whole,
 )
 from octostore.core.model import Outcome, Phase, Scope, SessionStatus, Status
+from octostore.core.paging import pages_async
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
@@ -203,12 +203,11 @@ class AsyncOctoStore:
             again=again,
             lock_delay=lock_delay,
         )
-        lost = LoopFlag(on_lost)
         granted = await ask_for_async(self._port, command, wait, is_generated=request_id is None)
-        claim = HeldClaim(self._port.blocking, granted, on_lost=lost.set)
+        claim = AsyncHeldClaim(self._port, granted, on_lost=on_lost)
         claim.end_as(outcome)
-        async with AsyncHeldClaim(self._port, claim, lost.event) as held:
-            yield held
+        async with claim:
+            yield claim
 
     @asynccontextmanager
     async def keep(
@@ -218,10 +217,8 @@ class AsyncOctoStore:
         heartbeat = first_heartbeat(reply)
         asked_at = boottime()
         beat = await self._port.execute(heartbeat)
-        lost = LoopFlag(on_lost)
-        claim = HeldClaim(self._port.blocking, Granted(reply, asked_at, beat.remaining_ms), on_lost=lost.set)
-        async with AsyncHeldClaim(self._port, claim, lost.event) as held:
-            yield held
+        async with AsyncHeldClaim(self._port, Granted(reply, asked_at, beat.remaining_ms), on_lost=on_lost) as claim:
+            yield claim
 
     # Queues
 
@@ -286,13 +283,10 @@ class AsyncOctoStore:
         until_empty: bool = False,
     ) -> int:
         """See `OctoStore.work`; the handler is a coroutine function."""
-
-        def new_claim() -> c.ClaimNext:
-            return requests.claim_next(
-                queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
-            )
-
-        return await self._run_loop(new_claim, handler, concurrency, stop, until_empty=until_empty)
+        claim = requests.claim_next(
+            queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
+        )
+        return await self._run_loop(claim, handler, concurrency, stop, until_empty=until_empty)
 
     async def claim_task(
         self,
@@ -344,13 +338,10 @@ class AsyncOctoStore:
         until_empty: bool = False,
     ) -> int:
         """See `OctoStore.work_session`; the handler is a coroutine function."""
-
-        def new_claim() -> c.ClaimTask:
-            return requests.claim_task(
-                session_id, agent, queues=queues, kinds=kinds, metadata=None, ttl=ttl, request_id=None
-            )
-
-        return await self._run_loop(new_claim, handler, 1, stop, until_empty=until_empty)
+        claim = requests.claim_task(
+            session_id, agent, queues=queues, kinds=kinds, metadata=None, ttl=ttl, request_id=None
+        )
+        return await self._run_loop(claim, handler, 1, stop, until_empty=until_empty)
 
     async def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> list[JobView]:
         """See `OctoStore.dead_jobs`."""
@@ -549,7 +540,7 @@ class AsyncOctoStore:
 
     async def _run_loop(
         self,
-        new_claim: NewClaim,
+        claim: AnyClaim,
         handler: AsyncHandler,
         concurrency: int,
         stop: asyncio.Event | None,
@@ -559,6 +550,5 @@ class AsyncOctoStore:
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
         if not callable(handler):
             raise InvalidInput("handler", "must be a coroutine function of one claim")
-        new_claim()
-        loop = AsyncWorkLoop(self._port, new_claim, handler, stop or asyncio.Event(), until_empty)
+        loop = AsyncWorkLoop(self._port, claim, handler, stop or asyncio.Event(), until_empty)
         return await loop.run(concurrency)

@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, refreshed_async
-from octostore.client.hold import Granted, HeldClaim, describe
+from octostore.client.claiming import with_fresh_id
+from octostore.client.hold import Granted, describe
 from octostore.client.port import AsyncPort
 from octostore.client.work import (
     TOLD_TO_STOP,
@@ -16,14 +17,12 @@ from octostore.client.work import (
     AnyClaim,
     Deferred,
     Failed,
-    NewClaim,
     log,
 )
 from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.undo import give_back
-from octostore.stores.loop_flag import LoopFlag
 
 AsyncHandler = Callable[[AsyncHeldClaim], Awaitable[Any]]
 
@@ -32,7 +31,7 @@ class AsyncWorkLoop(NamedTuple):
     """See `WorkLoop`."""
 
     port: AsyncPort
-    new_claim: NewClaim
+    claim: AnyClaim
     handler: AsyncHandler
     stop: asyncio.Event
     until_empty: bool
@@ -44,7 +43,7 @@ class AsyncWorkLoop(NamedTuple):
 
     async def _run_one_worker(self) -> int:
         handled = 0
-        asking = self.new_claim()
+        asking = with_fresh_id(self.claim)
         claimed: Granted | None = None
         while not self.stop.is_set():
             try:
@@ -53,12 +52,12 @@ class AsyncWorkLoop(NamedTuple):
                     if claimed is None and self.until_empty:
                         break
                 else:
-                    asking = self.new_claim()
+                    asking = with_fresh_id(self.claim)
                     at_hand, claimed = claimed, None
                     claimed = await self._handle(at_hand, asking)
                     handled += 1
             except LeaseLost:
-                asking = self.new_claim()  # an answer was lost for so long that what it gave has ended
+                asking = with_fresh_id(self.claim)  # an answer was lost for so long that what it gave has ended
             except Unreachable as fault:
                 if self.until_empty or fault.reason == "closed":
                     raise
@@ -73,14 +72,7 @@ class AsyncWorkLoop(NamedTuple):
         return answer if answer.reply.status == "claimed" else None
 
     async def _handle(self, granted: Granted, asking: AnyClaim) -> Granted | None:
-        lost = LoopFlag()
-        held = HeldClaim(
-            self.port.blocking,
-            granted,
-            on_lost=lost.set,
-            then=lambda: None if self.stop.is_set() else asking,
-        )
-        claim = AsyncHeldClaim(self.port, held, lost.event)
+        claim = AsyncHeldClaim(self.port, granted, then=lambda: None if self.stop.is_set() else asking)
         await self._run_handler(claim)
         return None if claim.following is None else await refreshed_async(self.port, claim.following)
 

@@ -1,5 +1,8 @@
 """Claiming, by the caller's own request id or by one that was generated for this call."""
 
+from copy import copy
+from typing import Any, TypeVar
+
 import msgspec
 
 from octostore.client.port import AsyncPort, Port
@@ -7,6 +10,8 @@ from octostore.core.commands import Command, R_co
 from octostore.core.errors import LeaseLost
 from octostore.stores.clock import boottime
 from octostore.stores.ids import new_request_id
+
+C = TypeVar("C", bound=Command[Any])
 
 
 def claim(port: Port, command: Command[R_co], wait: float = 0, *, is_generated: bool) -> R_co:
@@ -21,7 +26,7 @@ def claim(port: Port, command: Command[R_co], wait: float = 0, *, is_generated: 
     except LeaseLost:
         if not is_generated:
             raise
-    return port.execute(_with_fresh_id(command), max(0.0, until - boottime()))
+    return port.execute(with_fresh_id(command), max(0.0, until - boottime()))
 
 
 async def claim_async(port: AsyncPort, command: Command[R_co], wait: float = 0, *, is_generated: bool) -> R_co:
@@ -32,8 +37,11 @@ async def claim_async(port: AsyncPort, command: Command[R_co], wait: float = 0, 
     except LeaseLost:
         if not is_generated:
             raise
-    return await port.execute(_with_fresh_id(command), max(0.0, until - boottime()))
+    return await port.execute(with_fresh_id(command), max(0.0, until - boottime()))
 
 
-def _with_fresh_id(command: Command[R_co]) -> Command[R_co]:
-    return msgspec.structs.replace(command, request_id=new_request_id())
+def with_fresh_id(claim: C) -> C:
+    """The same claim once more. All else about it has been checked, and need not be again."""
+    fresh = copy(claim)
+    msgspec.structs.force_setattr(fresh, "request_id", new_request_id())
+    return fresh

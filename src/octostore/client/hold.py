@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 from octostore.client import requests
 from octostore.client.authority import Authority
@@ -33,6 +33,14 @@ from octostore.stores.clock import boottime
 
 _NOTHING_SAID: dict[str, Any] = dict.fromkeys(("result", "error", "note", "retry_after"))
 NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
+
+
+class Flag(Protocol):
+    """An event of threads, or of a loop."""
+
+    def set(self) -> None: ...
+
+    def is_set(self) -> bool: ...
 
 
 def describe(error: BaseException) -> str:
@@ -125,19 +133,21 @@ class HeldClaim:
         port: Port,
         granted: "Granted",
         *,
+        lost: Flag | None = None,
         on_lost: Callable[[], None] | None = None,
         then: Callable[[], Command[ClaimReply] | None] = lambda: None,
     ) -> None:
         """Raises the exception that says why, if what was asked for was not granted.
 
-        What `then` gives when the block ends without an exception is claimed in the same transaction: see `following`.
+        `lost` takes the place of the usual event. What `then` gives when the block ends without an exception is claimed
+        in the same transaction: see `following`.
         """
         reply = granted.reply
         if reply.status != "claimed" or reply.lease_id is None or reply.remaining_ms is None:
             raise refusal(reply)
         self.reply = reply
         self.job_id = reply.job_id or ""
-        self.lost = threading.Event()
+        self._lost = lost or threading.Event()
         self._lease_id = reply.lease_id
         self._port = port
         self._authority = Authority()
@@ -148,10 +158,16 @@ class HeldClaim:
         self._left_at = 0.0
         self._then = then
         self._loss: LeaseLost | NotFound | None = None
-        self._ending: ReleaseJob | None = self._release("released")
+        self._ending: ReleaseJob | None = None
+        """Where nothing was chosen, it is released."""
+        self._is_to_expire = False
         self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
         self._pid = os.getpid()
         self._is_handed_over = False
+
+    @property
+    def lost(self) -> threading.Event:
+        return cast("threading.Event", self._lost)
 
     @property
     def lease_id(self) -> str:
@@ -185,7 +201,7 @@ class HeldClaim:
 
     def remaining(self) -> float:
         """For how many seconds the job is surely ours if no heartbeat gets through any more."""
-        return 0.0 if self.lost.is_set() else self._authority.remaining()
+        return 0.0 if self._lost.is_set() else self._authority.remaining()
 
     def check(self) -> None:
         """Raise `LeaseLost` unless the job is surely ours. To be called before anything that cannot be undone."""
@@ -214,6 +230,7 @@ class HeldClaim:
         retry_after: float | None = None,
     ) -> None:
         """Choose how the claim ends when the block does without an exception."""
+        self._is_to_expire = False
         self._ending = self._release(outcome, result=result, error=error, note=note, retry_after=retry_after)
 
     def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
@@ -232,7 +249,7 @@ class HeldClaim:
 
     def let_expire(self) -> None:
         """Do not release the job when the block ends, for what can no longer be done in time."""
-        self._ending = None
+        self._is_to_expire = True
 
     def watch(self, on_renewed: Callable[[float], None], on_lost: Callable[[], None]) -> float:
         """For those who must know without asking: until when the job is surely ours, on the clock of `boottime`.
@@ -268,10 +285,10 @@ class HeldClaim:
             # A stop from outside (Ctrl-C, exit, a cancelled task) is no failure of the work.
             outcome: Outcome = "failed" if isinstance(error, Exception) else "released"
             return [self._release(outcome, error=describe(error))]
-        if self._ending is None:
+        if self._is_to_expire:
             return []
-        then = self._then()
-        return [self._ending] if then is None else [self._ending, then]
+        ending, then = self._ending or self._release("released"), self._then()
+        return [ending] if then is None else [ending, then]
 
     def _left(self, commands: list[Command[Any]], answers: list[Any], error: BaseException | None) -> None:
         """Raises why the claim could not be ended. It may have to try again, and so to wait, after `Unreachable`."""
@@ -296,7 +313,7 @@ class HeldClaim:
 
     def _lose(self, why: LeaseLost | NotFound | None) -> None:
         self._loss = why
-        self.lost.set()
+        self._lost.set()
         if self._on_lost is not None:
             self._on_lost()
 
@@ -311,7 +328,7 @@ class HeldClaim:
             # Tried also when the lease counts as lost here: the store knows better, and refuses if it is.
             self._persist(ending)
         except Unreachable as fault:
-            if self.lost.is_set():
+            if self._lost.is_set():
                 raise LeaseLost(self.job_id, NOT_IN_TIME) from fault
             raise
 

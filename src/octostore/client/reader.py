@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
-from octostore.client.paging import pages
 from octostore.core import questions as q
 from octostore.core.events import Event
 from octostore.core.health import Health, Thresholds, judge
 from octostore.core.limits import PAGE_DEFAULT, PAGE_MAX
 from octostore.core.model import SessionStatus, Status
+from octostore.core.paging import pages
 from octostore.core.replies import (
     Figures,
     JobOwner,

@@ -10,12 +10,12 @@ from typing import Any, Self
 from octostore.client import requests
 from octostore.client.authority import Authority
 from octostore.client.heart import Heart
-from octostore.client.paging import pages
 from octostore.client.port import Port
 from octostore.core.commands import CloseSession, HandOverSession, KeepSessionAlive
 from octostore.core.errors import OctoStoreError
 from octostore.core.events import Event
 from octostore.core.model import Phase
+from octostore.core.paging import pages
 from octostore.core.questions import ListEvents
 from octostore.core.replies import HandedOverReply, KeepaliveReply, SessionReply
 

@@ -21,7 +21,7 @@ from octostore.client.port import Port
 from octostore.client.reader import Reader
 from octostore.client.session import Session
 from octostore.client.verification import OnEvent, verify
-from octostore.client.work import Handler, NewClaim, WorkLoop
+from octostore.client.work import AnyClaim, Handler, WorkLoop
 from octostore.core import commands as c
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import (
@@ -284,13 +284,10 @@ class OctoStore(Reader):
         off without using up an attempt. Heartbeats go on whatever the handler does. Returns how many jobs were handled.
         `stop` is noticed within a second, but like Ctrl-C it waits for the handlers that run.
         """
-
-        def new_claim() -> c.ClaimNext:
-            return requests.claim_next(
-                queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
-            )
-
-        return self._run_loop(new_claim, handler, concurrency, stop, until_empty=until_empty)
+        claim = requests.claim_next(
+            queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
+        )
+        return self._run_loop(claim, handler, concurrency, stop, until_empty=until_empty)
 
     def claim_task(
         self,
@@ -347,13 +344,10 @@ class OctoStore(Reader):
         until_empty: bool = False,
     ) -> int:
         """`work` for the tasks of a session: one at a time, each with the session's context (`claim.reply.session`)."""
-
-        def new_claim() -> c.ClaimTask:
-            return requests.claim_task(
-                session_id, agent, queues=queues, kinds=kinds, metadata=None, ttl=ttl, request_id=None
-            )
-
-        return self._run_loop(new_claim, handler, 1, stop, until_empty=until_empty)
+        claim = requests.claim_task(
+            session_id, agent, queues=queues, kinds=kinds, metadata=None, ttl=ttl, request_id=None
+        )
+        return self._run_loop(claim, handler, 1, stop, until_empty=until_empty)
 
     def requeue(self, job_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> JobView:
         """Let a dead or done job run again, or one that waits for a retry run now.
@@ -529,7 +523,7 @@ class OctoStore(Reader):
 
     def _run_loop(
         self,
-        new_claim: NewClaim,
+        claim: AnyClaim,
         handler: Handler,
         concurrency: int,
         stop: threading.Event | None,
@@ -541,5 +535,4 @@ class OctoStore(Reader):
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
         if not callable(handler) or iscoroutinefunction(handler):
             raise InvalidInput("handler", "must be a plain function of one claim; connect_async() takes coroutines")
-        new_claim()  # bad input is told before any thread starts
-        return WorkLoop(self._port, new_claim, handler, stop or threading.Event(), until_empty).run(concurrency)
+        return WorkLoop(self._port, claim, handler, stop or threading.Event(), until_empty).run(concurrency)

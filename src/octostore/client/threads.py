@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -19,8 +19,17 @@ os.register_at_fork(after_in_child=_pools.clear)
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    loop: Any = asyncio.get_running_loop()
+    result: T = await loop.run_in_executor(_pool(), partial(call, *args, **options))
+    return result
+
+
+def in_background(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> "Future[T]":
+    """It goes on when nobody waits for it any more."""
+    return _pool().submit(call, *args, **options)
+
+
+def _pool() -> ThreadPoolExecutor:
     if not _pools:
         _pools.append(ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="octostore-async"))
-    loop: Any = asyncio.get_running_loop()
-    result: T = await loop.run_in_executor(_pools[0], partial(call, *args, **options))
-    return result
+    return _pools[0]

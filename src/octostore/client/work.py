@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
+from octostore.client.claiming import with_fresh_id
 from octostore.client.hold import Granted, HeldClaim, ask_for, describe, refreshed
 from octostore.client.port import Port
 from octostore.core.commands import ClaimNext, ClaimTask
@@ -43,14 +44,13 @@ class Failed(Exception):  # a handler's answer, not an error
 
 Handler = Callable[[HeldClaim], Any]
 AnyClaim: TypeAlias = ClaimNext | ClaimTask
-NewClaim = Callable[[], AnyClaim]
 
 
 class WorkLoop(NamedTuple):
-    """`new_claim` makes the command of each claim; `stop` ends the loop after the jobs at hand."""
+    """`claim` is made anew for each job; `stop` ends the loop after the jobs at hand."""
 
     port: Port
-    new_claim: NewClaim
+    claim: AnyClaim
     handler: Handler
     stop: threading.Event
     until_empty: bool
@@ -73,7 +73,7 @@ class WorkLoop(NamedTuple):
 
     def _run_one_worker(self) -> int:
         handled = 0
-        asking = self.new_claim()
+        asking = with_fresh_id(self.claim)
         claimed: Granted | None = None
         while not self.stop.is_set():
             try:
@@ -83,12 +83,12 @@ class WorkLoop(NamedTuple):
                         break
                 else:
                     # An answer to it that got lost is found again with the same command.
-                    asking = self.new_claim()
+                    asking = with_fresh_id(self.claim)
                     at_hand, claimed = claimed, None
                     claimed = self._handle(at_hand, asking)
                     handled += 1
             except LeaseLost:
-                asking = self.new_claim()  # an answer was lost for so long that what it gave has ended
+                asking = with_fresh_id(self.claim)  # an answer was lost for so long that what it gave has ended
             except Unreachable as fault:
                 if self.until_empty or fault.reason == "closed":
                     raise

@@ -5,6 +5,8 @@ import re
 from collections import Counter
 from typing import Any, NoReturn
 
+import msgspec
+
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import JSON_DEPTH, JSON_INTEGER_MAX, encode_utf8
 
@@ -28,6 +30,24 @@ def encode_any(field: str, value: Any) -> bytes:
 
 def decode_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:
     """The value of a JSON text from outside, unless somebody else could read it differently."""
+    value = _read_quickly(document)
+    return _read_strictly(field, document, depth) if value is _UNSURE else value
+
+
+def _read_quickly(document: bytes) -> Any:
+    """The same of an object without others in it, in half the time; `_UNSURE` of all that may be wrong."""
+    if document.count(b"{") != 1 or b"[" in document or b"\\u" in document or _LONG_NUMBER.search(document):
+        return _UNSURE
+    try:
+        value = _decode(document)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _UNSURE
+    # Of a name that is there twice the last value wins here. But then there are more colons than names, as there are if
+    # one is in a text.
+    return value if isinstance(value, dict) and len(value) == document.count(b":") else _UNSURE
+
+
+def _read_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:
     if document.startswith(b"\xef\xbb\xbf"):
         raise InvalidInput(field, "begins with a byte order mark, which JSON does not have")
     try:
@@ -80,6 +100,8 @@ def shorten(text: str, limit: int) -> str:
 
 
 _LONG_NUMBER = re.compile(rb"\d{16}")  # as long as 2^53
+_UNSURE = object()
+_decode = msgspec.json.Decoder().decode
 # Made once: the standard functions make a new one for every call with options.
 _to_text = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 _from_text = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant).decode

@@ -9,11 +9,9 @@ import msgspec
 from octostore.core.encoding import decode_strictly
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import JSON_DEPTH
-from octostore.server.api_page import render_page
 from octostore.server.calls import Call, admit
 from octostore.server.guard import Guard
-from octostore.server.http import Answer, ClientGone, Request, encode
-from octostore.server.openapi import document_of
+from octostore.server.http import Answer, ClientGone, Request, Streaming
 from octostore.server.principals import Principal
 from octostore.server.refusals import refusal_of, retry_after, too_fast
 from octostore.server.router import Route, Router, params_of
@@ -39,9 +37,6 @@ class App:
         self._guard = Guard(services.settings)
         self._router = Router(ROUTES)
         services.routes = {route.operation: route for route in ROUTES}
-        document = document_of(ROUTES)
-        services.openapi = encode(document)
-        services.api_page = render_page(ROUTES, document).encode()
 
     async def answer(self, request: Request) -> None:
         started = time.perf_counter()
@@ -53,8 +48,7 @@ class App:
                 request.send(answer)
             else:
                 status = 200
-                with self.services.metrics.streams.track_inprogress():
-                    await answer.run()
+                await self._stream(answer)
         except ClientGone:
             pass
         except Exception as error:  # noqa: BLE001  # the one place where everything is answered
@@ -96,6 +90,13 @@ class App:
             raise too_fast(pause_ms)
         admit(principal, route)
         return principal
+
+    async def _stream(self, stream: Streaming) -> None:
+        self.services.metrics.streams += 1
+        try:
+            await stream.run()
+        finally:
+            self.services.metrics.streams -= 1
 
     def _refuse(self, request: Request, error: Exception) -> int:
         refusal = refusal_of(error)

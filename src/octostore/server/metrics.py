@@ -1,103 +1,138 @@
 """What can be measured of a server, for Prometheus. No label is the name of a job, an owner or a principal."""
 
 import time
-from typing import Literal, TypeAlias
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import Literal, TypeAlias, get_args
 
 from octostore.core.events import Claimed, LogEntry, decode_details
 from octostore.core.replies import Figures
 
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which says little
-
-CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
-
-
 Counted: TypeAlias = Literal["claims", "heartbeats", "releases", "events"]
+_Sample: TypeAlias = tuple[str, dict[str, str], float]
+"""What is added to the name, the labels, and the value."""
+
+
+class Spread:
+    """How many values there were up to each of `bounds`, and their sum."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def add(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def samples(self, labels: dict[str, str]) -> Iterator[_Sample]:
+        counts = list(accumulate(self._counts))
+        for bound, count in zip((*map(float, self._bounds), "+Inf"), counts, strict=True):
+            yield "_bucket", {"le": str(bound), **labels}, count
+        yield "_count", labels, counts[-1]
+        yield "_sum", labels, self._sum
 
 
 class Metrics:
+    """Plain numbers, since counting is on the path of every claim and reading is not."""
+
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
         self.started_at = time.monotonic()
-        r = self.registry
-        self._outcomes = {
-            "claims": Counter("octostore_claims", "Claims by what was answered.", ["outcome"], registry=r),
-            "heartbeats": Counter(
-                "octostore_heartbeats", "Heartbeats, by whether the lease was live.", ["outcome"], registry=r
-            ),
-            "releases": Counter(
-                "octostore_releases", "Claims that were ended by their owner.", ["outcome"], registry=r
-            ),
-            "events": Counter("octostore_events", "Events of the log, by type.", ["type"], registry=r),
-        }
-        self.expiries = Counter("octostore_expiries", "Claims that ran out.", registry=r)
-        self.takeovers = Counter("octostore_takeovers", "Claims of a job whose last owner had lost it.", registry=r)
-        self.requests = Histogram(
-            "octostore_request_seconds",
-            "Requests by route and status; the time includes waiting.",
-            ["route", "status"],
-            buckets=SECONDS,
-            registry=r,
-        )
-        self.commits = Histogram("octostore_commit_seconds", "Transactions.", buckets=SECONDS, registry=r)
-        self.batches = Histogram("octostore_batch_size", "Commands in a transaction.", buckets=BATCHES, registry=r)
-        self.claimed = Gauge("octostore_claimed_jobs", "Jobs that are claimed now.", registry=r)
-        self.dead = Gauge("octostore_dead_jobs", "Jobs that wait for a person.", registry=r)
-        self.sessions = Gauge("octostore_open_sessions", "Sessions that are alive.", registry=r)
-        self.queued = Gauge("octostore_queue_depth", "Jobs that wait in a queue; the longest.", ["queue"], registry=r)
-        self.queued_total = Gauge(
-            "octostore_queued_jobs", "Jobs that wait, in the queues in which most do.", registry=r
-        )
-        self.waiting = Gauge("octostore_waiting_claims", "Claims that wait for a job.", registry=r)
-        self.streams = Gauge("octostore_open_streams", "Event streams that are open.", registry=r)
-        # Looking a label up costs more than counting.
-        self._counters: dict[tuple[str, str], Counter] = {}
-        self._histograms: dict[tuple[str, int], Histogram] = {}
+        self.streams = 0
+        """How many are open."""
+        self._counts: dict[Counted, Counter[str]] = {what: Counter() for what in get_args(Counted)}
+        self._takeovers = 0
+        self._requests: dict[tuple[str, int], Spread] = {}
+        self._commits, self._batches = Spread(SECONDS), Spread(BATCHES)
 
     def count(self, what: Counted, outcome: str) -> None:
-        counter = self._counters.get((what, outcome))
-        if counter is None:
-            counter = self._counters[what, outcome] = self._outcomes[what].labels(outcome)
-        counter.inc()
+        self._counts[what][outcome] += 1
 
     def on_batch(self, size: int, seconds: float) -> None:
-        self.batches.observe(size)
-        self.commits.observe(seconds)
+        self._batches.add(size)
+        self._commits.add(seconds)
 
     def on_entry(self, entry: LogEntry) -> None:
         self.count("events", entry.type)
-        if entry.type == "expired":
-            self.expiries.inc()
         # Details leave out what is not so, which spares us from reading those of every claim.
-        elif entry.type == "claimed" and b'"took_over_from":' in entry.details and _is_takeover(entry):
-            self.takeovers.inc()
+        if entry.type == "claimed" and b'"took_over_from":' in entry.details and _is_takeover(entry):
+            self._takeovers += 1
 
     def on_request(self, route: str, status: int, seconds: float) -> None:
-        child = self._histograms.get((route, status))
-        if child is None:
-            child = self._histograms[route, status] = self.requests.labels(route, str(status))
-        child.observe(seconds)
-
-    def render(self, figures: Figures, *, with_queues: bool) -> bytes:
-        self.claimed.set(figures.claimed)
-        self.dead.set(figures.dead)
-        self.sessions.set(figures.open_sessions)
-        self.queued_total.set(sum(figures.queued.values()))
-        self.queued.clear()
-        if with_queues:
-            for queue, depth in figures.queued.items():
-                self.queued.labels(queue).set(depth)
-        return generate_latest(self.registry)
+        spread = self._requests.get((route, status))
+        if spread is None:
+            spread = self._requests[route, status] = Spread(SECONDS)
+        spread.add(seconds)
 
     def total(self, what: Counted, *outcomes: str) -> int:
         """How often, since the server started."""
-        samples = [sample for metric in self._outcomes[what].collect() for sample in metric.samples]
-        return int(sum(s.value for s in samples if not outcomes or s.labels["outcome"] in outcomes))
+        return sum(n for outcome, n in self._counts[what].items() if not outcomes or outcome in outcomes)
+
+    def render(self, figures: Figures, *, waiting: int, with_queues: bool) -> bytes:
+        lines = [*self._counters(), *self._histograms(), *self._gauges(figures, waiting, with_queues=with_queues)]
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    def _counters(self) -> Iterator[str]:
+        def by(label: str, what: Counted) -> list[_Sample]:
+            return [("", {label: value}, count) for value, count in sorted(self._counts[what].items())]
+
+        expiries = self._counts["events"]["expired"]
+        yield from _family("counter", "claims_total", "Claims by what was answered.", by("outcome", "claims"))
+        yield from _family(
+            "counter", "heartbeats_total", "Heartbeats, by whether the lease was live.", by("outcome", "heartbeats")
+        )
+        yield from _family(
+            "counter", "releases_total", "Claims that were ended by their owner.", by("outcome", "releases")
+        )
+        yield from _family("counter", "events_total", "Events of the log, by type.", by("type", "events"))
+        yield from _family("counter", "expiries_total", "Claims that ran out.", [("", {}, expiries)])
+        yield from _family(
+            "counter", "takeovers_total", "Claims of a job whose last owner had lost it.", [("", {}, self._takeovers)]
+        )
+
+    def _histograms(self) -> Iterator[str]:
+        requests = [
+            sample
+            for (route, status), spread in self._requests.items()
+            for sample in spread.samples({"route": route, "status": str(status)})
+        ]
+        yield from _family(
+            "histogram", "request_seconds", "Requests by route and status; the time includes waiting.", requests
+        )
+        yield from _family("histogram", "commit_seconds", "Transactions.", self._commits.samples({}))
+        yield from _family("histogram", "batch_size", "Commands in a transaction.", self._batches.samples({}))
+
+    def _gauges(self, figures: Figures, waiting: int, *, with_queues: bool) -> Iterator[str]:
+        for name, about, value in (
+            ("claimed_jobs", "Jobs that are claimed now.", figures.claimed),
+            ("dead_jobs", "Jobs that wait for a person.", figures.dead),
+            ("open_sessions", "Sessions that are alive.", figures.open_sessions),
+            ("queued_jobs", "Jobs that wait, in the queues in which most do.", sum(figures.queued.values())),
+            ("waiting_claims", "Claims that wait for a job.", waiting),
+            ("open_streams", "Event streams that are open.", self.streams),
+        ):
+            yield from _family("gauge", name, about, [("", {}, value)])
+        depths = figures.queued if with_queues else {}
+        samples = [("", {"queue": queue}, depth) for queue, depth in depths.items()]
+        yield from _family("gauge", "queue_depth", "Jobs that wait in a queue; the longest.", samples)
+
+
+def _family(kind: str, name: str, about: str, samples: Iterable[_Sample]) -> Iterator[str]:
+    yield f"# HELP octostore_{name} {about}"
+    yield f"# TYPE octostore_{name} {kind}"
+    for suffix, labels, value in samples:
+        said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        yield f"octostore_{name}{suffix}{f'{{{said}}}' if said else ''} {float(value)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _is_takeover(entry: LogEntry) -> bool:

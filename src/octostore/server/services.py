@@ -46,8 +46,6 @@ class Services:
         self.is_stopping = False
         self.routes: dict[str, Any] = {}
         """By operation, as a batch names them."""
-        self.openapi = b""
-        self.api_page = b""
         self._key = b""
         self._figures: tuple[float, asyncio.Task[Figures]] | None = None
         self._probe: tuple[float, asyncio.Task[ProbeReply]] | None = None

@@ -12,8 +12,14 @@ class LoopFlag:
         self.event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._then = then
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        """Here and now, also before the loop has come to know."""
+        return self._is_set
 
     def set(self) -> None:
+        self._is_set = True
         # Waking a loop that is awake takes two system calls. (The public function raises where no loop runs.)
         if asyncio._get_running_loop() is self._loop:  # noqa: SLF001
             self.event.set()

@@ -172,7 +172,7 @@ def threads_fork_at_once(store: octostore.OctoStore) -> None:
     sys.setswitchinterval(1e-6)
 
     def fork_often() -> None:
-        for _ in range(100):
+        for _ in range(50):
             pid = os.fork()
             if pid == 0:
                 os._exit(0)
@@ -182,7 +182,7 @@ def threads_fork_at_once(store: octostore.OctoStore) -> None:
     threads.append(threading.Thread(target=claim, args=(store, "parent-meanwhile"), daemon=True))
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 3 * PATIENCE_SECONDS  # 600 forks take two seconds, and a busy machine its time
+    deadline = time.monotonic() + 3 * PATIENCE_SECONDS  # 300 forks take a second, and a busy machine its time
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
         if thread.is_alive():

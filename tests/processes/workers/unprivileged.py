@@ -3,7 +3,7 @@
 import os
 import sys
 
-import octostore.stores.sqlite  # now: who has no privileges may not be able to read it, nor Python itself
+import octostore.stores.sqlite  # noqa: F401  # now: without privileges it may not be readable, nor Python itself
 from octostore import Unreachable, connect
 from tests.processes.workers.talk import say
 

@@ -15,6 +15,7 @@ from octostore.core.events import Event
 from octostore.core.limits import PAGE_MAX
 from octostore.core.moments import Moment
 from octostore.core.names import check_job_id
+from octostore.core.paging import pages_async
 from octostore.core.replies import ClaimReply, HeartbeatReply, JobView
 from octostore.server.calls import Call, carried_out
 from octostore.server.examples import IN_A_MINUTE
@@ -124,13 +125,8 @@ async def get_lock(call: Call) -> Answer:
 async def list_locks(call: Call) -> Answer:
     query: bodies.PrefixQuery = call.query
     question = q.ListJobs(prefix=call.principal.narrowed(query.prefix), status="claimed", limit=PAGE_MAX)
-    locks: list[LockState] = []
-    while True:
-        page = await call.services.store.ask(question)
-        locks += [_state(call, job) for job in page.jobs]
-        if page.cursor is None:
-            return Answer(LockList(locks=locks, total=len(locks), prefix=query.prefix))
-        question = msgspec.structs.replace(question, cursor=page.cursor)
+    locks = [_state(call, job) async for page in pages_async(call.services.store.ask, question) for job in page.jobs]
+    return Answer(LockList(locks=locks, total=len(locks), prefix=query.prefix))
 
 
 def _state(call: Call, job: JobView) -> LockState:

@@ -1,6 +1,7 @@
 """The server itself: whether it lives, what it does, what it offers."""
 
 import time
+from functools import cache
 
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
@@ -8,7 +9,7 @@ from octostore.core.questions import GetFigures
 from octostore.server import metrics
 from octostore.server.calls import Call
 from octostore.server.examples import NOW
-from octostore.server.http import Answer
+from octostore.server.http import Answer, encode
 from octostore.server.refusals import Refusal, shutting_down
 from octostore.server.router import Route
 from octostore.wire.answers import Health, Readiness, ServerStatus
@@ -56,8 +57,9 @@ async def figures(call: Call) -> Answer:
 
 async def metrics_page(call: Call) -> Answer:
     counts = await call.services.figures()
-    call.services.metrics.waiting.set(call.services.waiting.waiting)
-    page = call.services.metrics.render(counts, with_queues=await _may_read_all(call))
+    page = call.services.metrics.render(
+        counts, waiting=call.services.waiting.waiting, with_queues=await _may_read_all(call)
+    )
     return Answer(page, content_type=metrics.CONTENT_TYPE)
 
 
@@ -71,11 +73,24 @@ async def _may_read_all(call: Call) -> bool:
 
 
 async def openapi(call: Call) -> Answer:
-    return Answer(call.services.openapi)
+    document, _ = await call.services.store.in_thread(_documents)
+    return Answer(document)
 
 
 async def api_page(call: Call) -> Answer:
-    return Answer(call.services.api_page, content_type=HTML)
+    _, page = await call.services.store.in_thread(_documents)
+    return Answer(page, content_type=HTML)
+
+
+@cache
+def _documents() -> tuple[bytes, bytes]:
+    """The interface, for programs and for people. Few servers are ever asked for it, and writing it takes a while."""
+    from octostore.server.api_page import render_page  # noqa: PLC0415  # it tells of all routes, and so of these
+    from octostore.server.openapi import document_of  # noqa: PLC0415
+    from octostore.server.routes import ROUTES  # noqa: PLC0415
+
+    document = document_of(ROUTES)
+    return encode(document), render_page(ROUTES, document).encode()
 
 
 ROUTES = [

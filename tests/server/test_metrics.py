@@ -1,0 +1,76 @@
+"""What is counted, as Prometheus reads it."""
+
+from datetime import UTC, datetime
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from octostore.core.replies import Figures
+from octostore.server.metrics import CONTENT_TYPE, SECONDS, Metrics
+from tests.support.server import ServerProcess
+
+FIGURES = Figures(
+    claimed=2,
+    late=0,
+    dead=1,
+    open_sessions=0,
+    waiting=9,
+    oldest_due_at=None,
+    taken_back=0,
+    queued={'a"b\\c\n': 4, "d": 5},
+    seq=3,
+    at=datetime.now(UTC),
+)
+
+
+def values(page: bytes) -> dict[str, float]:
+    """By what Prometheus would call them."""
+    return {
+        f"{sample.name}{sample.labels or ''}": sample.value
+        for family in text_string_to_metric_families(page.decode())
+        for sample in family.samples
+    }
+
+
+def test_counts_add_up() -> None:
+    metrics = Metrics()
+    for outcome in ("claimed", "held", "claimed"):
+        metrics.count("claims", outcome)
+    metrics.streams += 1
+    told = values(metrics.render(FIGURES, waiting=7, with_queues=False))
+    assert told["octostore_claims_total{'outcome': 'claimed'}"] == 2
+    assert told["octostore_claims_total{'outcome': 'held'}"] == 1
+    assert (metrics.total("claims"), metrics.total("claims", "claimed"), metrics.total("releases")) == (3, 2, 0)
+    gauges = [told[f"octostore_{name}"] for name in ("waiting_claims", "open_streams", "claimed_jobs", "queued_jobs")]
+    assert gauges == [7, 1, 2, 9]
+    assert not [name for name in told if "queue_depth" in name]
+
+
+def test_a_spread_is_cumulative_and_a_bound_belongs_to_its_bucket() -> None:
+    metrics = Metrics()
+    for seconds in (SECONDS[0], 0.002, 0.002, 3_600):
+        metrics.on_request("GET /x", 200, seconds)
+    told = values(metrics.render(FIGURES, waiting=0, with_queues=False))
+
+    def count(bound: object) -> float:
+        return told[f"octostore_request_seconds_bucket{{'le': '{bound}', 'route': 'GET /x', 'status': '200'}}"]
+
+    assert [count(bound) for bound in (0.0005, 0.001, 0.0025, 60.0, "+Inf")] == [1, 1, 3, 3, 4]
+    assert told["octostore_request_seconds_count{'route': 'GET /x', 'status': '200'}"] == 4
+    assert told["octostore_request_seconds_sum{'route': 'GET /x', 'status': '200'}"] == pytest.approx(3_600.0045)
+
+
+def test_names_of_queues_are_written_so_that_they_are_read_as_they_are() -> None:
+    page = Metrics().render(FIGURES, waiting=0, with_queues=True)
+    (depth,) = [family for family in text_string_to_metric_families(page.decode()) if family.name.endswith("depth")]
+    assert {sample.labels["queue"]: sample.value for sample in depth.samples} == FIGURES.queued
+
+
+def test_a_server_tells_all_of_it(server: ServerProcess) -> None:
+    server.post("/jobs/measured/claim")
+    answer = server.get("/metrics")
+    assert answer.headers["content-type"] == CONTENT_TYPE.decode()
+    told = values(answer.body)
+    assert told["octostore_claims_total{'outcome': 'claimed'}"] == 1
+    assert told["octostore_events_total{'type': 'claimed'}"] == 1
+    assert told["octostore_commit_seconds_count"] == told["octostore_batch_size_count"] > 0

@@ -1,0 +1,10 @@
+"""`octostore`, less patient with a server that does not answer."""
+
+import sys
+
+from octostore.cli.main import main
+from octostore.client.http import port
+
+vars(port)["GIVE_UP_SECONDS"] = 1.0
+
+sys.exit(main())

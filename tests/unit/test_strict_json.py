@@ -1,0 +1,104 @@
+"""Two readers of JSON: the quick one may only answer where the strict one says the same."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from octostore.core.encoding import _UNSURE, _read_quickly, _read_strictly, decode_strictly
+from octostore.core.errors import InvalidInput
+
+NUMBERS = [
+    *["0", "-0", "-0.0", "0e5", "1E400", "-1e400", "1e-400", "1e22", "1e23", "01", "+1", ".5", "5.", "1e", "0x1", "-"],
+    *["NaN", "Infinity", "-Infinity", "4.35", "0.1e1", "5e-324", "3e-324", "1.7976931348623157e308", "true", "nul"],
+    *["123456789012345", "9007199254740993", "1" * 25, "0." + "3" * 25, "1" * 400, "null"],
+]
+CHARACTERS = [
+    *['"\\ud800"', '"\\udc00\\ud800"', '"\\ud83d\\ude00"', '"a:b"', '"{"', '"\t"', '"\x7f"', '"\\x41"', "'a'", '"'],
+    *['"\\u0061"', '"\\/"', '"\\"', '"\x00"', '"\\u00"', '"\\uD83D"', '"a\\u003ab"', '"\ud800"'],
+]
+TEXTS = st.one_of(
+    st.text(max_size=6).map(json.dumps),
+    st.text(max_size=6).map(lambda text: json.dumps(text, ensure_ascii=False)),
+    st.sampled_from(CHARACTERS),
+)
+NAMES = st.sampled_from(['"a"', '"b"', '"\\u0061"', '"a:"', '""', "a", '"\\ud800"'])
+BLANKS = st.sampled_from(["", "", "", " ", "\n\t\r", "\x0b", "\u00a0", "/**/"])
+
+
+def in_brackets(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    commas = st.sampled_from([",", ",", ", ", " ,", ",,", ""])
+    arrays = st.tuples(commas, st.lists(inner, max_size=4)).map(lambda parts: "[" + parts[0].join(parts[1]) + "]")
+    colons = st.sampled_from([":", ":", ": ", " :", "", "::"])
+    pairs = st.tuples(NAMES, colons, inner).map("".join)
+    objects = st.tuples(commas, st.lists(pairs, max_size=4)).map(lambda parts: "{" + parts[0].join(parts[1]) + "}")
+    return arrays | objects
+
+
+JSON = st.recursive(st.sampled_from(NUMBERS) | TEXTS, in_brackets, max_leaves=12)
+DOCUMENTS = st.one_of(
+    st.tuples(BLANKS, JSON, BLANKS).map(lambda parts: "".join(parts).encode("utf-8", "surrogatepass")),
+    st.tuples(JSON, st.integers(0, 60), st.binary(max_size=3)).map(
+        lambda parts: _damaged(parts[0].encode("utf-8", "surrogatepass"), parts[1], parts[2])
+    ),
+    st.binary(max_size=20),
+)
+
+
+def _damaged(document: bytes, at: int, with_what: bytes) -> bytes:
+    return document[:at] + with_what + document[at + len(with_what) :]
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Also in type, and in the sign of zero."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(is_same(one[name], other[name]) for name in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    if isinstance(one, float):
+        return one == other and math.copysign(1, one) == math.copysign(1, other)
+    return bool(one == other)
+
+
+@settings(max_examples=300, deadline=None)
+@given(DOCUMENTS)
+@example(b"-0")
+@example(b'{"a": -0}')
+@example(b'{"a":1,"a":2}')
+@example(b'{"a":[{"b":1,"b":1}]}')
+@example(b'{"a":"\xed\xa0\x80"}')
+@example(b'{"\xed\xa0\x80":1}')
+@example(b'{"\xc0\xaf":1}')
+@example(b"[" * 65 + b"]" * 65)
+@example(b"[" * 66 + b"]" * 66)
+@example(b"\xef\xbb\xbf{}")
+@example(b"")
+def test_the_quick_reader_says_what_the_strict_one_says_or_nothing(document: bytes) -> None:
+    quickly = _read_quickly(document)
+    if quickly is not _UNSURE:
+        assert is_same(quickly, _read_strictly("body", document))
+
+
+@pytest.mark.parametrize(
+    "document", [b'{"ttl_seconds": 60, "metadata": "host=a"}', '{"owner": "Jürgen"}'.encode(), b"{}"]
+)
+def test_the_usual_is_read_quickly(document: bytes) -> None:
+    assert _read_quickly(document) == json.loads(document)
+
+
+@pytest.mark.parametrize(
+    "document", [b'{"at": "10:30"}', b'{"a": "\\u0061"}', b'{"a": [1]}', b'{"a": {"b": 1}}', b'{"a": {}}', b"7"]
+)
+def test_what_is_less_usual_is_read_all_the_same(document: bytes) -> None:
+    assert _read_quickly(document) is _UNSURE
+    assert decode_strictly("body", document) == json.loads(document)
+
+
+def test_a_name_that_is_there_twice_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="has the name 'a' twice"):
+        decode_strictly("body", b'{"a": 1, "a": 1}')
