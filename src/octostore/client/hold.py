@@ -73,6 +73,9 @@ def refusal(reply: ClaimReply) -> OctoStoreError:
     return Conflict(f"job {job_id!r} cannot be claimed before {when}", status=reply.status)
 
 
+LONG_AGO = float("-inf")
+
+
 class Granted(NamedTuple):
     """The answer to a claim that is to be held, and what it is worth: `remaining_ms` counted from `asked_at`."""
 
@@ -98,13 +101,6 @@ def heartbeat_of(reply: ClaimReply, lease_id: str) -> Command[Any]:
     if reply.session is not None:
         return KeepSessionAlive(session_id=reply.session.session_id, lease_id=lease_id)
     return HeartbeatJob(job_id=reply.job_id or "", lease_id=lease_id)
-
-
-def first_heartbeat(reply: ClaimReply) -> Command[Any]:
-    """What a claim that was made before is kept with from now on. Raises what says why there is none."""
-    if reply.lease_id is None or reply.job_id is None:
-        raise refusal(reply)
-    return heartbeat_of(reply, reply.lease_id)
 
 
 def ask_for(port: Port, command: Command[ClaimReply], wait: float, *, is_generated: bool = True) -> Granted:

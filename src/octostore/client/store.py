@@ -16,7 +16,7 @@ from octostore.client.batching import (
     lease_of,
 )
 from octostore.client.claiming import claim
-from octostore.client.hold import Granted, HeldClaim, ask_for, first_heartbeat
+from octostore.client.hold import LONG_AGO, HeldClaim, ask_for, granted, refreshed
 from octostore.client.port import Port
 from octostore.client.reader import Reader
 from octostore.client.session import Session
@@ -200,16 +200,16 @@ class OctoStore(Reader):
             yield claim
 
     @contextmanager
-    def keep(self, reply: ClaimReply, *, on_lost: Callable[[], None] | None = None) -> Iterator[HeldClaim]:
+    def keep(
+        self, reply: ClaimReply, *, asked_at: float = LONG_AGO, on_lost: Callable[[], None] | None = None
+    ) -> Iterator[HeldClaim]:
         """`hold()` for a claim that is made already, by `claim_job` or `claim_next`.
 
-        It begins with a heartbeat: how long the claim lasts is only known from an answer to what was asked just now.
-        Raises `LeaseLost` if it is over, and what `hold` raises if `reply` is no claim.
+        It begins with a heartbeat, because how long a claim lasts is counted from when it was asked for. Whoever knows
+        that does without: `asked_at` is what `time.clock_gettime(time.CLOCK_BOOTTIME)` gave just before. Raises
+        `LeaseLost` if the claim is over, and what `hold` raises if `reply` is none.
         """
-        heartbeat = first_heartbeat(reply)
-        asked_at = boottime()
-        beat = self._port.execute(heartbeat)
-        with HeldClaim(self._port, Granted(reply, asked_at, beat.remaining_ms), on_lost=on_lost) as claim:
+        with HeldClaim(self._port, refreshed(self._port, granted(reply, asked_at)), on_lost=on_lost) as claim:
             yield claim
 
     # Queues
