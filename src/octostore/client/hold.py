@@ -1,7 +1,6 @@
 """`hold()`: own a job for the length of a block. It heartbeats by itself, and says so when ownership is lost."""
 
 import os
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
 from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply
 from octostore.stores.clock import boottime
+from octostore.stores.pausing import jittered
 
 _NOTHING_SAID: dict[str, Any] = dict.fromkeys(("result", "error", "note", "retry_after"))
 NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
@@ -336,4 +336,4 @@ class HeldClaim:
             except Unreachable as fault:
                 if fault.is_lasting or fault.reason == "closed" or self.remaining() <= RETRY_SECONDS:
                     raise
-                time.sleep(RETRY_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load, guards nothing
+                time.sleep(jittered(RETRY_SECONDS))

@@ -56,4 +56,4 @@ def new_job_id() -> str:
 
 def new_token_id() -> str:
     """Not secret: it names a token in lists."""
-    return f"tok-{os.urandom(8).hex()}"
+    return f"tok-{_chance.draw().hex()[:16]}"
