@@ -4,6 +4,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.model import Job, Session, SessionStatus, Status, Token
@@ -23,7 +25,7 @@ class Counters(NamedTuple):
     """Before this moment nothing runs out; 0 where that is not known."""
 
 
-class JobFilter(NamedTuple):
+class JobFilter(msgspec.Struct, frozen=True):
     """Which jobs to list: in name order after `after`, those stored with `status` (None: with any).
 
     For a status other than `claimed`, claims that have run out are to be among them: they may have it by now.
@@ -36,7 +38,7 @@ class JobFilter(NamedTuple):
     limit: int
 
 
-class SessionFilter(NamedTuple):
+class SessionFilter(msgspec.Struct, frozen=True):
     """Which sessions to list: in the order of their ids after `after`, those that have `status` now (None: any).
 
     One that is stored as open but has run out is expired. `principal` is whose they must be (None: anybody's).

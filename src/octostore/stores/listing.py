@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from octostore.core.events import LogEntry
 from octostore.core.questions import ListEvents
 from octostore.core.working_set import WorkingSet
@@ -36,7 +38,7 @@ def span_of(wanted: JobFilter) -> Span:
     return Span(first, wanted.prefix + LAST_NAME, wanted.limit)
 
 
-class Log(NamedTuple):
+class Log(msgspec.Struct, frozen=True):
     """How a store asks its log: for so many events after one, all or those of a job or a session."""
 
     after: Callable[[int, int], Sequence[Row]]

@@ -1,9 +1,9 @@
 """The SQLite backend: one connection that writes, and as many that read as are used at once."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from pathlib import Path
 
 import apsw
 
@@ -22,15 +22,15 @@ LOOK_SECONDS = 0.1
 
 
 class SqliteBackend:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._faults = FaultsOf(path)
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._faults = FaultsOf(self.path)
         with self._faults:
-            prepare(path)
-            self._writer = connect(path)
+            prepare(self.path)
+            self._writer = connect(self.path)
         self._patience_ms = BUSY_TIMEOUT_MS
         self._gate = Gate()
-        self._readers = Readers(partial(connect, path))
+        self._readers = Readers(partial(connect, self.path))
 
     def writing(self, _needs: Needs) -> AbstractContextManager[Transaction]:
         return self._writing(BUSY_TIMEOUT_MS)
