@@ -8,8 +8,8 @@ from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, cast
 
-from octostore.client import requests
 from octostore.client.authority import Authority
+from octostore.client.calls import calls
 from octostore.client.claiming import claim
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
@@ -31,7 +31,6 @@ from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply
 from octostore.stores.clock import boottime
 from octostore.stores.pausing import jittered
 
-_NOTHING_SAID: dict[str, Any] = dict.fromkeys(("result", "error", "note", "retry_after"))
 ENDED = "its block has ended"
 NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
 
@@ -104,10 +103,10 @@ def heartbeat_of(reply: ClaimReply, lease_id: str) -> Command[Any]:
     return HeartbeatJob(job_id=reply.job_id or "", lease_id=lease_id)
 
 
-def ask_for(port: Port, command: Command[ClaimReply], wait: float, *, is_generated: bool = True) -> Granted:
+def ask_for(port: Port, command: Command[ClaimReply], wait: float, is_generated: bool) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()
-    return refreshed(port, granted(claim(port, command, wait, is_generated=is_generated), asked_at))
+    return refreshed(port, granted(claim(port, command, wait, is_generated), asked_at))
 
 
 def refreshed(port: Port, answer: Granted) -> Granted:
@@ -216,7 +215,7 @@ class HeldClaim:
     def checkpoint(self, data: Any) -> None:
         """Leave what a successor needs to go on from here: JSON of up to 64 KiB. The last one counts."""
         self.check()
-        self._persist(requests.checkpoint_job(self.job_id, self._lease_id, data))
+        self._persist(calls.checkpoint_job(self.job_id, self._lease_id, data))
 
     def end_as(
         self,
@@ -304,10 +303,9 @@ class HeldClaim:
 
     def _release(self, outcome: Outcome, **ending: Any) -> ReleaseJob:
         if self.reply.session is not None:
-            return requests.release_task(
-                self.reply.session.session_id, self.job_id, self._lease_id, outcome, **{**_NOTHING_SAID, **ending}
-            )
-        return requests.release_job(self.job_id, self._lease_id, outcome, **{**_NOTHING_SAID, **ending})
+            session_id = self.reply.session.session_id
+            return calls.release_task(session_id, self.job_id, self._lease_id, outcome, **ending)
+        return calls.release_job(self.job_id, self._lease_id, outcome, **ending)
 
     def _lose(self, why: LeaseLost | NotFound | None) -> None:
         self._loss = why
