@@ -24,7 +24,7 @@ from octostore.stores.base import Counters, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.completing import Completing
 from octostore.stores.finding import Finding
-from octostore.stores.listing import Log, page_of_log, span_of, to_forget
+from octostore.stores.listing import LAST_NAME, first_name, page_of_log, to_forget
 from octostore.stores.rows import (
     Row,
     job_to_renewal,
@@ -72,8 +72,7 @@ class Transaction:
 
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
         asking = self._asking(ws.now)
-        span = span_of(wanted)
-        ask = partial(asking.ask, first=span.first, last=span.last, limit=span.limit)
+        ask = partial(asking.ask, first=first_name(wanted), last=wanted.prefix + LAST_NAME, limit=wanted.limit)
         if wanted.queue is not None:
             statuses = get_args(Status) if wanted.status is None else (wanted.status,)
             parts = [ask("list_jobs_by_queue", queue=wanted.queue, status=status) for status in statuses]
@@ -104,14 +103,7 @@ class Transaction:
         return sessions
 
     def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
-        log = Log(
-            after=lambda after, limit: self._rows("list_events", after=after, limit=limit),
-            of_job=lambda job, after, limit: self._rows("list_events_by_job", job=job, after=after, limit=limit),
-            of_session=lambda session, after, limit: self._rows(
-                "list_events_by_session", session=session, after=after, limit=limit
-            ),
-        )
-        return page_of_log(wanted, self._counters.seq, log)
+        return page_of_log(wanted, self._counters.seq, self._rows)
 
     def list_tokens(self) -> list[Token]:
         return [token_from_row(row) for row in self._rows("list_tokens")]
