@@ -353,9 +353,9 @@ def run(histories: type[Histories], max_examples: int, steps: int = 30) -> Any:
     return case
 
 
-TestMemoryTime = run(Histories, 25)
-TestSqliteTime = run(SqliteHistories, 12)
-TestPostgresTime = run(PostgresHistories, 2, steps=20)
+TestMemoryTime = run(Histories, 60)
+TestSqliteTime = run(SqliteHistories, 30)
+TestPostgresTime = run(PostgresHistories, 6, steps=20)
 
 
 class LongHistories(SqliteHistories):
