@@ -8,9 +8,14 @@ from typing import Any, cast
 import pytest
 
 from octostore import AsyncOctoStore, ClaimReply, LimitExceeded, connect_async
+from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.mcp import claims as claims_module
+from octostore.mcp.arguments import ClaimJob
 from octostore.mcp.claims import Claims
 from octostore.mcp.connection import Connection
+from octostore.mcp.tools import Desk, claim_job
+from octostore.stores.clock import boottime
+from octostore.stores.store import open_store
 from tests.support.async_as_sync import Loop
 
 Test = Callable[[AsyncOctoStore, Claims], Awaitable[None]]
@@ -29,9 +34,29 @@ def on_memory(loop: Loop, test: Test) -> None:
 
 async def claim(store: AsyncOctoStore, claims: Claims, job_id: str) -> ClaimReply:
     claims.check_room()
+    asked_at = boottime()
     reply = await store.claim_job(job_id)
-    await claims.keep(store, reply)
+    await claims.keep(store, reply, asked_at)
     return reply
+
+
+def test_a_claim_is_one_durable_write(loop: Loop) -> None:
+    written: list[int] = []
+
+    async def silence(*_: object) -> None: ...
+
+    async def run() -> None:
+        port = AsyncEmbeddedPort(open_store("memory:", on_batch=lambda commands, _seconds: written.append(commands)))
+        claims = Claims(lambda _text: None)
+        async with AsyncOctoStore(port) as store:
+            await claim_job(Desk(store, claims, "agent", silence), ClaimJob(job_id="job"))
+            kept = claims.find("job")
+            assert kept is not None
+            assert (await kept.view()).status == "claimed"
+            assert written == [1]
+            await claims.close()
+
+    loop.run(run())
 
 
 class Stuck:
@@ -51,7 +76,7 @@ class Stuck:
 def test_a_call_that_is_cancelled_before_its_claim_is_kept_leaves_none(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         stuck = Stuck(store)
-        keeping = asyncio.create_task(claims.keep(cast("AsyncOctoStore", stuck), await store.claim_job("job")))
+        keeping = asyncio.create_task(claims.keep(cast("AsyncOctoStore", stuck), await store.claim_job("job"), 0))
         await stuck.is_asked.wait()
         keeping.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -12,7 +12,7 @@ from octostore.stores.opening import data_folder
 
 class _File(apsw.VFSFile):
     def xSync(self, flags: int) -> None:  # noqa: N802
-        stall = data_folder() / "stall"
+        stall = Path(data_folder()) / "stall"
         while stall.exists():
             Path(f"{stall}ed").touch()
             time.sleep(0.001)

@@ -24,7 +24,7 @@ def carry_out(given: Sequence[str]) -> int:
         return exits.BAD_INPUT
     try:
         parsed = parse(given)
-        starting.end()
+        starting.has_begun()
         context = Context(console, chosen_place(getattr(parsed, "url", None)))
         try:
             return BY_NAME[parsed.command].module.run(parsed, context)

@@ -53,7 +53,8 @@ def examine(place: Place) -> Iterator[Check]:
         if store is not None:
             store.close()
     if not place.is_server:
-        yield from _file(sqlite_path(place.url))
+        path = sqlite_path(place.url)
+        yield from [] if path is None else _file(Path(path))
     yield _supervision()
     yield _mcp()
 
@@ -110,8 +111,8 @@ def _problem(error: OctoStoreError) -> Check:
 # The embedded file
 
 
-def _file(path: Path | None) -> Iterator[Check]:
-    if path is None or not path.exists():
+def _file(path: Path) -> Iterator[Check]:
+    if not path.exists():
         return
     yield _permissions(path)
     free = shutil.disk_usage(path.parent).free

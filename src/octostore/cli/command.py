@@ -3,7 +3,9 @@
 import argparse
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
+
+import msgspec
 
 from octostore.cli.console import Console
 from octostore.cli.place import Place
@@ -11,7 +13,7 @@ from octostore.cli.place import Place
 Arguments = argparse.Namespace
 
 
-class Context(NamedTuple):
+class Context(msgspec.Struct, frozen=True):
     """What a command is carried out with."""
 
     console: Console
@@ -31,7 +33,7 @@ class CommandModule(Protocol):
         """The exit code. Errors of the library are raised."""
 
 
-class Command(NamedTuple):
+class Command(msgspec.Struct, frozen=True):
     name: str
     group: str
     summary: str

@@ -20,6 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return carry_out(sys.argv[1:] if arguments is None else arguments)
         finally:
             sys.stdout.flush()
+            if arguments is None:
+                starting.end()
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except BrokenPipeError:

@@ -2,7 +2,9 @@
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from octostore.core.errors import Unreachable
 from octostore.stores.opening import URL_VARIABLE, default_path, is_server
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from octostore.client.store import OctoStore
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True):
     url: str | None
     setting: str
     """What named it."""
@@ -25,7 +27,7 @@ class Place(NamedTuple):
         """Without a password or token that may be in it."""
         if self.url is None:
             try:
-                return str(default_path())
+                return default_path()
             except Unreachable:
                 return "the file of this user"
         return _without_secrets(self.url)

@@ -1,11 +1,11 @@
-"""What a process of our own does to start faster, and a library must not do to the processes of others."""
+"""What a process of our own does to start and end faster, and a library must not do to the processes of others."""
 
 import gc
 import sys
 
 
 def begin() -> None:
-    """Before anything else is imported."""
+    """Before anything else is imported; nothing of what is imported will be garbage, so nobody need look for any."""
     gc.disable()
     if "typing_extensions" not in sys.modules:
         # msgspec does without, but where somebody has installed it, imports it, and inspect with it.
@@ -15,8 +15,13 @@ def begin() -> None:
         del sys.modules["typing_extensions"]
 
 
-def end() -> None:
-    """Nothing of what was imported will ever be garbage, so nobody need look for any among it."""
+def has_begun() -> None:
+    """From now on garbage is looked for, among what is new."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
+
+
+def end() -> None:
+    """Python would look through everything once more."""
+    gc.freeze()

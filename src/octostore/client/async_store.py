@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from octostore.client import requests
-from octostore.client.async_hold import AsyncHeldClaim, ask_for_async
+from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, refreshed_async
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
 from octostore.client.batching import (
@@ -20,7 +20,7 @@ from octostore.client.batching import (
     lease_of,
 )
 from octostore.client.claiming import claim_async
-from octostore.client.hold import Granted, first_heartbeat
+from octostore.client.hold import LONG_AGO, granted
 from octostore.client.port import AsyncPort
 from octostore.client.session import Session
 from octostore.client.store import CONCURRENCY_MAX, OctoStore
@@ -211,13 +211,11 @@ class AsyncOctoStore:
 
     @asynccontextmanager
     async def keep(
-        self, reply: ClaimReply, *, on_lost: Callable[[], None] | None = None
+        self, reply: ClaimReply, *, asked_at: float = LONG_AGO, on_lost: Callable[[], None] | None = None
     ) -> AsyncIterator[AsyncHeldClaim]:
         """See `OctoStore.keep`."""
-        heartbeat = first_heartbeat(reply)
-        asked_at = boottime()
-        beat = await self._port.execute(heartbeat)
-        async with AsyncHeldClaim(self._port, Granted(reply, asked_at, beat.remaining_ms), on_lost=on_lost) as claim:
+        answer = await refreshed_async(self._port, granted(reply, asked_at))
+        async with AsyncHeldClaim(self._port, answer, on_lost=on_lost) as claim:
             yield claim
 
     # Queues

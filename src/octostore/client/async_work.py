@@ -1,7 +1,6 @@
 """Worker loops for asyncio. See `work.py`."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.undo import give_back
+from octostore.stores.pausing import jittered
 
 AsyncHandler = Callable[[AsyncHeldClaim], Awaitable[Any]]
 
@@ -61,7 +61,7 @@ class AsyncWorkLoop(NamedTuple):
             except Unreachable as fault:
                 if self.until_empty or fault.reason == "closed":
                     raise
-                await asyncio.sleep(UNREACHABLE_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
+                await asyncio.sleep(jittered(UNREACHABLE_PAUSE_SECONDS))
         if claimed is not None:
             with suppress(OctoStoreError):
                 await self.port.execute(give_back(claimed.reply, TOLD_TO_STOP))

@@ -13,7 +13,6 @@ from octostore.core.errors import InvalidInput, LeaseLost, Unreachable
 from octostore.core.limits import BATCH_MAX
 from octostore.core.replies import ClaimReply
 from octostore.stores.ids import new_job_id, new_request_id, new_session_id
-from octostore.wire.batches import check_batch, endpoint_in, values_in
 
 Document: TypeAlias = Mapping[str, Any]
 Released: TypeAlias = ClaimReply | tuple[str, str]
@@ -29,6 +28,8 @@ _DEFAULTS: dict[Any, dict[str, Callable[[], str]]] = {
 
 def commands_of(documents: Iterable[Document]) -> list[Command[Any]]:
     """Raises `InvalidInput` for the first that is wrong, and says which."""
+    from octostore.wire.batches import check_batch  # noqa: PLC0415  # here and below: few processes send documents
+
     listed = list(documents)
     check_batch(listed)
     return [_numbered(number, document) for number, document in enumerate(listed)]
@@ -42,6 +43,8 @@ def _numbered(number: int, document: Document) -> Command[Any]:
 
 
 def _command_of(document: dict[str, Any]) -> Command[Any]:
+    from octostore.wire.batches import endpoint_in, values_in  # noqa: PLC0415
+
     endpoint = endpoint_in(document)
     if endpoint.reply is None:
         raise InvalidInput("command", "is one of lock clients, which speak HTTP")

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,6 +12,7 @@ from octostore.client.authority import Authority
 from octostore.core.errors import LeaseLost, NotFound
 from octostore.core.replies import HeartbeatReply, KeepaliveReply
 from octostore.stores.clock import boottime
+from octostore.stores.pausing import jittered
 
 log = logging.getLogger("octostore.heart")
 
@@ -87,7 +87,7 @@ class Heart:
         if isinstance(error, LeaseLost | NotFound):
             self._lose(error)
         elif error is not None:
-            self._look_at(self._asked_at + RETRY_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
+            self._look_at(self._asked_at + jittered(RETRY_SECONDS))
         else:
             try:
                 self._authority.renew(self._asked_at, answer.result().remaining_ms)

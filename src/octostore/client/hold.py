@@ -1,7 +1,6 @@
 """`hold()`: own a job for the length of a block. It heartbeats by itself, and says so when ownership is lost."""
 
 import os
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
 from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply
 from octostore.stores.clock import boottime
+from octostore.stores.pausing import jittered
 
 _NOTHING_SAID: dict[str, Any] = dict.fromkeys(("result", "error", "note", "retry_after"))
 ENDED = "its block has ended"
@@ -74,6 +74,9 @@ def refusal(reply: ClaimReply) -> OctoStoreError:
     return Conflict(f"job {job_id!r} cannot be claimed before {when}", status=reply.status)
 
 
+LONG_AGO = float("-inf")
+
+
 class Granted(NamedTuple):
     """The answer to a claim that is to be held, and what it is worth: `remaining_ms` counted from `asked_at`."""
 
@@ -99,13 +102,6 @@ def heartbeat_of(reply: ClaimReply, lease_id: str) -> Command[Any]:
     if reply.session is not None:
         return KeepSessionAlive(session_id=reply.session.session_id, lease_id=lease_id)
     return HeartbeatJob(job_id=reply.job_id or "", lease_id=lease_id)
-
-
-def first_heartbeat(reply: ClaimReply) -> Command[Any]:
-    """What a claim that was made before is kept with from now on. Raises what says why there is none."""
-    if reply.lease_id is None or reply.job_id is None:
-        raise refusal(reply)
-    return heartbeat_of(reply, reply.lease_id)
 
 
 def ask_for(port: Port, command: Command[ClaimReply], wait: float, *, is_generated: bool = True) -> Granted:
@@ -342,4 +338,4 @@ class HeldClaim:
             except Unreachable as fault:
                 if fault.is_lasting or fault.reason == "closed" or self.remaining() <= RETRY_SECONDS:
                     raise
-                time.sleep(RETRY_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load, guards nothing
+                time.sleep(jittered(RETRY_SECONDS))

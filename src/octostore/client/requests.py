@@ -12,7 +12,6 @@ from octostore.core.limits import MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT
 from octostore.core.model import Outcome, Phase, Scope
 from octostore.core.moments import to_moment
 from octostore.stores.ids import new_job_id, new_request_id, new_session_id, new_token_id
-from octostore.wire.tokens import digest_of
 
 
 def claim_job(
@@ -200,6 +199,8 @@ def save_session(session_id: str, lease_id: str, context: Any, phase: Phase | No
 def create_token(
     token: str, name: str, *, scopes: Sequence[Scope], prefix: str, expires_in: float | None
 ) -> c.CreateToken:
+    from octostore.wire.tokens import digest_of  # noqa: PLC0415  # few processes make one
+
     if isinstance(scopes, str):
         raise InvalidInput("scopes", f"must be a list of scopes, such as [{scopes!r}]")
     return c.CreateToken(

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octostore.client import requests
 from octostore.client.batching import (
@@ -16,7 +16,7 @@ from octostore.client.batching import (
     lease_of,
 )
 from octostore.client.claiming import claim
-from octostore.client.hold import Granted, HeldClaim, ask_for, first_heartbeat
+from octostore.client.hold import LONG_AGO, HeldClaim, ask_for, granted, refreshed
 from octostore.client.port import Port
 from octostore.client.reader import Reader
 from octostore.client.session import Session
@@ -48,8 +48,9 @@ from octostore.core.replies import (
 )
 from octostore.core.verify import Verification
 from octostore.stores.clock import boottime
-from octostore.wire.answers import NewToken
-from octostore.wire.tokens import new_token
+
+if TYPE_CHECKING:
+    from octostore.wire.answers import NewToken
 
 CONCURRENCY_MAX = 1_000
 
@@ -199,16 +200,16 @@ class OctoStore(Reader):
             yield claim
 
     @contextmanager
-    def keep(self, reply: ClaimReply, *, on_lost: Callable[[], None] | None = None) -> Iterator[HeldClaim]:
+    def keep(
+        self, reply: ClaimReply, *, asked_at: float = LONG_AGO, on_lost: Callable[[], None] | None = None
+    ) -> Iterator[HeldClaim]:
         """`hold()` for a claim that is made already, by `claim_job` or `claim_next`.
 
-        It begins with a heartbeat: how long the claim lasts is only known from an answer to what was asked just now.
-        Raises `LeaseLost` if it is over, and what `hold` raises if `reply` is no claim.
+        It begins with a heartbeat, because how long a claim lasts is counted from when it was asked for. Whoever knows
+        that does without: `asked_at` is what `time.clock_gettime(time.CLOCK_BOOTTIME)` gave just before. Raises
+        `LeaseLost` if the claim is over, and what `hold` raises if `reply` is none.
         """
-        heartbeat = first_heartbeat(reply)
-        asked_at = boottime()
-        beat = self._port.execute(heartbeat)
-        with HeldClaim(self._port, Granted(reply, asked_at, beat.remaining_ms), on_lost=on_lost) as claim:
+        with HeldClaim(self._port, refreshed(self._port, granted(reply, asked_at)), on_lost=on_lost) as claim:
             yield claim
 
     # Queues
@@ -476,12 +477,15 @@ class OctoStore(Reader):
         scopes: Sequence[Scope] = ("read", "claim"),
         prefix: str = "",
         expires_in: float | None = None,
-    ) -> NewToken:
+    ) -> "NewToken":
         """Let somebody use the store through a server, as `name`. For operators.
 
         The reply's `token` is the secret, and this is the only time it is told. `scopes` are `read`, `claim` (which
         includes enqueueing) and `admin` (everything); `prefix` limits it to names that begin with it.
         """
+        from octostore.wire.answers import NewToken  # noqa: PLC0415  # few processes make one
+        from octostore.wire.tokens import new_token  # noqa: PLC0415
+
         token = new_token()
         command = requests.create_token(token, name, scopes=scopes, prefix=prefix, expires_in=expires_in)
         return NewToken.of(self._port.execute(command), token)

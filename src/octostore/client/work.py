@@ -1,7 +1,6 @@
 """Worker loops: claim the next job of a queue, run the handler under a heartbeat, settle the outcome."""
 
 import logging
-import random
 import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -16,6 +15,7 @@ from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RETRY_AFTER_MAX_MS, check_seconds, check_size
 from octostore.core.undo import give_back
+from octostore.stores.pausing import jittered
 
 log = logging.getLogger("octostore.work")
 
@@ -93,7 +93,7 @@ class WorkLoop(NamedTuple):
                 if self.until_empty or fault.reason == "closed":
                     raise
                 # A job whose outcome could not be settled expires, and is retried.
-                self.stop.wait(UNREACHABLE_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
+                self.stop.wait(jittered(UNREACHABLE_PAUSE_SECONDS))
         if claimed is not None:
             with suppress(OctoStoreError):  # it expires by itself
                 self.port.execute(give_back(claimed.reply, TOLD_TO_STOP))

@@ -163,13 +163,13 @@ class Claims:
             problem = f"this server keeps {CLAIMS_MAX} claims alive, as many as it can"
             raise LimitExceeded(problem, limit=CLAIMS_MAX)
 
-    async def keep(self, store: AsyncOctoStore, reply: ClaimReply) -> None:
-        """Heartbeat for a claim that was just made."""
+    async def keep(self, store: AsyncOctoStore, reply: ClaimReply, asked_at: float) -> None:
+        """Heartbeat for a claim that was just made, as the answer to what was asked at `asked_at`."""
         job_id = reply.job_id or ""
         block = AsyncExitStack()
         try:
             claim = await block.enter_async_context(
-                store.keep(reply, on_lost=lambda: self._tell(f"the lease on {job_id} is lost"))
+                store.keep(reply, asked_at=asked_at, on_lost=lambda: self._tell(f"the lease on {job_id} is lost"))
             )
         except BaseException:
             # Whoever asked has gone, or cannot be told: nobody would ever release it.

@@ -22,6 +22,7 @@ from octostore.core.replies import (
 from octostore.mcp import answers as a
 from octostore.mcp import arguments as g
 from octostore.mcp.claims import Claims, KeptClaim, NotHeld
+from octostore.stores.clock import boottime
 
 FIRST_WORD_SECONDS, PAUSE_SECONDS = 1.0, 5.0
 """When a waiting claim says first that it waits, and how often from then on."""
@@ -220,10 +221,11 @@ def _still_yours(beat: Any) -> a.Kept:
 async def _claim(desk: Desk, what: str, wait: float, ask: Callable[[], Awaitable[ClaimReply]]) -> msgspec.Struct:
     check_range("wait", wait, 0, g.WAIT_MAX_SECONDS, " seconds")
     desk.claims.check_room()
+    asked_at = boottime()
     async with _saying_that_it_waits(desk, what, wait):
         reply = await ask()
     if reply.status == "claimed":
-        await desk.claims.keep(desk.store, reply)
+        await desk.claims.keep(desk.store, reply, asked_at)
     return a.claim_answer(reply, held_here=desk.claims.has(reply))
 
 

@@ -3,7 +3,6 @@
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 
@@ -36,7 +35,8 @@ def boottime() -> float:
 
 def _read_boot_id() -> str:
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
     except OSError:
         # No such thing here. Then each process goes on from the mark by itself.
         return uuid.uuid4().hex

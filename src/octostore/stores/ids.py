@@ -1,7 +1,6 @@
 """Fresh names and secrets."""
 
 import os
-import secrets
 import time
 
 ID_BYTES = 16
@@ -57,4 +56,4 @@ def new_job_id() -> str:
 
 def new_token_id() -> str:
     """Not secret: it names a token in lists."""
-    return f"tok-{secrets.token_hex(8)}"
+    return f"tok-{_chance.draw().hex()[:16]}"

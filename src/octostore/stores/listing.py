@@ -7,9 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from octostore.core.events import LogEntry
+from octostore.core.questions import ListEvents
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import EventFilter, JobFilter
+from octostore.stores.base import JobFilter
 from octostore.stores.rows import Row, entry_from_row
 
 FIRST_LONGER = "!"
@@ -35,7 +38,7 @@ def span_of(wanted: JobFilter) -> Span:
     return Span(first, wanted.prefix + LAST_NAME, wanted.limit)
 
 
-class Log(NamedTuple):
+class Log(msgspec.Struct, frozen=True):
     """How a store asks its log: for so many events after one, all or those of a job or a session."""
 
     after: Callable[[int, int], Sequence[Row]]
@@ -43,7 +46,7 @@ class Log(NamedTuple):
     of_session: Callable[[str, int, int], Sequence[Row]]
 
 
-def page_of_log(wanted: EventFilter, seq: int, log: Log) -> tuple[list[LogEntry], int]:
+def page_of_log(wanted: ListEvents, seq: int, log: Log) -> tuple[list[LogEntry], int]:
     """The events, and how far the log, whose last event is `seq`, was looked through for them."""
     limit = wanted.limit
     if wanted.job_id is not None:

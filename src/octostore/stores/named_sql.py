@@ -1,17 +1,14 @@
 """SQL lives in files: each statement has a name, a line that says what it is for, and may use others by `{name}`."""
 
-import re
+import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
 from octostore.core.limits import SWEEP_LIMIT
 from octostore.stores.rows import COLUMNS
 
-SHARED = Path(__file__).with_name("queries.sql")
+SHARED = os.path.join(os.path.dirname(__file__), "queries.sql")
 LIMITS = {"late_share": f"{LATE_SHARE}", "lately_ms": f"{TAKEN_BACK_MS}", "sweep_limit": f"{SWEEP_LIMIT}"}
-_HEADING = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
 
 
 class _Texts(dict[str, str]):
@@ -26,7 +23,7 @@ class _Texts(dict[str, str]):
         self.raw = raw
 
 
-def load_queries(path: Path, values: Callable[[Sequence[str]], str], **names: str) -> dict[str, str]:
+def load_queries(path: str, values: Callable[[Sequence[str]], str], **names: str) -> dict[str, str]:
     """The statements of a database's own file, and those that all share, by name.
 
     `values` is how it takes rows with these columns; `names` may be used in statements, too.
@@ -41,6 +38,11 @@ def load_queries(path: Path, values: Callable[[Sequence[str]], str], **names: st
     return {name: texts[name] for name in [*raw, *names]}
 
 
-def _read(path: Path) -> dict[str, str]:
-    _, *parts = _HEADING.split(path.read_text(encoding="utf-8"))
-    return {name: _COMMENT.sub("", body).strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
+def _read(path: str) -> dict[str, str]:
+    with open(path, encoding="utf-8") as file:
+        _, *statements = f"\n{file.read()}".split("\n-- name: ")
+    raw = {}
+    for statement in statements:
+        name, *lines = statement.splitlines()
+        raw[name] = "\n".join(line for line in lines if line and not line.startswith("--"))
+    return raw

@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+
+import msgspec
 
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.stores.base import Backend
@@ -23,7 +22,7 @@ def chosen_url(url: str | None) -> str | None:
     return url
 
 
-class Where(NamedTuple):
+class Where(msgspec.Struct, frozen=True):
     """What a URL names."""
 
     open_backend: Callable[[], Backend]
@@ -45,7 +44,7 @@ def find_store(url: str | None) -> Where:
     if path is not None:
         from octostore.stores.sqlite.backend import SqliteBackend  # noqa: PLC0415
 
-        return Where(lambda: SqliteBackend(path), SystemClock(), str(path))
+        return Where(lambda: SqliteBackend(path), SystemClock(), path)
     if scheme in {"postgresql", "postgres"} and url is not None:
         return _find_postgres(url)
     # Never the whole URL: it may carry a password.
@@ -72,7 +71,7 @@ def _find_postgres(url: str) -> Where:
     return Where(lambda: PostgresBackend(place), as_stored, str(place))
 
 
-def sqlite_path(url: str | None) -> Path | None:
+def sqlite_path(url: str | None) -> str | None:
     """The file that `url` (None: the default) names; None where it names something else."""
     if url is None:
         return default_path()
@@ -85,20 +84,19 @@ def _scheme_of(url: str | None) -> str:
     return scheme.lower() if colon else ""
 
 
-def default_path() -> Path:
+def default_path() -> str:
     """Where the store of this user is."""
-    return data_folder() / "octostore.db"
+    return os.path.join(data_folder(), "octostore.db")
 
 
-def data_folder() -> Path:
+def data_folder() -> str:
     """The folder of this user's data. It is made if need be, for nobody else to read."""
-    home = os.environ.get(HOME_VARIABLE)
-    if home:
-        folder = Path(home)
-    else:
-        folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "octostore"
+    folder = os.environ.get(HOME_VARIABLE)
+    if not folder:
+        shared = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+        folder = os.path.join(shared, "octostore")
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise Unreachable(
             f"the folder {folder} cannot be made: {error}; set {HOME_VARIABLE} or {URL_VARIABLE}", reason="io"
@@ -106,12 +104,15 @@ def data_folder() -> Path:
     return folder
 
 
-def _sqlite_path(url: str) -> Path:
-    parts = urlsplit(url)
-    path = unquote(parts.path)
-    if not url.startswith("sqlite:///") or path == "/" or parts.query or parts.fragment:
+def _sqlite_path(url: str) -> str:
+    path = url.removeprefix("sqlite:///")
+    if path in {url, ""} or "?" in path or "#" in path:
         raise InvalidInput("url", "must look like sqlite:///relative.db or sqlite:////absolute.db")
-    if path == "/:memory:":
+    if path == ":memory:":
         raise InvalidInput("url", "names no file; use memory: for a store without one")
+    if "%" in path:
+        from urllib.parse import unquote  # noqa: PLC0415  # which few names need
+
+        path = unquote(path)
     # Absolute from now on, because a process may change its folder, or fork and reopen.
-    return Path(path[1:]).absolute()
+    return os.path.join(os.getcwd(), path)

@@ -9,7 +9,6 @@ from octostore.stores.base import Undone
 T = TypeVar("T")
 
 GIVE_UP_SECONDS = 5.0
-PAUSE_SECONDS, PAUSE_MAX_SECONDS = 0.02, 0.5
 
 
 def deadline_from_now() -> float:
@@ -20,20 +19,10 @@ def deadline_from_now() -> float:
     return time.monotonic() + GIVE_UP_SECONDS
 
 
-def pauses() -> Iterator[float]:
-    """Between one attempt and the next: longer and longer, and not the same for everybody."""
-    import random  # noqa: PLC0415  # few places ever fail
-
-    pause = PAUSE_SECONDS
-    while True:
-        yield pause * random.uniform(0.5, 1.5)  # noqa: S311  # spreads load
-        pause = min(2 * pause, PAUSE_MAX_SECONDS)
-
-
 def persist(attempt: Callable[[], T]) -> T:
     """Try until it is done, or it is time to say that it cannot be: `Unreachable`."""
     deadline = deadline_from_now()
-    pausing = pauses()
+    pausing: Iterator[float] | None = None
     while True:
         began_at = time.monotonic()
         try:
@@ -41,4 +30,11 @@ def persist(attempt: Callable[[], T]) -> T:
         except Undone as undone:
             if began_at > deadline:
                 raise undone.fault from undone
+            pausing = pausing or _pauses()
             time.sleep(next(pausing))
+
+
+def _pauses() -> Iterator[float]:
+    from octostore.stores.pausing import pauses  # noqa: PLC0415  # few places ever fail
+
+    return pauses()

@@ -16,10 +16,11 @@ from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_M
 from octostore.core.model import Job, Session, SessionStatus, Status, Token
 from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
 from octostore.core.needs import Needs
+from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.asking import Answer, Asking
-from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
+from octostore.stores.base import Counters, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.completing import Completing
 from octostore.stores.finding import Finding
@@ -56,7 +57,7 @@ class Transaction:
         found = self._found
         if found is None or found.needs is not needs:
             asking = self._asking(ws.now)
-            found = Finding(asking, needs)
+            found = Finding(asking, needs, is_sweeping=self._counters.next_expiry <= ws.now)
             asking.run()
         ended_sessions = take(ws, found)
         short_lines = [queue for queue in needs.lines if not is_enough(ws, found, queue)] if needs.lines else ()
@@ -102,7 +103,7 @@ class Transaction:
         ws.sessions.update({session.session_id: session for session in sessions})
         return sessions
 
-    def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
+    def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
         log = Log(
             after=lambda after, limit: self._rows("list_events", after=after, limit=limit),
             of_job=lambda job, after, limit: self._rows("list_events_by_job", job=job, after=after, limit=limit),

@@ -1,11 +1,10 @@
 """How often and how long to try: bounded, and spread out so that clients of a restarted server do not come at once."""
 
-import random
 import time
-from collections.abc import Iterator
 
 from octostore.client.http.answers import TryAgain
 from octostore.client.http.calls import HttpCall
+from octostore.stores.pausing import pauses
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 15.0
@@ -29,7 +28,7 @@ class Patience:
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
-        self._pauses = _pauses()
+        self._pauses = pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
 
     def after(self, failed: TryAgain, call: HttpCall | None = None) -> float:
         """How long to pause before the next attempt."""
@@ -38,13 +37,6 @@ class Patience:
         if not may_repeat or time.monotonic() + pause > self._until:
             raise failed.fault from None
         return pause
-
-
-def _pauses() -> Iterator[float]:
-    longest = FIRST_PAUSE_SECONDS
-    while True:
-        yield random.uniform(longest / 2, longest)  # noqa: S311  # spreads load, guards nothing
-        longest = min(longest * 2, LONGEST_PAUSE_SECONDS)
 
 
 def time_left(until: float) -> float:

@@ -96,7 +96,7 @@ def find_token(place: ServerUrl, token: str | None) -> str:
     if named:
         return _from_file(Path(named), TOKEN_FILE_VARIABLE)
     if place.is_local:
-        left = data_folder() / ADMIN_TOKEN_FILE
+        left = Path(data_folder()) / ADMIN_TOKEN_FILE
         if left.exists():
             return _from_file(left, "the local server's token")
     raise InvalidInput("token", f"is needed: give token=, or set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}")

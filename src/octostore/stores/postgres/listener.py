@@ -1,6 +1,5 @@
 """Hearing of other processes' commits: LISTEN, on a connection of its own that is opened again when it breaks."""
 
-import random
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,6 +8,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from octostore.stores.pausing import jittered
 from octostore.stores.postgres.connection import Place, connect, disown, is_direct
 
 HEARTBEAT_SECONDS = 5.0
@@ -52,7 +52,7 @@ class Listener:
             with suppress(psycopg.Error):
                 self._listen_until_it_breaks()
             self.is_connected = False
-            self._is_closed.wait(RETRY_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  # spreads load
+            self._is_closed.wait(jittered(RETRY_SECONDS))
 
     def _listen_until_it_breaks(self) -> None:
         with connect(self._place.listen_url) as connection:

@@ -1,10 +1,10 @@
 """Statements on an SQLite connection, which are run at once."""
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import apsw
@@ -21,7 +21,7 @@ ROWS_AT_ONCE = (16, 4)
 """How many rows are written by one statement, besides one."""
 _ANY = re.compile(r"= ANY\(%\(\w+\)s\)")
 _NAMED = re.compile(r"%\((\w+)\)s")
-_ONE_ROW = re.compile(r"(?<=VALUES )\(%s(?:, %s)*\)")
+_ONE_ROW = re.compile(r"VALUES (\(%s(?:, %s)*\))")
 
 
 def _places(columns: Sequence[str]) -> str:
@@ -29,7 +29,7 @@ def _places(columns: Sequence[str]) -> str:
 
 
 SQL = load_queries(
-    Path(__file__).with_name("queries.sql"),
+    os.path.join(os.path.dirname(__file__), "queries.sql"),
     lambda columns: f"VALUES ({_places(columns)})",
     schema="main",
     request_places=_places(COLUMNS["request"]),
@@ -45,7 +45,7 @@ TAKES_VALUES = {query for query, text in SQL.items() if _ANY.search(text)}
 def compiled(query: str, size: int = 1) -> str:
     """With places for `size` values, or rows. There are few sizes: each is another statement to SQLite."""
     text = _ANY.sub(f"IN ({', '.join('?' * size)})", SQL[query])
-    text = _ONE_ROW.sub(lambda row: ", ".join([row[0]] * size), text)
+    text = _ONE_ROW.sub(lambda found: f"VALUES {', '.join([found[1]] * size)}", text)
     return _NAMED.sub(r":\1", text).replace("%s", "?")
 
 

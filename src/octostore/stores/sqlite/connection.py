@@ -2,7 +2,6 @@
 
 import os
 import time
-from pathlib import Path
 
 import apsw
 
@@ -14,11 +13,12 @@ STATEMENTS_KEPT = 512
 """apsw's most. Each run of a statement takes the place of the one that was run this many runs ago, so that what a batch
 runs row by row must not be more, or every statement is compiled anew for every batch.
 """
+MIGRATIONS = os.path.join(os.path.dirname(__file__), "migrations")
 BUSY_TIMEOUT_MS = 10_000
 """How long to wait for other processes' transactions, each of which takes milliseconds, before giving up."""
 
 
-def connect(path: Path) -> apsw.Connection:
+def connect(path: str | os.PathLike[str]) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(str(path), flags=flags, statementcachesize=STATEMENTS_KEPT)
     set_patience(connection, BUSY_TIMEOUT_MS)
@@ -38,21 +38,22 @@ def set_patience(connection: apsw.Connection, milliseconds: int) -> None:
     connection.setlk_timeout(milliseconds, 0)
 
 
-def prepare(path: Path) -> None:
+def prepare(path: str | os.PathLike[str]) -> None:
     """Create the file if there is none, and bring its schema up to date."""
-    size = path.stat().st_size if path.exists() else None
+    size = os.path.getsize(path) if os.path.exists(path) else None
+    folder = os.path.dirname(os.path.abspath(path))
     if size and size < HEADER_BYTES:
         # SQLite takes a file of a few bytes for an empty database, and would write over them.
         raise _not_a_store(path, "it is too short to be an SQLite database")
-    if size is None and path.parent.is_dir() and not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"{path.parent} may not be written to")  # SQLite would only say that it cannot open it
+    if size is None and os.path.isdir(folder) and not os.access(folder, os.W_OK):
+        raise PermissionError(f"{folder} may not be written to")  # SQLite would only say that it cannot open it
     connection = connect(path)
     try:
         _refuse_strangers(connection, path)
         if size is None:
             # Lease ids are secrets, so nobody else may read the file. SQLite gives its -wal and -shm the same mode. Not
             # by creating the file ourselves: closing it would drop the locks that other threads have on it by then.
-            path.chmod(0o600)
+            os.chmod(path, 0o600)
         _migrate(connection, path)
     finally:
         connection.close()
@@ -60,21 +61,28 @@ def prepare(path: Path) -> None:
 
 def migrations() -> list[str]:
     """The scripts that lead from an empty file to the current schema; the version of a file is how many it has had."""
-    scripts = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
-    return [script.read_text(encoding="utf-8") for script in scripts]
+    scripts = []
+    for name in _scripts():
+        with open(os.path.join(MIGRATIONS, name), encoding="utf-8") as file:
+            scripts.append(file.read())
+    return scripts
 
 
-def _not_a_store(path: Path, why: str) -> Unreachable:
+def _scripts() -> list[str]:
+    return sorted(name for name in os.listdir(MIGRATIONS) if name.endswith(".sql"))
+
+
+def _not_a_store(path: str | os.PathLike[str], why: str) -> Unreachable:
     return Unreachable(f"{path} is no store: {why}; check the path. It was left as it is", reason="not_a_database")
 
 
-def _refuse_strangers(connection: apsw.Connection, path: Path) -> None:
+def _refuse_strangers(connection: apsw.Connection, path: str | os.PathLike[str]) -> None:
     """Before anything is written: this must be ours, or empty, and no newer than we are."""
     # In this order: another process may be making the file at this moment, its tables and its mark in one step.
     is_empty = not connection.execute("SELECT count(*) FROM sqlite_schema").get
     if not is_empty and connection.pragma("application_id") != APPLICATION_ID:
         raise _not_a_store(path, "it is an SQLite database, but not OctoStore's")
-    version, known = connection.pragma("user_version"), len(migrations())
+    version, known = connection.pragma("user_version"), len(_scripts())
     if version > known:
         raise Unreachable(
             f"{path} has schema version {version}, and this OctoStore knows {known} at most; upgrade OctoStore. "
@@ -95,11 +103,11 @@ def _switch_to_wal(connection: apsw.Connection) -> None:
             time.sleep(0.01)
 
 
-def _migrate(connection: apsw.Connection, path: Path) -> None:
+def _migrate(connection: apsw.Connection, path: str | os.PathLike[str]) -> None:
     _switch_to_wal(connection)
-    scripts = migrations()
-    if connection.pragma("user_version") == len(scripts):
+    if connection.pragma("user_version") == len(_scripts()):
         return
+    scripts = migrations()
     # Whoever comes first has the lock and does it; the others find it done.
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -1,7 +1,5 @@
 """SQLite's errors, in our words: which file, what happened, what to do."""
 
-from pathlib import Path
-
 import apsw
 
 from octostore.core.errors import Unreachable
@@ -27,7 +25,7 @@ def _is_full_beside(error: apsw.Error) -> bool:
 class FaultsOf:
     """Turns SQLite's faults in a block into `Unreachable`. Its other errors are bugs of ours, and pass."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
 
     def __enter__(self) -> None:

@@ -1,0 +1,17 @@
+"""Pauses before another attempt, spread out: those who have failed together do not all come back together."""
+
+import random
+from collections.abc import Iterator
+
+
+def jittered(seconds: float) -> float:
+    """About so long."""
+    return seconds * random.uniform(0.5, 1.5)  # noqa: S311  # spreads load, guards nothing
+
+
+def pauses(first_seconds: float = 0.02, longest_seconds: float = 0.5) -> Iterator[float]:
+    """Each about twice as long as the one before."""
+    pause = first_seconds
+    while True:
+        yield jittered(pause)
+        pause = min(2 * pause, longest_seconds)
