@@ -56,23 +56,10 @@ def _whose(call: Call) -> str | None:
 
 def _state(call: Call, view: SessionView) -> SessionState:
     return SessionState(
-        session_id=view.session_id,
+        **{name: getattr(view, name) for name in view.__struct_fields__},
         user_id=call.services.pseudonym("user", view.principal),
-        principal=view.principal,
-        agent=view.agent,
-        status=view.status,
         active=view.status == "open",
-        opened_at=view.opened_at,
-        heartbeat_at=view.heartbeat_at,
-        expires_at=view.expires_at,
         lock_count=len(view.jobs),
-        jobs=view.jobs,
-        raw_context=view.raw_context,
-        context_seq=view.context_seq,
-        phase=view.phase,
-        offered=view.offered,
-        note=view.note,
-        in_flight=view.in_flight,
     )
 
 
