@@ -51,11 +51,11 @@ class Effort(NamedTuple):
 FULL = Effort(
     jobs=1_000_000,
     small_jobs=10_000,
-    rounds=10,
+    rounds=6,
     samples=2_000,
     commands={1: 512, 64: 2_560, 256: 5_120},
     served_rounds=5,
-    served_seconds=2,
+    served_seconds=1.5,
     crowd=1_000,
     crowd_seconds=12,
     waiters=20,

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from bench.sample_rows import BUILT_AT, SampleRows
-from octostore.stores.rows import job_to_row, to_row
-from octostore.stores.sqlite.asking import SQL
+from octostore.stores.rows import COLUMNS, job_to_row, to_row
 from octostore.stores.sqlite.connection import connect, migrations, prepare
 
 CACHE_PREFIX = "octostore-bench-"
@@ -85,13 +84,14 @@ def _drop_indexes_and_triggers(connection: apsw.Connection) -> list[str]:
 
 
 def _fill(connection: apsw.Connection, rows: SampleRows, events: int) -> None:
-    _insert(connection, "sessions", SQL["session_columns"], map(to_row, rows.sessions()))
-    _insert(connection, "jobs", SQL["job_columns"], map(job_to_row, rows.jobs()))
-    _insert(connection, "documents", "seq, body", rows.documents())
-    _insert(connection, "events", SQL["event_columns"], map(to_row, rows.events()))
-    connection.execute(SQL["save_counters"], (events, BUILT_AT, "", 0))
+    _insert(connection, "session", map(to_row, rows.sessions()))
+    _insert(connection, "job", map(job_to_row, rows.jobs()))
+    _insert(connection, "document", rows.documents())
+    _insert(connection, "event", map(to_row, rows.events()))
+    connection.execute("UPDATE counters SET seq = ?, now = ?", (events, BUILT_AT))
 
 
-def _insert(connection: apsw.Connection, table: str, columns: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    places = ", ".join("?" for _ in columns.split(","))
-    connection.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)
+def _insert(connection: apsw.Connection, what: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    columns = COLUMNS[what]
+    places = ", ".join("?" for _ in columns)
+    connection.executemany(f"INSERT INTO {what}s ({', '.join(columns)}) VALUES ({places})", rows)

@@ -6,8 +6,10 @@ same requests take without it. So these are shares, good to a few microseconds.
 
 import signal
 from collections import defaultdict
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
@@ -18,14 +20,17 @@ from bench.served.generator import Measured, measure
 from bench.served.peers import Peer
 from bench.served.processes import python
 from bench.served.profiled import Edge, Profiled
+from bench.served.words import Talk
 from bench.tables import show
 
 CONNECTIONS = 64
+SIZE = 100
 OTHER = "loop and sockets"
 STAGES = {
     "uvicorn/": "protocol",
     "httptools/": "protocol",
     "octostore/server/protocol": "protocol",
+    "octostore/server/connections": "protocol",
     "octostore/server/app": "pipeline",
     "octostore/server/attention": "pipeline",
     "octostore/server/guard": "guard, auth, rate",
@@ -34,6 +39,7 @@ STAGES = {
     "octostore/server/rate": "guard, auth, rate",
     "octostore/server/router": "route",
     "octostore/server/routes/": "route",
+    "octostore/server/calls": "route",
     "octostore/core/encoding": "JSON",
     "octostore/wire/": "JSON",
     "json/": "JSON",
@@ -41,23 +47,29 @@ STAGES = {
     "octostore/core/limits": "command",
     "octostore/core/names": "command",
     "octostore/server/store": "hand-over",
+    "octostore/server/feed": "hand-over",
+    "octostore/server/waiting": "hand-over",
+    "octostore/stores/loop_store": "hand-over",
     "octostore/stores/writer": "hand-over",
     "octostore/stores/engine": "hand-over",
     "octostore/stores/store": "hand-over",
     "octostore/stores/wakeups": "hand-over",
-    "octostore/server/feed": "hand-over",
-    "octostore/server/waiting": "hand-over",
+    "octostore/core/needs": "load",
+    "octostore/core/line": "load",
+    "octostore/stores/finding": "load",
+    "octostore/stores/completing": "load",
+    "octostore/stores/taking": "load",
+    "octostore/stores/transaction": "load",
+    "octostore/stores/sqlite/asking": "load",
     "octostore/stores/batch": "decide",
     "octostore/core/": "decide",
     "octostore/stores/ids": "decide",
-    "octostore/core/needs": "load",
-    "octostore/stores/sqlite/transaction": "load",
-    "octostore/stores/sqlite/transaction.py:Transaction.save": "save",
-    "octostore/stores/rows.py:job_from_row": "load",
-    "octostore/stores/rows": "save",
+    "octostore/stores/transaction.py:Transaction.save": "save",
+    "octostore/stores/transaction.py:_save": "save",
+    "octostore/stores/sqlite/asking.py:SqliteAsking.write": "save",
+    "octostore/stores/rows.py:job_to_row": "save",
     "octostore/stores/sqlite/backend": "COMMIT",
     "octostore/server/metrics": "metrics",
-    "prometheus_client/": "metrics",
     "octostore/server/http": "answer",
     "octostore/core/views": "answer",
     "octostore/core/moments": "answer",
@@ -66,26 +78,38 @@ STAGES = {
 
 
 def report(scratch: Path, rounds: int, seconds: float) -> None:
+    ways: dict[str, Callable[[str], Talk]] = {
+        f"one in a request, {CONNECTIONS} connections": words.jobs,
+        f"{SIZE} in a request, 1 connection": partial(words.batch, size=SIZE),
+    }
+    measured = [
+        _profile(scratch / f"stages-{number}", talk, rounds, seconds) for number, talk in enumerate(ways.values())
+    ]
+    stages = [stage for stage in dict.fromkeys([OTHER, *STAGES.values()]) if any(stage in spent for spent in measured)]
+    rows = [[stage, *(f"{spent.get(stage, 0.0) * 1e6:,.1f}" for spent in measured)] for stage in stages]
+    rows.append(["all", *(f"{sum(spent.values()) * 1e6:,.1f}" for spent in measured)])
+    show("Stages: µs of the server's CPU for a claim or a release over HTTP", ["stage", *ways], rows)
+
+
+def _profile(scratch: Path, talk: Callable[[str], Talk], rounds: int, seconds: float) -> dict[str, float]:
+    """For each name, the seconds of each stage."""
+    scratch.mkdir()
     profile = scratch / "profile.json"
     program = [*python("bench.served.profiled"), str(profile)]
     with (
-        peers.ours(scratch / "stages-ours") as ours,
-        peers.octostore("profiled", scratch / "stages-profiled", program) as profiled,
+        peers.ours(scratch / "ours") as ours,
+        peers.octostore("profiled", scratch / "profiled", program) as profiled,
     ):
         profiled.process.send_signal(signal.SIGUSR1)
-        plain, _ = interleaved([partial(_measure, peer, seconds) for peer in (ours, profiled)], rounds)
-    stages = _by_stage(msgspec.json.decode(profile.read_bytes(), type=Profiled))
-    cpu = sum(m.cpu for m in plain) / len(plain) * 1e6
-    scale = cpu / sum(stages.values())
-    rows = [[stage, f"{stages[stage] * scale:,.1f}", f"{stages[stage] * scale / cpu:.0%}"] for stage in _order(stages)]
-    title = (
-        f"Stages: CPU of a claim or release of a job over HTTP, {CONNECTIONS} connections: {cpu:,.0f} µs of the server"
-    )
-    show(title, ["stage", "µs", "share"], rows)
+        turns = [partial(_measure, peer, talk(peer.token), seconds) for peer in (ours, profiled)]
+        plain, _ = interleaved(turns, rounds)
+    spent = _by_stage(msgspec.json.decode(profile.read_bytes(), type=Profiled))
+    scale = median(m.cpu for m in plain) / sum(spent.values())
+    return {stage: seconds * scale for stage, seconds in spent.items()}
 
 
-def _measure(peer: Peer, seconds: float) -> Measured:
-    return measure(peer, words.jobs(peer.token), CONNECTIONS, seconds, next(series))
+def _measure(peer: Peer, talk: Talk, seconds: float) -> Measured:
+    return measure(peer, talk, CONNECTIONS if talk.size == 1 else 1, seconds, next(series))
 
 
 def _by_stage(profiled: Profiled) -> dict[str, float]:
@@ -132,8 +156,3 @@ class _Shares:
 def _stage_of(function: str) -> str | None:
     fitting = [part for part in STAGES if f"/{part}" in function]
     return STAGES[max(fitting, key=len)] if fitting else None
-
-
-def _order(stages: dict[str, float]) -> list[str]:
-    known = list(dict.fromkeys([OTHER, *STAGES.values()]))
-    return [stage for stage in known if stage in stages]

@@ -22,7 +22,6 @@ TTL_SECONDS = 86_400
 COLLECTED = re.compile(r"==(\d+)== Collected : (\d+)")
 COMMANDS = (
     ("-c", "import octostore"),
-    ("-c", f"import octostore; octostore.connect().get_job({JOB!r})"),
     ("-m", "octostore", "owner", JOB),
     ("-m", "octostore", "run", "job-2", "--", "true"),
 )

@@ -16,6 +16,7 @@ settings.load_profile("untimed")
 
 def pytest_configure(config: pytest.Config) -> None:
     watch(config)
+    os.environ.pop("PYTHONUNBUFFERED", None)  # as users have it, and so that all processes can be forked from one
     if hasattr(config, "workerinput"):
         # As everything that is started here dies with us, nothing is left of a run that is killed.
         prctl.die_with(os.getppid())

@@ -30,7 +30,7 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nothing of whoever runs the tests is read or changed. The folder is where everything is kept."""
     for name in [name for name in os.environ if name.startswith("OCTOSTORE_")]:
         monkeypatch.delenv(name)
-    for name in ("NO_COLOR", "COLUMNS", "LINES", "PYTHONUNBUFFERED"):
+    for name in ("NO_COLOR", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     home.mkdir()

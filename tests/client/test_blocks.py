@@ -14,7 +14,7 @@ from octostore.client.authority import Authority
 from octostore.client.embedded import EmbeddedPort
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.hold import Granted, HeldClaim, refresher
-from octostore.core.commands import ClaimJob, ClaimTask, Command, Enqueue, HeartbeatJob, ReleaseJob
+from octostore.core.commands import AnyCommand, ClaimJob, ClaimTask, Command, Enqueue, HeartbeatJob, ReleaseJob
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.moments import to_datetime
 from octostore.core.replies import ClaimReply, HeartbeatReply
@@ -193,19 +193,19 @@ def test_a_claim_is_not_released_by_a_forked_child(port: Port) -> None:
 # A call
 
 
-class Interrupted(EmbeddedPort):
+class Interrupted(LocalStore):
     """Ctrl-C comes while the first answer is waited for; the store has the command by then."""
 
     is_first = True
 
-    def submit(self, command: Command[Any]) -> "Future[Any]":
-        answer = super().submit(command)
+    def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[Any]]":
+        answers = super().submit(commands)
         if self.is_first:
             self.is_first = False
             waited_for: Future[Any] = _Interrupting()
-            answer.add_done_callback(lambda done: waited_for.set_result(done.result()))
+            answers.add_done_callback(lambda done: waited_for.set_result(done.result()))
             return waited_for
-        return answer
+        return answers
 
 
 class _Interrupting(Future[Any]):
@@ -219,7 +219,7 @@ class _Interrupting(Future[Any]):
 
 
 def test_what_an_interrupted_call_claimed_is_given_back() -> None:
-    port = Interrupted(LocalStore(MemoryBackend))
+    port = EmbeddedPort(Interrupted(MemoryBackend))
     with pytest.raises(KeyboardInterrupt):
         port.execute(ClaimJob(job_id="job", owner="ann", ttl=LONG))
     store = octostore.OctoStore(port)

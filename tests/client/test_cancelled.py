@@ -11,11 +11,13 @@ import pytest
 import octostore
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.client.embedded import EmbeddedPort
-from octostore.core.commands import AnyCommand
+from octostore.core.commands import AnyCommand, ReleaseJob
+from octostore.core.questions import GetJob
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import connect
 from octostore.stores.store import LocalStore
 from octostore.stores.writer import Done
+from tests.support.processes import until
 
 
 def test_a_cancelled_claim_is_given_back(tmp_path: Path) -> None:
@@ -55,9 +57,12 @@ def test_a_claim_that_is_cancelled_when_its_answer_has_come_is_given_back(
         def submit_and_cancel(commands: Sequence[AnyCommand], done: Done) -> None:
             def answer_and_cancel(outcome: list[Any] | Exception) -> None:
                 done(outcome)
-                loop.call_soon_threadsafe(task.cancel)
+                loop.call_soon(task.cancel)
 
-            submit_to(commands, answer_and_cancel)
+            def in_one_turn(outcome: list[Any] | Exception) -> None:
+                loop.call_soon_threadsafe(answer_and_cancel, outcome)
+
+            submit_to(commands, in_one_turn)
 
         monkeypatch.setattr(local, "submit_to", submit_and_cancel)
         task = asyncio.create_task(store.claim_job("job", owner="gone"))
@@ -200,6 +205,39 @@ def test_a_cancelled_hold_gives_the_job_back(tmp_path: Path) -> None:
             assert (job.status, job.last_outcome) == ("free", "released")
 
     asyncio.run(main())
+
+
+def test_a_hold_that_is_cancelled_while_the_store_fails_gives_the_job_back_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))
+    submit_to = local.submit_to
+    unanswered: list[Done] = []
+
+    def fail_once(commands: Sequence[AnyCommand], done: Done) -> None:
+        if isinstance(commands[0], ReleaseJob) and not unanswered:
+            unanswered.append(done)
+        else:
+            submit_to(commands, done)
+
+    async def main() -> None:
+        store = octostore.AsyncOctoStore(AsyncEmbeddedPort(local))
+
+        async def work() -> None:
+            async with store.hold("job"):
+                pass
+
+        monkeypatch.setattr(local, "submit_to", fail_once)
+        task = asyncio.create_task(work())
+        await asyncio.to_thread(until, lambda: bool(unanswered))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+        unanswered[0](octostore.Unreachable("the disk is full", reason="disk_full"))
+        await asyncio.to_thread(until, lambda: local.ask(GetJob(job_id="job")).status == "free")
+
+    asyncio.run(main())
+    local.close()
 
 
 def test_on_lost_reaches_the_loop_and_the_callback(tmp_path: Path) -> None:

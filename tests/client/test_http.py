@@ -22,7 +22,7 @@ from octostore.client.http.patience import Patience
 from octostore.wire.tokens import new_token
 from tests.client.conftest import Connect, Shorten
 from tests.support.async_as_sync import Loop, StoreAsSync
-from tests.support.processes import PATIENCE_SECONDS, Worker, until
+from tests.support.processes import PATIENCE_SECONDS, SOON_SECONDS, Worker, until
 from tests.support.proxy import (
     Act,
     Proxy,
@@ -343,13 +343,13 @@ def test_a_server_that_asks_for_too_much_time_is_given_up(connect: Connect, shor
         began_at = time.monotonic()
         with pytest.raises(Unreachable) as caught:
             connect(proxy.url, token=new_token()).get_job("job")
-        assert time.monotonic() - began_at < 5
+        assert time.monotonic() - began_at < SOON_SECONDS
         assert caught.value.reason == "server"
         assert len(proxy.seen) == 1 or later != "3600"
 
 
 def test_it_gives_up_in_the_end(connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess) -> None:
-    shorten(GIVE_UP_SECONDS=0.6)
+    shorten(GIVE_UP_SECONDS=2)
     proxy.always(answer(503, BUSY))
     store = connect(proxy.url, token=server.token)
     began_at = time.monotonic()
@@ -357,7 +357,7 @@ def test_it_gives_up_in_the_end(connect: Connect, shorten: Shorten, proxy: Proxy
         store.claim_job("job")
     took = time.monotonic() - began_at
     assert caught.value.reason == "busy"
-    assert took < 5
+    assert took < SOON_SECONDS
     assert 3 <= len(proxy.seen) <= 20, "often, and not all the time"
     assert len(request_ids(proxy.seen)) == 1
     pauses = [later.at - earlier.at for earlier, later in zip(proxy.seen, proxy.seen[1:], strict=False)]
@@ -396,15 +396,15 @@ def test_a_long_wait_is_several_calls_and_ends_in_time(
     shorten(POLL_SECONDS=0.2)
     store.claim_job(job_id, "first")
     began_at = time.monotonic()
-    reply = connect(proxy.url, token=server.token).claim_job(job_id, "second", wait=0.6)
+    reply = connect(proxy.url, token=server.token).claim_job(job_id, "second", wait=1.5)
     took = time.monotonic() - began_at
     assert (reply.status, reply.owner) == ("held", "first")
-    assert took >= 0.6
-    assert len(proxy.seen) >= 2  # three, where no call takes longer than it has to
+    assert 1.5 <= took < SOON_SECONDS
+    assert len(proxy.seen) >= 3
     assert len(request_ids(proxy.seen)) == 1
     waits = [seen.json["wait_seconds"] for seen in proxy.seen]
     assert max(waits) <= 0.2
-    assert sum(waits) <= 0.6
+    assert sum(waits) <= 1.5
 
 
 def test_whoever_waits_with_several_calls_keeps_its_place(

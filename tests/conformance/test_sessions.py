@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from octostore import Held, LeaseLost, NotFound
+from octostore.core.documents import NO_DOCUMENT
 from octostore.core.model import SessionStatus
 from tests.conformance.conftest import System
 
@@ -94,7 +95,7 @@ def test_sessions_are_listed_with_their_jobs_and_without_contexts(system: System
     listed = system.other.list_sessions()
     assert [(view.session_id, view.jobs) for view in listed] == [("a", []), ("b", ["job-1", "job-2"]), ("c", ["job-3"])]
     seen = [store.get_session(view.session_id) for view in listed]
-    assert listed == [msgspec.structs.replace(view, context=None) for view in seen]
+    assert listed == [msgspec.structs.replace(view, raw_context=NO_DOCUMENT) for view in seen]
     assert listed[1].context_seq == seen[1].context_seq is not None
 
 

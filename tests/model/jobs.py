@@ -1,6 +1,7 @@
 """Claiming, and what the owner of a claim may do."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from octostore.core import commands as c
@@ -76,7 +77,11 @@ class Jobs(Ground):
         request = had[-1]
         if request.job_id is None:
             raise Refused("LeaseLost", job_id=request.session_id, ended=None, holder=None)
-        raise told.lease_lost(self, self.job(request.job_id), request.past)
+        job, past = self.job(request.job_id), request.past
+        if past is not None and past not in job.past:
+            # A job remembers its last five attempts. Of older ones, there is no more than what the request keeps.
+            past = replace(past, error=None, note=None, reason=None)
+        raise told.lease_lost(self, job, past)
 
     def claim_next(self, command: c.ClaimNext) -> Told:
         repeated = self.repeated_in(command)

@@ -50,6 +50,21 @@ def test_a_late_claim_of_a_done_job_is_told_its_result_also_with_again(both: Sid
     assert (late.status, late.result) == ("done", 7)
 
 
+def test_of_an_attempt_that_the_job_has_forgotten_a_late_repetition_is_told_how_it_ended(both: SideBySide) -> None:
+    """The model said more than anybody keeps: seen in one run of some hundred."""
+    claim = c.ClaimJob(job_id="a", owner="ann", request_id="r")
+    (first,) = both.run([claim])
+    both.run([c.HeartbeatJob(job_id="a", lease_id=first.lease_id, note="half")])
+    both.run([c.ReleaseJob(job_id="a", lease_id=first.lease_id)])
+    for _ in range(5):
+        (later,) = both.run([c.ClaimJob(job_id="a", owner="bob")])
+        both.run([c.ReleaseJob(job_id="a", lease_id=later.lease_id)])
+    (late,) = both.run([claim])
+    assert isinstance(late, LeaseLost)
+    assert late.ended is not None
+    assert (late.ended.how, late.ended.note) == ("released", None)
+
+
 def test_those_who_come_and_go_leave_a_done_job_as_it_was(both: SideBySide) -> None:
     """Five claims that were undone pushed the others out of its memory, and with them how many attempts it took."""
     (failed,) = both.run([c.ClaimJob(job_id="a", owner="ann")])

@@ -29,13 +29,13 @@ def play(scene: str, url: str) -> list[dict[str, Any]]:
     ("scene", "claims", "children"),
     [
         ("both_go_on", 5, 1),
-        pytest.param("parent_closes_first", 3, 1, marks=pytest.mark.slow),
+        ("parent_closes_first", 3, 1),
         ("while_threads_write", 9, 8),
-        pytest.param("child_does_not_use_it", 2, 1, marks=pytest.mark.slow),
+        ("child_does_not_use_it", 2, 1),
         ("child_ends_as_programs_do", 3, 1),
         ("child_closes_it", 4, 2),
         ("grandchild", 5, 2),
-        pytest.param("pool_of_processes", 6, 4, marks=pytest.mark.slow),
+        ("pool_of_processes", 6, 4),
         ("while_somebody_begins_to_listen", 3, 1),
     ],
 )

@@ -26,7 +26,7 @@ ANSWER_SECONDS = 0.5
 CONNECT_SECONDS = 2
 """The least that libpq takes."""
 GIVE_UP_SECONDS = 0.2
-A_LITTLE_SECONDS = 3
+A_LITTLE_SECONDS = 10
 """This machine may be busy with something else."""
 WAITING = 2_000
 

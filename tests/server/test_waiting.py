@@ -11,11 +11,8 @@ from typing import Any
 import pytest
 
 from tests.support.connections import Connection
-from tests.support.processes import PATIENCE_SECONDS, until
+from tests.support.processes import PATIENCE_SECONDS, SOON_SECONDS, until
 from tests.support.server import ServerProcess
-
-SOON_SECONDS = 1.0
-"""How late a wake-up may be here. What is promised is 250 ms, and measured by the benchmark."""
 
 
 class Waiter:
@@ -294,7 +291,7 @@ def test_a_stop_answers_everybody_first(stopping: ServerProcess, sign: signal.Si
         answer = under_way.response()
         assert (answer.status, answer.json["owner"]) == (200, "late")
         assert server.process.wait(PATIENCE_SECONDS) == 0
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < SOON_SECONDS
     with ServerProcess(server.home) as again:
         assert again.get("/jobs/under-way").json["owner"] == "late", "what was answered is kept"
 
@@ -307,7 +304,7 @@ def test_a_second_signal_does_not_wait_for_anybody(own_server: ServerProcess) ->
         started = time.monotonic()
         own_server.process.send_signal(signal.SIGTERM)
         assert own_server.process.wait(PATIENCE_SECONDS) == 0
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < SOON_SECONDS
 
 
 def test_connections_without_a_request_do_not_hold_up_a_stop(stopping: ServerProcess) -> None:
@@ -318,7 +315,7 @@ def test_connections_without_a_request_do_not_hold_up_a_stop(stopping: ServerPro
         until(lambda: _is_listened_to(stopping))
         started = time.monotonic()
         assert stopping.stop() == 0
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < SOON_SECONDS
         assert silent.is_ended()
 
 

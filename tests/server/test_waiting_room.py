@@ -266,6 +266,18 @@ async def test_two_jobs_of_one_commit_are_for_the_first_two(room: Room) -> None:
 
 
 @in_room
+async def test_who_has_just_come_does_not_get_one_of_several_jobs_before_those_in_line(room: Room) -> None:
+    first, second = await room.client(take("first")), await room.client(take("second"))
+    enqueued = room.store.submit([Enqueue(job_id=f"job-{n}", kind="build", queue="ci") for n in range(2)])
+    third = room.arrives(take("third"))  # in the same turn: it is tried with the first, when both jobs are there
+    await enqueued
+    await room.settled()
+    assert served(first, second, third) == ["first", "second"]
+    assert [client.answer.result().job_id for client in (first, second)] == ["job-0", "job-1"]
+    assert room.waiting.waiting == 1
+
+
+@in_room
 async def test_a_session_goes_to_whom_it_was_handed_over_wherever_that_one_stands(room: Room) -> None:
     """Those before it in the line cannot have it."""
     await room.do(Enqueue(job_id="job", kind="build", queue="ci"))

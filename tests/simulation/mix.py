@@ -17,7 +17,7 @@ class Role(NamedTuple):
 
 
 HOLDER = Role("holder", (scripts.hold_a_job,))
-CALLER = Role("caller", (scripts.claim_by_hand,), principal="bob")
+CALLER = Role("caller", (scripts.claim_by_hand, scripts.claim_by_hand, scripts.claim_several), principal="bob")
 WAITER = Role("waiter", (scripts.wait_for_a_job,))
 WORKER = Role("worker", (scripts.work_a_queue,))
 PICKER = Role("picker", (scripts.claim_next_by_hand,), principal="bob")

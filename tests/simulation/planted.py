@@ -9,7 +9,6 @@ from unittest import mock
 
 import msgspec
 
-import octostore.client.async_hold
 import octostore.client.embedded
 import octostore.client.http.async_port
 import octostore.core.decide.claim
@@ -21,6 +20,7 @@ import octostore.core.decide.tasks
 import octostore.server.waiting
 import octostore.stores.batch
 import octostore.stores.engine
+import octostore.stores.loop_store
 from octostore.client.authority import Authority
 from octostore.core import views
 from octostore.core.commands import CheckpointJob, CloseSession, HeartbeatJob, ReleaseJob, ReleaseTask
@@ -196,8 +196,8 @@ def _release_what_nobody_waits_for(reply: object, principal: str = LOCAL) -> obj
 _UNDOING = (
     octostore.server.waiting,
     octostore.client.embedded,
-    octostore.client.async_hold,
     octostore.client.http.async_port,
+    octostore.stores.loop_store,
 )
 _ALL_ARE_NEW = {"check_not_ended": lambda _ws, _command: None}
 _NONE_IS_LATE = {"comes_late": lambda _number, _newest: False}
@@ -332,7 +332,7 @@ PLANTED = (
     Planted(
         "late duplicate checkpoint overwrites",
         "the third: an older write that arrives later takes the place of a newer one",
-        15,
+        25,
         _instead(LEASE, **_NONE_IS_LATE),
     ),
     Planted(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from octostore.core.events import LogEntry
-from octostore.stores.base import EventFilter
+from octostore.core.questions import ListEvents
 from octostore.stores.rows import job_from_row, session_from_row
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.asking import SQL
@@ -55,7 +55,7 @@ def _stored_log(storage: Storage) -> list[LogEntry]:
             last = reading.counters().seq
             after = 0
             while after < last:
-                entries, after = reading.list_events(EventFilter(after, 1_000))
+                entries, after = reading.list_events(ListEvents(after=after, limit=1_000))
                 log += entries
     finally:
         backend.close()

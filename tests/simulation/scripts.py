@@ -82,6 +82,43 @@ def claim_by_hand(c: Client) -> None:
     _release(c, claim, c.pick(("released", "released", "failed")))
 
 
+def claim_several(c: Client) -> None:
+    """All locks in one call, repeated until there is an answer; what it gets of them it gives back in another."""
+    ttl, ids = c.pick(TTLS), {job_id: c.new_id() for job_id in LOCKS}
+    documents = [
+        {
+            "command": "claim_job",
+            "job_id": job_id,
+            "owner": c.name,
+            "ttl_seconds": ttl,
+            "request_id": id_,
+            "again": True,
+        }
+        for job_id, id_ in ids.items()
+    ]
+    asked: dict[str, Asked] = {}
+    asked_at = 0.0
+
+    def call() -> list[Any]:
+        nonlocal asked, asked_at
+        asked, asked_at = {job_id: c.checks.asking(job_id) for job_id in LOCKS}, boottime()
+        return c.store.batch(documents)
+
+    replies = c.repeat(f"claim all of {', '.join(LOCKS)}", call)
+    claims = [own(c, reply, asked[reply.job_id or ""], asked_at) for reply in replies if isinstance(reply, ClaimReply)]
+    mine = [claim for claim in claims if claim is not None]
+    for claim in mine:
+        _keep(c, claim)
+    for claim in mine:
+        claim.belief.drop()
+    if not mine or c.chance.random() < FORGET_SHARE:
+        return
+    leases = [(claim.job_id, claim.lease_id) for claim in mine]
+    for end in c.repeat("release all of them", lambda: c.store.release_many(leases)):
+        if not isinstance(end, LeaseLost):
+            c.checks.told_released(c.name, end)
+
+
 def wait_for_a_job(c: Client) -> None:
     """Stands in line, and has the job only for a moment."""
     # Mostly the same one, so that there is a line.

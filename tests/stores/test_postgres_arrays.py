@@ -17,6 +17,9 @@ from tests.support.postgres import postgres_url
         ("bigint", [0, -1, 2**63 - 1, -(2**63), None]),
         ("boolean", [True, False, None]),
         ("text", [None, None]),
+        ("text", ["plain", "more"]),
+        ("bigint", [1, 2]),
+        ("text", []),
     ],
 )
 def test_what_is_written_as_an_array_is_read_as_it_was(kind: str, values: list[str | bytes | int | None]) -> None:

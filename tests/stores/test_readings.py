@@ -7,8 +7,9 @@ import pytest
 
 from octostore.core.commands import CheckpointJob, ClaimJob, CreateToken, Enqueue, OpenSession, ReleaseJob
 from octostore.core.needs import Needs
+from octostore.core.questions import ListEvents
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, EventFilter, JobFilter, Reading, SessionFilter
+from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.sqlite import SqliteBackend
@@ -69,7 +70,7 @@ def test_what_is_committed_during_a_reading_is_not_in_it(world: World) -> None:
         assert [(job.job_id, job.status) for job in reading.list_jobs(again, EVERYTHING)] == [("kept", "claimed")]
         reading.load(again, Needs(jobs={"new"}, documents_of={"kept"}, sessions={"s"}, sweep_limit=0))
         assert (again.jobs["new"], again.sessions["s"]) == (None, None)
-        assert [entry.seq for entry in reading.list_events(EventFilter(0, 100))[0]] == [1]
+        assert [entry.seq for entry in reading.list_events(ListEvents(limit=100))[0]] == [1]
         assert reading.list_sessions(again, SessionFilter(None, None, "", 100)) == []
         assert (reading.list_tokens(), reading.find_token(b"d" * 32)) == ([], None)
         figures = reading.figures(again.now)

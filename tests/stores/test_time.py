@@ -27,8 +27,8 @@ from octostore.core.commands import (
 )
 from octostore.core.errors import OctoStoreError
 from octostore.core.moments import to_moment
-from octostore.core.questions import GetFigures, GetJob, ListJobs
-from octostore.stores.base import Backend, EventFilter
+from octostore.core.questions import GetFigures, GetJob, ListEvents, ListJobs
+from octostore.stores.base import Backend
 from octostore.stores.batch import run_batch
 from octostore.stores.clock import Clock, SystemClock, as_stored
 from octostore.stores.memory import MemoryBackend
@@ -42,7 +42,7 @@ from tests.support.world import START_MS, repeatable_given
 JOBS = st.sampled_from(["a", "b", "c"])
 TTLS = st.sampled_from([1, 5, 30])
 PROCESSES = st.integers(0, 1)
-WHOLE_LOG = EventFilter(0, 10_000)
+WHOLE_LOG = ListEvents(limit=1_000)
 
 
 class Histories(RuleBasedStateMachine):
@@ -353,9 +353,9 @@ def run(histories: type[Histories], max_examples: int, steps: int = 30) -> Any:
     return case
 
 
-TestMemoryTime = run(Histories, 25)
-TestSqliteTime = run(SqliteHistories, 12)
-TestPostgresTime = run(PostgresHistories, 2, steps=20)
+TestMemoryTime = run(Histories, 60)
+TestSqliteTime = run(SqliteHistories, 30)
+TestPostgresTime = run(PostgresHistories, 6, steps=20)
 
 
 class LongHistories(SqliteHistories):

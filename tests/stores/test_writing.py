@@ -13,7 +13,8 @@ from octostore.core.errors import Unreachable
 from octostore.stores import pace
 from octostore.stores.base import Undone
 from octostore.stores.batch import Answer, Committed
-from octostore.stores.sqlite.backend import IDLE_READERS, SqliteBackend
+from octostore.stores.readers import IDLE_READERS
+from octostore.stores.sqlite.backend import SqliteBackend
 from octostore.stores.writer import MAX_BATCH, Writer
 from tests.support.processes import PATIENCE_SECONDS, until
 
@@ -102,7 +103,7 @@ def test_only_a_few_connections_are_kept_for_later(backend: SqliteBackend) -> No
     with ExitStack() as readings:
         for _ in range(2 * IDLE_READERS):
             readings.enter_context(backend.reading()).counters()
-    assert len(backend._idle_readers) == IDLE_READERS
+    assert len(backend._readers.idle) == IDLE_READERS
     backend.close()
 
 
@@ -116,7 +117,7 @@ def test_a_closed_file_is_not_read_and_what_was_being_read_is_let_go_of(backend:
     finally:
         apsw.connection_hooks.remove(opened.append)
     (connection,) = opened
-    assert backend._idle_readers == []
+    assert backend._readers.idle == []
     with pytest.raises(apsw.ConnectionClosedError):
         connection.execute("SELECT 1")
     with pytest.raises(Unreachable) as fault, backend.reading():

@@ -162,8 +162,9 @@ def main() -> None:
     for module in pkgutil.walk_packages(octostore.__path__, "octostore."):
         if not module.name.startswith(WITH_SDK) and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)  # as it is until a Python has started
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        # As it is until a Python has started; a shell in the background and `nohup` have them ignored.
+        signal.signal(number, signal.SIG_DFL)
     gc.collect()
     gc.freeze()
     order = serve(line)

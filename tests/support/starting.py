@@ -24,6 +24,7 @@ PROGRAM = (*_MODULE, "octostore")
 SCRIPT = (str(Path(sys.executable).with_name("octostore")),)
 """What users start."""
 HURRIED = (*_MODULE, "tests.support.hurried")
+BLIND = (*_MODULE, "tests.support.blind")
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ")
 _starting = threading.Lock()
 

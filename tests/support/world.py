@@ -9,9 +9,9 @@ from octostore.core.commands import AnyCommand, Command, R_co
 from octostore.core.errors import OctoStoreError
 from octostore.core.events import Event, LogEntry, public_event
 from octostore.core.given import Given
-from octostore.core.questions import Question
+from octostore.core.questions import ListEvents, Question
 from octostore.core.retry import RetryPolicy
-from octostore.stores.base import Backend, EventFilter
+from octostore.stores.base import Backend
 from octostore.stores.batch import run_batch
 from octostore.stores.clock import Mark, as_stored
 from octostore.stores.memory import MemoryBackend
@@ -88,5 +88,5 @@ class World:
         with self.backend.reading() as reading:
             last_seq = reading.counters().seq
             while after < last_seq:
-                entries, after = reading.list_events(EventFilter(after, 1_000))
+                entries, after = reading.list_events(ListEvents(after=after, limit=1_000))
                 yield from entries

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from octostore.core import commands as c
 from octostore.core import questions as q
-from octostore.core.commands import AnyCommand
+from octostore.core.commands import AnyCommand, Batch
 from octostore.core.encoding import decode_strictly
-from octostore.wire.batches import Batch, encode_batch, endpoint_in, is_for_batches, values_in
+from octostore.wire.batches import encode_batch, endpoint_in, is_for_batches, values_in
 from octostore.wire.endpoints import BY_KIND, ENDPOINTS
 from octostore.wire.errors import ERRORS
 from octostore.wire.failures import error_of, failure_of

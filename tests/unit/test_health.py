@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from octostore.core.documents import NO_DOCUMENT
 from octostore.core.errors import InvalidInput
 from octostore.core.health import Threshold, Thresholds, judge
 from octostore.core.replies import Figures, SessionView
@@ -84,7 +85,7 @@ def test_a_session_is_late_once_half_of_its_time_is_over(age: float, is_late: bo
         opened_at=beat,
         heartbeat_at=beat,
         expires_at=beat + timedelta(seconds=60),
-        context=None,
+        raw_context=NO_DOCUMENT,
         context_seq=None,
         jobs=["task"],
         phase="executing",

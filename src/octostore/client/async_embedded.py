@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from octostore.client.embedded import EmbeddedPort, pause_of, steps_of, topics_of_log
+from octostore.client.embedded import EmbeddedPort, pause_of, reply_or_raise, steps_of, topics_of_log
 from octostore.client.threads import in_thread
 from octostore.core.commands import Command, R_co
-from octostore.core.errors import OctoStoreError, Unreachable
+from octostore.core.errors import Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
@@ -77,7 +77,5 @@ class AsyncEmbeddedPort:
 
     async def _answer(self, command: Command[R_co]) -> R_co:
         (answer,) = await self._loop_store.execute_all([command])
-        if isinstance(answer, OctoStoreError):
-            raise answer
-        reply: R_co = answer
+        reply: R_co = reply_or_raise(answer)
         return reply

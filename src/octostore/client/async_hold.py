@@ -17,14 +17,10 @@ from octostore.stores.clock import boottime
 from octostore.stores.loop_flag import LoopFlag
 
 
-async def ask_for_async(
-    port: AsyncPort, command: Command[ClaimReply], wait: float, *, is_generated: bool = True
-) -> Granted:
+async def ask_for_async(port: AsyncPort, command: Command[ClaimReply], wait: float, is_generated: bool) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()
-    return await refreshed_async(
-        port, granted(await claim_async(port, command, wait, is_generated=is_generated), asked_at)
-    )
+    return await refreshed_async(port, granted(await claim_async(port, command, wait, is_generated), asked_at))
 
 
 async def refreshed_async(port: AsyncPort, answer: Granted) -> Granted:

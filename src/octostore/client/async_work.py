@@ -68,7 +68,7 @@ class AsyncWorkLoop(NamedTuple):
         return handled
 
     async def _claim(self, asking: AnyClaim) -> Granted | None:
-        answer = await ask_for_async(self.port, asking, 0 if self.until_empty else WAIT_SECONDS, is_generated=False)
+        answer = await ask_for_async(self.port, asking, 0 if self.until_empty else WAIT_SECONDS, False)
         return answer if answer.reply.status == "claimed" else None
 
     async def _handle(self, granted: Granted, asking: AnyClaim) -> Granted | None:

@@ -1,62 +1,19 @@
-"""Several commands in one call, each a document as over HTTP."""
+"""Several commands in one call."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from octostore.client.claiming import claim, claim_async
-from octostore.client.owner import default_owner
 from octostore.client.port import AsyncPort, Port
-from octostore.core.commands import ClaimJob, ClaimNext, Command, Enqueue, OpenSession
-from octostore.core.errors import InvalidInput, LeaseLost, Unreachable
+from octostore.core.commands import Batch, Command
+from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.limits import BATCH_MAX
 from octostore.core.replies import ClaimReply
-from octostore.stores.ids import new_job_id, new_request_id, new_session_id
+from octostore.stores.ids import new_request_id
 
-Document: TypeAlias = Mapping[str, Any]
 Released: TypeAlias = ClaimReply | tuple[str, str]
-
-_DEFAULTS: dict[Any, dict[str, Callable[[], str]]] = {
-    ClaimJob: {"owner": default_owner},
-    ClaimNext: {"owner": default_owner},
-    Enqueue: {"job_id": new_job_id},
-    OpenSession: {"agent": default_owner, "session_id": new_session_id},
-}
-"""What a document may leave out."""
-
-
-def commands_of(documents: Iterable[Document]) -> list[Command[Any]]:
-    """Raises `InvalidInput` for the first that is wrong, and says which."""
-    from octostore.wire.batches import check_batch  # noqa: PLC0415  # here and below: few processes send documents
-
-    listed = list(documents)
-    check_batch(listed)
-    return [_numbered(number, document) for number, document in enumerate(listed)]
-
-
-def _numbered(number: int, document: Document) -> Command[Any]:
-    try:
-        return _command_of(dict(document))
-    except InvalidInput as error:
-        raise InvalidInput(f"commands[{number}]", f"cannot be done: {error}") from None
-
-
-def _command_of(document: dict[str, Any]) -> Command[Any]:
-    from octostore.wire.batches import endpoint_in, values_in  # noqa: PLC0415
-
-    endpoint = endpoint_in(document)
-    if endpoint.reply is None:
-        raise InvalidInput("command", "is one of lock clients, which speak HTTP")
-    try:
-        params, body = values_in(document, endpoint)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(endpoint.operation, f"has not the right fields: {error}") from None
-    for name, new in _DEFAULTS.get(endpoint.asks, {}).items():
-        if getattr(body, name) is None:
-            setattr(body, name, new())
-    command: Command[Any] = endpoint.asks(**{**body.values(), **params})
-    return command
 
 
 def lease_of(claim: Released) -> tuple[Any, Any]:
@@ -64,37 +21,36 @@ def lease_of(claim: Released) -> tuple[Any, Any]:
     return (claim.job_id, claim.lease_id) if isinstance(claim, ClaimReply) else claim
 
 
-def carry_out_all(port: Port, commands: Sequence[Command[Any]]) -> list[Any]:
+def carry_out(port: Port, batch: Batch) -> list[Any]:
     """Any number, in as few calls as possible."""
-    return [answer for some in _in_batches(commands) for answer in carry_out(port, some)]
+    answers = []
+    for commands in _steps(batch):
+        some = port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
+        _check_reached(some)
+        answers += [
+            claim(port, _with_request_id(command), 0, True) if _must_be_repeated(command, answer) else answer
+            for command, answer in zip(commands, some, strict=True)
+        ]
+    return answers
 
 
-async def carry_out_all_async(port: AsyncPort, commands: Sequence[Command[Any]]) -> list[Any]:
-    return [answer for some in _in_batches(commands) for answer in await carry_out_async(port, some)]
+async def carry_out_async(port: AsyncPort, batch: Batch) -> list[Any]:
+    answers = []
+    for commands in _steps(batch):
+        some = await port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
+        _check_reached(some)
+        answers += [
+            await claim_async(port, _with_request_id(command), 0, True)
+            if _must_be_repeated(command, answer)
+            else answer
+            for command, answer in zip(commands, some, strict=True)
+        ]
+    return answers
 
 
-def _in_batches(commands: Sequence[Command[Any]]) -> list[Sequence[Command[Any]]]:
+def _steps(batch: Batch) -> list[Sequence[Command[Any]]]:
+    commands = batch.commands
     return [commands[start : start + BATCH_MAX] for start in range(0, len(commands), BATCH_MAX)]
-
-
-def carry_out(port: Port, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
-    answers = port.execute_all([_with_request_id(command) for command in commands], atomic=atomic)
-    _check_reached(answers)
-    return [
-        claim(port, _with_request_id(command), is_generated=True) if _must_be_repeated(command, answer) else answer
-        for command, answer in zip(commands, answers, strict=True)
-    ]
-
-
-async def carry_out_async(port: AsyncPort, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
-    answers = await port.execute_all([_with_request_id(command) for command in commands], atomic=atomic)
-    _check_reached(answers)
-    return [
-        await claim_async(port, _with_request_id(command), is_generated=True)
-        if _must_be_repeated(command, answer)
-        else answer
-        for command, answer in zip(commands, answers, strict=True)
-    ]
 
 
 def _check_reached(answers: Sequence[Any]) -> None:

@@ -1,7 +1,7 @@
 """Claiming, by the caller's own request id or by one that was generated for this call."""
 
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -14,12 +14,18 @@ from octostore.stores.ids import new_request_id
 C = TypeVar("C", bound=Command[Any])
 
 
-def claim(port: Port, command: Command[R_co], wait: float = 0, *, is_generated: bool) -> R_co:
-    """`is_generated`: nobody but this call knows the request id.
+class ClaimCall(NamedTuple, Generic[R_co]):
+    command: Command[R_co]
+    wait: float
+    is_generated: bool
+    """Whether nobody but this call knows the request id.
 
     Then a claim that an earlier attempt made, and that ended before any answer got through, was nobody's; the job is
     claimed anew.
     """
+
+
+def claim(port: Port, command: Command[R_co], wait: float, is_generated: bool) -> R_co:
     until = boottime() + wait
     try:
         return port.execute(command, wait)
@@ -29,7 +35,7 @@ def claim(port: Port, command: Command[R_co], wait: float = 0, *, is_generated: 
     return port.execute(with_fresh_id(command), max(0.0, until - boottime()))
 
 
-async def claim_async(port: AsyncPort, command: Command[R_co], wait: float = 0, *, is_generated: bool) -> R_co:
+async def claim_async(port: AsyncPort, command: Command[R_co], wait: float, is_generated: bool) -> R_co:
     """The same, awaited."""
     until = boottime() + wait
     try:

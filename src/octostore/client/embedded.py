@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from octostore.core.commands import AnyCommand, Command, R_co
-from octostore.core.errors import Unreachable
+from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
@@ -56,19 +56,9 @@ class EmbeddedPort:
 
     def _execute_together(self, commands: Sequence[Command[Any]]) -> list[Any]:
         try:
-            answers = self.submit_all(commands)
+            return self._answers(commands)
         except Unreachable as fault:
             return [fault] * len(commands)
-        try:
-            return answers.result()
-        except Unreachable as fault:
-            return [fault] * len(commands)
-        except (KeyboardInterrupt, SystemExit):
-            self.give_back_all(answers)
-            raise
-
-    def submit_all(self, commands: Sequence[Command[Any]]) -> "Future[list[Any]]":
-        return self.store.submit(cast("Sequence[AnyCommand]", commands))
 
     def ask(self, question: Question[R_co]) -> R_co:
         return self.store.ask(question)
@@ -87,25 +77,24 @@ class EmbeddedPort:
     def close(self) -> None:
         self.store.close()
 
-    def give_back(self, answer: "Future[Any]") -> None:
-        """For what nobody waits for any more: should a claim or a session come of it, nobody would ever know."""
-        answer.add_done_callback(lambda done: None if done.exception() else self._undo(done.result()))
-
-    def give_back_all(self, answers: "Future[list[Any]]") -> None:
-        answers.add_done_callback(lambda done: [] if done.exception() else [*map(self._undo, done.result())])
-
     def _answer(self, command: Command[R_co]) -> R_co:
-        answer = self.submit(command)
+        (answer,) = self._answers([command])
+        reply: R_co = reply_or_raise(answer)
+        return reply
+
+    def _answers(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        answers = self.store.submit(cast("Sequence[AnyCommand]", commands))
         try:
-            return answer.result()
+            return answers.result()
         except (KeyboardInterrupt, SystemExit):  # also a signal handler that exits, in the middle of waiting
-            self.give_back(answer)
+            answers.add_done_callback(self._give_back)
             raise
 
-    def _undo(self, reply: object) -> None:
-        undo = undo_of(reply)
-        if undo is not None:
-            self.submit(undo)
+    def _give_back(self, answers: "Future[list[Any]]") -> None:
+        """For what nobody waits for any more: should a claim or a session come of it, nobody would ever know."""
+        for undo in [] if answers.exception() else map(undo_of, answers.result()):
+            if undo is not None:
+                self.submit(undo)
 
 
 def _settle(answer: "Future[Any]", outcome: list[Any] | Exception) -> None:
@@ -114,6 +103,12 @@ def _settle(answer: "Future[Any]", outcome: list[Any] | Exception) -> None:
         answer.set_exception(reply)
     else:
         answer.set_result(reply)
+
+
+def reply_or_raise(answer: Any) -> Any:
+    if isinstance(answer, OctoStoreError):
+        raise answer
+    return answer
 
 
 def steps_of(commands: Sequence[Any], *, atomic: bool) -> list[Sequence[Any]]:

@@ -8,8 +8,8 @@ from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, cast
 
-from octostore.client import requests
 from octostore.client.authority import Authority
+from octostore.client.calls import calls
 from octostore.client.claiming import claim
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
@@ -31,7 +31,7 @@ from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply
 from octostore.stores.clock import boottime
 from octostore.stores.pausing import jittered
 
-_NOTHING_SAID: dict[str, Any] = dict.fromkeys(("result", "error", "note", "retry_after"))
+ENDED = "its block has ended"
 NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
 
 
@@ -103,10 +103,10 @@ def heartbeat_of(reply: ClaimReply, lease_id: str) -> Command[Any]:
     return HeartbeatJob(job_id=reply.job_id or "", lease_id=lease_id)
 
 
-def ask_for(port: Port, command: Command[ClaimReply], wait: float, *, is_generated: bool = True) -> Granted:
+def ask_for(port: Port, command: Command[ClaimReply], wait: float, is_generated: bool) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()
-    return refreshed(port, granted(claim(port, command, wait, is_generated=is_generated), asked_at))
+    return refreshed(port, granted(claim(port, command, wait, is_generated), asked_at))
 
 
 def refreshed(port: Port, answer: Granted) -> Granted:
@@ -159,6 +159,7 @@ class HeldClaim:
         self._is_to_expire = False
         self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
         self._pid = os.getpid()
+        self._has_ended = False
         self._is_handed_over = False
 
     @property
@@ -202,7 +203,7 @@ class HeldClaim:
     def check(self) -> None:
         """Raise `LeaseLost` unless the job is surely ours. To be called before anything that cannot be undone."""
         if self.remaining() <= 0:
-            raise self._loss or LeaseLost(self.job_id, NOT_IN_TIME)
+            raise self._loss or LeaseLost(self.job_id, ENDED if self._has_ended else NOT_IN_TIME)
 
     def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
         """Say what is being done, for people to see. It is a heartbeat, too."""
@@ -214,7 +215,7 @@ class HeldClaim:
     def checkpoint(self, data: Any) -> None:
         """Leave what a successor needs to go on from here: JSON of up to 64 KiB. The last one counts."""
         self.check()
-        self._persist(requests.checkpoint_job(self.job_id, self._lease_id, data))
+        self._persist(calls.checkpoint_job(self.job_id, self._lease_id, data))
 
     def end_as(
         self,
@@ -294,7 +295,7 @@ class HeldClaim:
                 if commands:
                     self._settle(commands[0], *answers)
         finally:
-            self._loss = self._loss or LeaseLost(self.job_id, "its block has ended")
+            self._has_ended = True
             self._authority.end()
 
     def _beat(self) -> Any:
@@ -302,10 +303,9 @@ class HeldClaim:
 
     def _release(self, outcome: Outcome, **ending: Any) -> ReleaseJob:
         if self.reply.session is not None:
-            return requests.release_task(
-                self.reply.session.session_id, self.job_id, self._lease_id, outcome, **{**_NOTHING_SAID, **ending}
-            )
-        return requests.release_job(self.job_id, self._lease_id, outcome, **{**_NOTHING_SAID, **ending})
+            session_id = self.reply.session.session_id
+            return calls.release_task(session_id, self.job_id, self._lease_id, outcome, **ending)
+        return calls.release_job(self.job_id, self._lease_id, outcome, **ending)
 
     def _lose(self, why: LeaseLost | NotFound | None) -> None:
         self._loss = why

@@ -7,8 +7,8 @@ from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Any, Self
 
-from octostore.client import requests
 from octostore.client.authority import Authority
+from octostore.client.calls import calls
 from octostore.client.heart import Heart
 from octostore.client.port import Port
 from octostore.core.commands import CloseSession, HandOverSession, KeepSessionAlive
@@ -61,7 +61,7 @@ class Session:
         `phase` says what it is doing from now on: `idle`, `planning`, `executing`, `blocked`, `done` or `error`. Raises
         `Conflict` for one that cannot follow on the last.
         """
-        reply = self._port.execute(requests.save_session(self.session_id, self.reply.lease_id, context, phase))
+        reply = self._port.execute(calls.save_session(self.session_id, self.reply.lease_id, context, phase=phase))
         self.context, self.phase = context, reply.phase
 
     def since(self) -> Iterator[Event]:

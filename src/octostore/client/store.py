@@ -1,22 +1,14 @@
 """`OctoStore`: the library's interface."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from octostore.client import requests
-from octostore.client.batching import (
-    Document,
-    Released,
-    carry_out,
-    carry_out_all,
-    commands_of,
-    lease_of,
-)
+from octostore.client.calls import Calls, calls
 from octostore.client.claiming import claim
 from octostore.client.hold import LONG_AGO, HeldClaim, ask_for, granted, refreshed
+from octostore.client.methods import claimed, executed, together
 from octostore.client.port import Port
 from octostore.client.reader import Reader
 from octostore.client.session import Session
@@ -25,26 +17,13 @@ from octostore.client.work import AnyClaim, Handler, WorkLoop
 from octostore.core import commands as c
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import (
-    MAX_ATTEMPTS_DEFAULT,
-    PRIORITY_DEFAULT,
     TTL_DEFAULT_SECONDS,
     check_whole,
 )
-from octostore.core.model import Outcome, Phase, Scope
+from octostore.core.model import Outcome, Scope
 from octostore.core.replies import (
-    CheckpointReply,
     ClaimReply,
-    EnqueueReply,
-    HandedOverReply,
-    HeartbeatReply,
-    JobView,
-    KeepaliveReply,
-    ProbeReply,
-    QueueView,
     Recovery,
-    ReleaseReply,
-    SavedReply,
-    TokenView,
 )
 from octostore.core.verify import Verification
 from octostore.stores.clock import boottime
@@ -71,92 +50,10 @@ class OctoStore(Reader):
 
     # Jobs
 
-    def claim_job(
-        self,
-        job_id: str,
-        owner: str | None = None,
-        metadata: Any = None,
-        ttl: float = TTL_DEFAULT_SECONDS,
-        *,
-        wait: float = 0,
-        session_id: str | None = None,
-        request_id: str | None = None,
-        again: bool = False,
-        lock_delay: float = 0,
-    ) -> ClaimReply:
-        """Become the one owner of a job, for `ttl` seconds after each heartbeat.
-
-        The reply's `status` says whether it worked: `claimed`, or `held`, `done`, `delayed`, `dead`, each with what
-        there is to know (see `ClaimReply`). With `wait`, a `held` or `delayed` job is waited for that many seconds.
-
-        The claim belongs to this call, not to `owner`, which is for people to read (by default `OCTOSTORE_OWNER`, or
-        host and process id). Only the same `request_id` gets a live claim again, as `replayed`; once that claim has
-        ended, it gets `LeaseLost`, which says how: a call that arrives late must not claim for nobody. `again` claims a
-        job although it is done. `session_id` binds the claim to a session: it lives as long as that does, and needs no
-        heartbeat of its own. `lock_delay` (0 to 30 s) keeps the job unclaimable for that long after this claim ends,
-        for work that may still be in flight.
-        """
-        command = requests.claim_job(
-            job_id,
-            owner,
-            metadata,
-            ttl,
-            session_id=session_id,
-            request_id=request_id,
-            again=again,
-            lock_delay=lock_delay,
-        )
-        return claim(self._port, command, wait, is_generated=request_id is None)
-
-    def heartbeat_job(
-        self,
-        job_id: str,
-        lease_id: str,
-        *,
-        ttl: float | None = None,
-        progress: str | None = None,
-        percent: float | None = None,
-    ) -> HeartbeatReply:
-        """Prove you are alive: the claim now ends `ttl` seconds from now (by default what it was claimed with).
-
-        `progress` and `percent` are shown to whoever asks. Raises `LeaseLost`, telling who has the job now, if this
-        lease has ended.
-        """
-        return self._port.execute(
-            c.HeartbeatJob(job_id=job_id, lease_id=lease_id, ttl=ttl, note=progress, percent=percent)
-        )
-
-    def checkpoint_job(self, job_id: str, lease_id: str, data: Any) -> CheckpointReply:
-        """Leave what a successor needs to go on from here: JSON of up to 64 KiB. Raises `LeaseLost`."""
-        return self._port.execute(requests.checkpoint_job(job_id, lease_id, data))
-
-    def release_job(
-        self,
-        job_id: str,
-        lease_id: str,
-        outcome: Outcome = "released",
-        *,
-        result: Any = None,
-        error: str | None = None,
-        note: str | None = None,
-        retry_after: float | None = None,
-    ) -> ReleaseReply:
-        """End the claim.
-
-        - `released`: free again (an enqueued job goes back to its place in the line); no attempt is used up, and one
-          that nobody enqueued starts counting anew.
-        - `done`: finished, with `result`; later claims answer `done`.
-        - `failed`: an enqueued job is retried with backoff, or `dead` after its last attempt; another one is free.
-        - `deferred`: not now, but in `retry_after` seconds (60 by default); no attempt is used up.
-
-        The same call again by the same lease gets the same answer. Any other lease gets `LeaseLost`, telling how it
-        ended and who has the job now.
-        """
-        return self._port.execute(
-            requests.release_job(
-                job_id, lease_id, outcome, result=result, error=error, note=note, retry_after=retry_after
-            )
-        )
+    claim_job = claimed(Calls.claim_job)
+    heartbeat_job = executed(Calls.heartbeat_job)
+    checkpoint_job = executed(Calls.checkpoint_job)
+    release_job = executed(Calls.release_job)
 
     @contextmanager
     def hold(
@@ -182,19 +79,18 @@ class OctoStore(Reader):
         called, from another thread, before anybody else can get the job; the end of the block then raises `LeaseLost`.
         """
         c.check_outcome(outcome)  # before anything is claimed
-        command = requests.claim_job(
+        call = calls.claim_job(
             job_id,
             owner,
             metadata,
             ttl,
+            wait=wait,
             session_id=session_id,
             request_id=request_id,
             again=again,
             lock_delay=lock_delay,
         )
-        claim = HeldClaim(
-            self._port, ask_for(self._port, command, wait, is_generated=request_id is None), on_lost=on_lost
-        )
+        claim = HeldClaim(self._port, ask_for(self._port, *call), on_lost=on_lost)
         claim.end_as(outcome)
         with claim:
             yield claim
@@ -214,57 +110,8 @@ class OctoStore(Reader):
 
     # Queues
 
-    def enqueue(
-        self,
-        kind: str,
-        payload: Any = None,
-        *,
-        job_id: str | None = None,
-        queue: str = "default",
-        priority: int = PRIORITY_DEFAULT,
-        run_at: datetime | None = None,
-        max_attempts: int = MAX_ATTEMPTS_DEFAULT,
-    ) -> EnqueueReply:
-        """Put a job in a queue. Lower `priority` runs first, then earlier `run_at`, then older.
-
-        With the `job_id` of a job that was enqueued before, nothing changes: `created` is False. A job that somebody
-        holds without its having been enqueued is enqueued under that claim.
-        """
-        return self._port.execute(
-            requests.enqueue(
-                kind,
-                payload,
-                job_id=job_id,
-                queue=queue,
-                priority=priority,
-                run_at=run_at,
-                max_attempts=max_attempts,
-            )
-        )
-
-    def claim_next(
-        self,
-        queue: str = "default",
-        *,
-        kinds: Sequence[str] | None = None,
-        owner: str | None = None,
-        metadata: Any = None,
-        ttl: float = TTL_DEFAULT_SECONDS,
-        wait: float = 0,
-        session_id: str | None = None,
-        request_id: str | None = None,
-    ) -> ClaimReply:
-        """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one."""
-        command = requests.claim_next(
-            queue,
-            kinds=kinds,
-            owner=owner,
-            metadata=metadata,
-            ttl=ttl,
-            session_id=session_id,
-            request_id=request_id,
-        )
-        return claim(self._port, command, wait, is_generated=request_id is None)
+    enqueue = executed(Calls.enqueue)
+    claim_next = claimed(Calls.claim_next)
 
     def work(
         self,
@@ -284,52 +131,11 @@ class OctoStore(Reader):
         off without using up an attempt. Heartbeats go on whatever the handler does. Returns how many jobs were handled.
         `stop` is noticed within a second, but like Ctrl-C it waits for the handlers that run.
         """
-        claim = requests.claim_next(
-            queue, kinds=kinds, owner=owner, metadata=None, ttl=ttl, session_id=None, request_id=None
-        )
-        return self._run_loop(claim, handler, concurrency, stop, until_empty=until_empty)
+        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl)
+        return self._run_loop(claim.command, handler, concurrency, stop, until_empty=until_empty)
 
-    def claim_task(
-        self,
-        session_id: str,
-        agent: str | None = None,
-        *,
-        queues: Sequence[str] = ("default",),
-        kinds: Sequence[str] | None = None,
-        metadata: Any = None,
-        ttl: float = TTL_DEFAULT_SECONDS,
-        wait: float = 0,
-        request_id: str | None = None,
-    ) -> ClaimReply:
-        """Acquire a session and claim its next task, in one step: that of the first queue that has one.
-
-        `claimed`, with `session` (its context, phase and what was in flight) and one `lease_id` for both; `held` if
-        somebody else has the session; `empty` if there is no task, and then the session is left as it is. A session
-        runs one task at a time, and `release_task` frees it. One that was handed over to `agent` comes with its task.
-        """
-        command = requests.claim_task(
-            session_id, agent, queues=queues, kinds=kinds, metadata=metadata, ttl=ttl, request_id=request_id
-        )
-        return claim(self._port, command, wait, is_generated=request_id is None)
-
-    def release_task(
-        self,
-        session_id: str,
-        job_id: str,
-        lease_id: str,
-        outcome: Outcome = "done",
-        *,
-        result: Any = None,
-        error: str | None = None,
-        note: str | None = None,
-        retry_after: float | None = None,
-    ) -> ReleaseReply:
-        """Settle a session's task as `release_job` does, and free the session, in one step."""
-        return self._port.execute(
-            requests.release_task(
-                session_id, job_id, lease_id, outcome, result=result, error=error, note=note, retry_after=retry_after
-            )
-        )
+    claim_task = claimed(Calls.claim_task)
+    release_task = executed(Calls.release_task)
 
     def work_session(
         self,
@@ -344,88 +150,21 @@ class OctoStore(Reader):
         until_empty: bool = False,
     ) -> int:
         """`work` for the tasks of a session: one at a time, each with the session's context (`claim.reply.session`)."""
-        claim = requests.claim_task(
-            session_id, agent, queues=queues, kinds=kinds, metadata=None, ttl=ttl, request_id=None
-        )
-        return self._run_loop(claim, handler, 1, stop, until_empty=until_empty)
+        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl)
+        return self._run_loop(claim.command, handler, 1, stop, until_empty=until_empty)
 
-    def requeue(self, job_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> JobView:
-        """Let a dead or done job run again, or one that waits for a retry run now.
-
-        A dead one gets all its attempts back; with `keep_attempts` it gets one more. Raises `NotFound`, or `Conflict`
-        where it is claimed.
-        """
-        return self._port.execute(c.RequeueJob(job_id=job_id, reason=reason, keep_attempts=keep_attempts))
-
-    def discard(self, job_id: str, *, reason: str | None = None) -> JobView:
-        """Give a dead job up for good: its name is free then. Raises `NotFound`, or `Conflict` if it is not dead."""
-        return self._port.execute(c.DiscardJob(job_id=job_id, reason=reason))
-
-    def cancel(self, job_id: str, *, reason: str | None = None) -> JobView:
-        """Take a queued job out of its queue; it is dead then. Raises `NotFound`, or `Conflict` if it is not queued."""
-        return self._port.execute(c.CancelJob(job_id=job_id, reason=reason))
-
-    def force_release(self, job_id: str, *, reason: str | None = None) -> JobView:
-        """Take a job away from its owner, whose next write is told. For operators; no attempt is used up."""
-        return self._port.execute(c.ForceReleaseJob(job_id=job_id, reason=reason))
-
-    def limit_queue(self, queue: str, max_claimed: int | None) -> QueueView:
-        """Let at most `max_claimed` jobs of a queue be claimed at once; 1 makes it serial, None lifts the limit."""
-        return self._port.execute(c.LimitQueue(queue=queue, max_claimed=max_claimed))
+    requeue = executed(Calls.requeue)
+    discard = executed(Calls.discard)
+    cancel = executed(Calls.cancel)
+    force_release = executed(Calls.force_release)
+    limit_queue = executed(Calls.limit_queue)
 
     # Several at once
 
-    def batch(self, commands: Iterable[Document], *, atomic: bool = True) -> list[Any]:
-        """Carry out up to 1,000 commands of any kind, in their order: in one transaction (`atomic`), or in several.
-
-        Each is a document as `POST /batch` takes it: `{"command": "claim_job", "job_id": "build-7", "owner": "me"}`.
-        The answers are those of the single calls, in the same order; what a single call would raise stands in its
-        place, has changed nothing, and keeps no other from being carried out.
-        """
-        return carry_out(self._port, commands_of(commands), atomic=atomic)
-
-    def claim_many(
-        self,
-        job_ids: Iterable[str],
-        owner: str | None = None,
-        metadata: Any = None,
-        ttl: float = TTL_DEFAULT_SECONDS,
-        *,
-        session_id: str | None = None,
-        again: bool = False,
-        lock_delay: float = 0,
-    ) -> list[Any]:
-        """`claim_job` for any number of jobs, 1,000 in a transaction. The answers are as in `batch`."""
-        claims = requests.claim_jobs(
-            job_ids, owner, metadata, ttl, session_id=session_id, again=again, lock_delay=lock_delay
-        )
-        return carry_out_all(self._port, claims)
-
-    def release_many(
-        self,
-        claims: Iterable[Released],
-        outcome: Outcome = "released",
-        *,
-        result: Any = None,
-        error: str | None = None,
-        note: str | None = None,
-        retry_after: float | None = None,
-    ) -> list[Any]:
-        """`release_job` for any number of claims: answers of `claim_many`, or pairs of job and lease."""
-        releases = [
-            requests.release_job(
-                *lease_of(claim), outcome, result=result, error=error, note=note, retry_after=retry_after
-            )
-            for claim in claims
-        ]
-        return carry_out_all(self._port, releases)
-
-    def enqueue_many(self, jobs: Iterable[Mapping[str, Any]], **usual: Any) -> list[Any]:
-        """`enqueue` for any number of jobs, each with its arguments: `[{"kind": "build", "payload": {...}}, ...]`.
-
-        `usual` is what holds for those that do not say, such as `kind="build"` or `queue="ci"`.
-        """
-        return carry_out_all(self._port, requests.enqueue_each(jobs, usual))
+    batch = together(Calls.batch)
+    claim_many = together(Calls.claim_many)
+    release_many = together(Calls.release_many)
+    enqueue_many = together(Calls.enqueue_many)
 
     # Sessions
 
@@ -444,29 +183,12 @@ class OctoStore(Reader):
         once that has ended, `LeaseLost`.
         """
         asked_at = boottime()
-        command = requests.open_session(agent, ttl, session_id, request_id)
-        reply = claim(self._port, command, is_generated=request_id is None)
+        reply = claim(self._port, *calls.open_session(agent, ttl, session_id, request_id))
         return Session(self._port, reply, asked_at)
 
-    def hand_over(
-        self, session_id: str, to_agent: str, note: str | None = None, *, lease_id: str | None = None
-    ) -> HandedOverReply:
-        """Pass a live session on to another agent, with its context and the claims bound to it, in one step.
-
-        The old holder's lease is dead from then on, and those of its claims; each claim has a new fencing token.
-        `to_agent` opens the session within its TTL and goes on. Without `lease_id` it is done on behalf of whoever
-        opened the session, which only the same principal may do.
-        """
-        command = c.HandOverSession(session_id=session_id, lease_id=lease_id, to_agent=to_agent, note=note)
-        return self._port.execute(command)
-
-    def keep_session_alive(self, session_id: str, lease_id: str) -> KeepaliveReply:
-        """One heartbeat for a session and all its claims, for those who do not use `open_session`."""
-        return self._port.execute(c.KeepSessionAlive(session_id=session_id, lease_id=lease_id))
-
-    def save_session(self, session_id: str, lease_id: str, context: Any, *, phase: Phase | None = None) -> SavedReply:
-        """Keep a session's context, and say what it is doing; see `Session.save`."""
-        return self._port.execute(requests.save_session(session_id, lease_id, context, phase))
+    hand_over = executed(Calls.hand_over)
+    keep_session_alive = executed(Calls.keep_session_alive)
+    save_session = executed(Calls.save_session)
 
     # Tokens
 
@@ -487,12 +209,10 @@ class OctoStore(Reader):
         from octostore.wire.tokens import new_token  # noqa: PLC0415
 
         token = new_token()
-        command = requests.create_token(token, name, scopes=scopes, prefix=prefix, expires_in=expires_in)
+        command = calls.create_token(token, name, scopes, prefix, expires_in)
         return NewToken.of(self._port.execute(command), token)
 
-    def revoke_token(self, token_id: str) -> TokenView:
-        """End a token for good, and the streams that it has open. Raises `NotFound`. For operators."""
-        return self._port.execute(c.RevokeToken(token_id=token_id))
+    revoke_token = executed(Calls.revoke_token)
 
     # Verification and recovery
 
@@ -517,9 +237,7 @@ class OctoStore(Reader):
             is_complete = step.is_complete
         return recovered
 
-    def probe(self) -> ProbeReply:
-        """Write to the store, durably, and tell its time. Raises `Unreachable` with what is wrong with it."""
-        return self._port.execute(c.Probe())
+    probe = executed(Calls.probe)
 
     def _run_loop(
         self,

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, TypeAlias
 from octostore.client.claiming import with_fresh_id
 from octostore.client.hold import Granted, HeldClaim, ask_for, describe, refreshed
 from octostore.client.port import Port
-from octostore.core.commands import ClaimNext, ClaimTask
+from octostore.core.commands import Command
 from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RETRY_AFTER_MAX_MS, check_seconds, check_size
+from octostore.core.replies import ClaimReply
 from octostore.core.undo import give_back
 from octostore.stores.pausing import jittered
 
@@ -43,7 +44,7 @@ class Failed(Exception):  # a handler's answer, not an error
 
 
 Handler = Callable[[HeldClaim], Any]
-AnyClaim: TypeAlias = ClaimNext | ClaimTask
+AnyClaim: TypeAlias = Command[ClaimReply]
 
 
 class WorkLoop(NamedTuple):
@@ -100,7 +101,7 @@ class WorkLoop(NamedTuple):
         return handled
 
     def _claim(self, asking: AnyClaim) -> Granted | None:
-        answer = ask_for(self.port, asking, 0 if self.until_empty else WAIT_SECONDS, is_generated=False)
+        answer = ask_for(self.port, asking, 0 if self.until_empty else WAIT_SECONDS, False)
         return answer if answer.reply.status == "claimed" else None
 
     def _handle(self, at_hand: Granted, asking: AnyClaim) -> Granted | None:

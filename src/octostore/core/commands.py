@@ -4,7 +4,8 @@ A command that exists is within all limits: it checks itself when built. Duratio
 JSON values arrive encoded. `Command[R]` is answered with an `R`.
 """
 
-from typing import Any, Generic, TypeVar, get_args
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -485,6 +486,13 @@ def _check_number(number: int | None) -> None:
 
 def _check_ttl(ttl: float) -> None:
     limits.check_seconds("ttl", ttl, limits.TTL_MIN_MS, limits.TTL_MAX_MS)
+
+
+class Batch(NamedTuple):
+    """Commands to be carried out in order. `atomic`: in one transaction, so that nobody sees a part of it."""
+
+    commands: Sequence[Command[Any]]
+    atomic: bool = True
 
 
 AnyCommand = (

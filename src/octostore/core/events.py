@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from octostore.core.documents import NO_DOCUMENT
 from octostore.core.model import HowEnded, Phase, Scope, Status
 from octostore.core.moments import Moment, to_datetime, to_moment
 
@@ -28,15 +29,12 @@ class Enqueued(Details, frozen=True):
     has_payload: bool = False
 
 
-NO_METADATA = msgspec.Raw(b"null")
-
-
 class Claimed(Details, frozen=True):
     owner: str
     attempt: int
     ttl_ms: int
     expires_at: int | None = None
-    metadata: msgspec.Raw = NO_METADATA
+    metadata: msgspec.Raw = NO_DOCUMENT
     lock_delay_ms: int = 0
     is_lock: bool = False
     took_over_from: str | None = None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from octostore.core.documents import NO_DOCUMENT
 from octostore.core.events import (
-    NO_METADATA,
     Cancelled,
     Claimed,
     Details,
@@ -85,7 +85,7 @@ def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
         heartbeat_at=entry.at,
         expires_at=details.expires_at,
         session_id=entry.session_id,
-        metadata=None if details.metadata == NO_METADATA else bytes(details.metadata),
+        metadata=None if details.metadata == NO_DOCUMENT else bytes(details.metadata),
         is_lock=details.is_lock,
         was_done=was_done,
     )

@@ -6,6 +6,7 @@ import msgspec
 
 from octostore.core import limits
 from octostore.core.errors import InvalidInput
+from octostore.core.events import LogEntry
 from octostore.core.model import SessionStatus, Status
 from octostore.core.names import check_job_id, check_name, check_prefix, check_session_id
 from octostore.core.replies import (
@@ -73,6 +74,13 @@ class ListEvents(Question[EventPage], frozen=True, kw_only=True):
             check_session_id(self.session_id)
         check_prefix(self.prefix)
         limits.check_whole("limit", self.limit, 1, limits.PAGE_MAX)
+
+    def matches(self, entry: LogEntry) -> bool:
+        return (
+            self.job_id in {None, entry.job_id}
+            and self.session_id in {None, entry.session_id}
+            and (not self.prefix or (entry.job_id or "").startswith(self.prefix))
+        )
 
 
 class GetSession(Question[SessionView], frozen=True, kw_only=True):

@@ -4,11 +4,12 @@ None of these carries a secret, except the `lease_id` in the reply to the call t
 session.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from octostore._version import __version__
+from octostore.core.documents import Decoded, raw
 from octostore.core.events import Event
 from octostore.core.model import HowEnded, LastOutcome, Outcome, Phase, Scope, SessionStatus, Status
 from octostore.core.moments import Moment
@@ -25,14 +26,14 @@ class ProgressView(Reply, frozen=True):
     at: Moment
 
 
-class JobOwner(Reply, frozen=True):
+class JobOwner(Reply, frozen=True, dict=True):
     """Who has a job right now: alive as of `heartbeat_at`, moving as of `progress.at`."""
 
     job_id: str
     owner: str
     principal: str
     """Who it is by its token, where `owner` is what it calls itself."""
-    metadata: Any
+    raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
     claimed_at: Moment
     heartbeat_at: Moment
     expires_at: Moment
@@ -40,6 +41,8 @@ class JobOwner(Reply, frozen=True):
     attempt: int
     progress: ProgressView | None
     session_id: str | None
+
+    metadata = Decoded()
 
 
 class AttemptView(Reply, frozen=True):
@@ -56,7 +59,7 @@ class AttemptView(Reply, frozen=True):
     reason: str | None = None
 
 
-class ClaimReply(Reply, frozen=True):
+class ClaimReply(Reply, frozen=True, dict=True):
     """The answer to a claim; `status` tells which of the fields below it speak.
 
     - `claimed`: it is yours. `lease_id` authorises every later write; `fencing_token` guards what you write elsewhere.
@@ -79,7 +82,7 @@ class ClaimReply(Reply, frozen=True):
 
     owner: str | None = None
     principal: str | None = None
-    metadata: Any = None
+    raw_metadata: msgspec.Raw = raw("metadata")
     fencing_token: int | None = None
     attempt: int | None = None
     claimed_at: Moment | None = None
@@ -92,17 +95,22 @@ class ClaimReply(Reply, frozen=True):
     ttl: float | None = None
     remaining_ms: int | None = None
     renew_after_ms: int | None = None
-    payload: Any = None
-    checkpoint: Any = None
+    raw_payload: msgspec.Raw = raw("payload")
+    raw_checkpoint: msgspec.Raw = raw("checkpoint")
     note: str | None = None
     previous: list[AttemptView] = []
 
     progress: ProgressView | None = None
     retry_after_ms: int | None = None
     available_at: Moment | None = None
-    result: Any = None
+    raw_result: msgspec.Raw = raw("result")
     error: str | None = None
     session: "SessionReply | None" = None
+
+    metadata = Decoded()
+    payload = Decoded()
+    checkpoint = Decoded()
+    result = Decoded()
 
 
 def is_worth_waiting(reply: object) -> bool:
@@ -156,7 +164,7 @@ class EnqueueReply(Reply, frozen=True):
     available_at: Moment
 
 
-class JobView(Reply, frozen=True):
+class JobView(Reply, frozen=True, dict=True):
     """A job as it stands now. A name never seen is a free job."""
 
     job_id: str
@@ -173,9 +181,12 @@ class JobView(Reply, frozen=True):
     last_outcome: LastOutcome | None
     error: str | None
     note: str | None
-    payload: Any = None
-    result: Any = None
+    raw_payload: msgspec.Raw = raw("payload")
+    raw_result: msgspec.Raw = raw("result")
     previous: list[AttemptView] = []
+
+    payload = Decoded()
+    result = Decoded()
 
 
 class JobPage(Reply, frozen=True):
@@ -192,7 +203,7 @@ class EventPage(Reply, frozen=True):
     after: int
 
 
-class InFlight(Reply, frozen=True):
+class InFlight(Reply, frozen=True, dict=True):
     """What a session was working on before it was resumed or handed over, as it stands now.
 
     `is_ours`: it was handed over alive, and the session's lease is that of its claim, too. Otherwise it was taken back
@@ -208,12 +219,15 @@ class InFlight(Reply, frozen=True):
     kind: str | None
     attempts: int
     available_at: Moment | None
-    payload: Any
-    checkpoint: Any
+    raw_payload: msgspec.Raw = msgspec.field(name="payload")
+    raw_checkpoint: msgspec.Raw = msgspec.field(name="checkpoint")
     note: str | None
 
+    payload = Decoded()
+    checkpoint = Decoded()
 
-class SessionReply(Reply, frozen=True):
+
+class SessionReply(Reply, frozen=True, dict=True):
     session_id: str
     agent: str
     lease_id: str
@@ -224,12 +238,14 @@ class SessionReply(Reply, frozen=True):
     expires_at: Moment
     remaining_ms: int
     renew_after_ms: int
-    context: Any
+    raw_context: msgspec.Raw = msgspec.field(name="context")
     context_seq: int | None
     phase: Phase = "idle"
     note: str | None = None
     """What the agent that handed it over had to say."""
     in_flight: list[InFlight] = []
+
+    context = Decoded()
 
 
 class KeepaliveReply(Reply, frozen=True):
@@ -259,7 +275,7 @@ class ClosedReply(Reply, frozen=True):
     session_id: str
 
 
-class SessionView(Reply, frozen=True):
+class SessionView(Reply, frozen=True, dict=True):
     session_id: str
     agent: str
     principal: str
@@ -267,7 +283,7 @@ class SessionView(Reply, frozen=True):
     opened_at: Moment
     heartbeat_at: Moment
     expires_at: Moment
-    context: Any
+    raw_context: msgspec.Raw = msgspec.field(name="context")
     context_seq: int | None
     jobs: list[str]
     phase: Phase = "idle"
@@ -276,6 +292,8 @@ class SessionView(Reply, frozen=True):
     note: str | None = None
     in_flight: list[str] = []
     """What it was working on when it was lost, and has not claimed again since."""
+
+    context = Decoded()
 
 
 class SessionPage(Reply, frozen=True):

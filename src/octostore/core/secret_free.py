@@ -9,10 +9,10 @@ class SecretFree:
     """A `repr` without secrets, and without the fields that say nothing."""
 
     __slots__ = ()
-    __struct_fields__: ClassVar[tuple[str, ...]]
+    __struct_encode_fields__: ClassVar[tuple[str, ...]]
 
     def __repr__(self) -> str:
-        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        fields = ((name, getattr(self, name)) for name in self.__struct_encode_fields__)
         shown = (f"{name}={'***' if name in _SECRETS else repr(value)}" for name, value in fields if _speaks(value))
         return f"{type(self).__name__}({', '.join(shown)})"
 

@@ -1,19 +1,10 @@
-"""Rows as callers see them: effective state, readable times, decoded JSON, no secrets."""
-
-from typing import Any
-
-import msgspec
+"""Rows as callers see them: effective state, readable times, no secrets."""
 
 from octostore.core import replies
+from octostore.core.documents import NO_DOCUMENT, written
 from octostore.core.model import Attempt, Claim, Job, Progress, Session, Token, read_history, read_in_flight
 from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.working_set import WorkingSet
-
-_decode = msgspec.json.Decoder().decode
-
-
-def decoded(document: bytes | None) -> Any:
-    return None if document is None else _decode(document)
 
 
 def expiry_of(ws: WorkingSet, claim: Claim) -> int:
@@ -73,7 +64,7 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
         job_id=job.job_id,
         owner=claim.owner,
         principal=claim.principal,
-        metadata=decoded(claim.metadata),
+        raw_metadata=written(claim.metadata),
         claimed_at=to_datetime(claim.claimed_at),
         heartbeat_at=to_datetime(heartbeat_of(ws, claim)),
         expires_at=to_datetime(expiry_of(ws, claim)),
@@ -101,8 +92,8 @@ def job_view(ws: WorkingSet, job: Job, *, with_documents: bool = True) -> replie
         last_outcome=job.last_outcome,
         error=job.error,
         note=job.note,
-        payload=decoded(ws.document(job.payload_seq)) if with_documents else None,
-        result=decoded(ws.document(job.result_seq)) if with_documents and job.status == "done" else None,
+        raw_payload=written(ws.document(job.payload_seq)) if with_documents else NO_DOCUMENT,
+        raw_result=written(ws.document(job.result_seq)) if with_documents and job.status == "done" else NO_DOCUMENT,
         previous=previous(job),
     )
 
@@ -117,7 +108,7 @@ def claimed_reply(ws: WorkingSet, job: Job, claim: Claim, *, replayed: bool = Fa
         kind=job.kind,
         owner=claim.owner,
         principal=claim.principal,
-        metadata=decoded(claim.metadata),
+        raw_metadata=written(claim.metadata),
         fencing_token=claim.fencing_token,
         attempt=job.attempts + 1,
         claimed_at=to_datetime(claim.claimed_at),
@@ -129,8 +120,8 @@ def claimed_reply(ws: WorkingSet, job: Job, claim: Claim, *, replayed: bool = Fa
         ttl=claim.ttl_ms / 1_000,
         remaining_ms=remaining_ms,
         renew_after_ms=remaining_ms // 2,
-        payload=decoded(ws.document(job.payload_seq)),
-        checkpoint=decoded(ws.checkpoints[job.job_id]),
+        raw_payload=written(ws.document(job.payload_seq)),
+        raw_checkpoint=written(ws.checkpoints[job.job_id]),
         note=job.note,
         previous=previous(job),
     )
@@ -145,7 +136,7 @@ def held_reply(ws: WorkingSet, job: Job, claim: Claim) -> replies.ClaimReply:
         kind=job.kind,
         owner=claim.owner,
         principal=claim.principal,
-        metadata=decoded(claim.metadata),
+        raw_metadata=written(claim.metadata),
         fencing_token=claim.fencing_token,
         attempt=job.attempts + 1,
         claimed_at=to_datetime(claim.claimed_at),
@@ -177,7 +168,7 @@ def finished_reply(ws: WorkingSet, job: Job) -> replies.ClaimReply:
         job_id=job.job_id,
         queue=job.queue,
         kind=job.kind,
-        result=decoded(ws.document(job.result_seq)) if job.status == "done" else None,
+        raw_result=written(ws.document(job.result_seq)) if job.status == "done" else NO_DOCUMENT,
         error=job.error,
         note=job.note,
         previous=previous(job),
@@ -203,7 +194,7 @@ def session_view(ws: WorkingSet, session: Session, *, with_context: bool = True)
         opened_at=to_datetime(session.opened_at),
         heartbeat_at=to_datetime(session.heartbeat_at),
         expires_at=to_datetime(session.expires_at),
-        context=decoded(ws.document(session.context_seq)) if with_context else None,
+        raw_context=written(ws.document(session.context_seq)) if with_context else NO_DOCUMENT,
         context_seq=session.context_seq,
         jobs=[job.job_id for job in ws.claims_of(session.session_id)],
         phase=session.phase,
@@ -228,7 +219,7 @@ def opened_reply(
         expires_at=to_datetime(session.expires_at),
         remaining_ms=remaining_ms,
         renew_after_ms=remaining_ms // 2,
-        context=decoded(ws.document(session.context_seq)),
+        raw_context=written(ws.document(session.context_seq)),
         context_seq=session.context_seq,
         phase=session.phase,
         note=session.note,
@@ -249,8 +240,8 @@ def in_flight_view(ws: WorkingSet, job: Job, session: Session) -> replies.InFlig
         kind=job.kind,
         attempts=job.attempts,
         available_at=to_datetime(job.available_at) if job.status in {"free", "queued"} else None,
-        payload=decoded(ws.document(job.payload_seq)),
-        checkpoint=decoded(ws.checkpoints[job.job_id]),
+        raw_payload=written(ws.document(job.payload_seq)),
+        raw_checkpoint=written(ws.checkpoints[job.job_id]),
         note=claim.progress.note if claim and is_ours and claim.progress else job.note,
     )
 

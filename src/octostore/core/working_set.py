@@ -4,8 +4,9 @@ A store fills it (`add_*`), `decide` works on it, the store saves what it says h
 not loaded is an error, never "there is none": that mistake would hand a job to two owners.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
+
+import msgspec
 
 from octostore.core.events import Details, LogEntry, encode_details
 from octostore.core.evolve import evolve
@@ -14,45 +15,44 @@ from octostore.core.model import EndedRequest, Job, Queue, Session, Token
 from octostore.core.replies import Recovery
 
 
-class WorkingSet:
-    def __init__(self, now: int, seq: int) -> None:
-        self.now = now
-        self.seq = seq
-        self.jobs: dict[str, Job | None] = {}
-        self.sessions: dict[str, Session | None] = {}
-        self.queues: dict[str, Queue | None] = {}
-        self.tokens: dict[str, Token | None] = {}
-        self.claim_counts: dict[tuple[str, bool], int] = {}
-        """(principal, whether locks or other claims) -> how many it has, where that was asked for."""
-        self.documents: dict[int, bytes] = {}
-        self.checkpoints: dict[str, bytes | None] = {}
-        self.requests: dict[tuple[str, str, str], str] = {}
-        """(principal, request id, queue) of live claims -> the job."""
-        self.ended: dict[tuple[str, str], list[EndedRequest]] = {}
-        """(principal, request id) -> what it had, where that was asked for."""
-        self.sessions_with_all_claims: set[str] = set()
-        self.has_all_expired = False
-        """Whether everything that has run out was loaded; otherwise there is more to sweep."""
-        self.look_again_at: dict[str, int] = {}
-        """Queue -> when something in it may become claimable without anybody writing."""
-        self.line = Line()
-        self._bound: dict[str, set[str]] = defaultdict(set)
-        """Session -> the jobs that have been bound to it; some may have ended by now."""
+class WorkingSet(msgspec.Struct):
+    now: int
+    seq: int
+    jobs: dict[str, Job | None] = {}
+    sessions: dict[str, Session | None] = {}
+    queues: dict[str, Queue | None] = {}
+    tokens: dict[str, Token | None] = {}
+    claim_counts: dict[tuple[str, bool], int] = {}
+    """(principal, whether locks or other claims) -> how many it has, where that was asked for."""
+    documents: dict[int, bytes] = {}
+    checkpoints: dict[str, bytes | None] = {}
+    requests: dict[tuple[str, str, str], str] = {}
+    """(principal, request id, queue) of live claims -> the job."""
+    ended: dict[tuple[str, str], list[EndedRequest]] = {}
+    """(principal, request id) -> what it had, where that was asked for."""
+    sessions_with_all_claims: set[str] = set()
+    has_all_expired: bool = False
+    """Whether everything that has run out was loaded; otherwise there is more to sweep."""
+    look_again_at: dict[str, int] = {}
+    """Queue -> when something in it may become claimable without anybody writing."""
+    line: Line = msgspec.field(default_factory=Line)
+    _bound: dict[str, set[str]] = {}
+    """Session -> the jobs that have been bound to it; some may have ended by now."""
 
-        self.entries: list[LogEntry] = []
-        self.new_documents: dict[int, bytes] = {}
-        self.changed_jobs: dict[str, Job] = {}
-        self.renewed_jobs: dict[str, Job] = {}
-        """Jobs of which only the heartbeat changed: by far the most frequent write, and far smaller than the row."""
-        self.changed_sessions: dict[str, Session] = {}
-        self.changed_queues: dict[str, Queue] = {}
-        self.changed_tokens: dict[str, Token] = {}
-        self.changed_checkpoints: dict[str, bytes | None] = {}
-        self.new_ended: list[EndedRequest] = []
-        self.is_probed = False
-        self.recovered: list[Recovery] = []
-        self.hastened: list[Job] = []
-        """Jobs that will be free earlier than was last told: whoever waits for one has to hear of it."""
+    entries: list[LogEntry] = []
+    new_documents: dict[int, bytes] = {}
+    changed_jobs: dict[str, Job] = {}
+    renewed_jobs: dict[str, Job] = {}
+    """Jobs of which only the heartbeat changed: by far the most frequent write, and far smaller than the row."""
+    changed_sessions: dict[str, Session] = {}
+    changed_queues: dict[str, Queue] = {}
+    changed_tokens: dict[str, Token] = {}
+    changed_checkpoints: dict[str, bytes | None] = {}
+    new_ended: list[EndedRequest] = []
+    is_probed: bool = False
+    recovered: list[Recovery] = []
+    hastened: list[Job] = []
+    """Jobs that will be free earlier than was last told: whoever waits for one has to hear of it."""
 
     # Filled by stores
 
@@ -75,7 +75,7 @@ class WorkingSet:
 
         By name, because the order in which a store finds them must not be that of the log.
         """
-        for job_id in sorted(self._bound[session_id]):
+        for job_id in sorted(self._bound.get(session_id, ())):
             job = self.jobs[job_id]
             if job is not None and job.claim is not None and job.claim.session_id == session_id:
                 yield job
@@ -146,7 +146,7 @@ class WorkingSet:
 
     def _bind(self, job: Job) -> None:
         if job.claim is not None and job.claim.session_id is not None:
-            self._bound[job.claim.session_id].add(job.job_id)
+            self._bound.setdefault(job.claim.session_id, set()).add(job.job_id)
 
     @property
     def has_changes(self) -> bool:

@@ -1,5 +1,6 @@
 """Tokens at the door: from the store, or set from outside."""
 
+import hashlib
 import logging
 import time
 from hmac import compare_digest
@@ -41,22 +42,14 @@ class Auth:
 
     async def principal(self, request: Request) -> Principal:
         """Who sent the request; raises a refusal."""
-        header = request.headers.get(b"authorization")
-        if header is None:
-            raise no_token()
-        kind, _, credentials = header.partition(b" ")
-        token = credentials.strip().decode("latin-1")
-        if kind.lower() != b"bearer":
-            raise bad_token()
-        digest = digest_of(token)
+        return self.known(request) or await self._find(request)
+
+    def known(self, request: Request) -> Principal | None:
+        """The same without asking the store; None if it has to be asked."""
+        digest = hashlib.sha256(_token_in(request)).digest()
         principal = self._static.get(digest) or self._known.get(digest)
-        if principal is None:
-            # Only now, because what is known is well formed.
-            if not is_well_formed(token):
-                raise bad_token()
-            principal = await self._find(request, digest)
-        if principal.expires_at_ms is not None and principal.expires_at_ms <= time.time() * 1_000:
-            raise bad_token()
+        if principal is not None and principal.expires_at_ms is not None:
+            _check_time(principal.expires_at_ms)
         return principal
 
     async def is_current(self, request: Request, principal: Principal) -> bool:
@@ -78,7 +71,11 @@ class Auth:
         self._known.clear()
         self._changes += 1
 
-    async def _find(self, request: Request, digest: bytes) -> Principal:
+    async def _find(self, request: Request) -> Principal:
+        token = _token_in(request).decode("latin-1")
+        if not is_well_formed(token):
+            raise bad_token()
+        digest = digest_of(token)
         pause_ms = self._failures.pause_ms(request.client_address)
         if pause_ms and digest not in self._once_good:  # others may be behind the same address
             raise too_fast(pause_ms)
@@ -97,7 +94,24 @@ class Auth:
                 self._once_good.clear()
             self._known[digest] = principal
         self._once_good.add(digest)
+        if principal.expires_at_ms is not None:
+            _check_time(principal.expires_at_ms)
         return principal
+
+
+def _token_in(request: Request) -> bytes:
+    header = request.headers.get(b"authorization")
+    if header is None:
+        raise no_token()
+    kind, _, token = header.partition(b" ")
+    if kind.lower() != b"bearer":
+        raise bad_token()
+    return token.strip()
+
+
+def _check_time(expires_at_ms: int) -> None:
+    if expires_at_ms <= time.time() * 1_000:
+        raise bad_token()
 
 
 async def ensure_admin_token(store: ServedStore, path: Path) -> None:

@@ -1,6 +1,5 @@
 """Web pages must not reach a server on this machine: not across origins, and not by a name that turns out to be us."""
 
-from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -8,6 +7,7 @@ from octostore.server.http import Headers, Request
 from octostore.server.refusals import stranger_host, stranger_origin
 from octostore.server.settings import Settings
 
+MAX_KNOWN_HOSTS = 256
 LOCAL_NAMES = {"localhost", "ip6-localhost"}
 
 
@@ -15,6 +15,7 @@ class Guard:
     def __init__(self, settings: Settings) -> None:
         self._hosts = {name.lower() for name in settings.allow_hosts}
         self._origins = set(settings.allow_origins)
+        self._known_hosts: set[bytes] = set()
         # On the machine's own address any name that leads here must be one of ours: a page can make its own name lead
         # here, and its requests then count as same-origin. On other addresses only the operator knows our names, so
         # they are checked once some are given; nothing but a few facts about the server is told without a token.
@@ -22,19 +23,25 @@ class Guard:
 
     def check(self, request: Request) -> Headers:
         """The headers that go with the answer, for browsers; raises a refusal."""
-        if self._checks_hosts:
-            host = request.header(b"host") or ""
-            if not self._is_ours(_host_name(host)):
-                raise stranger_host(host)
-        origin = request.header(b"origin")
-        if origin is None or self._is_own(request, origin):
+        host = request.headers.get(b"host", b"")
+        if self._checks_hosts and host not in self._known_hosts:
+            self._learn(host)
+        return self._allow(request) if b"origin" in request.headers else ()
+
+    def _learn(self, host: bytes) -> None:
+        name = _host_name(host.decode("latin-1"))
+        if name not in self._hosts and not is_loopback(name):
+            raise stranger_host(host.decode("latin-1"))
+        if len(self._known_hosts) < MAX_KNOWN_HOSTS:  # with its port, each may be many
+            self._known_hosts.add(host)
+
+    def _allow(self, request: Request) -> Headers:
+        origin = request.headers[b"origin"].decode("latin-1")
+        if self._is_own(request, origin):
             return ()
         if origin not in self._origins:
             raise stranger_origin()
         return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
-
-    def _is_ours(self, name: str) -> bool:
-        return name in self._hosts or is_loopback(name)
 
     def preflight(self, request: Request) -> Headers | None:
         """What a browser is told that asks before it calls; None if this is no such question."""
@@ -55,7 +62,6 @@ class Guard:
         return bool(host) and origin.lower() in {f"http://{host}".lower(), f"https://{host}".lower()}
 
 
-@lru_cache(maxsize=256)
 def is_loopback(name: str) -> bool:
     if name in LOCAL_NAMES:
         return True
@@ -65,7 +71,6 @@ def is_loopback(name: str) -> bool:
         return False
 
 
-@lru_cache(maxsize=256)
 def _host_name(host: str) -> str:
     """Without the port."""
     try:

@@ -93,36 +93,36 @@ class Line(Protocol):
 class Request:
     """One request. `route_name` is set once the route is known."""
 
+    route_name = "none"
+    admitted_at = -1
+    """How many changes of tokens there had been when its token was last checked."""
+    until: float | None = None
+    """When its caller stops waiting for the answer, on the clock of `boottime`, if it says so."""
+    answer_headers: Headers = ()
+    """What goes with any answer to it."""
+    keeps_alive = True
+    """Whether the connection goes on afterwards."""
+    has_chunks = True
+    """Whether the client can read an answer whose length is not told in advance."""
+    expects_continue = False
+    """Whether the client sends no body before it is told to."""
+    has_begun = is_over = False
+    """Whether something of the answer has been sent, and whether all has."""
+    is_whole = False
+    _body: bytes | bytearray = b""
+    _limit = sys.maxsize
+    _wants_body = _is_lost = False
+    _news: asyncio.Future[None] | None = None
+    _gone: asyncio.Future[None] | None = None
+
     def __init__(self, line: Line, method: str, path: str, query: bytes, headers: dict[bytes, bytes]) -> None:
         self.id = f"req_{new_request_id()}"
         self.method = method
         self.raw_path = path
         """Not decoded: a name with a `/` in it is one segment."""
         self.headers = headers
-        self.route_name = "none"
-        self.admitted_at = -1
-        """How many changes of tokens there had been when its token was last checked."""
-        self.until: float | None = None
-        """When its caller stops waiting for the answer, on the clock of `boottime`, if it says so."""
-        self.answer_headers: Headers = ()
-        """What goes with any answer to it."""
-        self.keeps_alive = True
-        """Whether the connection goes on afterwards."""
-        self.has_chunks = True
-        """Whether the client can read an answer whose length is not told in advance."""
-        self.has_begun = self.is_over = False
-        """Whether something of the answer has been sent, and whether all has."""
-        self.expects_continue = False
-        """Whether the client sends no body before it is told to."""
-        self.is_whole = False
-        self._wants_body = False
         self._line = line
         self._query = query
-        self._body = bytearray()
-        self._limit = sys.maxsize
-        self._news: asyncio.Future[None] | None = None
-        self._gone: asyncio.Future[None] | None = None
-        self._is_lost = False
 
     # What it says
 
@@ -176,7 +176,12 @@ class Request:
     def take(self, part: bytes) -> None:
         """A part of the body. What is more than was asked for is dropped."""
         if not self.is_over and len(self._body) <= self._limit:
-            self._body += part
+            if not self._body:
+                self._body = part  # mostly all of it
+            elif isinstance(self._body, bytearray):
+                self._body += part
+            else:
+                self._body = bytearray(self._body + part)
             if len(self._body) > self._limit:
                 self._wake()
 

@@ -1,6 +1,7 @@
 """Running the server: from settings to a process that listens, and that stops without losing anything."""
 
 import asyncio
+import gc
 import logging
 import shlex
 import signal
@@ -23,6 +24,8 @@ from octostore.stores.opening import chosen_url, data_folder
 from octostore.stores.store import open_store
 
 BACKLOG = 2_048
+GARBAGE_AT = 10_000
+"""How many objects are made and not gone again before those are looked for that keep each other alive."""
 
 
 async def run(settings: Settings, greet: Callable[["Greeting"], None]) -> None:
@@ -44,6 +47,7 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
         connections = Connections(settings, App(services).answer)
         connections.tick()
         accepting = await connections.loop.create_server(connections.accept, sock=listener, backlog=BACKLOG)
+        _leave_the_lasting_alone()
         with _signals() as told:
             on_ready(listener)
             await told.get()
@@ -57,6 +61,13 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
             settings.uds.unlink(missing_ok=True)
         if not is_hurried:
             await services.close()
+
+
+def _leave_the_lasting_alone() -> None:
+    """What is there now stays, and what a claim leaves behind is gone when it is answered: the collector may rest."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_AT)
 
 
 @contextmanager

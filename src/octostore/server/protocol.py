@@ -4,6 +4,7 @@ import asyncio
 import math
 import socket
 from collections import deque
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 import httptools
@@ -49,8 +50,7 @@ class Connection(asyncio.Protocol):
         self._other_bytes = 0
         """What has come of a request besides its body: the head, and then what frames the body and follows it."""
         self._url = b""
-        self._headers: dict[bytes, bytes] = {}
-        self._head_bytes = self._head_count = 0
+        self._fields: list[tuple[bytes, bytes]] = []
 
     # What the transport tells
 
@@ -104,21 +104,19 @@ class Connection(asyncio.Protocol):
         self._is_in_head = True
         self._other_bytes = 0
         self._url = b""
-        self._headers = {}
-        self._head_bytes = self._head_count = 0
+        self._fields = []
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_in_head:  # trailers are of no use to anybody here
-            self._headers[name.lower()] = value
-            self._head_bytes += len(name) + len(value)
-            self._head_count += 1
+            self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        settings, parser, headers = self._settings, self._parser, self._headers
-        if self._head_count > settings.max_headers or self._head_bytes + len(self._url) > settings.max_head_bytes:
+        settings, parser, headers = self._settings, self._parser, dict(self._fields)
+        size = len(self._url) + sum(map(len, chain.from_iterable(self._fields)))
+        if len(self._fields) > settings.max_headers or size > settings.max_head_bytes:
             raise self._head_too_large()
         url = httptools.parse_url(self._url)
         request = Request(self, parser.get_method().decode(), url.path.decode("ascii"), url.query, headers)

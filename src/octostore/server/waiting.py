@@ -165,6 +165,13 @@ class _Line:
         finally:
             on_end()
 
+    def _to_try(self, now: float) -> list[_Waiter]:
+        others = (w for w in self.waiters[1:] if w.deadline <= now or not w.has_been_tried or w.is_for_session)
+        tried = [self.waiters[0], *islice(others, MAX_BATCH)]
+        # A queue may have several jobs, which are for those who stand before the last of these.
+        ahead = self.waiters.index(tried[-1]) + 1
+        return self.waiters[:ahead] if isinstance(tried[0].command, ClaimNext) and ahead <= MAX_BATCH else tried
+
     async def _try(self) -> float:
         """Claim for the first in line, and then for those who have just come or whose time is over.
 
@@ -174,8 +181,7 @@ class _Line:
         """
         first = self.waiters[0]
         now = self._loop.time()
-        others = (w for w in self.waiters[1:] if w.deadline <= now or not w.has_been_tried or w.is_for_session)
-        tried = [first, *islice(others, MAX_BATCH)]
+        tried = self._to_try(now)
         replies = await self._store.submit([waiter.command for waiter in tried])
         for waiter, reply in zip(tried, replies, strict=True):
             waiter.has_been_tried = True

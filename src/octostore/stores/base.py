@@ -10,6 +10,7 @@ from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.model import Job, Session, SessionStatus, Status, Token
 from octostore.core.needs import Needs
+from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.clock import Mark
@@ -20,6 +21,8 @@ class Counters(NamedTuple):
 
     seq: int
     mark: Mark
+    next_expiry: int = 0
+    """Before this moment nothing runs out; 0 where that is not known."""
 
 
 class JobFilter(msgspec.Struct, frozen=True):
@@ -47,23 +50,6 @@ class SessionFilter(msgspec.Struct, frozen=True):
     limit: int
 
 
-class EventFilter(msgspec.Struct, frozen=True):
-    """Which events to list: after `after`, those for which all that is given is so."""
-
-    after: int
-    limit: int
-    job_id: str | None = None
-    prefix: str | None = None
-    session_id: str | None = None
-
-    def matches(self, entry: LogEntry) -> bool:
-        return (
-            self.job_id in {None, entry.job_id}
-            and self.session_id in {None, entry.session_id}
-            and (not self.prefix or (entry.job_id or "").startswith(self.prefix))
-        )
-
-
 class Reading(Protocol):
     """One consistent state of the store."""
 
@@ -81,7 +67,7 @@ class Reading(Protocol):
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
         """The sessions, also put into `ws`; their contexts need not be there, nor what is bound to them."""
 
-    def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
+    def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
         """The events, and the seq up to which the log was looked through for them."""
 
     def list_tokens(self) -> list[Token]:

@@ -10,8 +10,8 @@ from octostore.core.commands import AnyCommand, R_co
 from octostore.core.events import LogEntry
 from octostore.core.given import Given
 from octostore.core.limits import PAGE_MAX
-from octostore.core.questions import Question
-from octostore.stores.base import Backend, EventFilter
+from octostore.core.questions import ListEvents, Question
+from octostore.stores.base import Backend
 from octostore.stores.batch import Answer, Committed, run_batch
 from octostore.stores.clock import Clock
 from octostore.stores.persist import persist
@@ -73,4 +73,4 @@ class Engine:
             last_seq = reading.counters().seq
             if seq is None or last_seq <= seq:
                 return [], last_seq
-            return reading.list_events(EventFilter(seq, PAGE_MAX))
+            return reading.list_events(ListEvents(after=seq, limit=PAGE_MAX))

@@ -6,7 +6,10 @@ from octostore.stores.listing import LAST_NAME
 
 
 class Finding:
-    """Asks for the jobs that `needs` names, directly or not, and for what can be known to belong to them."""
+    """Asks for the jobs that `needs` names, directly or not, and for what can be known to belong to them.
+
+    Not for what has run out, where it is known that nothing has.
+    """
 
     with_documents = by_name = NOTHING
     expired = expired_sessions = claims_of_expired = NOTHING
@@ -14,7 +17,7 @@ class Finding:
     queues = claimed_in_queues = requested = expired_in_queues = NOTHING
     ended = tokens = tokens_by_digest = claim_counts = expired_of_principals = NOTHING
 
-    def __init__(self, asking: Asking, needs: Needs) -> None:
+    def __init__(self, asking: Asking, needs: Needs, *, is_sweeping: bool = True) -> None:
         self.needs = needs
         # Any job of a line may become the first in it, and is given out with its documents then.
         with_documents = needs.jobs if needs.lines else needs.documents_of
@@ -22,7 +25,7 @@ class Finding:
             self.with_documents = asking.ask("jobs_with_documents", jobs=with_documents)
         if len(with_documents) < len(needs.jobs):
             self.by_name = asking.ask("jobs", jobs=needs.jobs - with_documents)
-        if limit := needs.sweep_limit:
+        if is_sweeping and (limit := needs.sweep_limit):
             self.expired = asking.ask("expired_claims", limit=limit)
             # One more than there is room for tells whether these are all.
             self.expired_sessions = asking.ask("expired_sessions", limit=limit + 1)

@@ -62,6 +62,7 @@ class LoopStore:
         except Unreachable as fault:
             turn.outcome = fault
         self._deliver(turn)
+        self._give_back(turn)
 
     def _run_here(self, _commands: Sequence[AnyCommand]) -> list[Answer] | None:
         """The answers, if it was done in the loop's own thread."""

@@ -13,9 +13,10 @@ from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_M
 from octostore.core.model import Claim, EndedRequest, Job, Queue, Session, SessionStatus, Token, read_in_flight
 from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.needs import Needs, Selection
+from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
+from octostore.stores.base import Counters, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
 
 LOOK_SECONDS = 1.0
@@ -86,7 +87,7 @@ class MemoryRows:
         ]
         return [self._add_session(ws, session_id) for session_id in found[: wanted.limit]]
 
-    def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
+    def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
         found = [entry for entry in self.log[wanted.after :] if wanted.matches(entry)]
         page = found[: wanted.limit]
         return page, page[-1].seq if len(page) < len(found) else max(self.seq, wanted.after)

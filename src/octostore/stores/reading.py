@@ -27,7 +27,7 @@ from octostore.core.replies import (
 )
 from octostore.core.retry import RetryPolicy
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, EventFilter, JobFilter, Reading, SessionFilter
+from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
 from octostore.stores.clock import Clock
 from octostore.stores.persist import persist
 
@@ -112,8 +112,7 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
 
 
 def _list_events(reading: Reading, _ws: WorkingSet, question: q.ListEvents, _given: Given) -> EventPage:
-    wanted = EventFilter(question.after, question.limit, question.job_id, question.prefix, question.session_id)
-    entries, looked_through = reading.list_events(wanted)
+    entries, looked_through = reading.list_events(question)
     return EventPage(events=[public_event(entry) for entry in entries], after=looked_through)
 
 

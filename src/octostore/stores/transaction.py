@@ -16,14 +16,15 @@ from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_M
 from octostore.core.model import Job, Session, SessionStatus, Status, Token
 from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
 from octostore.core.needs import Needs
+from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.asking import Answer, Asking
-from octostore.stores.base import Counters, EventFilter, JobFilter, SessionFilter
+from octostore.stores.base import Counters, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.completing import Completing
 from octostore.stores.finding import Finding
-from octostore.stores.listing import Log, page_of_log, span_of, to_forget
+from octostore.stores.listing import LAST_NAME, first_name, page_of_log, to_forget
 from octostore.stores.rows import (
     Row,
     job_to_renewal,
@@ -56,7 +57,7 @@ class Transaction:
         found = self._found
         if found is None or found.needs is not needs:
             asking = self._asking(ws.now)
-            found = Finding(asking, needs)
+            found = Finding(asking, needs, is_sweeping=self._counters.next_expiry <= ws.now)
             asking.run()
         ended_sessions = take(ws, found)
         short_lines = [queue for queue in needs.lines if not is_enough(ws, found, queue)] if needs.lines else ()
@@ -71,8 +72,7 @@ class Transaction:
 
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
         asking = self._asking(ws.now)
-        span = span_of(wanted)
-        ask = partial(asking.ask, first=span.first, last=span.last, limit=span.limit)
+        ask = partial(asking.ask, first=first_name(wanted), last=wanted.prefix + LAST_NAME, limit=wanted.limit)
         if wanted.queue is not None:
             statuses = get_args(Status) if wanted.status is None else (wanted.status,)
             parts = [ask("list_jobs_by_queue", queue=wanted.queue, status=status) for status in statuses]
@@ -102,15 +102,8 @@ class Transaction:
         ws.sessions.update({session.session_id: session for session in sessions})
         return sessions
 
-    def list_events(self, wanted: EventFilter) -> tuple[list[LogEntry], int]:
-        log = Log(
-            after=lambda after, limit: self._rows("list_events", after=after, limit=limit),
-            of_job=lambda job, after, limit: self._rows("list_events_by_job", job=job, after=after, limit=limit),
-            of_session=lambda session, after, limit: self._rows(
-                "list_events_by_session", session=session, after=after, limit=limit
-            ),
-        )
-        return page_of_log(wanted, self._counters.seq, log)
+    def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
+        return page_of_log(wanted, self._counters.seq, self._rows)
 
     def list_tokens(self) -> list[Token]:
         return [token_from_row(row) for row in self._rows("list_tokens")]

@@ -4,7 +4,7 @@ The answer to a claim has only the fields that its `status` speaks with; `ClaimR
 other side.
 """
 
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -28,7 +28,7 @@ class Claimed(_Claim, tag="claimed"):
     fencing_token: int
     owner: str
     principal: str
-    metadata: Any
+    raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
     attempt: int
     claimed_at: Moment
     heartbeat_at: Moment
@@ -38,8 +38,8 @@ class Claimed(_Claim, tag="claimed"):
     renew_after_ms: int
     session_id: str | None
     replayed: bool
-    payload: Any
-    checkpoint: Any
+    raw_payload: msgspec.Raw = msgspec.field(name="payload")
+    raw_checkpoint: msgspec.Raw = msgspec.field(name="checkpoint")
     note: str | None
     previous: list[AttemptView]
 
@@ -49,7 +49,7 @@ class HeldByOther(_Claim, tag="held"):
 
     owner: str
     principal: str
-    metadata: Any
+    raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
     fencing_token: int
     attempt: int
     claimed_at: Moment
@@ -63,7 +63,7 @@ class HeldByOther(_Claim, tag="held"):
 class Done(_Claim, tag="done"):
     """It was finished before."""
 
-    result: Any
+    raw_result: msgspec.Raw = msgspec.field(name="result")
     note: str | None
     previous: list[AttemptView]
 
@@ -152,7 +152,7 @@ class SessionState(msgspec.Struct, kw_only=True):
     expires_at: Moment
     lock_count: int
     jobs: list[str]
-    context: Any
+    raw_context: msgspec.Raw = msgspec.field(name="context")
     context_seq: int | None
     phase: Phase
     offered: bool

@@ -1,11 +1,11 @@
 """Several commands in one call: each as one document, with its name beside what the single call has."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from octostore.core.commands import Command
+from octostore.core.commands import Batch, Command
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import BATCH_MAX, check_range
 from octostore.core.replies import ClaimReply, ClosedReply, EnqueueReply, SessionReply
@@ -16,13 +16,6 @@ from octostore.wire.errors import kind_of
 from octostore.wire.failures import failure_of
 
 _encode = msgspec.json.Encoder().encode
-
-
-class Batch(NamedTuple):
-    """To be carried out in order. `atomic`: in one transaction, so that nobody sees a part of it."""
-
-    commands: Sequence[Command[Any]]
-    atomic: bool = True
 
 
 class BatchAnswer(msgspec.Struct, kw_only=True):

@@ -35,7 +35,7 @@ class Shape(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def values(self) -> dict[str, Any]:
         """The fields of the command or question."""
-        return {field.core: field.inward(getattr(self, field.wire)) for field in _fields(type(self))}
+        return {core: inward(getattr(self, wire)) for wire, core, inward, _ in _fields(type(self))}
 
     @classmethod
     def of(cls, asked: Any, **more: Any) -> Self:

@@ -12,7 +12,7 @@ from tests.processes.workers.talk import hear, say
 
 def answer(orchestrator: Orchestrator, call: str, options: dict[str, Any]) -> Any:
     try:
-        return msgspec.to_builtins(getattr(orchestrator, call)(**options))
+        return msgspec.json.decode(msgspec.json.encode(getattr(orchestrator, call)(**options)))
     except octostore.OctoStoreError as error:
         return {"error": error.code, "said": str(error)}
 

@@ -358,8 +358,8 @@ def backends(store: octostore.OctoStore) -> set[int]:
 
 
 def idle_readers(store: octostore.OctoStore) -> list[Any]:
-    until(lambda: bool(postgres_of(store)._idle_readers))
-    return postgres_of(store)._idle_readers
+    until(lambda: bool(postgres_of(store)._readers.idle))
+    return postgres_of(store)._readers.idle
 
 
 def postgres_of(store: octostore.OctoStore) -> PostgresBackend:

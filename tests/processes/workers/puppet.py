@@ -86,7 +86,7 @@ def answer(method: Any, values: dict[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    return msgspec.to_builtins(value)
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 if __name__ == "__main__":

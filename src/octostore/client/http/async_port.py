@@ -33,14 +33,13 @@ from octostore.client.http.port import STREAM_HEADERS, HttpPort
 from octostore.client.http.server_url import ServerUrl
 from octostore.client.http.sse import FrameReader
 from octostore.client.threads import in_thread
-from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, Command, OpenSession, R_co
+from octostore.core.commands import Batch, ClaimJob, ClaimNext, ClaimTask, Command, OpenSession, R_co
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
 from octostore.core.undo import undo_of
-from octostore.wire.batches import Batch
 from octostore.wire.deadline import deadline_header
 
 IDLE_SECONDS = 60

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from octostore.core.commands import CloseSession
+from octostore.core.commands import Batch, CloseSession
 from octostore.core.errors import OctoStoreError
 from octostore.core.events import Event
 from octostore.core.questions import ListEvents
 from octostore.core.replies import ClosedReply, EventPage
-from octostore.wire.batches import Batch, encode_batch
+from octostore.wire.batches import encode_batch
 from octostore.wire.endpoints import BY_KIND, BY_OPERATION
 from octostore.wire.failures import Failure, error_of
 

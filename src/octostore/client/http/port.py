@@ -26,13 +26,12 @@ from octostore.client.http.patience import (
 )
 from octostore.client.http.server_url import ServerUrl
 from octostore.client.http.sse import FrameReader
-from octostore.core.commands import Command, R_co
+from octostore.core.commands import Batch, Command, R_co
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
-from octostore.wire.batches import Batch
 
 BEATING_THREADS = 32
 STREAM_HEADERS = {"Accept": "text/event-stream"}

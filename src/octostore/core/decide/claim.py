@@ -8,8 +8,9 @@ from octostore.core.decide.expiry import settled
 from octostore.core.decide.lease import renew
 from octostore.core.decide.repeats import check_not_ended, is_repeat, replay_claim, what_has_ended
 from octostore.core.decide.sessions import open_session_of
+from octostore.core.documents import written
 from octostore.core.errors import LimitExceeded
-from octostore.core.events import NO_METADATA, Claimed
+from octostore.core.events import Claimed
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job
 from octostore.core.replies import ClaimReply
@@ -129,7 +130,7 @@ def grant(ws: WorkingSet, job: Job, command: ClaimTerms, given: Given) -> ClaimR
         attempt=1 if job.status == "done" else job.attempts + 1,
         ttl_ms=ttl_ms,
         expires_at=None if session else ws.now + ttl_ms,
-        metadata=NO_METADATA if command.metadata is None else msgspec.Raw(command.metadata),
+        metadata=written(command.metadata),
         lock_delay_ms=round(command.lock_delay * 1_000),
         is_lock=isinstance(command, AcquireLock),
         took_over_from=_robbed_owner(job),

@@ -1,13 +1,12 @@
 """Passing a live session on: its context and its claims go with it, and whoever passed it on has no say any more."""
 
-import msgspec
-
 from octostore.core.commands import HandOverSession
 from octostore.core.decide.claim import begin_claim
 from octostore.core.decide.ending import How, end_claim, remember_session
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.sessions import held_session
-from octostore.core.events import NO_METADATA, Claimed, SessionHandedOver
+from octostore.core.documents import written
+from octostore.core.events import Claimed, SessionHandedOver
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job, Session
 from octostore.core.moments import to_datetime
@@ -69,7 +68,7 @@ def _claim_again(ws: WorkingSet, job: Job, before: Claim, session: Session) -> N
         owner=session.agent,
         attempt=job.attempts + 1,
         ttl_ms=session.ttl_ms,
-        metadata=NO_METADATA if before.metadata is None else msgspec.Raw(before.metadata),
+        metadata=written(before.metadata),
         lock_delay_ms=before.lock_delay_ms,
         is_lock=before.is_lock,
         handed_over_by=before.owner,

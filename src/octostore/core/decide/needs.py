@@ -1,6 +1,7 @@
 """What has to be loaded for a batch of commands."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from octostore.core import commands as c
 from octostore.core.limits import RECOVER_LIMIT
@@ -10,66 +11,48 @@ from octostore.core.needs import LineNeed, Needs
 def needs_of(commands: Sequence[c.AnyCommand]) -> Needs:
     needs = Needs()
     for command in commands:
-        _add(needs, command)
+        for add in _ADD[type(command)]:
+            add(needs, command)
     for line in needs.lines.values():
         # Every command that names a job may take one away from the front of the line before the others look.
         line.count += len(needs.jobs)
     return needs
 
 
-def _add(needs: Needs, command: c.AnyCommand) -> None:  # noqa: C901  # one case for each command
-    match command:
-        case c.ClaimJob() | c.AcquireLock() | c.CancelJob() | c.DiscardJob() | c.RequeueJob() | c.ForceReleaseJob():
-            needs.jobs.add(command.job_id)
-            needs.documents_of.add(command.job_id)
-        case c.HeartbeatJob() | c.CheckpointJob() | c.ReleaseJob() | c.ReleaseLock():
-            needs.jobs.add(command.job_id)
-        case c.Enqueue():
-            needs.jobs.add(command.job_id)
-            needs.documents_of.add(command.job_id)
-            needs.queues.add(command.queue)
-        case c.ClaimNext():
-            _add_line(needs, command.queue, command)
-            if command.request_id is not None:
-                needs.requests.add((command.principal, command.request_id, command.queue))
-        case c.LimitQueue():
-            needs.queues.add(command.queue)
-            needs.counted_queues.add(command.queue)
-        case c.CreateToken() | c.RotateToken():
-            needs.tokens.add(command.token_id)
-            needs.digests.add(command.digest)
-        case c.RevokeToken():
-            needs.tokens.add(command.token_id)
-        case c.Recover():
-            needs.sweep_limit = RECOVER_LIMIT
-        case c.Undo(job_id=str(job_id)):
-            needs.jobs.add(job_id)
-    _add_session(needs, command)
-    if isinstance(command, c.ClaimTerms | c.OpenSession) and command.request_id is not None:
-        needs.ended.add((command.principal, command.request_id))
-    if isinstance(command, c.ClaimTerms):
-        _add_terms(needs, command)
+_Add: TypeAlias = Callable[[Needs, Any], None]
 
 
-def _add_session(needs: Needs, command: c.AnyCommand) -> None:
-    match command:
-        case c.KeepSessionAlive() | c.SaveSession():
-            needs.sessions.add(command.session_id)
-        case (
-            c.HandOverSession(session_id=session_id)
-            | c.CloseSession(session_id=session_id)
-            | c.ReleaseTask(session_id=session_id)
-            | c.Undo(session_id=str(session_id))
-        ):
-            needs.sessions.add(session_id)
-            needs.claims_of.add(session_id)
-        case c.OpenSession() | c.ClaimTask():
-            needs.sessions.add(command.session_id)
-            needs.claims_of.add(command.session_id)
-            needs.in_flight_of.add(command.session_id)
-    if isinstance(command, c.ClaimTask):
-        for queue in command.queues:
-            _add_line(needs, queue, command)
+def _each(field: str, *sets: str) -> _Add:
+    """Adds this field of a command to these sets, unless it is None."""
+
+    def add(needs: Needs, command: Any) -> None:
+        value = getattr(command, field)
+        if value is not None:
+            for name in sets:
+                getattr(needs, name).add(value)
+
+    return add
+
+
+_job = _each("job_id", "jobs")
+_job_with_documents = _each("job_id", "jobs", "documents_of")
+_queue = _each("queue", "queues")
+_session = _each("session_id", "sessions")
+_session_with_claims = _each("session_id", "sessions", "claims_of")
+_in_flight = _each("session_id", "in_flight_of")
+_token = _each("token_id", "tokens")
+_digest = _each("digest", "digests")
+
+
+def _next(needs: Needs, command: c.ClaimNext) -> None:
+    _add_line(needs, command.queue, command)
+    if command.request_id is not None:
+        needs.requests.add((command.principal, command.request_id, command.queue))
+
+
+def _lines(needs: Needs, command: c.ClaimTask) -> None:
+    for queue in command.queues:
+        _add_line(needs, queue, command)
 
 
 def _add_line(needs: Needs, queue: str, command: c.ClaimNext | c.ClaimTask) -> None:
@@ -79,8 +62,47 @@ def _add_line(needs: Needs, queue: str, command: c.ClaimNext | c.ClaimTask) -> N
     needs.queues.add(queue)
 
 
-def _add_terms(needs: Needs, command: c.ClaimTerms) -> None:
-    if command.session_id is not None:
-        needs.sessions.add(command.session_id)
+def _terms(needs: Needs, command: c.ClaimTerms) -> None:
+    _ended(needs, command)
+    _session(needs, command)
     if command.max_claims is not None:
         needs.claim_counts.add((command.principal, isinstance(command, c.AcquireLock)))
+
+
+def _ended(needs: Needs, command: c.ClaimTerms | c.OpenSession) -> None:
+    if command.request_id is not None:
+        needs.ended.add((command.principal, command.request_id))
+
+
+def _all_expired(needs: Needs, _command: c.Recover) -> None:
+    needs.sweep_limit = RECOVER_LIMIT
+
+
+_ADD: dict[type[Any], tuple[_Add, ...]] = {
+    c.ClaimJob: (_job_with_documents, _terms),
+    c.AcquireLock: (_job_with_documents, _terms),
+    c.ClaimNext: (_next, _terms),
+    c.ClaimTask: (_session_with_claims, _in_flight, _lines, _terms),
+    c.HeartbeatJob: (_job,),
+    c.CheckpointJob: (_job,),
+    c.ReleaseJob: (_job,),
+    c.ReleaseTask: (_job, _session_with_claims),
+    c.ReleaseLock: (_job,),
+    c.Undo: (_job, _session_with_claims),
+    c.Enqueue: (_job_with_documents, _queue),
+    c.LimitQueue: (_each("queue", "queues", "counted_queues"),),
+    c.CancelJob: (_job_with_documents,),
+    c.DiscardJob: (_job_with_documents,),
+    c.RequeueJob: (_job_with_documents,),
+    c.ForceReleaseJob: (_job_with_documents,),
+    c.OpenSession: (_session_with_claims, _in_flight, _ended),
+    c.KeepSessionAlive: (_session,),
+    c.SaveSession: (_session,),
+    c.HandOverSession: (_session_with_claims,),
+    c.CloseSession: (_session_with_claims,),
+    c.CreateToken: (_token, _digest),
+    c.RotateToken: (_token, _digest),
+    c.RevokeToken: (_token,),
+    c.Recover: (_all_expired,),
+    c.Probe: (),
+}

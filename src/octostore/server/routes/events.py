@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 import msgspec
 
 from octostore.core.errors import InvalidInput
-from octostore.core.events import Event, LogEntry
+from octostore.core.events import Event
 from octostore.core.limits import PAGE_MAX, SEQ_MAX
 from octostore.core.questions import ListEvents
 from octostore.server.calls import Call
@@ -15,7 +15,6 @@ from octostore.server.feed import frame_of
 from octostore.server.http import Answer, Streaming
 from octostore.server.router import Route
 from octostore.server.streams import ALIVE, EventStream
-from octostore.stores.base import EventFilter
 from octostore.wire import bodies
 from octostore.wire import fields as f
 
@@ -57,7 +56,7 @@ async def _frames(call: Call, question: ListEvents) -> AsyncGenerator[bytes, Non
             found = [frame_of(event) for event in page.events]
             seq = page.after
         else:
-            found = [line.frame for line in recent if _matches(question, line.entry)]
+            found = [line.frame for line in recent if question.matches(line.entry)]
             seq = recent[-1].entry.seq if recent else seq
         if not found and recent == []:
             await feed.next_change()
@@ -65,11 +64,6 @@ async def _frames(call: Call, question: ListEvents) -> AsyncGenerator[bytes, Non
         if found:
             sent_at = time.monotonic()
             yield b"".join(found)
-
-
-def _matches(question: ListEvents, event: LogEntry) -> bool:
-    wanted = EventFilter(question.after, question.limit, question.job_id, question.prefix, question.session_id)
-    return wanted.matches(event)
 
 
 async def may_go_on(call: Call) -> bool:

@@ -67,7 +67,7 @@ def _state(call: Call, view: SessionView) -> SessionState:
         expires_at=view.expires_at,
         lock_count=len(view.jobs),
         jobs=view.jobs,
-        context=view.context,
+        raw_context=view.raw_context,
         context_seq=view.context_seq,
         phase=view.phase,
         offered=view.offered,

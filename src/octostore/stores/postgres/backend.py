@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from uuid import uuid4
 
 import psycopg
@@ -21,10 +22,9 @@ from octostore.stores.postgres.faults import is_lost, told_apart
 from octostore.stores.postgres.listener import Listener
 from octostore.stores.postgres.pipeline import Pipeline, compiled
 from octostore.stores.postgres.statements import load_sql
+from octostore.stores.readers import Readers
 from octostore.stores.transaction import Transaction
 
-IDLE_READERS = 4
-"""How many reading connections are kept open for later."""
 STUCK_SECONDS = 5
 """After so long a process that stands still in the middle of a transaction loses it, and the others go on."""
 LIMITS = {"lock": "10s", "statement": "12s", "idle": f"{STUCK_SECONDS}s", "transaction": "30s"}
@@ -46,8 +46,7 @@ class PostgresBackend:
         self._sql = compiled(load_sql(place.schema))
         self._gate = Gate()
         self._lock = threading.Lock()
-        self._idle_readers: list[Connection] = []
-        self._is_closed = False
+        self._readers = Readers(partial(connect, place.url), lambda connection: not connection.closed)
         self._pid = os.getpid()
         self._writer_id = uuid4()
         self._batch = 0
@@ -169,7 +168,7 @@ class PostgresBackend:
         ending.run()
 
     def _living_writer(self) -> Connection:
-        if self._is_closed:
+        if self._readers.is_closed:
             raise Unreachable("this store has been closed", reason="closed")
         if self._writer is None or self._writer.closed:
             return connect(self._place.url)
@@ -188,7 +187,7 @@ class PostgresBackend:
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         with self._gate, told_apart(self._place):
-            connection = self._take_reader()
+            connection = self._readers.take()
             try:
                 asking = Pipeline(connection, self._sql)
                 asking.ask("begin_reading")
@@ -199,41 +198,17 @@ class PostgresBackend:
                 self._end(connection)
             except BaseException as error:
                 if is_lost(error):
-                    self._drop_readers()
+                    self._readers.drop()
                 self._undo(connection)
                 raise
             finally:
-                self._give_back(connection)
-
-    def _take_reader(self) -> Connection:
-        with self._lock:
-            if self._is_closed:
-                raise Unreachable("this store has been closed", reason="closed")
-            while self._idle_readers:
-                connection = self._idle_readers.pop()
-                if not connection.closed:
-                    return connection
-        return connect(self._place.url)
-
-    def _give_back(self, connection: Connection) -> None:
-        with self._lock:
-            if not self._is_closed and not connection.closed and len(self._idle_readers) < IDLE_READERS:
-                self._idle_readers.append(connection)
-                return
-        connection.close()
-
-    def _drop_readers(self) -> None:
-        """What happened to one of them has happened to all, as a rule, and need not be found out one by one."""
-        with self._lock:
-            dropped, self._idle_readers = self._idle_readers, []
-        for connection in dropped:
-            connection.close()
+                self._readers.give_back(connection)
 
     # Listening
 
     def attend(self, ring: Callable[[], None]) -> None:
         with self._gate, self._lock:
-            if self._listener is None and not self._is_closed:
+            if self._listener is None and not self._readers.is_closed:
                 self._listener = Listener(self._place, ring)
 
     @property
@@ -250,10 +225,10 @@ class PostgresBackend:
 
     def close(self) -> None:
         with self._lock:
-            self._is_closed = True
-            connections = [*self._idle_readers, *([self._writer] if self._writer is not None else [])]
-            self._idle_readers.clear()
+            connections = self._readers.end()
             listener = self._listener
+        if self._writer is not None:
+            connections.append(self._writer)
         if listener is not None:
             listener.close(is_ours=os.getpid() == self._pid)
         for connection in connections:

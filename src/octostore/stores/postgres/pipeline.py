@@ -7,7 +7,6 @@ something, it does not count us as idle. Whoever is stopped at such a moment wou
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from types import NoneType
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -164,18 +163,21 @@ def _parameter(value: Any) -> bytes | None:
     return encoded
 
 
-def array(values: Collection[str | bytes | int | None]) -> str:
-    # A column has values of one kind, and to look at that once is a good part of what a batch takes.
+def array(values: Collection[Any]) -> str:
+    """Of texts, bytes or numbers, and None. Most columns are of one kind and plain, and are written as a whole."""
     kinds = set(map(type, values))
-    kinds.discard(NoneType)
-    to_text = _TO_TEXT.get(kinds.pop(), str) if kinds else str
-    return "{" + ",".join(["NULL" if value is None else to_text(value) for value in values]) + "}"
+    if kinds == {int}:
+        return "{" + repr([*values])[1:-1] + "}"
+    if kinds == {str}:
+        joined = '","'.join(values)
+        if "\\" not in joined and joined.count('"') == 2 * len(values) - 2:
+            return '{"' + joined + '"}'
+    return "{" + ",".join(["NULL" if value is None else _item(value) for value in values]) + "}"
 
 
-def _quoted(text: str) -> str:
-    if '"' in text or "\\" in text:
-        text = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{text}"'
-
-
-_TO_TEXT: dict[type, Callable[[Any], str]] = {str: _quoted, bytes: lambda value: f'"\\\\x{value.hex()}"'}
+def _item(value: str | bytes | int) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, bytes):
+        return '"\\\\x' + value.hex() + '"'
+    return str(value)

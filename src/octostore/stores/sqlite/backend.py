@@ -1,18 +1,17 @@
 """The SQLite backend: one connection that writes, and as many that read as are used at once."""
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 import apsw
 
-from octostore.core.errors import Unreachable
 from octostore.core.needs import Needs
 from octostore.stores.base import Counters
 from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
+from octostore.stores.readers import Readers
 from octostore.stores.sqlite.asking import SQL, SqliteAsking
 from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, prepare, set_patience
 from octostore.stores.sqlite.faults import FaultsOf
@@ -20,8 +19,6 @@ from octostore.stores.transaction import Transaction
 
 LOOK_SECONDS = 0.1
 """How often the log is looked at while somebody waits: a third of the 300 ms that are promised across processes."""
-IDLE_READERS = 4
-"""How many reading connections are kept open for later."""
 
 
 class SqliteBackend:
@@ -33,9 +30,7 @@ class SqliteBackend:
             self._writer = connect(self.path)
         self._patience_ms = BUSY_TIMEOUT_MS
         self._gate = Gate()
-        self._lock = threading.Lock()
-        self._idle_readers: list[apsw.Connection] = []
-        self._is_closed = False
+        self._readers = Readers(partial(connect, self.path))
 
     def writing(self, _needs: Needs) -> AbstractContextManager[Transaction]:
         return self._writing(BUSY_TIMEOUT_MS)
@@ -64,14 +59,14 @@ class SqliteBackend:
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         with self._faults, self._gate:
-            connection = self._take_reader()
+            connection = self._readers.take()
             try:
                 connection.execute("BEGIN")
                 yield _transaction(connection)
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-                self._give_back(connection)
+                self._readers.give_back(connection)
 
     def attend(self, ring: Callable[[], None]) -> None:
         """SQLite tells nobody, so the log is looked at."""
@@ -87,29 +82,11 @@ class SqliteBackend:
         self._gate.open()
 
     def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            connections = [self._writer, *self._idle_readers]
-            self._idle_readers.clear()
-        for connection in connections:
+        for connection in [self._writer, *self._readers.end()]:
             connection.close()
-
-    def _take_reader(self) -> apsw.Connection:
-        with self._lock:
-            if self._is_closed:
-                raise Unreachable("this store has been closed", reason="closed")
-            if self._idle_readers:
-                return self._idle_readers.pop()
-        return connect(self.path)
-
-    def _give_back(self, connection: apsw.Connection) -> None:
-        with self._lock:
-            if not self._is_closed and len(self._idle_readers) < IDLE_READERS:
-                self._idle_readers.append(connection)
-                return
-        connection.close()
 
 
 def _transaction(connection: apsw.Connection) -> Transaction:
-    ((seq, *mark),) = connection.execute(SQL["counters"])
-    return Transaction(partial(SqliteAsking, connection), Counters(seq, Mark(*mark)))
+    ((seq, now, boot_id, counted_ms, next_expiry),) = connection.execute(SQL["counters"])
+    counters = Counters(seq, Mark(now, boot_id, counted_ms), next_expiry)
+    return Transaction(partial(SqliteAsking, connection), counters)

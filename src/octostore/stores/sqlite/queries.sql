@@ -21,8 +21,11 @@ max
 queue
 
 -- name: counters
--- Where the store stands.
-SELECT seq, now, boot_id, counted_ms FROM {schema}.counters
+-- Where the store stands, and when the next claim or session runs out (without any, in some hundred million years).
+SELECT seq, now, boot_id, counted_ms, min(
+    coalesce((SELECT min(expires_at) FROM {schema}.jobs WHERE expires_at IS NOT NULL), 9223372036854775807),
+    coalesce((SELECT min(expires_at) FROM {schema}.sessions WHERE status = 'open'), 9223372036854775807))
+FROM {schema}.counters
 
 -- name: save_counters
 -- Where the store stands after this transaction.

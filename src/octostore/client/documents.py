@@ -1,0 +1,51 @@
+"""Commands as documents, in the form that they have in a batch over HTTP."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from octostore.client.owner import default_owner
+from octostore.core.commands import ClaimJob, ClaimNext, Command, Enqueue, OpenSession
+from octostore.core.errors import InvalidInput
+from octostore.stores.ids import new_job_id, new_session_id
+from octostore.wire.batches import check_batch, endpoint_in, values_in
+
+Document: TypeAlias = Mapping[str, Any]
+_DEFAULTS: dict[Any, dict[str, Callable[[], str]]] = {
+    ClaimJob: {"owner": default_owner},
+    ClaimNext: {"owner": default_owner},
+    Enqueue: {"job_id": new_job_id},
+    OpenSession: {"agent": default_owner, "session_id": new_session_id},
+}
+"""What a document may leave out."""
+
+
+def commands_of(documents: Iterable[Document]) -> list[Command[Any]]:
+    """Raises `InvalidInput` for the first that is wrong, and says which."""
+    listed = list(documents)
+    check_batch(listed)
+    return [_numbered(number, document) for number, document in enumerate(listed)]
+
+
+def _numbered(number: int, document: Document) -> Command[Any]:
+    try:
+        return _command_of(dict(document))
+    except InvalidInput as error:
+        raise InvalidInput(f"commands[{number}]", f"cannot be done: {error}") from None
+
+
+def _command_of(document: dict[str, Any]) -> Command[Any]:
+
+    endpoint = endpoint_in(document)
+    if endpoint.reply is None:
+        raise InvalidInput("command", "is one of lock clients, which speak HTTP")
+    try:
+        params, body = values_in(document, endpoint)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(endpoint.operation, f"has not the right fields: {error}") from None
+    for name, new in _DEFAULTS.get(endpoint.asks, {}).items():
+        if getattr(body, name) is None:
+            setattr(body, name, new())
+    command: Command[Any] = endpoint.asks(**{**body.values(), **params})
+    return command
