@@ -9,8 +9,9 @@ import pytest
 import octostore
 from octostore.core.commands import AnyCommand, Probe
 from octostore.stores import persist, writer
-from octostore.stores.base import Undone
+from octostore.stores.base import TryAgain
 from octostore.stores.batch import Answer, Committed
+from octostore.stores.pausing import pauses
 from octostore.stores.writer import Writer
 from tests.support.processes import until
 
@@ -54,7 +55,7 @@ def place() -> Place:
 @pytest.fixture
 def call(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Caller]:
     monkeypatch.setattr(persist, "GIVE_UP_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr(persist, "PAUSE_MAX_SECONDS", PATIENCE_SECONDS / 10)
+    monkeypatch.setattr(writer, "pauses", lambda: pauses(longest_seconds=PATIENCE_SECONDS / 10))
     one_writer = Writer(place.run, lambda _: None)
 
     def call() -> Caller:
@@ -65,8 +66,8 @@ def call(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Caller]:
     return call
 
 
-def away() -> Undone:
-    return Undone(octostore.Unreachable("it is away", reason="network"))
+def away() -> TryAgain:
+    return TryAgain(octostore.Unreachable("it is away", reason="network"))
 
 
 def test_a_place_that_is_back_in_time_is_not_missed(place: Place, call: Callable[[], Caller]) -> None:
