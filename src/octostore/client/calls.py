@@ -9,6 +9,14 @@ from typing import Any
 
 from octostore.client.batching import Released, lease_of
 from octostore.client.claiming import ClaimCall, HoldCall
+from octostore.client.methods import (
+    claimed,
+    claimed_async,
+    executed,
+    executed_async,
+    together,
+    together_async,
+)
 from octostore.client.owner import default_owner
 from octostore.core import commands as c
 from octostore.core.commands import Batch
@@ -406,6 +414,60 @@ class Calls:
 
 
 calls = Calls()
+
+
+class SyncCalls:
+    """The calls, executed."""
+
+    claim_job = claimed(Calls.claim_job)
+    heartbeat_job = executed(Calls.heartbeat_job)
+    checkpoint_job = executed(Calls.checkpoint_job)
+    release_job = executed(Calls.release_job)
+    enqueue = executed(Calls.enqueue)
+    claim_next = claimed(Calls.claim_next)
+    claim_task = claimed(Calls.claim_task)
+    release_task = executed(Calls.release_task)
+    requeue = executed(Calls.requeue)
+    discard = executed(Calls.discard)
+    cancel = executed(Calls.cancel)
+    force_release = executed(Calls.force_release)
+    limit_queue = executed(Calls.limit_queue)
+    batch = together(Calls.batch)
+    claim_many = together(Calls.claim_many)
+    release_many = together(Calls.release_many)
+    enqueue_many = together(Calls.enqueue_many)
+    hand_over = executed(Calls.hand_over)
+    keep_session_alive = executed(Calls.keep_session_alive)
+    save_session = executed(Calls.save_session)
+    revoke_token = executed(Calls.revoke_token)
+    probe = executed(Calls.probe)
+
+
+class AsyncCalls:
+    """The calls, awaited."""
+
+    claim_job = claimed_async(Calls.claim_job)
+    heartbeat_job = executed_async(Calls.heartbeat_job)
+    checkpoint_job = executed_async(Calls.checkpoint_job)
+    release_job = executed_async(Calls.release_job)
+    enqueue = executed_async(Calls.enqueue)
+    claim_next = claimed_async(Calls.claim_next)
+    claim_task = claimed_async(Calls.claim_task)
+    release_task = executed_async(Calls.release_task)
+    requeue = executed_async(Calls.requeue)
+    discard = executed_async(Calls.discard)
+    cancel = executed_async(Calls.cancel)
+    force_release = executed_async(Calls.force_release)
+    limit_queue = executed_async(Calls.limit_queue)
+    batch = together_async(Calls.batch)
+    claim_many = together_async(Calls.claim_many)
+    release_many = together_async(Calls.release_many)
+    enqueue_many = together_async(Calls.enqueue_many)
+    hand_over = executed_async(Calls.hand_over)
+    keep_session_alive = executed_async(Calls.keep_session_alive)
+    save_session = executed_async(Calls.save_session)
+    revoke_token = executed_async(Calls.revoke_token)
+    probe = executed_async(Calls.probe)
 
 
 def _listed(field: str, words: Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 from octostore.core.commands import AnyCommand
 from octostore.core.decide import decide
 from octostore.core.decide.expiry import sweep
-from octostore.core.decide.needs import needs_of
+from octostore.core.decide.rules import needs_of
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.given import Given
