@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import wraps
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, Self
 
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, refreshed_async
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
 from octostore.client.calls import Calls, calls
-from octostore.client.claiming import claim_async
+from octostore.client.claiming import HoldCall, claim_async
 from octostore.client.hold import LONG_AGO, granted
-from octostore.client.methods import claimed_async, executed_async, together_async
+from octostore.client.methods import P, claimed_async, executed_async, together_async
 from octostore.client.port import AsyncPort
 from octostore.client.session import Session
 from octostore.client.store import CONCURRENCY_MAX, OctoStore
@@ -30,7 +31,7 @@ from octostore.core.limits import (
     TTL_DEFAULT_SECONDS,
     check_whole,
 )
-from octostore.core.model import Outcome, Scope, SessionStatus, Status
+from octostore.core.model import Scope, SessionStatus, Status
 from octostore.core.paging import pages_async
 from octostore.core.replies import (
     ClaimReply,
@@ -48,6 +49,21 @@ from octostore.stores.clock import boottime
 from octostore.stores.loop_flag import LoopFlag
 from octostore.wire.answers import NewToken
 from octostore.wire.tokens import new_token
+
+
+def held_async(
+    make: Callable[Concatenate[Any, P], HoldCall],
+) -> Callable[Concatenate[Any, P], AbstractAsyncContextManager[AsyncHeldClaim]]:
+    @wraps(make)
+    @asynccontextmanager
+    async def method(self: Any, /, *args: P.args, **options: P.kwargs) -> AsyncIterator[AsyncHeldClaim]:
+        call, outcome, on_lost = make(self, *args, **options)
+        claim = AsyncHeldClaim(self._port, await ask_for_async(self._port, *call), on_lost=on_lost)
+        claim.end_as(outcome)
+        async with claim:
+            yield claim
+
+    return method
 
 
 class AsyncOctoStore:
@@ -99,40 +115,7 @@ class AsyncOctoStore:
         """See `OctoStore.job_pages`."""
         return pages_async(self._port.ask, q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit))
 
-    @asynccontextmanager
-    async def hold(
-        self,
-        job_id: str,
-        *,
-        owner: str | None = None,
-        metadata: Any = None,
-        ttl: float = TTL_DEFAULT_SECONDS,
-        wait: float = 0,
-        session_id: str | None = None,
-        request_id: str | None = None,
-        again: bool = False,
-        lock_delay: float = 0,
-        outcome: Outcome = "released",
-        on_lost: Callable[[], None] | None = None,
-    ) -> AsyncIterator[AsyncHeldClaim]:
-        """See `OctoStore.hold`. `on_lost` is called from another thread, as there."""
-        c.check_outcome(outcome)  # before anything is claimed
-        call = calls.claim_job(
-            job_id,
-            owner,
-            metadata,
-            ttl,
-            wait=wait,
-            session_id=session_id,
-            request_id=request_id,
-            again=again,
-            lock_delay=lock_delay,
-        )
-        granted = await ask_for_async(self._port, *call)
-        claim = AsyncHeldClaim(self._port, granted, on_lost=on_lost)
-        claim.end_as(outcome)
-        async with claim:
-            yield claim
+    hold = held_async(Calls.hold)
 
     @asynccontextmanager
     async def keep(

@@ -3,12 +3,12 @@
 Defaults are filled in, JSON is encoded, and each is safe to send twice.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from octostore.client.batching import Released, lease_of
-from octostore.client.claiming import ClaimCall
+from octostore.client.claiming import ClaimCall, HoldCall
 from octostore.client.owner import default_owner
 from octostore.core import commands as c
 from octostore.core.commands import Batch
@@ -64,6 +64,42 @@ class Calls:
             lock_delay=lock_delay,
         )
         return ClaimCall(command, wait, request_id is None)
+
+    def hold(
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        wait: float = 0,
+        session_id: str | None = None,
+        request_id: str | None = None,
+        again: bool = False,
+        lock_delay: float = 0,
+        outcome: Outcome = "released",
+        on_lost: Callable[[], None] | None = None,
+    ) -> HoldCall:
+        """Own a job for the length of a block: claimed on entry, kept alive from a thread, released at the end.
+
+        Raises `Held`, `AlreadyDone` or (delayed, dead) `Conflict` if it cannot be claimed. When the block ends, the job
+        gets `outcome`, or what `claim.end_as()` chose; when it raises, the error is noted and the job `failed`, which
+        retries an enqueued job and frees any other. If the lease could not be kept, `claim.lost` is set and `on_lost()`
+        called, from another thread, before anybody else can get the job; the end of the block then raises `LeaseLost`.
+        """
+        c.check_outcome(outcome)  # before anything is claimed
+        claim = calls.claim_job(
+            job_id,
+            owner,
+            metadata,
+            ttl,
+            wait=wait,
+            session_id=session_id,
+            request_id=request_id,
+            again=again,
+            lock_delay=lock_delay,
+        )
+        return HoldCall(claim, outcome, on_lost)
 
     def heartbeat_job(
         self,

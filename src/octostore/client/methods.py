@@ -1,11 +1,13 @@
 """Methods of the library, each made of the call that says what it takes and asks (`Calls`)."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from octostore.client.batching import carry_out, carry_out_async
-from octostore.client.claiming import ClaimCall, claim, claim_async
+from octostore.client.claiming import ClaimCall, HoldCall, claim, claim_async
+from octostore.client.hold import HeldClaim, ask_for
 from octostore.core.commands import Batch, Command
 from octostore.core.replies import Reply
 
@@ -45,6 +47,21 @@ def claimed_async(make: Callable[Concatenate[Any, P], ClaimCall[R]]) -> Callable
     @wraps(make)
     async def method(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
         return await claim_async(self._port, *make(self, *args, **options))
+
+    return method
+
+
+def held(
+    make: Callable[Concatenate[Any, P], HoldCall],
+) -> Callable[Concatenate[Any, P], AbstractContextManager[HeldClaim]]:
+    @wraps(make)
+    @contextmanager
+    def method(self: Any, /, *args: P.args, **options: P.kwargs) -> Iterator[HeldClaim]:
+        call, outcome, on_lost = make(self, *args, **options)
+        claim = HeldClaim(self._port, ask_for(self._port, *call), on_lost=on_lost)
+        claim.end_as(outcome)
+        with claim:
+            yield claim
 
     return method
 

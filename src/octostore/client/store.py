@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from octostore.client.calls import Calls, calls
 from octostore.client.claiming import claim
-from octostore.client.hold import LONG_AGO, HeldClaim, ask_for, granted, refreshed
-from octostore.client.methods import claimed, executed, together
+from octostore.client.hold import LONG_AGO, HeldClaim, granted, refreshed
+from octostore.client.methods import claimed, executed, held, together
 from octostore.client.port import Port
 from octostore.client.reader import Reader
 from octostore.client.session import Session
@@ -20,7 +20,7 @@ from octostore.core.limits import (
     TTL_DEFAULT_SECONDS,
     check_whole,
 )
-from octostore.core.model import Outcome, Scope
+from octostore.core.model import Scope
 from octostore.core.replies import (
     ClaimReply,
     Recovery,
@@ -55,45 +55,7 @@ class OctoStore(Reader):
     checkpoint_job = executed(Calls.checkpoint_job)
     release_job = executed(Calls.release_job)
 
-    @contextmanager
-    def hold(
-        self,
-        job_id: str,
-        *,
-        owner: str | None = None,
-        metadata: Any = None,
-        ttl: float = TTL_DEFAULT_SECONDS,
-        wait: float = 0,
-        session_id: str | None = None,
-        request_id: str | None = None,
-        again: bool = False,
-        lock_delay: float = 0,
-        outcome: Outcome = "released",
-        on_lost: Callable[[], None] | None = None,
-    ) -> Iterator[HeldClaim]:
-        """Own a job for the length of a block: claimed on entry, kept alive from a thread, released at the end.
-
-        Raises `Held`, `AlreadyDone` or (delayed, dead) `Conflict` if it cannot be claimed. When the block ends, the job
-        gets `outcome`, or what `claim.end_as()` chose; when it raises, the error is noted and the job `failed`, which
-        retries an enqueued job and frees any other. If the lease could not be kept, `claim.lost` is set and `on_lost()`
-        called, from another thread, before anybody else can get the job; the end of the block then raises `LeaseLost`.
-        """
-        c.check_outcome(outcome)  # before anything is claimed
-        call = calls.claim_job(
-            job_id,
-            owner,
-            metadata,
-            ttl,
-            wait=wait,
-            session_id=session_id,
-            request_id=request_id,
-            again=again,
-            lock_delay=lock_delay,
-        )
-        claim = HeldClaim(self._port, ask_for(self._port, *call), on_lost=on_lost)
-        claim.end_as(outcome)
-        with claim:
-            yield claim
+    hold = held(Calls.hold)
 
     @contextmanager
     def keep(

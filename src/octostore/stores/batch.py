@@ -33,7 +33,7 @@ class Committed(NamedTuple):
 def run_batch(
     backend: Backend, commands: Sequence[AnyCommand], clock: Clock, given: Given, *, at_once: bool = False
 ) -> Committed:
-    """Raises `Unreachable` when the store fails, or `Undone`: nothing has been saved then as far as it can tell."""
+    """Raises `Unreachable` when the store fails, or `TryAgain`: nothing has been saved then as far as it can tell."""
     needs = needs_of(commands)
     begin = (at_once and backend.writing_at_once) or backend.writing
     with begin(needs) as writing:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from octostore.stores.base import Undone
+from octostore.stores.base import TryAgain
 
 T = TypeVar("T")
 
@@ -34,8 +34,8 @@ def persist(attempt: Callable[[], T]) -> T:
         began_at = time.monotonic()
         try:
             return attempt()
-        except Undone as undone:
+        except TryAgain as failed:
             if began_at > deadline:
-                raise undone.fault from undone
+                raise failed.fault from failed
             pausing = pausing or pauses()
             time.sleep(next(pausing))
