@@ -11,7 +11,6 @@ from octostore.core.commands import AnyCommand, Probe
 from octostore.stores import persist, writer
 from octostore.stores.base import TryAgain
 from octostore.stores.batch import Answer, Committed
-from octostore.stores.pausing import pauses
 from octostore.stores.writer import Writer
 from tests.support.processes import until
 
@@ -55,7 +54,7 @@ def place() -> Place:
 @pytest.fixture
 def call(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Caller]:
     monkeypatch.setattr(persist, "GIVE_UP_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr(writer, "pauses", lambda: pauses(longest_seconds=PATIENCE_SECONDS / 10))
+    monkeypatch.setattr(persist, "PAUSE_MAX_SECONDS", PATIENCE_SECONDS / 10)
     one_writer = Writer(place.run, lambda _: None)
 
     def call() -> Caller:

@@ -9,6 +9,7 @@ from octostore.stores.base import TryAgain
 T = TypeVar("T")
 
 GIVE_UP_SECONDS = 5.0
+PAUSE_SECONDS, PAUSE_MAX_SECONDS = 0.02, 0.5
 
 
 def deadline_from_now() -> float:
@@ -17,6 +18,12 @@ def deadline_from_now() -> float:
     There is always one: whoever was stopped in the middle of the first attempt has had no other.
     """
     return time.monotonic() + GIVE_UP_SECONDS
+
+
+def pauses() -> Iterator[float]:
+    from octostore.stores import pausing  # noqa: PLC0415  # few places ever fail
+
+    return pausing.pauses(PAUSE_SECONDS, PAUSE_MAX_SECONDS)
 
 
 def persist(attempt: Callable[[], T]) -> T:
@@ -30,11 +37,5 @@ def persist(attempt: Callable[[], T]) -> T:
         except TryAgain as failed:
             if began_at > deadline:
                 raise failed.fault from failed
-            pausing = pausing or _pauses()
+            pausing = pausing or pauses()
             time.sleep(next(pausing))
-
-
-def _pauses() -> Iterator[float]:
-    from octostore.stores.pausing import pauses  # noqa: PLC0415  # few places ever fail
-
-    return pauses()

@@ -16,8 +16,7 @@ from octostore.core.errors import Unreachable
 from octostore.stores.base import TryAgain
 from octostore.stores.batch import Answer, Committed
 from octostore.stores.pace import Pace
-from octostore.stores.pausing import pauses
-from octostore.stores.persist import deadline_from_now
+from octostore.stores.persist import deadline_from_now, pauses
 
 log = logging.getLogger("octostore.writer")
 
