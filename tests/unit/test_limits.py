@@ -228,7 +228,7 @@ def test_the_quick_look_at_a_number_decides_as_the_close_one(number: float) -> N
 
 @given(texts | st.from_regex(r"[A-Za-z0-9_.-]{60,70}", fullmatch=True))
 def test_the_quick_look_at_a_name_decides_as_the_close_one(name: str) -> None:
-    checks = [names.check_job_id, names.check_session_id, partial(names.check_name, "queue")]
+    checks: list[Callable[..., None]] = [names.check_job_id, names.check_session_id, partial(names.check_name, "queue")]
     quick = [verdict(check, name) for check in checks]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(names, "_is_plain", lambda _: None)
