@@ -1,6 +1,7 @@
 """A limit on everything; exceeding one names the field, the limit and the size, and changes nothing."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octostore.core import commands as c
+from octostore.core import limits, names
 from octostore.core import questions as q
 from octostore.core.errors import InvalidInput
 from octostore.core.names import check_job_id
@@ -185,3 +187,49 @@ def test_any_text_is_a_good_name_or_bad_input_and_nothing_else(name: str) -> Non
 
 def test_a_name_of_exactly_256_bytes() -> None:
     check_job_id("/".join(["a" * 63] * 3 + ["a" * 64]))
+
+
+class OddText(str):
+    """Not exactly text, so it is looked at more closely."""
+
+    __slots__ = ()
+
+
+class OddInteger(int):
+    pass
+
+
+class OddFloat(float):
+    pass
+
+
+def verdict(check: Callable[..., None], *args: Any, **options: Any) -> str | None:
+    try:
+        check(*args, **options)
+    except InvalidInput as refusal:
+        return f"{refusal} {refusal.field} {refusal.limit} {refusal.size}"
+    return None
+
+
+texts = st.text(max_size=20) | st.text(st.sampled_from("aZ0-_./ é\0\n\x7f\ud800"), max_size=20)
+
+
+@given(texts, st.integers(0, 20), st.booleans())
+def test_the_quick_look_at_a_text_decides_as_the_close_one(text: str, limit: int, required: bool) -> None:
+    quick = verdict(limits.check_text, "owner", text, limit, required=required)
+    assert quick == verdict(limits.check_text, "owner", OddText(text), limit, required=required)
+
+
+@given(st.integers(-3, 12) | st.floats(-3, 12) | st.sampled_from([float("nan"), float("inf"), 10.000000000000002]))
+def test_the_quick_look_at_a_number_decides_as_the_close_one(number: float) -> None:
+    odd = OddFloat(number) if isinstance(number, float) else OddInteger(number)
+    assert verdict(limits.check_range, "ttl", number, 1, 10) == verdict(limits.check_range, "ttl", odd, 1, 10)
+
+
+@given(texts | st.from_regex(r"[A-Za-z0-9_.-]{60,70}", fullmatch=True))
+def test_the_quick_look_at_a_name_decides_as_the_close_one(name: str) -> None:
+    checks: list[Callable[..., None]] = [names.check_job_id, names.check_session_id, partial(names.check_name, "queue")]
+    quick = [verdict(check, name) for check in checks]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(names, "_is_plain", lambda _: None)
+        assert quick == [verdict(check, name) for check in checks]

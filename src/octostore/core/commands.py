@@ -36,6 +36,8 @@ from octostore.core.replies import (
 from octostore.core.secret_free import SecretFree
 
 DIGEST_BYTES = 32
+_OUTCOMES = get_args(Outcome)
+_decode = msgspec.json.Decoder().decode
 
 R_co = TypeVar("R_co", bound=Reply, covariant=True)
 
@@ -100,11 +102,12 @@ class AcquireLock(ClaimTerms, frozen=True, kw_only=True):
         limits.check_text("owner", self.owner, limits.TEXT_BYTES, required=True)
         check_lock_ttl(self.ttl)
         _check_request_id(self.request_id)
-        limits.check_text("holder", self.holder, limits.TEXT_BYTES, required=self.holder is not None)
+        if self.holder is not None:
+            limits.check_text("holder", self.holder, limits.TEXT_BYTES, required=True)
         limits.check_seconds("lock_delay", self.lock_delay, 0, limits.LOCK_DELAY_MAX_MS)
         if self.metadata is not None:
             # A lock's metadata is text, and what counts is the text and not how JSON writes it.
-            text: Any = msgspec.json.decode(self.metadata)
+            text: Any = _decode(self.metadata)
             limits.check_size("metadata", text, limits.METADATA_BYTES)
         if self.session_id is not None:
             check_session_id(self.session_id)
@@ -464,8 +467,8 @@ def check_scopes(scopes: tuple[Scope, ...]) -> None:
 
 
 def check_outcome(outcome: str) -> None:
-    if outcome not in get_args(Outcome):
-        raise InvalidInput("outcome", f"is {outcome!r}; it must be one of {', '.join(get_args(Outcome))}")
+    if outcome not in _OUTCOMES:
+        raise InvalidInput("outcome", f"is {outcome!r}; it must be one of {', '.join(_OUTCOMES)}")
 
 
 def _check_kinds(kinds: tuple[str, ...] | None) -> None:
@@ -476,7 +479,8 @@ def _check_kinds(kinds: tuple[str, ...] | None) -> None:
 
 
 def _check_request_id(request_id: str | None) -> None:
-    limits.check_text("request_id", request_id, limits.REQUEST_ID_BYTES, required=request_id is not None)
+    if request_id is not None:
+        limits.check_text("request_id", request_id, limits.REQUEST_ID_BYTES, required=True)
 
 
 def _check_number(number: int | None) -> None:

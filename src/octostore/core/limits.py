@@ -75,6 +75,8 @@ BATCH_STEP = 100
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
 SEQ_MAX = 2**63 - 1
 
+_PLAIN_NUMBERS = {int, float}
+
 
 def check_bytes(field: str, encoded: bytes | None, limit: int) -> None:
     if encoded is not None and len(encoded) > limit:
@@ -85,6 +87,8 @@ def check_bytes(field: str, encoded: bytes | None, limit: int) -> None:
 
 def check_text(field: str, text: str | None, limit: int, *, required: bool = False) -> None:
     """One line of text that people will read: within `limit` UTF-8 bytes, and no control characters."""
+    if type(text) is str and text.isascii() and text.isprintable() and 0 < len(text) <= limit:
+        return
     if text is None:
         if required:
             raise InvalidInput(field, "is required")
@@ -102,11 +106,9 @@ def check_size(field: str, text: str | None, limit: int) -> None:
         return
     if not isinstance(text, str):
         raise InvalidInput(field, f"must be text, not {type(text).__name__}")
-    # Most texts are far below the limit, and no UTF-8 character is longer than four bytes.
-    if len(text) * 4 > limit or not text.isascii():
-        size = len(encode_utf8(field, text))
-        if size > limit:
-            raise InvalidInput(field, f"is {size:,} bytes; the limit is {limit:,}", limit=limit, size=size)
+    size = len(text) if text.isascii() else len(encode_utf8(field, text))
+    if size > limit:
+        raise InvalidInput(field, f"is {size:,} bytes; the limit is {limit:,}", limit=limit, size=size)
     if "\0" in text:
         raise InvalidInput(field, "must not contain NUL")
 
@@ -120,6 +122,8 @@ def encode_utf8(field: str, text: str) -> bytes:
 
 def check_range(field: str, value: float, low: float, high: float, unit: str = "") -> None:
     """A number, not a bool and not NaN, from `low` to `high`."""
+    if type(value) in _PLAIN_NUMBERS and low <= value <= high:
+        return
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(field, f"must be a number{unit and ' of' + unit}, not {type(value).__name__}")
     if not low <= value <= high:

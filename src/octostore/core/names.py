@@ -10,13 +10,13 @@ import unicodedata
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import JOB_ID_BYTES, NAME_COMPONENT_BYTES, SESSION_ID_BYTES, check_size, encode_utf8
 
-_PLAIN_COMPONENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_PLAIN_JOB_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
+_is_plain = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}").fullmatch
+"""The usual case: one component of ASCII that is not `.` or `..`."""
 
 
 def check_job_id(job_id: str) -> None:
-    if isinstance(job_id, str) and _PLAIN_JOB_ID.fullmatch(job_id):
-        return  # the usual case: one plain component that is not `.` or `..`
+    if isinstance(job_id, str) and _is_plain(job_id):
+        return
     _check_required("job_id", job_id, JOB_ID_BYTES)
     for component in job_id.split("/"):
         _check_component("job_id", component, NAME_COMPONENT_BYTES)
@@ -24,13 +24,17 @@ def check_job_id(job_id: str) -> None:
 
 def check_name(field: str, name: str) -> None:
     """A queue or a kind: one component."""
-    _check_required(field, name, NAME_COMPONENT_BYTES)
-    _check_component(field, name, NAME_COMPONENT_BYTES)
+    _check_one(field, name, NAME_COMPONENT_BYTES)
 
 
 def check_session_id(session_id: str) -> None:
-    _check_required("session_id", session_id, SESSION_ID_BYTES)
-    _check_component("session_id", session_id, SESSION_ID_BYTES)
+    _check_one("session_id", session_id, SESSION_ID_BYTES)
+
+
+def _check_one(field: str, name: str, limit: int) -> None:
+    if not isinstance(name, str) or not _is_plain(name):
+        _check_required(field, name, limit)
+        _check_component(field, name, limit)
 
 
 def check_prefix(prefix: str | None) -> None:
@@ -52,7 +56,7 @@ def _check_required(field: str, name: str, limit: int) -> None:
 def _check_component(field: str, component: str, limit: int) -> None:
     if component in {"", ".", ".."}:
         raise InvalidInput(field, "must not have an empty, `.` or `..` component")
-    if _PLAIN_COMPONENT.fullmatch(component):
+    if _is_plain(component):
         return
     size = len(encode_utf8(field, component))
     if size > limit:

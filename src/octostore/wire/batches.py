@@ -73,7 +73,8 @@ def endpoint_in(document: dict[str, Any]) -> Endpoint:
 
 def values_in(document: dict[str, Any], endpoint: Endpoint) -> tuple[dict[str, Any], Shape]:
     """What stands in the address of the single call, and its body. Raises `msgspec.ValidationError`."""
-    rest = {name: value for name, value in document.items() if name != "command"}
+    rest = document.copy()
+    rest.pop("command", None)
     params = {name: msgspec.convert(rest.pop(name, None), str) for name in endpoint.params}
     shape = endpoint.body or _Nothing
     body = msgspec.convert(with_whole_numbers(rest, shape), shape)

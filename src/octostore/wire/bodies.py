@@ -35,28 +35,44 @@ class Shape(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def values(self) -> dict[str, Any]:
         """The fields of the command or question."""
-        return {core: inward(getattr(self, wire)) for wire, core, inward, _ in _fields(type(self))}
+        values = msgspec.structs.asdict(self)
+        for wire, core, codec in _translated(type(self)):
+            value = values.pop(wire)
+            if core is not None:
+                values[core] = codec.inward(value) if codec else value
+        return values
 
     @classmethod
     def of(cls, asked: Any, **more: Any) -> Self:
-        return cls(**{field.wire: field.outward(getattr(asked, field.core)) for field in _fields(cls)}, **more)
+        values = ((wire, getattr(asked, core), codec) for wire, core, codec in _fields(cls) if core is not None)
+        return cls(**{wire: codec.outward(value) if codec else value for wire, value, codec in values}, **more)
 
 
 class Body(Shape, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A field that we do not know is refused, because ignoring it would do something else than was asked for."""
 
 
-class _Field(NamedTuple):
-    wire: str
-    core: str
+class _Codec(NamedTuple):
     inward: Callable[[Any], Any]
     outward: Callable[[Any], Any]
+
+
+class _Field(NamedTuple):
+    wire: str
+    core: str | None
+    codec: _Codec | None
 
 
 @cache
 def _fields(shape: type[Shape]) -> tuple[_Field, ...]:
     names = {name: shape.CORE_NAMES.get(name, name.removesuffix("_seconds")) for name in shape.__struct_fields__}
-    return tuple(_Field(wire, core, *_CODECS.get(core, _AS_IT_IS)) for wire, core in names.items() if core)
+    return tuple(_Field(wire, core, _CODECS.get(core or "")) for wire, core in names.items())
+
+
+@cache
+def _translated(shape: type[Shape]) -> tuple[_Field, ...]:
+    """Those that are not the same in the core."""
+    return tuple(field for field in _fields(shape) if field.codec or field.wire != field.core)
 
 
 class _Terms(Body):
@@ -335,15 +351,6 @@ def _is_whole(info: msgspec.inspect.Type) -> bool:
 # How values of some fields are written, by the name that the core has for them
 
 
-class _Codec(NamedTuple):
-    inward: Callable[[Any], Any]
-    outward: Callable[[Any], Any]
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
 def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else convert(value)
 
@@ -359,7 +366,6 @@ def _document(field: str) -> _Codec:
     return _Codec(lambda value: encode_json(field, value), _unless_none(Raw))
 
 
-_AS_IT_IS = _Codec(_same, _same)
 _LIST = _Codec(_unless_none(tuple), _unless_none(list))
 _CODECS = {
     "metadata": _document("metadata"),
