@@ -208,6 +208,18 @@ def test_a_body_is_not_read_before_somebody_wants_it() -> None:
     with_client(test)
 
 
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_body_is_not_waited_for_any_longer_when_the_head_came_in_pieces(is_refused: bool) -> None:
+    async def refuse(request: Request) -> None:
+        request.send(Answer(b"no", 401))
+
+    async def test(client: Client) -> None:
+        await client.send(b"POST /a HTTP/1.1\r\n", HOST + b"Content-Length: 10\r\n\r\n")
+        assert client.has_time_until(REQUEST_SECONDS)
+
+    with_client(test, refuse if is_refused else echo)
+
+
 def test_a_body_that_nobody_wanted_is_dropped_as_it_comes() -> None:
     async def test(client: Client) -> None:
         gate = Gate()
