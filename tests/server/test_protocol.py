@@ -349,6 +349,28 @@ def test_a_stop_waits_for_the_answer_and_for_no_other() -> None:
     with_client(test)
 
 
+def test_a_stop_does_not_wait_for_a_request_that_was_cut_off_before_it_began() -> None:
+    async def test(client: Client) -> None:
+        client.connection.data_received(GET % 1)
+        client.all.abort()
+        client.connection.connection_lost(None)
+        await asyncio.wait_for(client.all.end(), 1)
+
+    with_client(test)
+
+
+def test_nothing_is_carried_out_once_the_connection_ends() -> None:
+    async def test(client: Client) -> None:
+        client.connection.pause_writing()
+        await client.send(GET % 1)
+        client.connection.end()
+        client.connection.resume_writing()
+        await client.send()
+        assert (client.paths, client.transport.is_closing()) == ([], True)
+
+    with_client(test)
+
+
 def test_a_client_that_goes_is_noticed_at_once() -> None:
     async def test(client: Client) -> None:
         gate = Gate()

@@ -276,6 +276,7 @@ class Connection(asyncio.Protocol):
         self._close()
 
     def _close(self) -> None:
+        self._waiting.clear()
         self._transport.close()
         self._wait_for_request()  # or rather for the client to read what it was sent
 
