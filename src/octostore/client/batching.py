@@ -8,7 +8,7 @@ import msgspec
 from octostore.client.claiming import claim, claim_async
 from octostore.client.port import AsyncPort, Port
 from octostore.core.commands import Batch, Command
-from octostore.core.errors import LeaseLost, Unreachable
+from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
 from octostore.core.limits import BATCH_MAX
 from octostore.core.replies import ClaimReply
 from octostore.stores.ids import new_request_id
@@ -26,26 +26,38 @@ def carry_out(port: Port, batch: Batch) -> list[Any]:
     answers = []
     for commands in _steps(batch):
         some = port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-        _check_reached(some)
+        _check_reached([*answers, *some])
         answers += [
-            claim(port, _with_request_id(command), 0, True) if _must_be_repeated(command, answer) else answer
+            _claimed_anew(port, command) if _must_be_repeated(command, answer) else answer
             for command, answer in zip(commands, some, strict=True)
         ]
     return answers
+
+
+def _claimed_anew(port: Port, command: Command[Any]) -> Any:
+    try:
+        return claim(port, _with_request_id(command), 0, True)
+    except OctoStoreError as refusal:
+        return refusal
 
 
 async def carry_out_async(port: AsyncPort, batch: Batch) -> list[Any]:
     answers = []
     for commands in _steps(batch):
         some = await port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-        _check_reached(some)
+        _check_reached([*answers, *some])
         answers += [
-            await claim_async(port, _with_request_id(command), 0, True)
-            if _must_be_repeated(command, answer)
-            else answer
+            await _claimed_anew_async(port, command) if _must_be_repeated(command, answer) else answer
             for command, answer in zip(commands, some, strict=True)
         ]
     return answers
+
+
+async def _claimed_anew_async(port: AsyncPort, command: Command[Any]) -> Any:
+    try:
+        return await claim_async(port, _with_request_id(command), 0, True)
+    except OctoStoreError as refusal:
+        return refusal
 
 
 def _steps(batch: Batch) -> list[Sequence[Command[Any]]]:
@@ -54,6 +66,7 @@ def _steps(batch: Batch) -> list[Sequence[Command[Any]]]:
 
 
 def _check_reached(answers: Sequence[Any]) -> None:
+    """Of the first calls only: what was claimed before would be lost with the fault of a later one."""
     if all(isinstance(answer, Unreachable) for answer in answers):
         raise answers[0]
 
