@@ -5,7 +5,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from octostore.client.claiming import claim, claim_async
 from octostore.client.port import AsyncPort, Port
 from octostore.core.commands import Batch, Command
 from octostore.core.errors import LeaseLost, Unreachable
@@ -25,9 +24,9 @@ def carry_out(port: Port, batch: Batch) -> list[Any]:
     answers = []
     for commands in _calls(batch):
         some = port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-        _check_reached(some)
+        _check_reached([*answers, *some])
         answers += [
-            claim(port, _with_request_id(command), 0, True) if _must_be_repeated(command, answer) else answer
+            port.execute_all([_with_request_id(command)])[0] if _must_be_repeated(command, answer) else answer
             for command, answer in zip(commands, some, strict=True)
         ]
     return answers
@@ -37,11 +36,9 @@ async def carry_out_async(port: AsyncPort, batch: Batch) -> list[Any]:
     answers = []
     for commands in _calls(batch):
         some = await port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-        _check_reached(some)
+        _check_reached([*answers, *some])
         answers += [
-            await claim_async(port, _with_request_id(command), 0, True)
-            if _must_be_repeated(command, answer)
-            else answer
+            (await port.execute_all([_with_request_id(command)]))[0] if _must_be_repeated(command, answer) else answer
             for command, answer in zip(commands, some, strict=True)
         ]
     return answers
@@ -52,6 +49,7 @@ def _calls(batch: Batch) -> list[Sequence[Any]]:
 
 
 def _check_reached(answers: Sequence[Any]) -> None:
+    """Of the first calls only: what was claimed before would be lost with the fault of a later one."""
     if all(isinstance(answer, Unreachable) for answer in answers):
         raise answers[0]
 
