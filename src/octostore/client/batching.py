@@ -21,24 +21,28 @@ def lease_of(claim: Released) -> tuple[Any, Any]:
 
 def carry_out(port: Port, batch: Batch) -> list[Any]:
     """Any number, in as few calls as possible."""
-    answers = []
+    answers: list[Any] = []
     for commands in _calls(batch):
         some = port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
         _check_reached([*answers, *some])
         answers += [
-            port.execute_all([_with_request_id(command)])[0] if _must_be_repeated(command, answer) else answer
+            port.execute_all([_with_request_id(command)], atomic=True)[0]
+            if _must_be_repeated(command, answer)
+            else answer
             for command, answer in zip(commands, some, strict=True)
         ]
     return answers
 
 
 async def carry_out_async(port: AsyncPort, batch: Batch) -> list[Any]:
-    answers = []
+    answers: list[Any] = []
     for commands in _calls(batch):
         some = await port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
         _check_reached([*answers, *some])
         answers += [
-            (await port.execute_all([_with_request_id(command)]))[0] if _must_be_repeated(command, answer) else answer
+            (await port.execute_all([_with_request_id(command)], atomic=True))[0]
+            if _must_be_repeated(command, answer)
+            else answer
             for command, answer in zip(commands, some, strict=True)
         ]
     return answers
