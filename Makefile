@@ -64,6 +64,11 @@ lint: $(READY) ## formatting, lint, types and layers
 pictures: $(READY) ## the pictures of the documents, from what a store does
 	$(BIN)/python -m docs.pictures.draw
 
+.PHONY: references
+references: $(READY) ## the pages that are written by parsers and tools
+	$(BIN)/python -m docs.references.cli
+	$(BIN)/python -m docs.references.mcp
+
 .PHONY: bench
 bench: $(BENCH_READY) ## speed, side by side, in one run
 	$(BIN)/python bench/run.py

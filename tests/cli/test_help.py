@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from docs.references import cli as reference
 from octostore._version import __version__
-from octostore.cli import exits, reference
+from octostore.cli import exits
 from octostore.cli.command import COMMANDS, Command
 from octostore.cli.parser import Parser, configure, parse
 from tests.support.cli import run_cli
@@ -140,9 +141,15 @@ def test_the_reference_is_current() -> None:
 
 
 def test_the_reference_is_the_same_everywhere(tmp_path: Path) -> None:
-    code = "import sys; from octostore.cli.reference import reference; sys.stdout.buffer.write(reference().encode())"
+    code = "import sys; from docs.references.cli import reference; sys.stdout.buffer.write(reference().encode())"
     for env in ({"COLUMNS": "40", "HOME": str(tmp_path)}, {"COLUMNS": "300", "LC_ALL": "C", "PYTHONHASHSEED": "1"}):
-        made = subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, check=True)
+        made = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, **env},
+            cwd=reference.PATH.parents[1],
+            capture_output=True,
+            check=True,
+        )
         assert made.stdout.decode() == reference.reference()
 
 
@@ -157,4 +164,4 @@ def test_the_reference_has_everything() -> None:
     paths = [path for path in (ROOT / "src").rglob("*.py") if "postgres" not in path.parts]  # which is not there yet
     sources = "".join(path.read_text(encoding="utf-8") for path in paths)
     for name in set(re.findall(r"\bOCTOSTORE_[A-Z_]+\b", sources)):
-        assert f"\n| `{name}` | " in text, f"{name} is missing in octostore.cli.reference"
+        assert f"\n| `{name}` | " in text, f"{name} is missing in docs/references/cli.py"

@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from docs.references import mcp as reference
 from octostore.cli.parser import parse
-from octostore.mcp import reference
 from octostore.mcp.texts import INSTRUCTIONS
 from octostore.mcp.tools import BY_NAME
 from tests.mcp.conftest import World

@@ -105,7 +105,9 @@ def field_pair(name: str, expected: Any, actual: Any, leases: Leases, view: View
 
 
 def fields_of(struct: msgspec.Struct) -> Fields:
-    return {name: getattr(struct, name) for name in struct.__struct_fields__}
+    """Documents by the names that they have for everybody, and not by those of their encoded text."""
+    names = zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
+    return {told: getattr(struct, name) for name, told in names}
 
 
 def with_defaults(expected: Any, kind: type[msgspec.Struct]) -> Any:
@@ -115,9 +117,12 @@ def with_defaults(expected: Any, kind: type[msgspec.Struct]) -> Any:
 @lru_cache
 def defaults_of(kind: type[msgspec.Struct]) -> Fields:
     fields = msgspec.structs.fields(kind)
-    given = {field.name: plain(field.default) for field in fields if field.default is not msgspec.NODEFAULT}
-    made = {field.name: field.default_factory() for field in fields if field.default_factory is not msgspec.NODEFAULT}
-    return given | made
+    made = [field for field in fields if field.default_factory is not msgspec.NODEFAULT]
+    given = [field for field in fields if field.default is not msgspec.NODEFAULT]
+    return {
+        **{field.encode_name: plain(field.default) for field in given},
+        **{field.encode_name: plain(field.default_factory()) for field in made},
+    }
 
 
 def plain(value: Any) -> Any:

@@ -29,7 +29,7 @@ from tests.support.pg_proxy import (
 from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import until
 
-BEGINNING, LOADING, COMMIT = b"FOR UPDATE", b"AS wanted(name, counted)", b"\nCOMMIT\n"
+BEGINNING, LOADING, COMMIT = b"FOR UPDATE", b"max_claimed IS NOT NULL", b"\nCOMMIT\n"
 """What tells the round trips of a batch apart."""
 CUTS = [cut, cut_in_the_middle, cut_at_once, lose_the_answer]
 JOBS = 30

@@ -9,12 +9,12 @@ import psycopg
 import pytest
 
 import octostore
-from octostore.core.replay import replay
 from octostore.stores.postgres.connection import parse_place
 from tests.support.pg_programs import programs
 from tests.support.postgres import postgres_url
 from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import until
+from tests.support.replay import replay
 from tests.support.server import ServerProcess
 
 AHEAD = 1_000_000_000

@@ -21,7 +21,7 @@ from tests.support.pg_proxy import Act, PgProxy, swallow, swallow_the_answer
 from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import Worker, until
 
-BEGINNING, LOADING, COMMIT = b"FOR UPDATE", b"AS wanted(name, counted)", b"\nCOMMIT\n"
+BEGINNING, LOADING, COMMIT = b"FOR UPDATE", b"max_claimed IS NOT NULL", b"\nCOMMIT\n"
 ANSWER_SECONDS = 0.5
 CONNECT_SECONDS = 2
 """The least that libpq takes."""

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from octostore.client.authority import Authority
-from octostore.client.http.answers import TryAgain
 from octostore.client.http.patience import ANSWER_SECONDS
 from octostore.client.http.port import HttpPort
 from octostore.core.errors import LeaseLost
+from octostore.stores.base import TryAgain
 from octostore.stores.clock import boottime
 from tests.simulation.checks import Belief
 from tests.simulation.client import Client

@@ -24,9 +24,8 @@ import octostore.stores.loop_store
 from octostore.client.authority import Authority
 from octostore.core import views
 from octostore.core.commands import CheckpointJob, CloseSession, HeartbeatJob, ReleaseJob, ReleaseTask
-from octostore.core.decide import _RULES
 from octostore.core.decide.expiry import sweep
-from octostore.core.decide.needs import needs_of
+from octostore.core.decide.rules import RULES, needs_of
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.model import LOCAL
 from octostore.core.moments import to_datetime
@@ -149,7 +148,7 @@ def _from_the_reply() -> AbstractContextManager[object]:
 
 
 def _rule(command: type[Any], rule: Callable[..., Any]) -> Callable[[], AbstractContextManager[object]]:
-    return lambda: mock.patch.dict(_RULES, {command: rule})
+    return lambda: mock.patch.dict(RULES, {command: RULES[command]._replace(decide=rule)})
 
 
 def _revive(ws: WorkingSet, command: HeartbeatJob, given: Any) -> HeartbeatReply:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from octostore.core.errors import Unreachable
 from octostore.core.needs import Needs
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, Undone
+from octostore.stores.base import Backend, TryAgain
 from octostore.stores.clock import Mark
 from octostore.stores.memory import MemoryBackend, MemoryRows
 from octostore.stores.sqlite import SqliteBackend
@@ -154,7 +154,7 @@ class FaultyBackend:
             case "busy" | "disk_full" | "io":
                 raise Unreachable(f"the store fails: {fault.kind}", reason=fault.kind)
             case "undone":
-                raise Undone(Unreachable("the store fails for a moment", reason="io"))
+                raise TryAgain(Unreachable("the store fails for a moment", reason="io"))
 
     def _fail_after(self, fault: Fault | None) -> None:
         if fault is not None and fault.kind == "slow":

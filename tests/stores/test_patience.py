@@ -9,7 +9,7 @@ import pytest
 import octostore
 from octostore.core.commands import AnyCommand, Probe
 from octostore.stores import persist, writer
-from octostore.stores.base import Undone
+from octostore.stores.base import TryAgain
 from octostore.stores.batch import Answer, Committed
 from octostore.stores.writer import Writer
 from tests.support.processes import until
@@ -65,8 +65,8 @@ def call(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Caller]:
     return call
 
 
-def away() -> Undone:
-    return Undone(octostore.Unreachable("it is away", reason="network"))
+def away() -> TryAgain:
+    return TryAgain(octostore.Unreachable("it is away", reason="network"))
 
 
 def test_a_place_that_is_back_in_time_is_not_missed(place: Place, call: Callable[[], Caller]) -> None:

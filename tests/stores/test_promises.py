@@ -24,7 +24,6 @@ from octostore.core.errors import NotFound, OctoStoreError
 from octostore.core.model import Outcome, SessionStatus
 from octostore.core.moments import to_moment
 from octostore.core.questions import FindToken, GetFigures, GetSession, ListSessions, ListTokens, Question
-from octostore.core.replay import logged_job, logged_session, logged_token, replay
 from octostore.core.replies import (
     ClaimReply,
     Figures,
@@ -54,6 +53,7 @@ from tests.support.commands import (
     locks,
     tokens,
 )
+from tests.support.replay import logged_job, logged_session, logged_token, replay
 from tests.support.world import ManualClock, World
 
 STATUSES: tuple[SessionStatus | None, ...] = ("open", "closed", "expired", None)

@@ -11,7 +11,7 @@ import pytest
 from octostore.core.commands import AnyCommand, ClaimJob
 from octostore.core.errors import Unreachable
 from octostore.stores import pace
-from octostore.stores.base import Undone
+from octostore.stores.base import TryAgain
 from octostore.stores.batch import Answer, Committed
 from octostore.stores.readers import IDLE_READERS
 from octostore.stores.sqlite.backend import SqliteBackend
@@ -60,7 +60,7 @@ def submit(writer: Writer, number: int, first: int = 0) -> list[list[Answer] | E
 
 def test_nobody_overtakes_those_who_are_tried_again(place: Place, writer: Writer) -> None:
     away = Unreachable("it is away", reason="network")
-    place.faults = [Undone(away), Undone(away)]
+    place.faults = [TryAgain(away), TryAgain(away)]
     told = submit(writer, 2 * MAX_BATCH + 3)
     place.is_open.set()
     until(lambda: len(told) == 2 * MAX_BATCH + 3)
@@ -214,7 +214,7 @@ def test_how_long_it_took_counts_in_whichever_thread(hasty: Writer, monkeypatch:
 def test_what_others_keep_waiting_is_for_the_thread_and_faults_are_told(place: Place, hasty: Writer) -> None:
     place.faults = [
         Unreachable("another process writes", reason="busy"),
-        Undone(Unreachable("it is away", reason="io")),
+        TryAgain(Unreachable("it is away", reason="io")),
     ]
     assert [hasty.run_here(CLAIM), hasty.run_here(CLAIM)] == [None, None]
     place.faults = [ZeroDivisionError()]

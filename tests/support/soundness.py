@@ -10,9 +10,9 @@ import msgspec
 
 from octostore.core.events import LogEntry
 from octostore.core.model import Job, Session, Token
-from octostore.core.replay import logged_job, logged_session, logged_token, replay
 from octostore.stores.rows import entry_from_row, job_from_row, session_from_row, token_from_row
 from octostore.stores.sqlite.asking import SQL, SqliteAsking
+from tests.support.replay import logged_job, logged_session, logged_token, replay
 
 
 @contextmanager

@@ -107,3 +107,8 @@ def test_every_document_has_a_value(kind: type[msgspec.Struct]) -> None:
     documents = [name for name in kind.__struct_fields__ if name.startswith("raw_")]
     assert documents
     assert all(hasattr(kind, name.removeprefix("raw_")) for name in documents)
+
+
+def test_replies_can_be_in_a_set() -> None:
+    replies = [ClaimReply(status="claimed", job_id="job", raw_payload=written(text)) for text in (b"1", b"1", b"2")]
+    assert len(set(replies)) == 2

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from octostore.client.embedded import EmbeddedPort, pause_of, reply_or_raise, steps_of, topics_of_log
+from octostore.client.embedded import EmbeddedPort, pause_of, reply_or_raise, topics_of_log
 from octostore.client.threads import in_thread
-from octostore.core.commands import Command, R_co
+from octostore.core.commands import Batch, Command, R_co
 from octostore.core.errors import Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
@@ -48,8 +48,7 @@ class AsyncEmbeddedPort:
                     await asyncio.wait_for(bell.event.wait(), min(pause, left))
 
     async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
-        steps = steps_of(commands, atomic=atomic)
-        return [answer for some in steps for answer in await self._execute_together(some)]
+        return [answer for some in Batch(commands, atomic).steps for answer in await self._execute_together(some)]
 
     async def _execute_together(self, commands: Sequence[Command[Any]]) -> list[Any]:
         try:

@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import wraps
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, Self
 
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, refreshed_async
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
-from octostore.client.calls import Calls, calls
-from octostore.client.claiming import claim_async
+from octostore.client.calls import AsyncCalls, Calls, calls
+from octostore.client.claiming import HoldCall, claim_async
 from octostore.client.hold import LONG_AGO, granted
-from octostore.client.methods import claimed_async, executed_async, together_async
+from octostore.client.methods import P
 from octostore.client.port import AsyncPort
 from octostore.client.session import Session
 from octostore.client.store import CONCURRENCY_MAX, OctoStore
@@ -30,7 +31,7 @@ from octostore.core.limits import (
     TTL_DEFAULT_SECONDS,
     check_whole,
 )
-from octostore.core.model import Outcome, Scope, SessionStatus, Status
+from octostore.core.model import Scope, SessionStatus, Status
 from octostore.core.paging import pages_async
 from octostore.core.replies import (
     ClaimReply,
@@ -50,7 +51,22 @@ from octostore.wire.answers import NewToken
 from octostore.wire.tokens import new_token
 
 
-class AsyncOctoStore:
+def held_async(
+    make: Callable[Concatenate[Any, P], HoldCall],
+) -> Callable[Concatenate[Any, P], AbstractAsyncContextManager[AsyncHeldClaim]]:
+    @wraps(make)
+    @asynccontextmanager
+    async def method(self: Any, /, *args: P.args, **options: P.kwargs) -> AsyncIterator[AsyncHeldClaim]:
+        call, outcome, on_lost = make(self, *args, **options)
+        claim = AsyncHeldClaim(self._port, await ask_for_async(self._port, *call), on_lost=on_lost)
+        claim.end_as(outcome)
+        async with claim:
+            yield claim
+
+    return method
+
+
+class AsyncOctoStore(AsyncCalls):
     """`OctoStore` with every method awaited (`hold` and `events` are used with `async`). Made by `connect_async()`."""
 
     def __init__(self, port: AsyncPort) -> None:
@@ -58,10 +74,7 @@ class AsyncOctoStore:
 
     # Jobs
 
-    claim_job = claimed_async(Calls.claim_job)
-    heartbeat_job = executed_async(Calls.heartbeat_job)
-    checkpoint_job = executed_async(Calls.checkpoint_job)
-    release_job = executed_async(Calls.release_job)
+    hold = held_async(Calls.hold)
 
     async def get_job_owner(self, job_id: str) -> JobOwner | None:
         """See `OctoStore.get_job_owner`."""
@@ -100,41 +113,6 @@ class AsyncOctoStore:
         return pages_async(self._port.ask, q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit))
 
     @asynccontextmanager
-    async def hold(
-        self,
-        job_id: str,
-        *,
-        owner: str | None = None,
-        metadata: Any = None,
-        ttl: float = TTL_DEFAULT_SECONDS,
-        wait: float = 0,
-        session_id: str | None = None,
-        request_id: str | None = None,
-        again: bool = False,
-        lock_delay: float = 0,
-        outcome: Outcome = "released",
-        on_lost: Callable[[], None] | None = None,
-    ) -> AsyncIterator[AsyncHeldClaim]:
-        """See `OctoStore.hold`. `on_lost` is called from another thread, as there."""
-        c.check_outcome(outcome)  # before anything is claimed
-        call = calls.claim_job(
-            job_id,
-            owner,
-            metadata,
-            ttl,
-            wait=wait,
-            session_id=session_id,
-            request_id=request_id,
-            again=again,
-            lock_delay=lock_delay,
-        )
-        granted = await ask_for_async(self._port, *call)
-        claim = AsyncHeldClaim(self._port, granted, on_lost=on_lost)
-        claim.end_as(outcome)
-        async with claim:
-            yield claim
-
-    @asynccontextmanager
     async def keep(
         self, reply: ClaimReply, *, asked_at: float = LONG_AGO, on_lost: Callable[[], None] | None = None
     ) -> AsyncIterator[AsyncHeldClaim]:
@@ -144,9 +122,6 @@ class AsyncOctoStore:
             yield claim
 
     # Queues
-
-    enqueue = executed_async(Calls.enqueue)
-    claim_next = claimed_async(Calls.claim_next)
 
     async def work(
         self,
@@ -163,9 +138,6 @@ class AsyncOctoStore:
         """See `OctoStore.work`; the handler is a coroutine function."""
         claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl)
         return await self._run_loop(claim.command, handler, concurrency, stop, until_empty=until_empty)
-
-    claim_task = claimed_async(Calls.claim_task)
-    release_task = executed_async(Calls.release_task)
 
     async def work_session(
         self,
@@ -187,19 +159,6 @@ class AsyncOctoStore:
         """See `OctoStore.dead_jobs`."""
         return [job async for page in self.job_pages(prefix, status="dead", queue=queue) for job in page.jobs]
 
-    requeue = executed_async(Calls.requeue)
-    discard = executed_async(Calls.discard)
-    cancel = executed_async(Calls.cancel)
-    force_release = executed_async(Calls.force_release)
-    limit_queue = executed_async(Calls.limit_queue)
-
-    # Several at once
-
-    batch = together_async(Calls.batch)
-    claim_many = together_async(Calls.claim_many)
-    release_many = together_async(Calls.release_many)
-    enqueue_many = together_async(Calls.enqueue_many)
-
     # Sessions
 
     async def open_session(
@@ -215,10 +174,6 @@ class AsyncOctoStore:
         asked_at = boottime()
         reply = await claim_async(self._port, *calls.open_session(agent, ttl, session_id, request_id))
         return AsyncSession(Session(self._port.blocking, reply, asked_at, on_lost=lost.set), lost.event)
-
-    hand_over = executed_async(Calls.hand_over)
-    keep_session_alive = executed_async(Calls.keep_session_alive)
-    save_session = executed_async(Calls.save_session)
 
     async def get_session(self, session_id: str) -> SessionView:
         """See `OctoStore.get_session`."""
@@ -255,8 +210,6 @@ class AsyncOctoStore:
     async def list_tokens(self) -> list[TokenView]:
         """All tokens that were made, newest first, also those that are over. For operators."""
         return (await self._port.ask(q.ListTokens())).tokens
-
-    revoke_token = executed_async(Calls.revoke_token)
 
     # Log and recovery
 
@@ -296,8 +249,6 @@ class AsyncOctoStore:
             recovered += step.recovered
             is_complete = step.is_complete
         return recovered
-
-    probe = executed_async(Calls.probe)
 
     async def close(self) -> None:
         """See `OctoStore.close`."""

@@ -9,7 +9,6 @@ from octostore.client.claiming import claim, claim_async
 from octostore.client.port import AsyncPort, Port
 from octostore.core.commands import Batch, Command
 from octostore.core.errors import LeaseLost, Unreachable
-from octostore.core.limits import BATCH_MAX
 from octostore.core.replies import ClaimReply
 from octostore.stores.ids import new_request_id
 
@@ -24,7 +23,7 @@ def lease_of(claim: Released) -> tuple[Any, Any]:
 def carry_out(port: Port, batch: Batch) -> list[Any]:
     """Any number, in as few calls as possible."""
     answers = []
-    for commands in _steps(batch):
+    for commands in _calls(batch):
         some = port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
         _check_reached(some)
         answers += [
@@ -36,7 +35,7 @@ def carry_out(port: Port, batch: Batch) -> list[Any]:
 
 async def carry_out_async(port: AsyncPort, batch: Batch) -> list[Any]:
     answers = []
-    for commands in _steps(batch):
+    for commands in _calls(batch):
         some = await port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
         _check_reached(some)
         answers += [
@@ -48,9 +47,8 @@ async def carry_out_async(port: AsyncPort, batch: Batch) -> list[Any]:
     return answers
 
 
-def _steps(batch: Batch) -> list[Sequence[Command[Any]]]:
-    commands = batch.commands
-    return [commands[start : start + BATCH_MAX] for start in range(0, len(commands), BATCH_MAX)]
+def _calls(batch: Batch) -> list[Sequence[Any]]:
+    return batch._replace(atomic=True).steps  # also of what need not be in one transaction
 
 
 def _check_reached(answers: Sequence[Any]) -> None:

@@ -3,12 +3,20 @@
 Defaults are filled in, JSON is encoded, and each is safe to send twice.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from octostore.client.batching import Released, lease_of
-from octostore.client.claiming import ClaimCall
+from octostore.client.claiming import ClaimCall, HoldCall
+from octostore.client.methods import (
+    claimed,
+    claimed_async,
+    executed,
+    executed_async,
+    together,
+    together_async,
+)
 from octostore.client.owner import default_owner
 from octostore.core import commands as c
 from octostore.core.commands import Batch
@@ -64,6 +72,42 @@ class Calls:
             lock_delay=lock_delay,
         )
         return ClaimCall(command, wait, request_id is None)
+
+    def hold(
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        wait: float = 0,
+        session_id: str | None = None,
+        request_id: str | None = None,
+        again: bool = False,
+        lock_delay: float = 0,
+        outcome: Outcome = "released",
+        on_lost: Callable[[], None] | None = None,
+    ) -> HoldCall:
+        """Own a job for the length of a block: claimed on entry, kept alive from a thread, released at the end.
+
+        Raises `Held`, `AlreadyDone` or (delayed, dead) `Conflict` if it cannot be claimed. When the block ends, the job
+        gets `outcome`, or what `claim.end_as()` chose; when it raises, the error is noted and the job `failed`, which
+        retries an enqueued job and frees any other. If the lease could not be kept, `claim.lost` is set and `on_lost()`
+        called, from another thread, before anybody else can get the job; the end of the block then raises `LeaseLost`.
+        """
+        c.check_outcome(outcome)  # before anything is claimed
+        claim = calls.claim_job(
+            job_id,
+            owner,
+            metadata,
+            ttl,
+            wait=wait,
+            session_id=session_id,
+            request_id=request_id,
+            again=again,
+            lock_delay=lock_delay,
+        )
+        return HoldCall(claim, outcome, on_lost)
 
     def heartbeat_job(
         self,
@@ -370,6 +414,60 @@ class Calls:
 
 
 calls = Calls()
+
+
+class SyncCalls:
+    """The calls, executed."""
+
+    claim_job = claimed(Calls.claim_job)
+    heartbeat_job = executed(Calls.heartbeat_job)
+    checkpoint_job = executed(Calls.checkpoint_job)
+    release_job = executed(Calls.release_job)
+    enqueue = executed(Calls.enqueue)
+    claim_next = claimed(Calls.claim_next)
+    claim_task = claimed(Calls.claim_task)
+    release_task = executed(Calls.release_task)
+    requeue = executed(Calls.requeue)
+    discard = executed(Calls.discard)
+    cancel = executed(Calls.cancel)
+    force_release = executed(Calls.force_release)
+    limit_queue = executed(Calls.limit_queue)
+    batch = together(Calls.batch)
+    claim_many = together(Calls.claim_many)
+    release_many = together(Calls.release_many)
+    enqueue_many = together(Calls.enqueue_many)
+    hand_over = executed(Calls.hand_over)
+    keep_session_alive = executed(Calls.keep_session_alive)
+    save_session = executed(Calls.save_session)
+    revoke_token = executed(Calls.revoke_token)
+    probe = executed(Calls.probe)
+
+
+class AsyncCalls:
+    """The calls, awaited."""
+
+    claim_job = claimed_async(Calls.claim_job)
+    heartbeat_job = executed_async(Calls.heartbeat_job)
+    checkpoint_job = executed_async(Calls.checkpoint_job)
+    release_job = executed_async(Calls.release_job)
+    enqueue = executed_async(Calls.enqueue)
+    claim_next = claimed_async(Calls.claim_next)
+    claim_task = claimed_async(Calls.claim_task)
+    release_task = executed_async(Calls.release_task)
+    requeue = executed_async(Calls.requeue)
+    discard = executed_async(Calls.discard)
+    cancel = executed_async(Calls.cancel)
+    force_release = executed_async(Calls.force_release)
+    limit_queue = executed_async(Calls.limit_queue)
+    batch = together_async(Calls.batch)
+    claim_many = together_async(Calls.claim_many)
+    release_many = together_async(Calls.release_many)
+    enqueue_many = together_async(Calls.enqueue_many)
+    hand_over = executed_async(Calls.hand_over)
+    keep_session_alive = executed_async(Calls.keep_session_alive)
+    save_session = executed_async(Calls.save_session)
+    revoke_token = executed_async(Calls.revoke_token)
+    probe = executed_async(Calls.probe)
 
 
 def _listed(field: str, words: Sequence[str]) -> tuple[str, ...]:

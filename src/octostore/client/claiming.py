@@ -1,5 +1,6 @@
 """Claiming, by the caller's own request id or by one that was generated for this call."""
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -8,6 +9,8 @@ import msgspec
 from octostore.client.port import AsyncPort, Port
 from octostore.core.commands import Command, R_co
 from octostore.core.errors import LeaseLost
+from octostore.core.model import Outcome
+from octostore.core.replies import ClaimReply
 from octostore.stores.clock import boottime
 from octostore.stores.ids import new_request_id
 
@@ -23,6 +26,14 @@ class ClaimCall(NamedTuple, Generic[R_co]):
     Then a claim that an earlier attempt made, and that ended before any answer got through, was nobody's; the job is
     claimed anew.
     """
+
+
+class HoldCall(NamedTuple):
+    """A claim that is to be held, how it is to end, and who is to be told if it is lost."""
+
+    claim: ClaimCall[ClaimReply]
+    outcome: Outcome
+    on_lost: Callable[[], None] | None
 
 
 def claim(port: Port, command: Command[R_co], wait: float, is_generated: bool) -> R_co:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from octostore.core.commands import AnyCommand, Command, R_co
+from octostore.core.commands import AnyCommand, Batch, Command, R_co
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
@@ -18,9 +18,6 @@ from octostore.core.replies import ClaimReply, is_worth_waiting
 from octostore.core.undo import undo_of
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic, topics_of_claim
-
-STEP = 100
-"""How many commands of a batch that is not atomic go into one transaction."""
 
 
 class EmbeddedPort:
@@ -52,7 +49,7 @@ class EmbeddedPort:
                 bell.wait(min(pause, left))
 
     def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
-        return [answer for some in steps_of(commands, atomic=atomic) for answer in self._execute_together(some)]
+        return [answer for some in Batch(commands, atomic).steps for answer in self._execute_together(some)]
 
     def _execute_together(self, commands: Sequence[Command[Any]]) -> list[Any]:
         try:
@@ -109,12 +106,6 @@ def reply_or_raise(answer: Any) -> Any:
     if isinstance(answer, OctoStoreError):
         raise answer
     return answer
-
-
-def steps_of(commands: Sequence[Any], *, atomic: bool) -> list[Sequence[Any]]:
-    """What is carried out together."""
-    step = max(1, len(commands)) if atomic else STEP
-    return [commands[start : start + step] for start in range(0, len(commands), step)]
 
 
 def pause_of(reply: object) -> float | None:

@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate
 
-from octostore.client.calls import Calls, calls
-from octostore.client.claiming import claim
+from octostore.client.calls import Calls, SyncCalls, calls
+from octostore.client.claiming import HoldCall, claim
 from octostore.client.hold import LONG_AGO, HeldClaim, ask_for, granted, refreshed
-from octostore.client.methods import claimed, executed, together
+from octostore.client.methods import P
 from octostore.client.port import Port
 from octostore.client.reader import Reader
 from octostore.client.session import Session
@@ -20,7 +21,7 @@ from octostore.core.limits import (
     TTL_DEFAULT_SECONDS,
     check_whole,
 )
-from octostore.core.model import Outcome, Scope
+from octostore.core.model import Scope
 from octostore.core.replies import (
     ClaimReply,
     Recovery,
@@ -34,7 +35,22 @@ if TYPE_CHECKING:
 CONCURRENCY_MAX = 1_000
 
 
-class OctoStore(Reader):
+def held(
+    make: Callable[Concatenate[Any, P], HoldCall],
+) -> Callable[Concatenate[Any, P], AbstractContextManager[HeldClaim]]:
+    @wraps(make)
+    @contextmanager
+    def method(self: Any, /, *args: P.args, **options: P.kwargs) -> Iterator[HeldClaim]:
+        call, outcome, on_lost = make(self, *args, **options)
+        claim = HeldClaim(self._port, ask_for(self._port, *call), on_lost=on_lost)
+        claim.end_as(outcome)
+        with claim:
+            yield claim
+
+    return method
+
+
+class OctoStore(SyncCalls, Reader):
     """One owner per job, ownership that anyone can see, and recovery when an owner disappears.
 
     Made by `octostore.connect()`. Safe to use from many threads, and after `fork()`. Every method can be repeated: a
@@ -50,50 +66,7 @@ class OctoStore(Reader):
 
     # Jobs
 
-    claim_job = claimed(Calls.claim_job)
-    heartbeat_job = executed(Calls.heartbeat_job)
-    checkpoint_job = executed(Calls.checkpoint_job)
-    release_job = executed(Calls.release_job)
-
-    @contextmanager
-    def hold(
-        self,
-        job_id: str,
-        *,
-        owner: str | None = None,
-        metadata: Any = None,
-        ttl: float = TTL_DEFAULT_SECONDS,
-        wait: float = 0,
-        session_id: str | None = None,
-        request_id: str | None = None,
-        again: bool = False,
-        lock_delay: float = 0,
-        outcome: Outcome = "released",
-        on_lost: Callable[[], None] | None = None,
-    ) -> Iterator[HeldClaim]:
-        """Own a job for the length of a block: claimed on entry, kept alive from a thread, released at the end.
-
-        Raises `Held`, `AlreadyDone` or (delayed, dead) `Conflict` if it cannot be claimed. When the block ends, the job
-        gets `outcome`, or what `claim.end_as()` chose; when it raises, the error is noted and the job `failed`, which
-        retries an enqueued job and frees any other. If the lease could not be kept, `claim.lost` is set and `on_lost()`
-        called, from another thread, before anybody else can get the job; the end of the block then raises `LeaseLost`.
-        """
-        c.check_outcome(outcome)  # before anything is claimed
-        call = calls.claim_job(
-            job_id,
-            owner,
-            metadata,
-            ttl,
-            wait=wait,
-            session_id=session_id,
-            request_id=request_id,
-            again=again,
-            lock_delay=lock_delay,
-        )
-        claim = HeldClaim(self._port, ask_for(self._port, *call), on_lost=on_lost)
-        claim.end_as(outcome)
-        with claim:
-            yield claim
+    hold = held(Calls.hold)
 
     @contextmanager
     def keep(
@@ -109,9 +82,6 @@ class OctoStore(Reader):
             yield claim
 
     # Queues
-
-    enqueue = executed(Calls.enqueue)
-    claim_next = claimed(Calls.claim_next)
 
     def work(
         self,
@@ -134,9 +104,6 @@ class OctoStore(Reader):
         claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl)
         return self._run_loop(claim.command, handler, concurrency, stop, until_empty=until_empty)
 
-    claim_task = claimed(Calls.claim_task)
-    release_task = executed(Calls.release_task)
-
     def work_session(
         self,
         session_id: str,
@@ -152,19 +119,6 @@ class OctoStore(Reader):
         """`work` for the tasks of a session: one at a time, each with the session's context (`claim.reply.session`)."""
         claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl)
         return self._run_loop(claim.command, handler, 1, stop, until_empty=until_empty)
-
-    requeue = executed(Calls.requeue)
-    discard = executed(Calls.discard)
-    cancel = executed(Calls.cancel)
-    force_release = executed(Calls.force_release)
-    limit_queue = executed(Calls.limit_queue)
-
-    # Several at once
-
-    batch = together(Calls.batch)
-    claim_many = together(Calls.claim_many)
-    release_many = together(Calls.release_many)
-    enqueue_many = together(Calls.enqueue_many)
 
     # Sessions
 
@@ -185,10 +139,6 @@ class OctoStore(Reader):
         asked_at = boottime()
         reply = claim(self._port, *calls.open_session(agent, ttl, session_id, request_id))
         return Session(self._port, reply, asked_at)
-
-    hand_over = executed(Calls.hand_over)
-    keep_session_alive = executed(Calls.keep_session_alive)
-    save_session = executed(Calls.save_session)
 
     # Tokens
 
@@ -212,8 +162,6 @@ class OctoStore(Reader):
         command = calls.create_token(token, name, scopes, prefix, expires_in)
         return NewToken.of(self._port.execute(command), token)
 
-    revoke_token = executed(Calls.revoke_token)
-
     # Verification and recovery
 
     def verify(self, on_event: OnEvent | None = None) -> Verification:
@@ -236,8 +184,6 @@ class OctoStore(Reader):
             recovered += step.recovered
             is_complete = step.is_complete
         return recovered
-
-    probe = executed(Calls.probe)
 
     def _run_loop(
         self,

@@ -498,6 +498,12 @@ class Batch(NamedTuple):
     commands: Sequence[Command[Any]]
     atomic: bool = True
 
+    @property
+    def steps(self) -> list[Sequence[Any]]:
+        """What is carried out together."""
+        step = limits.BATCH_MAX if self.atomic else limits.BATCH_STEP
+        return [self.commands[start : start + step] for start in range(0, len(self.commands), step)]
+
 
 AnyCommand = (
     ClaimJob

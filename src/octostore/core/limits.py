@@ -69,7 +69,8 @@ FIGURES_QUEUES = 100
 """Of how many queues the depth is told."""
 
 BATCH_MAX = 1_000
-"""How many commands one call may bring."""
+BATCH_STEP = 100
+"""How many commands one call may bring, and how many of them go into one transaction if they need not all be in one."""
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
 SEQ_MAX = 2**63 - 1

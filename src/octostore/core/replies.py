@@ -19,6 +19,9 @@ from octostore.core.secret_free import SecretFree
 class Reply(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a command or a question."""
 
+    def __hash__(self) -> int:
+        return hash(msgspec.json.encode(self))  # encoded documents have none
+
 
 class ProgressView(Reply, frozen=True):
     note: str | None

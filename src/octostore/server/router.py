@@ -21,7 +21,8 @@ class Route(Endpoint, frozen=True, kw_only=True):
     """For a command: what is to be carried out, made from the call. Refuses what the caller may not ask."""
     answer: Any = None
     """For a command: what is answered, made from the call and the reply."""
-    tag: str
+    tag: str = ""
+    """What it is about."""
     summary: str
     description: str = ""
     headers: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -87,12 +87,17 @@ class Writing(Reading, Protocol):
         """Write what `ws` says has changed, the new events, and the counters."""
 
 
-class Undone(Exception):
-    """The place failed, and nothing has been done: `fault` says why. It may be back in a moment."""
+class TryAgain(Exception):  # never leaves the library
+    """There was no answer, because of `fault`, but there may be one soon: after `pause_ms`, where that is said.
 
-    def __init__(self, fault: Unreachable) -> None:
+    `was_taken` is False where surely nothing has been done.
+    """
+
+    def __init__(self, fault: Unreachable, pause_ms: int = 0, *, was_taken: bool = False) -> None:
         super().__init__(str(fault))
         self.fault = fault
+        self.pause_ms = pause_ms
+        self.was_taken = was_taken
 
 
 class Backend(Protocol):
@@ -101,7 +106,7 @@ class Backend(Protocol):
     def writing(self, needs: Needs) -> AbstractContextManager[Writing]:
         """A transaction: durable when the block has ended, undone when it raises. Only ever one at a time.
 
-        `needs` is what will be loaded first. Raises `Undone` where the same may succeed if it is tried again.
+        `needs` is what will be loaded first. Raises `TryAgain` where the same may succeed if it is tried again.
         """
 
     @property

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 from octostore.core.commands import AnyCommand
 from octostore.core.decide import decide
 from octostore.core.decide.expiry import sweep
-from octostore.core.decide.needs import needs_of
+from octostore.core.decide.rules import needs_of
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.given import Given
@@ -33,7 +33,7 @@ class Committed(NamedTuple):
 def run_batch(
     backend: Backend, commands: Sequence[AnyCommand], clock: Clock, given: Given, *, at_once: bool = False
 ) -> Committed:
-    """Raises `Unreachable` when the store fails, or `Undone`: nothing has been saved then as far as it can tell."""
+    """Raises `Unreachable` when the store fails, or `TryAgain`: nothing has been saved then as far as it can tell."""
     needs = needs_of(commands)
     begin = (at_once and backend.writing_at_once) or backend.writing
     with begin(needs) as writing:

@@ -9,7 +9,7 @@ def jittered(seconds: float) -> float:
     return seconds * random.uniform(0.5, 1.5)  # noqa: S311  # spreads load, guards nothing
 
 
-def pauses(first_seconds: float = 0.02, longest_seconds: float = 0.5) -> Iterator[float]:
+def pauses(first_seconds: float, longest_seconds: float) -> Iterator[float]:
     """Each about twice as long as the one before."""
     pause = first_seconds
     while True:

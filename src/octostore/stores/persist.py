@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from octostore.stores.base import Undone
+from octostore.stores.base import TryAgain
 
 T = TypeVar("T")
 
 GIVE_UP_SECONDS = 5.0
+PAUSE_SECONDS, PAUSE_MAX_SECONDS = 0.02, 0.5
 
 
 def deadline_from_now() -> float:
@@ -19,6 +20,12 @@ def deadline_from_now() -> float:
     return time.monotonic() + GIVE_UP_SECONDS
 
 
+def pauses() -> Iterator[float]:
+    from octostore.stores import pausing  # noqa: PLC0415  # few places ever fail
+
+    return pausing.pauses(PAUSE_SECONDS, PAUSE_MAX_SECONDS)
+
+
 def persist(attempt: Callable[[], T]) -> T:
     """Try until it is done, or it is time to say that it cannot be: `Unreachable`."""
     deadline = deadline_from_now()
@@ -27,14 +34,8 @@ def persist(attempt: Callable[[], T]) -> T:
         began_at = time.monotonic()
         try:
             return attempt()
-        except Undone as undone:
+        except TryAgain as failed:
             if began_at > deadline:
-                raise undone.fault from undone
-            pausing = pausing or _pauses()
+                raise failed.fault from failed
+            pausing = pausing or pauses()
             time.sleep(next(pausing))
-
-
-def _pauses() -> Iterator[float]:
-    from octostore.stores.pausing import pauses  # noqa: PLC0415  # few places ever fail
-
-    return pauses()

@@ -40,11 +40,12 @@ INSERT INTO {schema}.events ({event_columns}) {event_values}
 INSERT INTO {schema}.documents ({document_columns}) {document_values}
 
 -- name: forget_requests
--- Those of a principal that are old, and far enough from the newest; a few at a time, from the oldest on.
-DELETE FROM {schema}.ended_requests WHERE principal = %(principal)s AND ended_at < {now} - %(age)s AND number IN (
-    SELECT number FROM {schema}.ended_requests WHERE principal = %(principal)s
-        AND number <= (SELECT max(number) FROM {schema}.ended_requests WHERE principal = %(principal)s) - %(kept)s
-    ORDER BY number LIMIT %(limit)s)
+-- Those of a principal that are old, and far enough from the newest; a few at a time, from the oldest on. They are numbered
+-- without gaps. The `+` keeps the other limit from being searched for: most that it allows are not old enough.
+DELETE FROM {schema}.ended_requests WHERE principal = %(principal)s AND ended_at < {now} - %(age)s
+    AND number >= (SELECT min(number) FROM {schema}.ended_requests WHERE principal = %(principal)s)
+    AND number < (SELECT min(number) FROM {schema}.ended_requests WHERE principal = %(principal)s) + %(limit)s
+    AND +number <= (SELECT max(number) FROM {schema}.ended_requests WHERE principal = %(principal)s) - %(kept)s
 
 -- name: jobs
 -- Jobs by their names.

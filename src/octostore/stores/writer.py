@@ -13,11 +13,10 @@ from typing import NamedTuple, TypeAlias
 
 from octostore.core.commands import AnyCommand
 from octostore.core.errors import Unreachable
-from octostore.stores.base import Undone
+from octostore.stores.base import TryAgain
 from octostore.stores.batch import Answer, Committed
 from octostore.stores.pace import Pace
-from octostore.stores.pausing import pauses
-from octostore.stores.persist import deadline_from_now
+from octostore.stores.persist import deadline_from_now, pauses
 
 log = logging.getLogger("octostore.writer")
 
@@ -136,9 +135,9 @@ class Writer:
         try:
             with self._turn:
                 committed = self._timed(self._run, [command for submission in batch for command in submission.commands])
-        except Undone as undone:
+        except TryAgain as failed:
             self._waiting.extendleft(reversed(batch))
-            self._give_up_on_those_until(began_at, undone.fault)
+            self._give_up_on_those_until(began_at, failed.fault)
             time.sleep(next(self._pauses))
             return
         except Unreachable as fault:

@@ -9,9 +9,8 @@ from typing import Annotated, Literal, Self, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from octostore.core.model import Phase, Scope, SessionStatus
 from octostore.core.moments import Moment
-from octostore.core.replies import AttemptView, ClaimReply, ProgressView, SessionReply, TokenView
+from octostore.core.replies import AttemptView, ClaimReply, ProgressView, SessionReply, SessionView, TokenView
 from octostore.core.secret_free import SecretFree
 
 
@@ -138,26 +137,12 @@ class OpenedSession(SessionReply, frozen=True, kw_only=True):
     keepalive_interval_secs: float
 
 
-class SessionState(msgspec.Struct, kw_only=True):
+class SessionState(SessionView, frozen=True, kw_only=True):
     """A session, for those who know it from the lock routes and for others."""
 
-    session_id: str
     user_id: str
-    principal: str
-    agent: str
-    status: SessionStatus
     active: bool
-    opened_at: Moment
-    heartbeat_at: Moment
-    expires_at: Moment
     lock_count: int
-    jobs: list[str]
-    raw_context: msgspec.Raw = msgspec.field(name="context")
-    context_seq: int | None
-    phase: Phase
-    offered: bool
-    note: str | None
-    in_flight: list[str]
 
 
 class SessionList(msgspec.Struct, kw_only=True):
@@ -167,21 +152,14 @@ class SessionList(msgspec.Struct, kw_only=True):
     cursor: str | None
 
 
-class NewToken(SecretFree, msgspec.Struct, kw_only=True):
+class NewToken(TokenView, frozen=True, kw_only=True):
     """`token` is shown this once; it is null where you made it yourself."""
 
     @classmethod
     def of(cls, view: TokenView, token: str | None) -> Self:
-        return cls(token=token, **{name: getattr(view, name) for name in view.__struct_fields__})
+        return cls(token=token, **{name: getattr(view, name) for name in TokenView.__struct_fields__})
 
     token: str | None
-    token_id: str
-    name: str
-    scopes: list[Scope]
-    prefix: str
-    created_at: Moment
-    expires_at: Moment | None
-    revoked_at: Moment | None
 
 
 class RotatedToken(SecretFree, msgspec.Struct, kw_only=True):

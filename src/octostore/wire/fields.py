@@ -54,100 +54,52 @@ def _json(description: str, limit: int, example: Any) -> Meta:
 
 # Names
 
+
+def _job(description: str, example: str = "github-issue-1842") -> Meta:
+    return _text(description, limits.JOB_ID_BYTES, example, minimum=1, pattern=JOB_ID_PATTERN)
+
+
+def _session(description: str) -> Meta:
+    return _text(description, limits.SESSION_ID_BYTES, "agent-3", minimum=1, pattern=SESSION_ID_PATTERN)
+
+
+def _name(description: str, example: str) -> Meta:
+    return _text(description, limits.NAME_COMPONENT_BYTES, example, minimum=1, pattern=NAME_PATTERN)
+
+
+def _several(description: str, example: str, limit: int) -> Meta:
+    return Meta(description=description, examples=[[example]], extra_json_schema={"minItems": 1, "maxItems": limit})
+
+
 JobId: TypeAlias = Annotated[
     str,
-    _text(
+    _job(
         "The name of the job: components of letters, digits, `-`, `_` and `.`, with `/` between them. In an address "
-        "that `/` is written as `%2F`.",
-        limits.JOB_ID_BYTES,
-        "github-issue-1842",
-        minimum=1,
-        pattern=JOB_ID_PATTERN,
+        "that `/` is written as `%2F`."
     ),
 ]
-OnlyJob: TypeAlias = Annotated[
-    str, _text("Only this job.", limits.JOB_ID_BYTES, "github-issue-1842", minimum=1, pattern=JOB_ID_PATTERN)
-]
-NewJobId: TypeAlias = Annotated[
-    str,
-    _text("Its name; by default a new one.", limits.JOB_ID_BYTES, "build-3f1c2aa", minimum=1, pattern=JOB_ID_PATTERN),
-]
-Cursor: TypeAlias = Annotated[
-    str,
-    _text("The `cursor` of the page before.", limits.JOB_ID_BYTES, "build-3f1c2aa", minimum=1, pattern=JOB_ID_PATTERN),
-]
+OnlyJob: TypeAlias = Annotated[str, _job("Only this job.")]
+NewJobId: TypeAlias = Annotated[str, _job("Its name; by default a new one.", "build-3f1c2aa")]
+Cursor: TypeAlias = Annotated[str, _job("The `cursor` of the page before.", "build-3f1c2aa")]
 Prefix: TypeAlias = Annotated[
     str, _text("Only names that begin with it.", limits.JOB_ID_BYTES, "team-a/", pattern=PREFIX_PATTERN)
 ]
-Queue: TypeAlias = Annotated[
-    str, _text("The queue.", limits.NAME_COMPONENT_BYTES, "default", minimum=1, pattern=NAME_PATTERN)
-]
-Kind: TypeAlias = Annotated[
-    str, _text("What kind of work it is.", limits.NAME_COMPONENT_BYTES, "build", minimum=1, pattern=NAME_PATTERN)
-]
-Kinds: TypeAlias = Annotated[
-    list[Kind],
-    Meta(
-        description="Only jobs of these kinds.",
-        examples=[["build"]],
-        extra_json_schema={"minItems": 1, "maxItems": limits.KINDS_MAX},
-    ),
-]
-SessionId: TypeAlias = Annotated[
-    str, _text("The session.", limits.SESSION_ID_BYTES, "agent-3", minimum=1, pattern=SESSION_ID_PATTERN)
-]
-BoundTo: TypeAlias = Annotated[
-    str,
-    _text(
-        "The session to which to bind it.",
-        limits.SESSION_ID_BYTES,
-        "agent-3",
-        minimum=1,
-        pattern=SESSION_ID_PATTERN,
-    ),
-]
-OnlySession: TypeAlias = Annotated[
-    str, _text("Only this session.", limits.SESSION_ID_BYTES, "agent-3", minimum=1, pattern=SESSION_ID_PATTERN)
-]
+Queue: TypeAlias = Annotated[str, _name("The queue.", "default")]
+Kind: TypeAlias = Annotated[str, _name("What kind of work it is.", "build")]
+Kinds: TypeAlias = Annotated[list[Kind], _several("Only jobs of these kinds.", "build", limits.KINDS_MAX)]
+SessionId: TypeAlias = Annotated[str, _session("The session.")]
+BoundTo: TypeAlias = Annotated[str, _session("The session to which to bind it.")]
+OnlySession: TypeAlias = Annotated[str, _session("Only this session.")]
 TaskQueues: TypeAlias = Annotated[
     list[Queue],
-    Meta(
-        description="Where to look for a task; a later one only if there is none in those before.",
-        examples=[["tasks"]],
-        extra_json_schema={"minItems": 1, "maxItems": limits.TASK_QUEUES_MAX},
+    _several(
+        "Where to look for a task; a later one only if there is none in those before.", "tasks", limits.TASK_QUEUES_MAX
     ),
 ]
-SessionCursor: TypeAlias = Annotated[
-    str,
-    _text(
-        "The `cursor` of the page before.", limits.SESSION_ID_BYTES, "agent-3", minimum=1, pattern=SESSION_ID_PATTERN
-    ),
-]
-NewSessionId: TypeAlias = Annotated[
-    str,
-    _text(
-        "The one to resume; by default a new one.",
-        limits.SESSION_ID_BYTES,
-        "agent-3",
-        minimum=1,
-        pattern=SESSION_ID_PATTERN,
-    ),
-]
-TokenId: TypeAlias = Annotated[
-    str,
-    _text(
-        "The token's id, which is not its secret.",
-        limits.NAME_COMPONENT_BYTES,
-        "tok-1",
-        minimum=1,
-        pattern=NAME_PATTERN,
-    ),
-]
-
-NewTokenId: TypeAlias = Annotated[
-    str,
-    _text("Its id; by default a new one.", limits.NAME_COMPONENT_BYTES, "tok-1", minimum=1, pattern=NAME_PATTERN),
-]
+SessionCursor: TypeAlias = Annotated[str, _session("The `cursor` of the page before.")]
+NewSessionId: TypeAlias = Annotated[str, _session("The one to resume; by default a new one.")]
+TokenId: TypeAlias = Annotated[str, _name("The token's id, which is not its secret.", "tok-1")]
+NewTokenId: TypeAlias = Annotated[str, _name("Its id; by default a new one.", "tok-1")]
 
 # Secrets and what makes a call repeatable
 

@@ -80,8 +80,9 @@ def _keep(made: NewToken, path: Path, context: Context) -> int:
         with context.place.open() as store:
             store.revoke_token(made.token_id)  # nobody will ever know it
         raise InvalidInput("--to", f"({path}) cannot be written: {error.strerror}; no token was made") from None
-    made.token = None
-    context.console.answer(made, f"the token of {made.name} is in {path}: OCTOSTORE_TOKEN_FILE={path}")
+    context.console.answer(
+        NewToken.of(made, None), f"the token of {made.name} is in {path}: OCTOSTORE_TOKEN_FILE={path}"
+    )
     return exits.DID
 
 

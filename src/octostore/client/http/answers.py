@@ -7,6 +7,7 @@ import msgspec
 from octostore.client.http.calls import OK, HttpCall, event_from
 from octostore.core.errors import Unreachable
 from octostore.core.events import Event
+from octostore.stores.base import TryAgain
 from octostore.wire.failures import Failure, error_of
 
 TOO_FAST = 429
@@ -16,19 +17,6 @@ AGAIN = NOT_TAKEN | {500, 502, 503, 504}
 MAX_DIGITS = 9
 
 _read_failure = msgspec.json.Decoder(Failure).decode
-
-
-class TryAgain(Exception):  # never leaves the client
-    """There was no answer, but there may be one soon: after `pause_ms`, where the server says so.
-
-    `was_taken` is False where the server has surely not done anything.
-    """
-
-    def __init__(self, fault: Unreachable, pause_ms: int = 0, *, was_taken: bool = True) -> None:
-        super().__init__(str(fault))
-        self.fault = fault
-        self.pause_ms = pause_ms
-        self.was_taken = was_taken
 
 
 def read_answer(call: HttpCall, where: str, status: int, body: bytes, retry_after: str | None = None) -> Any:
@@ -94,4 +82,7 @@ def not_reached(where: str, error: BaseException, *, was_taken: bool = True) -> 
 
 
 def no_answer_in_time(where: str, seconds: float) -> TryAgain:
-    return TryAgain(Unreachable(f"the server at {where} did not answer within {seconds:g} seconds", reason="network"))
+    return TryAgain(
+        Unreachable(f"the server at {where} did not answer within {seconds:g} seconds", reason="network"),
+        was_taken=True,
+    )

@@ -11,7 +11,6 @@ import msgspec
 from yarl import URL
 
 from octostore.client.http.answers import (
-    TryAgain,
     check_is_stream,
     no_answer_in_time,
     not_reached,
@@ -40,6 +39,7 @@ from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
 from octostore.core.undo import undo_of
+from octostore.stores.base import TryAgain
 from octostore.wire.deadline import deadline_header
 
 IDLE_SECONDS = 60

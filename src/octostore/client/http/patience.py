@@ -2,8 +2,8 @@
 
 import time
 
-from octostore.client.http.answers import TryAgain
 from octostore.client.http.calls import HttpCall
+from octostore.stores.base import TryAgain
 from octostore.stores.pausing import pauses
 
 CONNECT_SECONDS = 5.0

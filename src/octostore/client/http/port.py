@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from octostore.client.http.answers import TryAgain, check_is_stream, not_reached, read_answer, read_event
+from octostore.client.http.answers import check_is_stream, not_reached, read_answer, read_event
 from octostore.client.http.calls import OK, HttpCall, call_of
 from octostore.client.http.connections import Connections
 from octostore.client.http.numbers import Numbers
@@ -32,6 +32,7 @@ from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
+from octostore.stores.base import TryAgain
 
 BEATING_THREADS = 32
 STREAM_HEADERS = {"Accept": "text/event-stream"}

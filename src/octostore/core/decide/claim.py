@@ -4,9 +4,11 @@ import msgspec
 
 from octostore.core import views
 from octostore.core.commands import AcquireLock, ClaimJob, ClaimNext, ClaimTask, ClaimTerms
+from octostore.core.decide import needs
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.lease import renew
 from octostore.core.decide.repeats import check_not_ended, is_repeat, replay_claim, what_has_ended
+from octostore.core.decide.rules import decides
 from octostore.core.decide.sessions import open_session_of
 from octostore.core.documents import written
 from octostore.core.errors import LimitExceeded
@@ -26,6 +28,7 @@ LOOK_AGAIN_MS = 60_000
 """When to look again at an empty queue in which nothing is scheduled: new jobs wake those who wait."""
 
 
+@decides(ClaimJob, needs.job_with_documents, needs.terms)
 def claim_job(ws: WorkingSet, command: ClaimJob, given: Given) -> ClaimReply:
     job = settled(ws, command.job_id, given)
     if job.claim is not None and is_repeat(job.claim, command):
@@ -38,6 +41,7 @@ def claim_job(ws: WorkingSet, command: ClaimJob, given: Given) -> ClaimReply:
     return _claim_if_free(ws, job, command, given)
 
 
+@decides(AcquireLock, needs.job_with_documents, needs.terms)
 def acquire_lock(ws: WorkingSet, command: AcquireLock, given: Given) -> ClaimReply:
     holder = command.holder
     if command.session_id is not None:
@@ -82,6 +86,7 @@ def _claim_if_free(ws: WorkingSet, job: Job, command: ClaimJob | AcquireLock, gi
     return grant(ws, job, command, given)
 
 
+@decides(ClaimNext, needs.next_in_line, needs.terms)
 def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
     if command.request_id is not None:
         job_id = ws.requests.get((command.principal, command.request_id, command.queue))

@@ -1,7 +1,9 @@
 """Putting jobs in queues, and limiting how many of a queue are claimed at once."""
 
 from octostore.core.commands import Enqueue, LimitQueue
+from octostore.core.decide import needs
 from octostore.core.decide.expiry import settled
+from octostore.core.decide.rules import decides
 from octostore.core.events import Enqueued, QueueLimited
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job
@@ -10,6 +12,7 @@ from octostore.core.replies import EnqueueReply, QueueView
 from octostore.core.working_set import WorkingSet
 
 
+@decides(Enqueue, needs.job_with_documents, needs.queue)
 def enqueue(ws: WorkingSet, command: Enqueue, given: Given) -> EnqueueReply:
     """A job that somebody holds as a lock is enqueued under that claim: if the work on it fails, it is retried."""
     job = settled(ws, command.job_id, given)
@@ -41,6 +44,7 @@ def _count_in(ws: WorkingSet, job: Job, claim: Claim, queue_name: str) -> None:
         ws.requests[claim.principal, claim.request_id, queue_name] = job.job_id
 
 
+@decides(LimitQueue, needs.counted_queue)
 def limit_queue(ws: WorkingSet, command: LimitQueue, _given: Given) -> QueueView:
     queue = ws.queues[command.queue]
     if command.max_claimed != (queue.max_claimed if queue else None):

@@ -1,7 +1,9 @@
 """Expiry: an expired lease is no owner, at once. Writing it down is done by whoever comes by."""
 
 from octostore.core.commands import Probe, Recover
+from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim, remember_session
+from octostore.core.decide.rules import decides
 from octostore.core.events import SessionEnded
 from octostore.core.given import Given
 from octostore.core.model import SYSTEM, Claim, Job, Session
@@ -56,11 +58,13 @@ def sweep(ws: WorkingSet, given: Given) -> None:
         settle_session(ws, session, given)
 
 
+@decides(Recover, needs.all_expired)
 def recover(ws: WorkingSet, _command: Recover, _given: Given) -> RecoverReply:
     """The expired claims are in the working set then, and the sweep has just written them down."""
     return RecoverReply(recovered=list(ws.recovered), is_complete=ws.has_all_expired)
 
 
+@decides(Probe)
 def probe(ws: WorkingSet, _command: Probe, _given: Given) -> ProbeReply:
     ws.is_probed = True
     return ProbeReply(seq=ws.seq, at=to_datetime(ws.now))

@@ -1,9 +1,11 @@
 """Passing a live session on: its context and its claims go with it, and whoever passed it on has no say any more."""
 
 from octostore.core.commands import HandOverSession
+from octostore.core.decide import needs
 from octostore.core.decide.claim import begin_claim
 from octostore.core.decide.ending import How, end_claim, remember_session
 from octostore.core.decide.lease import same_lease
+from octostore.core.decide.rules import decides
 from octostore.core.decide.sessions import held_session
 from octostore.core.documents import written
 from octostore.core.events import Claimed, SessionHandedOver
@@ -14,6 +16,7 @@ from octostore.core.replies import HandedOverReply
 from octostore.core.working_set import WorkingSet
 
 
+@decides(HandOverSession, needs.session_with_claims)
 def hand_over_session(ws: WorkingSet, command: HandOverSession, given: Given) -> HandedOverReply:
     session = ws.session(command.session_id)
     if session is None or session.expires_at <= ws.now or not _is_repeat(session, command):

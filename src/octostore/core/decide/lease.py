@@ -4,8 +4,10 @@ from hmac import compare_digest
 
 from octostore.core import views
 from octostore.core.commands import CheckpointJob, HeartbeatJob
+from octostore.core.decide import needs
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.repeats import comes_late
+from octostore.core.decide.rules import decides
 from octostore.core.errors import LeaseLost
 from octostore.core.given import Given
 from octostore.core.model import Attempt, Claim, Job, Outcome, Progress, read_history
@@ -14,6 +16,7 @@ from octostore.core.replies import CheckpointReply, HeartbeatReply
 from octostore.core.working_set import WorkingSet
 
 
+@decides(HeartbeatJob, needs.job)
 def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> HeartbeatReply:
     job, claim = live_claim(ws, command.job_id, command.lease_id, given)
     if not comes_late(command.number, claim.heartbeat_number):
@@ -50,6 +53,7 @@ def renew(ws: WorkingSet, job: Job, claim: Claim, ttl: float | None) -> None:
     ws.renew_job(job)
 
 
+@decides(CheckpointJob, needs.job)
 def checkpoint_job(ws: WorkingSet, command: CheckpointJob, given: Given) -> CheckpointReply:
     job, claim = live_claim(ws, command.job_id, command.lease_id, given)
     if not comes_late(command.number, claim.checkpoint_number):

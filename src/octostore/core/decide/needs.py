@@ -1,28 +1,17 @@
-"""What has to be loaded for a batch of commands."""
+"""What commands need: the words in which a rule says what has to be loaded for it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from octostore.core import commands as c
 from octostore.core.limits import RECOVER_LIMIT
 from octostore.core.needs import LineNeed, Needs
 
-
-def needs_of(commands: Sequence[c.AnyCommand]) -> Needs:
-    needs = Needs()
-    for command in commands:
-        for add in _ADD[type(command)]:
-            add(needs, command)
-    for line in needs.lines.values():
-        # Every command that names a job may take one away from the front of the line before the others look.
-        line.count += len(needs.jobs)
-    return needs
+Need: TypeAlias = Callable[[Needs, Any], None]
+"""Adds what a command needs."""
 
 
-_Add: TypeAlias = Callable[[Needs, Any], None]
-
-
-def _each(field: str, *sets: str) -> _Add:
+def _each(field: str, *sets: str) -> Need:
     """Adds this field of a command to these sets, unless it is None."""
 
     def add(needs: Needs, command: Any) -> None:
@@ -34,23 +23,24 @@ def _each(field: str, *sets: str) -> _Add:
     return add
 
 
-_job = _each("job_id", "jobs")
-_job_with_documents = _each("job_id", "jobs", "documents_of")
-_queue = _each("queue", "queues")
-_session = _each("session_id", "sessions")
-_session_with_claims = _each("session_id", "sessions", "claims_of")
-_in_flight = _each("session_id", "in_flight_of")
-_token = _each("token_id", "tokens")
-_digest = _each("digest", "digests")
+job = _each("job_id", "jobs")
+job_with_documents = _each("job_id", "jobs", "documents_of")
+queue = _each("queue", "queues")
+counted_queue = _each("queue", "queues", "counted_queues")
+session = _each("session_id", "sessions")
+session_with_claims = _each("session_id", "sessions", "claims_of")
+in_flight = _each("session_id", "in_flight_of")
+token = _each("token_id", "tokens")
+digest = _each("digest", "digests")
 
 
-def _next(needs: Needs, command: c.ClaimNext) -> None:
+def next_in_line(needs: Needs, command: c.ClaimNext) -> None:
     _add_line(needs, command.queue, command)
     if command.request_id is not None:
         needs.requests.add((command.principal, command.request_id, command.queue))
 
 
-def _lines(needs: Needs, command: c.ClaimTask) -> None:
+def lines(needs: Needs, command: c.ClaimTask) -> None:
     for queue in command.queues:
         _add_line(needs, queue, command)
 
@@ -62,47 +52,17 @@ def _add_line(needs: Needs, queue: str, command: c.ClaimNext | c.ClaimTask) -> N
     needs.queues.add(queue)
 
 
-def _terms(needs: Needs, command: c.ClaimTerms) -> None:
-    _ended(needs, command)
-    _session(needs, command)
+def terms(needs: Needs, command: c.ClaimTerms) -> None:
+    ended(needs, command)
+    session(needs, command)
     if command.max_claims is not None:
         needs.claim_counts.add((command.principal, isinstance(command, c.AcquireLock)))
 
 
-def _ended(needs: Needs, command: c.ClaimTerms | c.OpenSession) -> None:
+def ended(needs: Needs, command: c.ClaimTerms | c.OpenSession) -> None:
     if command.request_id is not None:
         needs.ended.add((command.principal, command.request_id))
 
 
-def _all_expired(needs: Needs, _command: c.Recover) -> None:
+def all_expired(needs: Needs, _command: c.Recover) -> None:
     needs.sweep_limit = RECOVER_LIMIT
-
-
-_ADD: dict[type[Any], tuple[_Add, ...]] = {
-    c.ClaimJob: (_job_with_documents, _terms),
-    c.AcquireLock: (_job_with_documents, _terms),
-    c.ClaimNext: (_next, _terms),
-    c.ClaimTask: (_session_with_claims, _in_flight, _lines, _terms),
-    c.HeartbeatJob: (_job,),
-    c.CheckpointJob: (_job,),
-    c.ReleaseJob: (_job,),
-    c.ReleaseTask: (_job, _session_with_claims),
-    c.ReleaseLock: (_job,),
-    c.Undo: (_job, _session_with_claims),
-    c.Enqueue: (_job_with_documents, _queue),
-    c.LimitQueue: (_each("queue", "queues", "counted_queues"),),
-    c.CancelJob: (_job_with_documents,),
-    c.DiscardJob: (_job_with_documents,),
-    c.RequeueJob: (_job_with_documents,),
-    c.ForceReleaseJob: (_job_with_documents,),
-    c.OpenSession: (_session_with_claims, _in_flight, _ended),
-    c.KeepSessionAlive: (_session,),
-    c.SaveSession: (_session,),
-    c.HandOverSession: (_session_with_claims,),
-    c.CloseSession: (_session_with_claims,),
-    c.CreateToken: (_token, _digest),
-    c.RotateToken: (_token, _digest),
-    c.RevokeToken: (_token,),
-    c.Recover: (_all_expired,),
-    c.Probe: (),
-}

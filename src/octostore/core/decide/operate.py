@@ -2,8 +2,10 @@
 
 from octostore.core import views
 from octostore.core.commands import CancelJob, DiscardJob, ForceReleaseJob, RequeueJob
+from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim
 from octostore.core.decide.expiry import settled
+from octostore.core.decide.rules import decides
 from octostore.core.errors import Conflict, NotFound
 from octostore.core.events import Cancelled, Discarded, Requeued
 from octostore.core.given import Given
@@ -12,6 +14,7 @@ from octostore.core.replies import JobView
 from octostore.core.working_set import WorkingSet
 
 
+@decides(CancelJob, needs.job_with_documents)
 def cancel_job(ws: WorkingSet, command: CancelJob, given: Given) -> JobView:
     job = _known(ws, command.job_id, given)
     if job.status == "queued":
@@ -24,6 +27,7 @@ def cancel_job(ws: WorkingSet, command: CancelJob, given: Given) -> JobView:
     return views.job_view(ws, job)
 
 
+@decides(DiscardJob, needs.job_with_documents)
 def discard_job(ws: WorkingSet, command: DiscardJob, given: Given) -> JobView:
     job = _known(ws, command.job_id, given)
     if job.status == "dead":
@@ -34,6 +38,7 @@ def discard_job(ws: WorkingSet, command: DiscardJob, given: Given) -> JobView:
     return views.job_view(ws, job)
 
 
+@decides(RequeueJob, needs.job_with_documents)
 def requeue_job(ws: WorkingSet, command: RequeueJob, given: Given) -> JobView:
     job = _known(ws, command.job_id, given)
     if job.claim is not None:
@@ -47,6 +52,7 @@ def requeue_job(ws: WorkingSet, command: RequeueJob, given: Given) -> JobView:
     return views.job_view(ws, job)
 
 
+@decides(ForceReleaseJob, needs.job_with_documents)
 def force_release_job(ws: WorkingSet, command: ForceReleaseJob, given: Given) -> JobView:
     job = _known(ws, command.job_id, given)
     if job.claim is not None:

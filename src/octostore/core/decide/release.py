@@ -1,9 +1,11 @@
 """Ending one's own claim. The lease that did it may say so again, and gets the same answer and no second event."""
 
 from octostore.core.commands import ReleaseJob, ReleaseLock
+from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.lease import ended_attempt, lease_lost, live_claim, same_lease
+from octostore.core.decide.rules import decides
 from octostore.core.events import Ended
 from octostore.core.given import Given
 from octostore.core.model import Attempt, Outcome
@@ -12,6 +14,7 @@ from octostore.core.replies import ReleaseReply
 from octostore.core.working_set import WorkingSet
 
 
+@decides(ReleaseJob, needs.job)
 def release_job(ws: WorkingSet, command: ReleaseJob, given: Given) -> ReleaseReply:
     job = settled(ws, command.job_id, given)
     claim = job.claim
@@ -32,6 +35,7 @@ def release_job(ws: WorkingSet, command: ReleaseJob, given: Given) -> ReleaseRep
     return _reply(job.job_id, command.outcome, ended)
 
 
+@decides(ReleaseLock, needs.job)
 def release_lock(ws: WorkingSet, command: ReleaseLock, given: Given) -> ReleaseReply:
     job, claim = live_claim(ws, command.job_id, command.lease_id, given)
     ended = end_claim(ws, job, claim, How("released", ended_at=ws.now), actor=command.principal, given=given)

@@ -4,10 +4,12 @@ from typing import TypeAlias
 
 from octostore.core import views
 from octostore.core.commands import CloseSession, HandOverSession, KeepSessionAlive, OpenSession, SaveSession
+from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim, remember_session
 from octostore.core.decide.expiry import settle_session, settled
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.repeats import check_not_ended, comes_late, note_replay
+from octostore.core.decide.rules import decides
 from octostore.core.errors import Held, LeaseLost, NotAllowed, NotFound
 from octostore.core.events import SessionEnded, SessionOpened, SessionSaved
 from octostore.core.given import Given
@@ -20,6 +22,7 @@ from octostore.core.working_set import WorkingSet
 _Write: TypeAlias = KeepSessionAlive | SaveSession | HandOverSession | CloseSession
 
 
+@decides(OpenSession, needs.session_with_claims, needs.in_flight, needs.ended)
 def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionReply:
     known = own_session(ws, command, given)
     if known is not None and known.status == "open" and is_repeat(known, command):
@@ -90,6 +93,7 @@ def opened(ws: WorkingSet, session: Session, given: Given, *, replayed: bool) ->
     return views.opened_reply(ws, session, in_flight, replayed=replayed)
 
 
+@decides(KeepSessionAlive, needs.session)
 def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) -> KeepaliveReply:
     session = held_session(ws, command, given)
     session.heartbeat_at = ws.now
@@ -103,6 +107,7 @@ def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) 
     )
 
 
+@decides(SaveSession, needs.session)
 def save_session(ws: WorkingSet, command: SaveSession, given: Given) -> SavedReply:
     session = held_session(ws, command, given)
     if comes_late(command.number, session.save_number):
@@ -134,6 +139,7 @@ def _saved(session: Session) -> SavedReply:
     )
 
 
+@decides(CloseSession, needs.session_with_claims)
 def close_session(ws: WorkingSet, command: CloseSession, given: Given) -> ClosedReply:
     session = ws.session(command.session_id)
     if session is not None and session.status == "closed" and _may_write(session, command):

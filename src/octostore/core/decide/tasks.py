@@ -4,10 +4,12 @@ import msgspec
 
 from octostore.core import views
 from octostore.core.commands import ClaimTask, OpenSession, ReleaseTask
+from octostore.core.decide import needs
 from octostore.core.decide.claim import check_count, grant, is_full, look_again_at
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.release import release_job
 from octostore.core.decide.repeats import check_not_ended, note_replay, replay_claim
+from octostore.core.decide.rules import decides
 from octostore.core.decide.sessions import begin_session, end_session, is_offered_to, is_repeat, opened, own_session
 from octostore.core.errors import InvalidInput
 from octostore.core.given import Given
@@ -18,6 +20,7 @@ from octostore.core.replies import ClaimReply, ReleaseReply
 from octostore.core.working_set import WorkingSet
 
 
+@decides(ClaimTask, needs.session_with_claims, needs.in_flight, needs.lines, needs.terms)
 def claim_task(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
     opening = OpenSession(
         session_id=command.session_id,
@@ -93,6 +96,7 @@ def _nothing_to_do(ws: WorkingSet, command: ClaimTask) -> ClaimReply:
     return views.empty_reply(ws, queue, min(look_again_at(ws, name) for name in command.queues))
 
 
+@decides(ReleaseTask, needs.job, needs.session_with_claims)
 def release_task(ws: WorkingSet, command: ReleaseTask, given: Given) -> ReleaseReply:
     claim = ws.job(command.job_id).claim
     if claim is not None and claim.session_id != command.session_id and same_lease(claim.lease_id, command.lease_id):

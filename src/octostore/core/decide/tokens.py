@@ -4,6 +4,8 @@ from hmac import compare_digest
 
 from octostore.core import views
 from octostore.core.commands import CreateToken, RevokeToken, RotateToken
+from octostore.core.decide import needs
+from octostore.core.decide.rules import decides
 from octostore.core.errors import Conflict, NotFound
 from octostore.core.events import TokenChanged, TokenCreated
 from octostore.core.given import Given
@@ -12,6 +14,7 @@ from octostore.core.replies import TokenView
 from octostore.core.working_set import WorkingSet
 
 
+@decides(CreateToken, needs.token, needs.digest)
 def create_token(ws: WorkingSet, command: CreateToken, _given: Given) -> TokenView:
     known = ws.token(command.token_id)
     if known is not None:
@@ -32,6 +35,7 @@ def create_token(ws: WorkingSet, command: CreateToken, _given: Given) -> TokenVi
     return views.token_view(token)
 
 
+@decides(RotateToken, needs.token, needs.digest)
 def rotate_token(ws: WorkingSet, command: RotateToken, _given: Given) -> TokenView:
     token = _known(ws, command.token_id)
     if not token.is_valid(ws.now):
@@ -43,6 +47,7 @@ def rotate_token(ws: WorkingSet, command: RotateToken, _given: Given) -> TokenVi
     return views.token_view(token)
 
 
+@decides(RevokeToken, needs.token)
 def revoke_token(ws: WorkingSet, command: RevokeToken, _given: Given) -> TokenView:
     token = _known(ws, command.token_id)
     if token.revoked_at is None:

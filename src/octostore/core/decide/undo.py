@@ -1,9 +1,11 @@
 """Taking back what was answered to nobody. The store decides it, because only the store knows who else was told."""
 
 from octostore.core.commands import Undo
+from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim
 from octostore.core.decide.expiry import settle_session, settled
 from octostore.core.decide.lease import ended_attempt, same_lease
+from octostore.core.decide.rules import decides
 from octostore.core.events import SessionEnded
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job, Session
@@ -13,6 +15,7 @@ from octostore.core.working_set import WorkingSet
 NOBODY_WAITED = "the caller had already gone"
 
 
+@decides(Undo, needs.job, needs.session_with_claims)
 def undo(ws: WorkingSet, command: Undo, given: Given) -> UndoReply:
     if command.session_id is not None:
         return UndoReply(undone=_undo_session(ws, command.session_id, command, given))

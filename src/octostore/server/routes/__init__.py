@@ -1,8 +1,10 @@
 """All routes, by what they are about. The order is that of the API page."""
 
+import msgspec
+
 from octostore.server.routes import batches, events, jobs, locks, operations, queues, sessions, tokens
 
 _MODULES = [jobs, queues, sessions, batches, events, locks, tokens, operations]
-ROUTES = [route for module in _MODULES for route in module.ROUTES]
+ROUTES = [msgspec.structs.replace(route, tag=module.TAG) for module in _MODULES for route in module.ROUTES]
 TAGS = {module.TAG: (module.__doc__ or "").strip() for module in _MODULES}
 """What each group of routes is about."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from octostore.core.commands import AnyCommand
+from octostore.core.commands import AnyCommand, Batch
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.server.calls import Call, admit, count
 from octostore.server.examples import NOW
@@ -18,8 +18,6 @@ from octostore.wire import bodies
 from octostore.wire.batches import BatchAnswer, OneAnswer, check_batch, endpoint_in, values_in
 
 TAG = "batches"
-STEP = 100
-"""How many commands of a batch that is not atomic are tried together."""
 
 
 class _Prepared(NamedTuple):
@@ -60,8 +58,7 @@ def _prepare(call: Call, document: dict[str, Any]) -> _Prepared:
 
 
 async def _execute(call: Call, commands: Sequence[AnyCommand], atomic: bool) -> list[Any]:
-    step = len(commands) if atomic else STEP
-    steps = [commands[start : start + step] for start in range(0, len(commands), step or 1)]
+    steps = Batch(commands, atomic).steps
     outcomes = await asyncio.gather(*map(call.services.store.submit, steps), return_exceptions=not atomic)
     replies = [
         reply
@@ -113,7 +110,6 @@ ROUTES = [
     Route.at(
         "batch",
         handler=batch,
-        tag=TAG,
         summary="Several commands in one call",
         description=(
             "Up to 1,000 of any kind but those about tokens, carried out in their order. Each is answered in its place "

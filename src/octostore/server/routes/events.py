@@ -96,7 +96,6 @@ ROUTES = [
     Route.at(
         "events",
         handler=events,
-        tag=TAG,
         summary="The log, a page or a stream",
         description=(
             "With `Accept: text/event-stream` it goes on with what happens next: `id` is the event's `seq`, and "

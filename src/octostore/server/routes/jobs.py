@@ -83,7 +83,6 @@ ROUTES = [
         "claim_job",
         prepare=prepare_claim,
         answer=answer_claim,
-        tag=TAG,
         summary="Become the one owner of a job",
         description=(
             "`status` tells whether it worked: `claimed`, or `held`, `done`, `delayed`, `dead`. With `wait_seconds` a "
@@ -104,7 +103,6 @@ ROUTES = [
     ),
     carried_out(
         "heartbeat_job",
-        tag=TAG,
         summary="Prove you are alive, and say what is being done",
         codes={409: ("lease_lost",)},
         example={
@@ -115,14 +113,12 @@ ROUTES = [
     ),
     carried_out(
         "checkpoint_job",
-        tag=TAG,
         summary="Leave what a successor needs to go on from here",
         codes={409: ("lease_lost",)},
         example={"params": JOB, "body": {"lease_id": "$LEASE", "data": {"step": 3}}, **CLAIMED},
     ),
     carried_out(
         "release_job",
-        tag=TAG,
         summary="End one's claim, and say how it went",
         description=(
             "`released`: free again. `done`: finished. `failed`: retried, if it was enqueued. `deferred`: later, and "
@@ -138,7 +134,6 @@ ROUTES = [
     ),
     carried_out(
         "undo",
-        tag=TAG,
         summary="Take back a claim or session whose caller stopped waiting",
         description=(
             "For clients that give up on a call that was under way. It is as if the call had never been made, unless "
@@ -149,7 +144,6 @@ ROUTES = [
     Route.at(
         "get_job",
         handler=get_job,
-        tag=TAG,
         summary="How a job stands, and who has it",
         description="A name that was never seen is a free job.",
         example={"params": JOB, "answer": CLAIMED_JOB, **CLAIMED},
@@ -157,7 +151,6 @@ ROUTES = [
     Route.at(
         "list_jobs",
         handler=list_jobs,
-        tag=TAG,
         summary="Jobs by name, a page at a time",
         example={
             "query": {"prefix": "github-issue-", "status": "claimed"},
@@ -169,7 +162,6 @@ ROUTES = [
         "enqueue",
         prepare=_prepare_enqueue,
         answer=_answer_enqueue,
-        tag=TAG,
         summary="Put a job in a queue",
         description="Where a job of that name is in a queue already, nothing changes, and the answer is 200.",
         answers={201: EnqueueReply, 200: EnqueueReply},
@@ -187,7 +179,6 @@ ROUTES = [
     ),
     carried_out(
         "requeue_job",
-        tag=TAG,
         summary="Let a dead or done job run again",
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
@@ -205,7 +196,6 @@ ROUTES = [
     ),
     carried_out(
         "cancel_job",
-        tag=TAG,
         summary="Take a job that waits out of its queue",
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
@@ -223,7 +213,6 @@ ROUTES = [
     ),
     carried_out(
         "discard_job",
-        tag=TAG,
         summary="Give a dead job up for good",
         description="Its name is free then, and its story stays in the log.",
         codes={404: ("not_found",), 409: ("conflict",)},
@@ -242,7 +231,6 @@ ROUTES = [
     ),
     carried_out(
         "force_release_job",
-        tag=TAG,
         summary="Take a job away from its owner",
         codes={404: ("not_found",)},
         example={
@@ -258,7 +246,6 @@ ROUTES = [
     ),
     carried_out(
         "recover",
-        tag=TAG,
         summary="Write down expiries now, and tell what was taken back, with the evidence",
         description="A thousand at a time; ask again unless `is_complete`.",
         example={"answer": {"recovered": []}},

@@ -293,7 +293,6 @@ ROUTES = [
         "acquire_lock",
         prepare=_prepare_acquire,
         answer=_acquired,
-        tag=TAG,
         summary="Acquire a lock",
         description=(
             "`acquired`, or `held` by somebody else. Acquiring a lock again renews it, with the same lease, if it is "
@@ -318,7 +317,6 @@ ROUTES = [
         "renew_lock",
         prepare=_prepare_renew,
         answer=_renewed,
-        tag=TAG,
         summary="Keep a lock for longer",
         answers={200: LockRenewed},
         codes={400: ("invalid_lock_name", "invalid_ttl", "lease_not_current"), 404: ("lease_not_current",)},
@@ -329,7 +327,6 @@ ROUTES = [
         "release_lock",
         prepare=_prepare_release,
         answer=lambda _call, _reply: Answer(None),
-        tag=TAG,
         summary="Let go of a lock",
         answers={200: None},
         codes={400: ("invalid_lock_name", "lease_not_current"), 404: ("lease_not_current",)},
@@ -339,7 +336,6 @@ ROUTES = [
     Route.at(
         "get_lock",
         handler=get_lock,
-        tag=TAG,
         summary="How a lock stands",
         description="A name that was never seen is free. `fencing_token` is then the last one that it had.",
         answers={200: LockState},
@@ -350,7 +346,6 @@ ROUTES = [
     Route.at(
         "list_locks",
         handler=list_locks,
-        tag=TAG,
         summary="The locks that are held",
         answers={200: LockList},
         example={
@@ -362,7 +357,6 @@ ROUTES = [
     Route.at(
         "watch_lock",
         handler=watch_lock,
-        tag=TAG,
         summary="A stream of what happens to a lock",
         description="Begins with the current state: `acquired` or `released`; then also `renewed` and `expired`.",
         stream=WatchFrame,

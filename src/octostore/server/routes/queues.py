@@ -18,7 +18,6 @@ ROUTES = [
         "claim_next",
         prepare=_prepare_next,
         answer=answer_claim,
-        tag=TAG,
         summary="Claim the job that is first in line",
         description="Lowest `priority` first, then earliest due, then oldest. `empty` if there is none.",
         answers={200: NextAnswer},
@@ -39,7 +38,6 @@ ROUTES = [
     ),
     carried_out(
         "limit_queue",
-        tag=TAG,
         summary="Say how many jobs of a queue may be claimed at once",
         description="1 makes it serial; null lifts the limit.",
         example={

@@ -56,23 +56,10 @@ def _whose(call: Call) -> str | None:
 
 def _state(call: Call, view: SessionView) -> SessionState:
     return SessionState(
-        session_id=view.session_id,
+        **{name: getattr(view, name) for name in view.__struct_fields__},
         user_id=call.services.pseudonym("user", view.principal),
-        principal=view.principal,
-        agent=view.agent,
-        status=view.status,
         active=view.status == "open",
-        opened_at=view.opened_at,
-        heartbeat_at=view.heartbeat_at,
-        expires_at=view.expires_at,
         lock_count=len(view.jobs),
-        jobs=view.jobs,
-        raw_context=view.raw_context,
-        context_seq=view.context_seq,
-        phase=view.phase,
-        offered=view.offered,
-        note=view.note,
-        in_flight=view.in_flight,
     )
 
 
@@ -89,7 +76,6 @@ ROUTES = [
         "open_session",
         prepare=_prepare_session,
         answer=_answer_session,
-        tag=TAG,
         summary="Begin a session, or resume one that has ended",
         description=("The session of that id comes back with its context; if it is alive elsewhere, it is refused."),
         answers={201: OpenedSession},
@@ -101,7 +87,6 @@ ROUTES = [
     ),
     carried_out(
         "keepalive",
-        tag=TAG,
         summary="Keep a session and everything bound to it alive",
         codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
@@ -110,7 +95,6 @@ ROUTES = [
     Route.at(
         "get_session",
         handler=get_session,
-        tag=TAG,
         summary="How a session stands",
         description="Those of others are not told from those that never were, except to operators.",
         answers={200: SessionState},
@@ -120,7 +104,6 @@ ROUTES = [
     Route.at(
         "list_sessions",
         handler=list_sessions,
-        tag=TAG,
         summary="Sessions by id, a page at a time",
         description="Without their contexts. Those of others are listed for operators only.",
         answers={200: SessionList},
@@ -132,7 +115,6 @@ ROUTES = [
     ),
     carried_out(
         "save_context",
-        tag=TAG,
         summary="Keep a session's context, for whoever resumes it",
         codes={404: ("not_found",), 409: ("conflict",), 410: ("lease_lost",)},
         translate=tell_gone,
@@ -144,7 +126,6 @@ ROUTES = [
     ),
     carried_out(
         "hand_over",
-        tag=TAG,
         summary="Pass a live session on to another agent, with its context and its claims",
         description=(
             "The lease that does it is dead from then on. `to_agent` opens the session, with a token of the same name, "
@@ -162,7 +143,6 @@ ROUTES = [
         "claim_task",
         prepare=_prepare_task,
         answer=_answer_task,
-        tag=TAG,
         summary="Acquire a session and claim its next task, in one step",
         description="`held` if somebody else has the session; `empty`, and nothing has changed, if there is no task.",
         answers={200: TaskAnswer},
@@ -188,7 +168,6 @@ ROUTES = [
     ),
     carried_out(
         "release_task",
-        tag=TAG,
         summary="Settle a session's task, and free the session, in one step",
         description="The `lease_id` is the session's. The same call again gets the same answer.",
         codes={409: ("lease_lost",)},
@@ -202,7 +181,6 @@ ROUTES = [
     carried_out(
         "close_session",
         answer=lambda _call, _reply: Answer(None, 204),
-        tag=TAG,
         summary="End a session, and release what is bound to it",
         answers={204: None},
         codes={404: ("not_found",), 410: ("lease_lost",)},

@@ -69,7 +69,6 @@ ROUTES = [
     Route.at(
         "create_token",
         handler=create_token,
-        tag=TAG,
         summary="Make a token",
         description="It is shown this once; only its SHA-256 is kept.",
         answers={201: NewToken},
@@ -82,14 +81,12 @@ ROUTES = [
     Route.at(
         "list_tokens",
         handler=list_tokens,
-        tag=TAG,
         summary="All tokens that were made, without their secrets",
         example={"first": ["create_token"], "answer": {"tokens": [CI]}},
     ),
     Route.at(
         "revoke_token",
         handler=revoke_token,
-        tag=TAG,
         summary="End a token for good, and the streams that it has open",
         codes={404: ("not_found",)},
         example={
@@ -101,14 +98,12 @@ ROUTES = [
     Route.at(
         "who_am_i",
         handler=who_am_i,
-        tag=TAG,
         summary="Whose token this is, and what it may do",
         example={"answer": {"name": "admin", "scopes": ["admin", "claim", "read"], "prefix": "", "expires_at": None}},
     ),
     Route.at(
         "rotate_token",
         handler=rotate_token,
-        tag=TAG,
         summary="Replace one's own token; the old one stops working",
         answers={200: RotatedToken},
         codes={409: ("conflict",)},

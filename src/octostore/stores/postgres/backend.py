@@ -12,7 +12,7 @@ import psycopg
 from octostore.core.errors import Unreachable
 from octostore.core.needs import Needs
 from octostore.stores.asking import Answer, Asking
-from octostore.stores.base import Counters, Undone
+from octostore.stores.base import Counters, TryAgain
 from octostore.stores.clock import Mark
 from octostore.stores.finding import Finding
 from octostore.stores.gate import Gate
@@ -243,5 +243,5 @@ def _final(place: Place) -> Iterator[None]:
     try:
         with told_apart(place):
             yield
-    except Undone as undone:
-        raise undone.fault from undone
+    except TryAgain as failed:
+        raise failed.fault from failed

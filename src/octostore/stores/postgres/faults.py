@@ -8,7 +8,7 @@ import psycopg
 from psycopg import errors
 
 from octostore.core.errors import Unreachable
-from octostore.stores.base import Undone
+from octostore.stores.base import TryAgain
 from octostore.stores.postgres.connection import Place
 
 _PASSING = (
@@ -52,7 +52,7 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str, str], ...] = (
 
 @contextmanager
 def told_apart(place: Place) -> Iterator[None]:
-    """Turn faults of the database in the block into `Unreachable`, or `Undone` where trying again makes sense.
+    """Turn faults of the database in the block into `Unreachable`, or `TryAgain` where trying again makes sense.
 
     What else PostgreSQL complains about is a bug of ours, and passes.
     """
@@ -62,7 +62,7 @@ def told_apart(place: Place) -> Iterator[None]:
         for reason, advice in _known(error):
             raise Unreachable(f"{place} cannot be used: {advice} ({_said(error)})", reason=reason) from error
         if isinstance(error, _PASSING) or is_lost(error):
-            raise Undone(_unreachable(place, error)) from error
+            raise TryAgain(_unreachable(place, error)) from error
         raise
 
 

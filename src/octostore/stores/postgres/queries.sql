@@ -147,8 +147,15 @@ UPDATE {schema}.jobs SET {renewal_changes} FROM ({renewal_values}) AS excluded({
 WHERE jobs.job_id = excluded.job_id
 
 -- name: remember_requests
--- Requests whose claims or sessions have ended: the newest of their principals, in the order in which they did.
+-- Requests whose claims or sessions have ended: the newest of their principals, in the order in which they did. What the
+-- newest was is looked up once for each principal: again for each row, it would wade through those just inserted.
+WITH ended AS (SELECT * FROM ({request_values} WITH ORDINALITY) AS ended({request_columns}, place)),
+newest AS MATERIALIZED (
+    SELECT principal, (
+        SELECT coalesce(max(number), 0) FROM {schema}.ended_requests known WHERE known.principal = whose.principal
+    ) AS number
+    FROM (SELECT DISTINCT principal FROM ended) whose
+)
 INSERT INTO {schema}.ended_requests (number, {request_columns})
-SELECT (SELECT coalesce(max(number), 0) FROM {schema}.ended_requests known WHERE known.principal = ended.principal)
-    + row_number() OVER (PARTITION BY ended.principal ORDER BY ended.place), {request_columns}
-FROM ({request_values} WITH ORDINALITY) AS ended({request_columns}, place)
+SELECT newest.number + row_number() OVER (PARTITION BY principal ORDER BY place), {request_columns}
+FROM ended JOIN newest USING (principal)

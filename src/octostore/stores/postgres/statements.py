@@ -21,7 +21,7 @@ def load_sql(schema: str) -> dict[str, str]:
         arrays = ", ".join(f"%s::{types[column]}[]" for column in columns)
         return f"SELECT * FROM unnest({arrays})"  # noqa: S608  # from the model
 
-    return load_queries(str(Path(__file__).with_name("queries.sql")), values, schema=schema)
+    return dict(load_queries(str(Path(__file__).with_name("queries.sql")), values, schema=schema))
 
 
 def _column_types() -> dict[str, str]:

@@ -37,8 +37,16 @@ SQL = load_queries(
 )
 ROW_BY_ROW = {"append_events", "append_documents"}
 """Their tables have triggers, for which SQLite puts several rows aside first: that takes longer than it saves."""
-TAKES_ROWS = {query for query, text in SQL.items() if _ONE_ROW.search(text)} - ROW_BY_ROW
-TAKES_VALUES = {query for query, text in SQL.items() if _ANY.search(text)}
+
+
+@cache
+def takes_rows(query: str) -> bool:
+    return query not in ROW_BY_ROW and _ONE_ROW.search(SQL[query]) is not None
+
+
+@cache
+def takes_values(query: str) -> bool:
+    return _ANY.search(SQL[query]) is not None
 
 
 @cache
@@ -67,7 +75,7 @@ class SqliteAsking:
         self._now = now
 
     def ask(self, query: str, **values: Any) -> Found:
-        if query in TAKES_VALUES:
+        if takes_values(query):
             (several,) = values.values()
             return Found(self._fetch_any(query, tuple(several)))
         values["now"] = self._now
@@ -97,7 +105,7 @@ class SqliteAsking:
 
     def write(self, query: str, rows: Sequence[Row]) -> None:
         first = 0
-        if query in TAKES_ROWS:
+        if takes_rows(query):
             for size in ROWS_AT_ONCE:
                 while len(rows) - first >= size:
                     several = rows[first : first + size]

@@ -12,7 +12,7 @@ from octostore.stores.base import Counters
 from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
 from octostore.stores.readers import Readers
-from octostore.stores.sqlite.asking import SQL, SqliteAsking
+from octostore.stores.sqlite.asking import SqliteAsking, compiled
 from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, prepare, set_patience
 from octostore.stores.sqlite.faults import FaultsOf
 from octostore.stores.transaction import Transaction
@@ -87,6 +87,6 @@ class SqliteBackend:
 
 
 def _transaction(connection: apsw.Connection) -> Transaction:
-    ((seq, now, boot_id, counted_ms, next_expiry),) = connection.execute(SQL["counters"])
+    ((seq, now, boot_id, counted_ms, next_expiry),) = connection.execute(compiled("counters"))
     counters = Counters(seq, Mark(now, boot_id, counted_ms), next_expiry)
     return Transaction(partial(SqliteAsking, connection), counters)

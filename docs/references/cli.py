@@ -1,4 +1,4 @@
-"""The reference of the command line, from its parsers: `python -m octostore.cli.reference` writes it anew."""
+"""The reference of the command line, from its parsers: `python -m docs.references.cli` writes it anew."""
 
 import argparse
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from octostore.client.owner import OWNER_VARIABLE
 from octostore.stores.opening import HOME_VARIABLE, URL_VARIABLE
 from octostore.supervise.report import CHECKPOINT_VARIABLE, JOB_VARIABLE, SOCKET_VARIABLE
 
-PATH = Path(__file__).parents[3] / "docs" / "cli.md"
-REFRESH = "python -m octostore.cli.reference"
+PATH = Path(__file__).parents[1] / "cli.md"
+REFRESH = "python -m docs.references.cli"
 
 ANSWERS = """\
 Answers go to stdout, remarks to stderr, and nothing ever prompts. With `--json` there is one document, with the fields

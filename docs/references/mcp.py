@@ -1,4 +1,4 @@
-"""The table of tools in the how-to, from the tools: `python -m octostore.mcp.reference` writes it anew."""
+"""The table of tools in the how-to, from the tools: `python -m docs.references.mcp` writes it anew."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,8 @@ import msgspec
 
 from octostore.mcp.tools import TOOLS, Tool
 
-PATH = Path(__file__).parents[3] / "docs" / "how-to" / "mcp.md"
-REFRESH = "python -m octostore.mcp.reference"
+PATH = Path(__file__).parents[1] / "how-to" / "mcp.md"
+REFRESH = "python -m docs.references.mcp"
 BEGIN = f"<!-- Made from the tools by `{REFRESH}`: change those, and run it. -->\n"
 _TABLE = re.compile(re.escape(BEGIN) + r"(?:\|.*\n)*")
 

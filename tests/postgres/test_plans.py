@@ -1,0 +1,38 @@
+"""Statements are planned once for any values, and must find their rows by an index also then."""
+
+import psycopg
+import pytest
+
+from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.pipeline import compiled
+from octostore.stores.postgres.statements import load_sql
+from octostore.stores.store import open_store
+from tests.support.postgres import new_schema
+
+REMEMBERED = 5_000
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_forgetting_requests_reads_only_those_that_it_may_forget(*, analyzed: bool) -> None:
+    url = new_schema()
+    open_store(url).close()  # makes the tables
+    place = parse_place(url)
+    statement = compiled(load_sql(place.schema))["forget_requests"]
+    with psycopg.connect(place.url, autocommit=True) as connection:
+        connection.execute(
+            f"""
+            INSERT INTO {place.schema}.ended_requests
+                (principal, number, request_id, how, ended_at, owner, claimed_at, fencing_token, attempt)
+            SELECT 'local', number, number, 'done', 0, 'me', 0, number, 1 FROM generate_series(1, {REMEMBERED}) number
+            """.encode()
+        )
+        if analyzed:
+            connection.execute(f"ANALYZE {place.schema}.ended_requests".encode())
+        connection.execute("SET plan_cache_mode = force_generic_plan; SET octostore.now = 1000")
+        connection.execute(b"PREPARE forget AS " + statement.text)
+        values = {"principal": "'local'", "age": "1", "kept": "10", "limit": "20"}
+        given = ", ".join(values[name] for name in statement.parameters)
+        plan = connection.execute(f"EXPLAIN (ANALYZE) EXECUTE forget({given})".encode()).fetchall()
+        left = connection.execute(f"SELECT min(number) FROM {place.schema}.ended_requests".encode()).fetchone()
+    assert not [line for (line,) in plan if "Seq Scan" in line], plan
+    assert left == (21,)
