@@ -146,6 +146,11 @@ def test_every_command_counts(tmp_path: Path) -> None:
         assert refused.json["retry_after_ms"] > 500
 
 
+def test_a_batch_of_more_than_may_come_at_once_is_not_refused_for_ever(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--requests-per-second", "100") as slow:
+        assert batch(slow, *[claim(f"job-{number}") for number in range(1_000)]).status == 200
+
+
 def test_what_is_counted(own_server: ServerProcess) -> None:
     answers = batch(own_server, claim("a"), claim("a"), claim("b")).json["answers"]
     lease = answers[0]["body"]["lease_id"]

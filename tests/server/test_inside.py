@@ -235,6 +235,22 @@ def test_a_bucket_holds_two_seconds_worth_and_fills_steadily(seconds: SimpleName
     assert sum(rates.take("ann") == 0 for _ in range(100)) == 20, "it does not overflow"
 
 
+@pytest.mark.parametrize("count", [15, 20, 1_000])
+def test_many_at_once_take_what_there_is_room_for_and_never_wait_in_vain(seconds: SimpleNamespace, count: int) -> None:
+    rates = Rates(10)
+
+    def batch() -> int:
+        return rates.take("ann") or rates.take("ann", count, taken=1)
+
+    assert batch() == 0
+    pauses_ms = []
+    while pause_ms := batch():
+        pauses_ms.append(pause_ms)
+        seconds.now += pause_ms / 1_000
+    assert len(pauses_ms) <= 2, "one for the request, and one for the rest"
+    assert sum(pauses_ms) >= 1_000
+
+
 def test_buckets_of_those_who_have_been_away_are_dropped(
     seconds: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

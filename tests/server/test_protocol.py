@@ -208,6 +208,18 @@ def test_a_body_is_not_read_before_somebody_wants_it() -> None:
     with_client(test)
 
 
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_body_is_not_waited_for_any_longer_when_the_head_came_in_pieces(is_refused: bool) -> None:
+    async def refuse(request: Request) -> None:
+        request.send(Answer(b"no", 401))
+
+    async def test(client: Client) -> None:
+        await client.send(b"POST /a HTTP/1.1\r\n", HOST + b"Content-Length: 10\r\n\r\n")
+        assert client.has_time_until(REQUEST_SECONDS)
+
+    with_client(test, refuse if is_refused else echo)
+
+
 def test_a_body_that_nobody_wanted_is_dropped_as_it_comes() -> None:
     async def test(client: Client) -> None:
         gate = Gate()
@@ -333,6 +345,28 @@ def test_a_stop_waits_for_the_answer_and_for_no_other() -> None:
         assert not ending.done()
         client.connection.connection_lost(None)
         await ending
+
+    with_client(test)
+
+
+def test_a_stop_does_not_wait_for_a_request_that_was_cut_off_before_it_began() -> None:
+    async def test(client: Client) -> None:
+        client.connection.data_received(GET % 1)
+        client.all.abort()
+        client.connection.connection_lost(None)
+        await asyncio.wait_for(client.all.end(), 1)
+
+    with_client(test)
+
+
+def test_nothing_is_carried_out_once_the_connection_ends() -> None:
+    async def test(client: Client) -> None:
+        client.connection.pause_writing()
+        await client.send(GET % 1)
+        client.connection.end()
+        client.connection.resume_writing()
+        await client.send()
+        assert (client.paths, client.transport.is_closing()) == ([], True)
 
     with_client(test)
 

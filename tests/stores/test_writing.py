@@ -202,6 +202,15 @@ def test_after_a_slow_one_the_thread_does_it_for_a_while(moments: Moments, hasty
     assert hasty.run_here(CLAIM) == ["here"], "that is quick enough"
 
 
+def test_slow_ones_in_the_thread_do_not_add_up(moments: Moments, hasty: Writer) -> None:
+    for _ in range(1_000):  # as under load, when each is of hundreds of commands
+        hasty._pace.note(pace.MOMENT_SECONDS + 0.01)
+        moments.now += 0.01
+    assert hasty.run_here(CLAIM) is None
+    moments.now += pace.CALM * 0.01
+    assert hasty.run_here(CLAIM) == ["here"]
+
+
 def test_how_long_it_took_counts_in_whichever_thread(hasty: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     noted: list[float] = []
     monkeypatch.setattr(hasty._pace, "note", noted.append)

@@ -5,7 +5,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from octostore.client.claiming import claim, claim_async
 from octostore.client.port import AsyncPort, Port
 from octostore.core.commands import Batch, Command
 from octostore.core.errors import LeaseLost, Unreachable
@@ -22,24 +21,26 @@ def lease_of(claim: Released) -> tuple[Any, Any]:
 
 def carry_out(port: Port, batch: Batch) -> list[Any]:
     """Any number, in as few calls as possible."""
-    answers = []
+    answers: list[Any] = []
     for commands in _calls(batch):
         some = port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-        _check_reached(some)
+        _check_reached([*answers, *some])
         answers += [
-            claim(port, _with_request_id(command), 0, True) if _must_be_repeated(command, answer) else answer
+            port.execute_all([_with_request_id(command)], atomic=True)[0]
+            if _must_be_repeated(command, answer)
+            else answer
             for command, answer in zip(commands, some, strict=True)
         ]
     return answers
 
 
 async def carry_out_async(port: AsyncPort, batch: Batch) -> list[Any]:
-    answers = []
+    answers: list[Any] = []
     for commands in _calls(batch):
         some = await port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-        _check_reached(some)
+        _check_reached([*answers, *some])
         answers += [
-            await claim_async(port, _with_request_id(command), 0, True)
+            (await port.execute_all([_with_request_id(command)], atomic=True))[0]
             if _must_be_repeated(command, answer)
             else answer
             for command, answer in zip(commands, some, strict=True)
@@ -52,6 +53,7 @@ def _calls(batch: Batch) -> list[Sequence[Any]]:
 
 
 def _check_reached(answers: Sequence[Any]) -> None:
+    """Of the first calls only: what was claimed before would be lost with the fault of a later one."""
     if all(isinstance(answer, Unreachable) for answer in answers):
         raise answers[0]
 

@@ -48,7 +48,7 @@ class Connections:
         for connection in list(self.open):
             connection.end()
         deadline = self.loop.time() + self.settings.stop_seconds
-        while self.open or self.under_way:
+        while self.open or not all(task.done() for task in self.under_way.values()):
             if self.loop.time() > deadline:
                 self.abort()
             await asyncio.sleep(TICK_SECONDS / 10)

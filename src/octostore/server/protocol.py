@@ -213,7 +213,8 @@ class Connection(asyncio.Protocol):
     def _answer_next(self) -> None:
         if self._answering is None and self._waiting and not self.is_clogged:
             self._answering = self._waiting.popleft()
-            self.deadline = NEVER
+            if self._arriving is None:  # or its body would be waited for without end
+                self.deadline = NEVER
             if self._is_paused:
                 self._read_or_pause()
             self._company.answer(self._answering)
@@ -275,6 +276,7 @@ class Connection(asyncio.Protocol):
         self._close()
 
     def _close(self) -> None:
+        self._waiting.clear()
         self._transport.close()
         self._wait_for_request()  # or rather for the client to read what it was sent
 

@@ -13,16 +13,19 @@ class Rates:
         self._burst = max(1.0, per_second * BURST_SECONDS)
         self._buckets: dict[str, tuple[float, float]] = {}
 
-    def take(self, who: str, count: float = 1) -> int:
-        """0 if `who` may so often, and that is counted; otherwise how many milliseconds to wait."""
+    def take(self, who: str, count: float = 1, taken: int = 0) -> int:
+        """0 if `who` may so often, and that is counted; otherwise how many milliseconds to wait.
+
+        `taken` of them have been counted before.
+        """
         now = time.monotonic()
         level = self._level(who, now)
         count = min(count, self._burst)  # or it would never be possible
-        if level < count:
-            return math.ceil((count - level) / self._per_second * 1_000)
+        if level + taken < count:
+            return math.ceil((count - level) / self._per_second * 1_000)  # those are counted again when it comes again
         if len(self._buckets) >= MAX_BUCKETS:
             self._drop_full_ones(now)
-        self._buckets[who] = (level - count, now)
+        self._buckets[who] = (level + taken - count, now)
         return 0
 
     def pause_ms(self, who: str) -> int:

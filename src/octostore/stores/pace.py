@@ -14,7 +14,7 @@ class Pace:
     def note(self, seconds: float) -> None:
         """What a transaction took, in whichever thread."""
         if seconds > MOMENT_SECONDS:
-            self._quick_from = max(self._quick_from, time.monotonic()) + CALM * (seconds - MOMENT_SECONDS)
+            self._quick_from = max(self._quick_from, time.monotonic() + CALM * (seconds - MOMENT_SECONDS))
 
     @property
     def is_quick(self) -> bool:

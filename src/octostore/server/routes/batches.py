@@ -30,7 +30,7 @@ async def batch(call: Call) -> Answer:
     body: bodies.BatchBody = call.body
     check_batch(body.commands)
     # One has been counted as the request.
-    pause_ms = call.services.rates.take(call.principal.name, len(body.commands) - 1)
+    pause_ms = call.services.rates.take(call.principal.name, len(body.commands), taken=1)
     if pause_ms:
         raise too_fast(pause_ms)
     prepared = [_prepare(call, document) for document in body.commands]
