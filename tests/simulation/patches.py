@@ -93,8 +93,8 @@ class _Ids:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
 
-    def draw(self) -> bytes:
-        return self._chance.randbytes(octostore.stores.ids.ID_BYTES)
+    def draw(self) -> str:
+        return self._chance.randbytes(octostore.stores.ids.ID_DIGITS // 2).hex()
 
 
 class _PulseOfEach:

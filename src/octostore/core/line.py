@@ -23,7 +23,7 @@ class Line:
         self._tie_break = count()
 
     def add(self, job: Job, now: int) -> None:
-        if is_due(job, now) and job.queue is not None and job.kind is not None:
+        if job.queue is not None and job.kind is not None and is_due(job, now):
             heappush(self._heaps[job.queue][job.kind], (_place(job), next(self._tie_break), job))
 
     def first(self, queue: str, kinds: Iterable[str] | None, prefix: str = "") -> Job | None:

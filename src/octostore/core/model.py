@@ -194,13 +194,13 @@ class Token(SecretFree, msgspec.Struct):
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
 
 
-_history_decoder = msgspec.json.Decoder(tuple[Attempt, ...])
-_names_decoder = msgspec.json.Decoder(tuple[str, ...])
+_decode_history = msgspec.json.Decoder(tuple[Attempt, ...]).decode
+_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def read_history(job: Job) -> tuple[Attempt, ...]:
-    return _history_decoder.decode(job.history)
+    return _decode_history(job.history)
 
 
 def read_in_flight(session: Session) -> tuple[str, ...]:
-    return _names_decoder.decode(session.in_flight)
+    return _decode_names(session.in_flight)

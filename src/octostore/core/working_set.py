@@ -84,8 +84,9 @@ class WorkingSet(msgspec.Struct):
         return self.tokens[token_id]
 
     def count_claim(self, principal: str, *, is_lock: bool, change: int) -> None:
-        if (principal, is_lock) in self.claim_counts:
-            self.claim_counts[principal, is_lock] += change
+        whose = principal, is_lock
+        if whose in self.claim_counts:
+            self.claim_counts[whose] += change
 
     def document(self, seq: int | None) -> bytes | None:
         return None if seq is None else self.documents[seq]

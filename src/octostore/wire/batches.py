@@ -65,10 +65,9 @@ def _document_of(command: Command[Any]) -> bytes:
 def endpoint_in(document: dict[str, Any]) -> Endpoint:
     """Which command it is."""
     operation = document.get("command")
-    endpoint = BY_OPERATION.get(operation) if isinstance(operation, str) else None
-    if endpoint is None or not is_for_batches(endpoint):
-        raise InvalidInput("command", f"must be one of {', '.join(map(str, OPERATIONS))}")
-    return endpoint
+    if not isinstance(operation, str) or operation not in OPERATIONS:
+        raise InvalidInput("command", f"must be one of {', '.join(OPERATIONS)}")
+    return OPERATIONS[operation]
 
 
 def values_in(document: dict[str, Any], endpoint: Endpoint) -> tuple[dict[str, Any], Shape]:
@@ -93,4 +92,4 @@ def is_for_batches(endpoint: Endpoint) -> bool:
     return is_command and endpoint.method != "GET" and "token" not in endpoint.operation
 
 
-OPERATIONS = [endpoint.operation for endpoint in BY_OPERATION.values() if is_for_batches(endpoint)]
+OPERATIONS = {operation: endpoint for operation, endpoint in BY_OPERATION.items() if is_for_batches(endpoint)}

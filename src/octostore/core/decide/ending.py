@@ -1,8 +1,8 @@
 """What becomes of a job when its claim ends."""
 
-from typing import NamedTuple
+import msgspec
 
-from octostore.core.events import Ended, LogEntry
+from octostore.core.events import Ended
 from octostore.core.given import Given
 from octostore.core.model import Claim, EndedRequest, HowEnded, Job, RequestEnd, Session, Status
 from octostore.core.retry import backoff_ms
@@ -13,7 +13,7 @@ DEFER_DEFAULT_MS = 60_000
 """How long a deferred job waits when its owner does not say."""
 
 
-class How(NamedTuple):
+class How(msgspec.Struct, frozen=True):
     """How a claim ended, as its owner, its expiry or an operator says."""
 
     how: HowEnded
@@ -25,7 +25,7 @@ class How(NamedTuple):
     result: bytes | None = None
 
 
-class After(NamedTuple):
+class After(msgspec.Struct, frozen=True):
     status: Status
     available_at: int
     attempts: int
@@ -54,7 +54,8 @@ def after(job: Job, claim: Claim, end: How, given: Given) -> After:
             delay_ms = backoff_ms(given.retry, used, given.jitter())
             done = After("queued", end.ended_at + _chosen(end, delay_ms), used)
     if claim.lock_delay_ms:
-        done = done._replace(available_at=max(done.available_at, end.ended_at + claim.lock_delay_ms))
+        delayed_until = max(done.available_at, end.ended_at + claim.lock_delay_ms)
+        done = msgspec.structs.replace(done, available_at=delayed_until)
     return done
 
 
@@ -70,7 +71,7 @@ def _chosen(end: How, usual_ms: int) -> int:
     return usual_ms if end.retry_after_ms is None else end.retry_after_ms
 
 
-def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, given: Given) -> LogEntry:
+def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, given: Given) -> Ended:
     """End `claim`, the live claim of `job`."""
     then = after(job, claim, end, given)
     note = end.note or (claim.progress.note if claim.progress else None)
@@ -112,7 +113,8 @@ def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, g
                 attempt=job.attempts + 1,
             )
         )
-    return ws.record(end.how, details, actor=actor, job=job, session_id=claim.session_id, document=end.result)
+    ws.record(end.how, details, actor=actor, job=job, session_id=claim.session_id, document=end.result)
+    return details
 
 
 def remember_session(ws: WorkingSet, session: Session, how: RequestEnd, ended_at: int) -> None:

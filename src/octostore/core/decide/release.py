@@ -6,8 +6,9 @@ from octostore.core.decide.ending import How, end_claim
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.lease import ended_attempt, lease_lost, live_claim, same_lease
 from octostore.core.decide.rules import decides
+from octostore.core.events import Ended
 from octostore.core.given import Given
-from octostore.core.model import Attempt, Outcome, read_history
+from octostore.core.model import Attempt, Outcome
 from octostore.core.moments import to_datetime
 from octostore.core.replies import ReleaseReply
 from octostore.core.working_set import WorkingSet
@@ -30,18 +31,18 @@ def release_job(ws: WorkingSet, command: ReleaseJob, given: Given) -> ReleaseRep
         retry_after_ms=None if command.retry_after is None else round(command.retry_after * 1_000),
         result=command.result,
     )
-    end_claim(ws, job, claim, end, actor=command.principal, given=given)
-    return _reply(job.job_id, command.outcome, read_history(job)[-1])
+    ended = end_claim(ws, job, claim, end, actor=command.principal, given=given)
+    return _reply(job.job_id, command.outcome, ended)
 
 
 @decides(ReleaseLock, needs.job)
 def release_lock(ws: WorkingSet, command: ReleaseLock, given: Given) -> ReleaseReply:
     job, claim = live_claim(ws, command.job_id, command.lease_id, given)
-    end_claim(ws, job, claim, How("released", ended_at=ws.now), actor=command.principal, given=given)
-    return _reply(job.job_id, "released", read_history(job)[-1])
+    ended = end_claim(ws, job, claim, How("released", ended_at=ws.now), actor=command.principal, given=given)
+    return _reply(job.job_id, "released", ended)
 
 
-def _reply(job_id: str, outcome: Outcome, ended: Attempt) -> ReleaseReply:
+def _reply(job_id: str, outcome: Outcome, ended: Attempt | Ended) -> ReleaseReply:
     return ReleaseReply(
         job_id=job_id,
         outcome=outcome,
