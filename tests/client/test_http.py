@@ -541,6 +541,25 @@ def test_a_cancelled_claim_is_given_back(
     assert [event["type"] for event in server.events(job_id)] == ["enqueued", "claimed", "undone"]
 
 
+def test_many_cancelled_claims_are_all_given_back(
+    proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    go_on = threading.Event()
+    proxy.then(pass_on_after(go_on))
+
+    async def claim_and_give_up() -> None:
+        async with await octostore.connect_async(proxy.url, token=server.token) as impatient:
+            task = asyncio.create_task(impatient.claim_many([f"{job_id}-{number}" for number in range(1_000)]))
+            await asyncio.to_thread(until, lambda: holder_of(store, f"{job_id}-0") is not None)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            go_on.set()
+
+    asyncio.run(claim_and_give_up())
+    assert store.list_jobs(prefix=job_id, status="claimed").jobs == []
+
+
 def test_a_cancelled_session_is_closed(proxy: Proxy, server: ServerProcess, store: octostore.OctoStore) -> None:
     go_on = threading.Event()
     proxy.then(pass_on_after(go_on))

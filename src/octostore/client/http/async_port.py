@@ -146,9 +146,9 @@ class AsyncHttpPort:
     async def _give_back(self, asked: "asyncio.Task[Any]") -> None:
         with suppress(OctoStoreError):
             answer = await asked
-            for undo in map(undo_of, answer if isinstance(answer, list) else [answer]):
-                if undo is not None:
-                    await self._persist(undo)
+            undoing = map(undo_of, answer if isinstance(answer, list) else [answer])
+            if undos := [undo for undo in undoing if undo is not None]:
+                await self._persist(Batch(undos) if len(undos) > 1 else undos[0])
 
     async def _persist(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
