@@ -38,7 +38,7 @@ def carry_out_with(answers: list[list[Any]], batch: Batch, *, is_async: bool) ->
         return execute(command, wait)
 
     if is_async:
-        port: Any = SimpleNamespace(execute_all=execute_all_async, execute=execute_async)
+        port: Any = SimpleNamespace(execute_all=execute_all_async, execute=execute_async, give_back=len)
         return asyncio.run(carry_out_async(port, batch))
     port = SimpleNamespace(execute_all=execute_all, execute=execute)
     return carry_out(port, batch)

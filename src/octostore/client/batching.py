@@ -23,14 +23,14 @@ def lease_of(claim: Released) -> tuple[Any, Any]:
 
 def carry_out(port: Port, batch: Batch) -> list[Any]:
     """Any number, in as few calls as possible."""
-    answers = []
+    answers: list[Any] = []
     for commands in _steps(batch):
         some = port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-        _check_reached([*answers, *some])
-        answers += [
-            _claimed_anew(port, command) if _must_be_repeated(command, answer) else answer
-            for command, answer in zip(commands, some, strict=True)
-        ]
+        answers += some
+        _check_reached(answers)
+        for place, command in enumerate(commands, len(answers) - len(some)):
+            if _must_be_repeated(command, answers[place]):
+                answers[place] = _claimed_anew(port, command)
     return answers
 
 
@@ -42,15 +42,23 @@ def _claimed_anew(port: Port, command: Command[Any]) -> Any:
 
 
 async def carry_out_async(port: AsyncPort, batch: Batch) -> list[Any]:
-    answers = []
+    answers: list[Any] = []
+    try:
+        await _carry_out_async(port, batch, answers)
+    except BaseException:  # being cancelled, above all
+        port.give_back(answers)
+        raise
+    return answers
+
+
+async def _carry_out_async(port: AsyncPort, batch: Batch, answers: list[Any]) -> None:
     for commands in _steps(batch):
         some = await port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-        _check_reached([*answers, *some])
-        answers += [
-            await _claimed_anew_async(port, command) if _must_be_repeated(command, answer) else answer
-            for command, answer in zip(commands, some, strict=True)
-        ]
-    return answers
+        answers += some
+        _check_reached(answers)
+        for place, command in enumerate(commands, len(answers) - len(some)):
+            if _must_be_repeated(command, answers[place]):
+                answers[place] = await _claimed_anew_async(port, command)
 
 
 async def _claimed_anew_async(port: AsyncPort, command: Command[Any]) -> Any:
