@@ -10,13 +10,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from octostore.client.http.answers import (
-    check_is_stream,
-    no_answer_in_time,
-    not_reached,
-    read_answer,
-    read_event,
-)
+from octostore.client.http.answers import check_is_stream, no_answer_in_time, not_reached, read_answer, read_event
 from octostore.client.http.calls import OK, HttpCall, call_of
 from octostore.client.http.patience import (
     ANSWER_SECONDS,
