@@ -60,7 +60,7 @@ class World:
 
     def do(self, command: Command[R_co]) -> R_co:
         """Run one command in a transaction of its own."""
-        (answer,) = self.batch([command])  # type: ignore[list-item]  # every Command is one of AnyCommand
+        (answer,) = self.batch([command])
         if isinstance(answer, OctoStoreError):
             raise answer
         reply: R_co = answer

@@ -9,13 +9,19 @@ from hypothesis import strategies as st
 
 from octostore.core import commands as c
 from octostore.core import questions as q
-from octostore.core.commands import AnyCommand, Batch
+from octostore.core.commands import AnyCommand, Batch, Command
+from octostore.core.decide.rules import RULES
 from octostore.core.encoding import decode_strictly
 from octostore.wire.batches import encode_batch, endpoint_in, is_for_batches, values_in
 from octostore.wire.endpoints import BY_KIND, ENDPOINTS
 from octostore.wire.errors import ERRORS
 from octostore.wire.failures import error_of, failure_of
 from tests.support.commands import any_command
+
+KINDS = {
+    kind for name, kind in vars(c).items() if isinstance(kind, type) and issubclass(kind, Command) and name[0] != "_"
+}
+KINDS -= {Command, c.ClaimTerms}
 
 OF_SERVER = {"principal": "local", "until": None, "max_claims": None, "prefix": ""}
 """What only a server says, from the token and its settings."""
@@ -97,8 +103,11 @@ def test_each_operation_and_each_address_is_there_once() -> None:
 
 
 def test_every_command_has_an_endpoint_but_those_of_the_server_itself() -> None:
-    spoken = {endpoint.asks for endpoint in ENDPOINTS}
-    assert {kind for kind in c.AnyCommand.__args__ if kind not in spoken} == {c.RotateToken}
+    assert {kind for kind in KINDS if kind not in {endpoint.asks for endpoint in ENDPOINTS}} == {c.RotateToken}
+
+
+def test_every_command_has_a_rule() -> None:
+    assert set(RULES) == KINDS
 
 
 @pytest.mark.parametrize("code", [code for code, kind in ERRORS.items() if code == kind.raises.code and code != "done"])

@@ -5,11 +5,11 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from octostore.core.commands import AnyCommand, Batch, Command, R_co
+from octostore.core.commands import Batch, Command, R_co
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
@@ -28,7 +28,7 @@ class EmbeddedPort:
         answer: Future[R_co] = Future()
         # It is carried out whatever happens, so it must not be cancelled as if it were not.
         answer.set_running_or_notify_cancel()
-        self.store.submit_to([cast("AnyCommand", command)], partial(_settle, answer))
+        self.store.submit_to([command], partial(_settle, answer))
         return answer
 
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
@@ -80,7 +80,7 @@ class EmbeddedPort:
         return reply
 
     def _answers(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        answers = self.store.submit(cast("Sequence[AnyCommand]", commands))
+        answers = self.store.submit(commands)
         try:
             return answers.result()
         except (KeyboardInterrupt, SystemExit):  # also a signal handler that exits, in the middle of waiting

@@ -5,7 +5,7 @@ JSON values arrive encoded. `Command[R]` is answered with an `R`.
 """
 
 from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -50,6 +50,9 @@ class Command(SecretFree, msgspec.Struct, Generic[R_co], frozen=True, kw_only=Tr
 
     principal: str = LOCAL
     until: float | None = None
+
+
+AnyCommand: TypeAlias = Command[Any]
 
 
 class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
@@ -157,7 +160,7 @@ class _LeaseCommand(Command[R_co], frozen=True, kw_only=True):
     job_id: str
     lease_id: str
 
-    def check_lease(self) -> None:
+    def __post_init__(self) -> None:
         check_job_id(self.job_id)
         if self.lease_id is None:
             raise InvalidInput("lease_id", "is None: that claim did not succeed; look at its `status`")
@@ -176,7 +179,7 @@ class HeartbeatJob(_LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
     number: int | None = None
 
     def __post_init__(self) -> None:
-        self.check_lease()
+        _LeaseCommand.__post_init__(self)
         _check_number(self.number)
         if self.ttl is not None:
             _check_ttl(self.ttl)
@@ -192,7 +195,7 @@ class CheckpointJob(_LeaseCommand[CheckpointReply], frozen=True, kw_only=True):
     number: int | None = None
 
     def __post_init__(self) -> None:
-        self.check_lease()
+        _LeaseCommand.__post_init__(self)
         _check_number(self.number)
         limits.check_bytes("checkpoint", self.data, limits.CHECKPOINT_BYTES)
 
@@ -207,10 +210,7 @@ class ReleaseJob(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
     retry_after: float | None = None
 
     def __post_init__(self) -> None:
-        self.check_release()
-
-    def check_release(self) -> None:
-        self.check_lease()
+        _LeaseCommand.__post_init__(self)
         check_outcome(self.outcome)
         if self.result is not None and self.outcome != "done":
             raise InvalidInput("result", "can only be given with the outcome done")
@@ -230,14 +230,11 @@ class ReleaseTask(ReleaseJob, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_session_id(self.session_id)
-        self.check_release()
+        ReleaseJob.__post_init__(self)
 
 
 class ReleaseLock(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
     """Let go of a lock. A lease that has ended is gone, also for the one who ended it."""
-
-    def __post_init__(self) -> None:
-        self.check_lease()
 
 
 class Undo(Command[UndoReply], frozen=True, kw_only=True):
@@ -348,16 +345,13 @@ class _SessionCommand(Command[R_co], frozen=True, kw_only=True):
     session_id: str
     lease_id: str | None
 
-    def check_session(self) -> None:
+    def __post_init__(self) -> None:
         check_session_id(self.session_id)
         limits.check_text("lease_id", self.lease_id, limits.LEASE_ID_BYTES, required=self.lease_id is not None)
 
 
 class KeepSessionAlive(_SessionCommand[KeepaliveReply], frozen=True, kw_only=True):
     """One heartbeat for the session and all claims bound to it."""
-
-    def __post_init__(self) -> None:
-        self.check_session()
 
 
 class SaveSession(_SessionCommand[SavedReply], frozen=True, kw_only=True):
@@ -368,7 +362,7 @@ class SaveSession(_SessionCommand[SavedReply], frozen=True, kw_only=True):
     number: int | None = None
 
     def __post_init__(self) -> None:
-        self.check_session()
+        _SessionCommand.__post_init__(self)
         _check_number(self.number)
         check_phase(self.phase)
         limits.check_bytes("context", self.context, limits.CONTEXT_BYTES)
@@ -384,16 +378,13 @@ class HandOverSession(_SessionCommand[HandedOverReply], frozen=True, kw_only=Tru
     note: str | None = None
 
     def __post_init__(self) -> None:
-        self.check_session()
+        _SessionCommand.__post_init__(self)
         limits.check_text("to_agent", self.to_agent, limits.TEXT_BYTES, required=True)
         limits.check_size("note", self.note, limits.NOTE_BYTES)
 
 
 class CloseSession(_SessionCommand[ClosedReply], frozen=True, kw_only=True):
     """End the session and release the claims bound to it. Its context stays."""
-
-    def __post_init__(self) -> None:
-        self.check_session()
 
 
 class _TokenCommand(Command[TokenView], frozen=True, kw_only=True):
@@ -503,33 +494,3 @@ class Batch(NamedTuple):
         """What is carried out together."""
         step = limits.BATCH_MAX if self.atomic else limits.BATCH_STEP
         return [self.commands[start : start + step] for start in range(0, len(self.commands), step)]
-
-
-AnyCommand = (
-    ClaimJob
-    | AcquireLock
-    | ClaimNext
-    | ClaimTask
-    | HeartbeatJob
-    | CheckpointJob
-    | ReleaseJob
-    | ReleaseTask
-    | ReleaseLock
-    | Undo
-    | Enqueue
-    | CancelJob
-    | DiscardJob
-    | RequeueJob
-    | ForceReleaseJob
-    | LimitQueue
-    | OpenSession
-    | KeepSessionAlive
-    | SaveSession
-    | HandOverSession
-    | CloseSession
-    | CreateToken
-    | RotateToken
-    | RevokeToken
-    | Recover
-    | Probe
-)

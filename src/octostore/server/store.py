@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from octostore.core.commands import AnyCommand, Command, R_co
 from octostore.core.errors import OctoStoreError
@@ -26,7 +26,7 @@ class ServedStore(LoopStore):
         return self.local.run_here(commands) if len(commands) == 1 else None
 
     async def execute(self, command: Command[R_co]) -> R_co:
-        (answer,) = await self.submit([cast("AnyCommand", command)])
+        (answer,) = await self.submit([command])
         if isinstance(answer, OctoStoreError):
             raise answer
         reply: R_co = answer

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from octostore.core.commands import AnyCommand, Command
 from octostore.core.errors import Unreachable
@@ -31,7 +31,7 @@ class LoopStore:
 
     async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Answer]:
         """The same, but what is claimed for a caller who is cancelled meanwhile is given back."""
-        asked = self._ask(cast("Sequence[AnyCommand]", commands))
+        asked = self._ask(commands)
         try:
             return await asked.answers
         except asyncio.CancelledError:
