@@ -17,7 +17,7 @@ LOST = LeaseLost("job-0", "it has ended")
 
 
 def batch_of(count: int) -> Batch:
-    return Batch([ClaimJob(job_id=f"job-{number}", owner="me") for number in range(count)])
+    return Batch([ClaimJob(job_id=f"job-{number}", owner="me") for number in range(count)], atomic=count <= BATCH_MAX)
 
 
 def carry_out_with(answers: list[list[Any]], batch: Batch, *, is_async: bool) -> list[Any]:
@@ -25,7 +25,7 @@ def carry_out_with(answers: list[list[Any]], batch: Batch, *, is_async: bool) ->
     calls = iter(answers)
 
     def execute_all(_commands: Sequence[Command[Any]], *, atomic: bool) -> list[Any]:
-        assert atomic
+        assert atomic == (len(batch.commands) <= BATCH_MAX)
         return next(calls)
 
     async def execute_all_async(commands: Sequence[Command[Any]], *, atomic: bool) -> list[Any]:

@@ -151,3 +151,17 @@ def test_the_end_of_a_claim_and_the_next_one(store: OctoStore) -> None:
         ]
     )
     assert (ended.status, following.job_id) == ("done", "second")
+
+
+def test_any_number_of_large_ones(store: OctoStore) -> None:
+    """More than a server takes in one call."""
+    replies = store.enqueue_many([{"payload": "x" * 200_000} for _ in range(30)], kind="build")
+    assert [reply.created for reply in replies] == [True] * 30
+
+
+@pytest.mark.parametrize("wrong", ["abc", [("a",)], [1], ["ab"]])
+def test_what_is_no_list_of_jobs_or_claims(store: OctoStore, wrong: Any) -> None:
+    with pytest.raises(InvalidInput):
+        store.claim_many(wrong) if wrong == "abc" else store.release_many(wrong)
+    with pytest.raises(InvalidInput, match="must be an object"):
+        store.batch(wrong)

@@ -108,7 +108,7 @@ A_FIELD: Edits = {
             "    progress: ProgressView | None\n    session_id",
             "    colour: str | None\n    progress: ProgressView | None\n    session_id",
         ),
-        ("    lease_id: str | None = None\n    replayed", COLOUR + "    lease_id: str | None = None\n    replayed"),
+        ('    session: "SessionReply | None" = None\n', '    session: "SessionReply | None" = None\n' + COLOUR),
     ],
     "core/views.py": [
         (
@@ -116,8 +116,8 @@ A_FIELD: Edits = {
             "        colour=claim.colour,\n        progress=progress_view(claim.progress),\n        session_id",
         ),
         (
-            "        lease_id=claim.lease_id,\n        replayed",
-            "        colour=claim.colour,\n        lease_id=claim.lease_id,\n        replayed",
+            "        claim.lease_id,\n        replayed=replayed,",
+            "        claim.lease_id,\n        colour=claim.colour,\n        replayed=replayed,",
         ),
     ],
     "stores/sqlite/migrations/0006_colour.sql": [("", "ALTER TABLE jobs ADD COLUMN colour TEXT;\n")],

@@ -307,7 +307,7 @@ class Calls:
         again: bool = False,
         lock_delay: float = 0,
     ) -> Batch:
-        """`claim_job` for any number of jobs, 1,000 in a transaction. The answers are as in `batch`."""
+        """`claim_job` for any number of jobs, in as few calls as possible. The answers are as in `batch`."""
         terms: dict[str, Any] = {
             "owner": default_owner() if owner is None else owner,
             "metadata": encode_json("metadata", metadata),
@@ -316,7 +316,7 @@ class Calls:
             "again": again,
             "lock_delay": lock_delay,
         }
-        return Batch([c.ClaimJob(job_id=job_id, **terms) for job_id in job_ids])
+        return Batch([c.ClaimJob(job_id=job_id, **terms) for job_id in _listed("job_ids", job_ids)], atomic=False)
 
     def release_many(
         self,
@@ -330,7 +330,7 @@ class Calls:
     ) -> Batch:
         """`release_job` for any number of claims: answers of `claim_many`, or pairs of job and lease."""
         ending: dict[str, Any] = {"result": result, "error": error, "note": note, "retry_after": retry_after}
-        return Batch([calls.release_job(*lease_of(claim), outcome, **ending) for claim in claims])
+        return Batch([calls.release_job(*lease_of(claim), outcome, **ending) for claim in claims], atomic=False)
 
     def enqueue_many(self, /, jobs: Iterable[Mapping[str, Any]], **usual: Any) -> Batch:
         """`enqueue` for any number of jobs, each with its arguments: `[{"kind": "build", "payload": {...}}, ...]`.
@@ -344,7 +344,7 @@ class Calls:
                 raise InvalidInput(
                     unknown[0] if unknown else "kind", "is nothing that a job has" if unknown else "is required"
                 )
-        return Batch([calls.enqueue(**job) for job in jobs])
+        return Batch([calls.enqueue(**job) for job in jobs], atomic=False)
 
     # Sessions and tokens
 
@@ -463,7 +463,7 @@ class AsyncCalls:
     probe = executed_async(Calls.probe)
 
 
-def _listed(field: str, words: Sequence[str]) -> tuple[str, ...]:
+def _listed(field: str, words: Iterable[str]) -> tuple[str, ...]:
     if isinstance(words, str):
         # It would pass for a list of one-letter words, and the worker would wait for ever.
         raise InvalidInput(field, f"must be a list of {field}, such as [{words!r}]")

@@ -30,6 +30,8 @@ def commands_of(documents: Iterable[Document]) -> list[Command[Any]]:
 
 def _numbered(number: int, document: Document) -> Command[Any]:
     try:
+        if not isinstance(document, Mapping):
+            raise InvalidInput("it", f"must be an object with the name of a command, not {type(document).__name__}")  # noqa: TRY301
         return _command_of(dict(document))
     except InvalidInput as error:
         raise InvalidInput(f"commands[{number}]", f"cannot be done: {error}") from None

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from octostore.server.http import Answer, Request
-from octostore.server.refusals import Refusal, head_too_large, malformed, retry_after, too_many_connections, too_slow
+from octostore.server.refusals import (
+    Refusal,
+    head_too_large,
+    malformed,
+    retry_after,
+    too_many_connections,
+    too_slow,
+    upgrade_with_body,
+)
 
 if TYPE_CHECKING:
     from octostore.server.connections import Connections
@@ -254,7 +262,7 @@ class Connection(asyncio.Protocol):
         if self._parser.should_upgrade():
             request.keeps_alive = False
             if not {b"content-length", b"transfer-encoding"}.isdisjoint(request.headers):
-                raise malformed()
+                raise upgrade_with_body()
 
     def _head_too_large(self) -> Refusal:
         return head_too_large(self._settings.max_head_bytes, self._settings.max_headers)

@@ -115,6 +115,11 @@ def malformed() -> Refusal:
     return refuse("malformed_request", "this is not a valid HTTP request")
 
 
+def upgrade_with_body() -> Refusal:
+    advice = "Send it as plain HTTP/1.1, without `Upgrade`; nothing was changed."
+    return refuse("malformed_request", "a request with a body cannot ask for another protocol", details=advice)
+
+
 def too_slow(seconds: float) -> Refusal:
     return refuse("request_timeout", f"the request did not arrive within {seconds:g} seconds")
 

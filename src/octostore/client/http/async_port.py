@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing, suppress
+from io import BytesIO
 from typing import Any
 
 import aiohttp
@@ -37,6 +38,8 @@ from octostore.stores.base import TryAgain
 from octostore.wire.deadline import deadline_header
 
 IDLE_SECONDS = 60
+LARGE_BYTES = 2**20
+"""From here on aiohttp wants to read what it sends by itself, in parts."""
 GIVE_BACK_SECONDS = 1.0
 """How long closing may take for what was cancelled, and is to be given back."""
 
@@ -211,7 +214,7 @@ class AsyncHttpPort:
         return self._session.request(
             method,
             URL(self._base + path, encoded=True),  # a %2F in a name stays what it is
-            data=body,
+            data=body if body is None or len(body) < LARGE_BYTES else BytesIO(body),
             headers=headers,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=seconds),
