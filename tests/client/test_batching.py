@@ -32,7 +32,7 @@ def carry_out_with(answers: list[list[Any]], batch: Batch, *, is_async: bool) ->
         return execute_all(commands, atomic=atomic)
 
     if is_async:
-        port: Any = SimpleNamespace(execute_all=execute_all_async)
+        port: Any = SimpleNamespace(execute_all=execute_all_async, give_back=len)
         return asyncio.run(carry_out_async(port, batch))
     return carry_out(cast("Any", SimpleNamespace(execute_all=execute_all)), batch)
 

@@ -17,7 +17,7 @@ from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import connect
 from octostore.stores.store import LocalStore
 from octostore.stores.writer import Done
-from tests.support.processes import until
+from tests.support.processes import PATIENCE_SECONDS, until
 
 
 def test_a_cancelled_claim_is_given_back(tmp_path: Path) -> None:
@@ -73,6 +73,47 @@ def test_a_claim_that_is_cancelled_when_its_answer_has_come_is_given_back(
 
     assert asyncio.run(main()) == ["claimed", "undone"]
     local.close()
+
+
+def only_once(call: Any, stuck: asyncio.Event) -> Any:
+    """`call`, which does not come to an end the second time."""
+    calls: list[Any] = []
+
+    async def called(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        if len(calls) > 1:
+            stuck.set()
+            await asyncio.Event().wait()
+        return await call(*args, **options)
+
+    return called
+
+
+async def give_up(store: octostore.AsyncOctoStore, claiming: Any, stuck: asyncio.Event) -> None:
+    """And see that nothing is left."""
+    task = asyncio.create_task(claiming)
+    await stuck.wait()
+    assert (await store.list_jobs(status="claimed")).jobs != []
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while (await store.list_jobs(status="claimed")).jobs:
+            pass
+
+
+@pytest.mark.parametrize("is_atomic", [True, False])
+def test_what_was_claimed_in_the_steps_before_is_given_back(tmp_path: Path, is_atomic: bool) -> None:
+    async def main() -> None:
+        stuck = asyncio.Event()
+        port = AsyncEmbeddedPort(LocalStore(lambda: SqliteBackend(tmp_path / "store.db")))
+        async with octostore.AsyncOctoStore(port) as store:
+            port._loop_store.execute_all = only_once(port._loop_store.execute_all, stuck)  # type: ignore[method-assign]
+            names = [f"job-{number}" for number in range(1_001 if is_atomic else 101)]
+            documents = [{"command": "claim_job", "job_id": name} for name in names]
+            await give_up(store, store.claim_many(names) if is_atomic else store.batch(documents, atomic=False), stuck)
+
+    asyncio.run(main())
 
 
 def test_a_claim_is_given_back_also_when_the_loop_has_ended_meanwhile(tmp_path: Path) -> None:

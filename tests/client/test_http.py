@@ -21,6 +21,7 @@ from octostore import Unreachable
 from octostore.client.http.patience import Patience
 from octostore.wire.tokens import new_token
 from tests.client.conftest import Connect, Shorten
+from tests.client.test_cancelled import only_once
 from tests.support.async_as_sync import Loop, StoreAsSync
 from tests.support.processes import PATIENCE_SECONDS, SOON_SECONDS, Worker, until
 from tests.support.proxy import (
@@ -539,6 +540,44 @@ def test_a_cancelled_claim_is_given_back(
     asyncio.run(claim_and_give_up())
     assert holder_of(store, job_id) is None
     assert [event["type"] for event in server.events(job_id)] == ["enqueued", "claimed", "undone"]
+
+
+def test_many_cancelled_claims_are_all_given_back(
+    proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+) -> None:
+    go_on = threading.Event()
+    proxy.then(pass_on_after(go_on))
+
+    async def claim_and_give_up() -> None:
+        async with await octostore.connect_async(proxy.url, token=server.token) as impatient:
+            task = asyncio.create_task(impatient.claim_many([f"{job_id}-{number}" for number in range(1_000)]))
+            await asyncio.to_thread(until, lambda: holder_of(store, f"{job_id}-0") is not None)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            go_on.set()
+
+    asyncio.run(claim_and_give_up())
+    assert store.list_jobs(prefix=job_id, status="claimed").jobs == []
+
+
+def test_what_was_claimed_in_the_calls_before_is_given_back(
+    server: ServerProcess, store: octostore.OctoStore, job_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def claim_and_give_up() -> None:
+        async with await octostore.connect_async(server.url, token=server.token) as impatient:
+            stuck = asyncio.Event()
+            execute = impatient._port.execute_all
+            monkeypatch.setattr(impatient._port, "execute_all", only_once(execute, stuck))
+            task = asyncio.create_task(impatient.claim_many([f"{job_id}-{number}" for number in range(1_001)]))
+            await stuck.wait()
+            assert holder_of(store, f"{job_id}-0") is not None
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(claim_and_give_up())
+    assert store.list_jobs(prefix=job_id, status="claimed").jobs == []
 
 
 def test_a_cancelled_session_is_closed(proxy: Proxy, server: ServerProcess, store: octostore.OctoStore) -> None:

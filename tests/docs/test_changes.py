@@ -23,7 +23,6 @@ A_COMMAND: Edits = {
                 "class ForceReleaseJob("
             ),
         ),
-        ("    | ForceReleaseJob\n", "    | ForceReleaseJob\n    | InspectJob\n"),
     ],
     "core/decide/operate.py": [
         ("ForceReleaseJob, RequeueJob\n", "ForceReleaseJob, InspectJob, RequeueJob\n"),

@@ -17,13 +17,7 @@ from octostore.core.commands import AnyCommand
 from tests.model.job_rules import NEWEST
 from tests.model.session_rules import SessionRules
 from tests.model.untidy import UntidySideBySide
-from tests.support.commands import (
-    any_command,
-    locks,
-    releases,
-    task_claims,
-    tokens,
-)
+from tests.support.commands import any_command, locks, releases, task_claims, tokens
 
 
 class Histories(SessionRules):

@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 from octostore.client.embedded import EmbeddedPort
 from octostore.client.store import OctoStore
 from octostore.core.errors import InvalidInput, OctoStoreError
-from octostore.fencing import (
-    FencedUpdate,
-    FenceGuard,
-    MissingRow,
-    ParamStyle,
-    StaleToken,
-    build_fenced_update,
-)
+from octostore.fencing import FencedUpdate, FenceGuard, MissingRow, ParamStyle, StaleToken, build_fenced_update
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.store import LocalStore
 from tests.support.world import ManualClock

@@ -15,6 +15,7 @@ from octostore.core.errors import Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
+from octostore.core.undo import undo_of
 from octostore.stores.loop_flag import LoopFlag
 from octostore.stores.loop_store import LoopStore
 from octostore.stores.store import LocalStore
@@ -48,7 +49,20 @@ class AsyncEmbeddedPort:
                     await asyncio.wait_for(bell.event.wait(), min(pause, left))
 
     async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
-        return [answer for some in Batch(commands, atomic).steps for answer in await self._execute_together(some)]
+        answers: list[Any] = []
+        try:
+            for some in Batch(commands, atomic).steps:
+                answers += await self._execute_together(some)
+        except asyncio.CancelledError:
+            self.give_back(answers)
+            raise
+        return answers
+
+    def give_back(self, answers: Sequence[Any]) -> None:
+        with suppress(Unreachable):  # it is closed
+            for undo in map(undo_of, answers):
+                if undo is not None:
+                    self.blocking.submit(undo)
 
     async def _execute_together(self, commands: Sequence[Command[Any]]) -> list[Any]:
         try:

@@ -25,12 +25,7 @@ from octostore.core import questions as q
 from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
 from octostore.core.health import Health, Thresholds, judge
-from octostore.core.limits import (
-    PAGE_DEFAULT,
-    PAGE_MAX,
-    TTL_DEFAULT_SECONDS,
-    check_whole,
-)
+from octostore.core.limits import PAGE_DEFAULT, PAGE_MAX, TTL_DEFAULT_SECONDS, check_whole
 from octostore.core.model import Scope, SessionStatus, Status
 from octostore.core.paging import pages_async
 from octostore.core.replies import (

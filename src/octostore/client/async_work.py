@@ -9,15 +9,7 @@ from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, refreshed
 from octostore.client.claiming import with_fresh_id
 from octostore.client.hold import Granted, describe
 from octostore.client.port import AsyncPort
-from octostore.client.work import (
-    TOLD_TO_STOP,
-    UNREACHABLE_PAUSE_SECONDS,
-    WAIT_SECONDS,
-    AnyClaim,
-    Deferred,
-    Failed,
-    log,
-)
+from octostore.client.work import TOLD_TO_STOP, UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, AnyClaim, Deferred, Failed, log
 from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES

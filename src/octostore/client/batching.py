@@ -23,33 +23,35 @@ def carry_out(port: Port, batch: Batch) -> list[Any]:
     """Any number, in as few calls as possible."""
     answers: list[Any] = []
     for commands in _calls(batch):
-        some = port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-        _check_reached([*answers, *some])
-        answers += [
-            port.execute_all([_with_request_id(command)], atomic=True)[0]
-            if _must_be_repeated(command, answer)
-            else answer
-            for command, answer in zip(commands, some, strict=True)
-        ]
+        answers += port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
+        _check_reached(answers)
+        for place, command in _to_be_repeated(commands, answers):
+            (answers[place],) = port.execute_all([_with_request_id(command)], atomic=True)
     return answers
 
 
 async def carry_out_async(port: AsyncPort, batch: Batch) -> list[Any]:
     answers: list[Any] = []
-    for commands in _calls(batch):
-        some = await port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-        _check_reached([*answers, *some])
-        answers += [
-            (await port.execute_all([_with_request_id(command)], atomic=True))[0]
-            if _must_be_repeated(command, answer)
-            else answer
-            for command, answer in zip(commands, some, strict=True)
-        ]
+    try:
+        for commands in _calls(batch):
+            answers += await port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
+            _check_reached(answers)
+            for place, command in _to_be_repeated(commands, answers):
+                (answers[place],) = await port.execute_all([_with_request_id(command)], atomic=True)
+    except BaseException:  # being cancelled, above all
+        port.give_back(answers)
+        raise
     return answers
 
 
 def _calls(batch: Batch) -> list[Sequence[Any]]:
     return batch._replace(atomic=True).steps  # also of what need not be in one transaction
+
+
+def _to_be_repeated(commands: Sequence[Command[Any]], answers: Sequence[Any]) -> list[tuple[int, Command[Any]]]:
+    """Where an earlier attempt of this very call claimed, and that claim ended before anybody heard of it."""
+    places = enumerate(commands, len(answers) - len(commands))
+    return [(place, one) for place, one in places if isinstance(answers[place], LeaseLost) and _is_unnamed(one)]
 
 
 def _check_reached(answers: Sequence[Any]) -> None:
@@ -64,8 +66,3 @@ def _is_unnamed(command: Command[Any]) -> bool:
 
 def _with_request_id(command: Command[Any]) -> Command[Any]:
     return msgspec.structs.replace(command, request_id=new_request_id()) if _is_unnamed(command) else command
-
-
-def _must_be_repeated(command: Command[Any], answer: Any) -> bool:
-    """Where an earlier attempt of this very call claimed, and that claim has ended before anybody heard of it."""
-    return isinstance(answer, LeaseLost) and _is_unnamed(command)

@@ -9,14 +9,7 @@ from typing import Any
 
 from octostore.client.batching import Released, lease_of
 from octostore.client.claiming import ClaimCall, HoldCall
-from octostore.client.methods import (
-    claimed,
-    claimed_async,
-    executed,
-    executed_async,
-    together,
-    together_async,
-)
+from octostore.client.methods import claimed, claimed_async, executed, executed_async, together, together_async
 from octostore.client.owner import default_owner
 from octostore.core import commands as c
 from octostore.core.commands import Batch

@@ -34,6 +34,9 @@ class AsyncPort(Protocol):
 
     async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]: ...
 
+    def give_back(self, answers: Sequence[Any]) -> None:
+        """What was claimed for a caller who is cancelled before it hears of it."""
+
     async def ask(self, question: Question[R_co]) -> R_co: ...
 
     def follow(self, question: ListEvents) -> AsyncIterator[Event]: ...

@@ -10,15 +10,7 @@ from octostore.core.health import Health, Thresholds, judge
 from octostore.core.limits import PAGE_DEFAULT, PAGE_MAX
 from octostore.core.model import SessionStatus, Status
 from octostore.core.paging import pages
-from octostore.core.replies import (
-    Figures,
-    JobOwner,
-    JobPage,
-    JobView,
-    PrincipalView,
-    SessionView,
-    TokenView,
-)
+from octostore.core.replies import Figures, JobOwner, JobPage, JobView, PrincipalView, SessionView, TokenView
 
 
 class ReadingPort(Protocol):

@@ -17,15 +17,9 @@ from octostore.client.verification import OnEvent, verify
 from octostore.client.work import AnyClaim, Handler, WorkLoop
 from octostore.core import commands as c
 from octostore.core.errors import InvalidInput
-from octostore.core.limits import (
-    TTL_DEFAULT_SECONDS,
-    check_whole,
-)
+from octostore.core.limits import TTL_DEFAULT_SECONDS, check_whole
 from octostore.core.model import Scope
-from octostore.core.replies import (
-    ClaimReply,
-    Recovery,
-)
+from octostore.core.replies import ClaimReply, Recovery
 from octostore.core.verify import Verification
 from octostore.stores.clock import boottime
 

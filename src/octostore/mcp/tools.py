@@ -10,15 +10,7 @@ import msgspec
 from octostore.client.async_store import AsyncOctoStore
 from octostore.core.events import Event
 from octostore.core.limits import check_range, check_whole
-from octostore.core.replies import (
-    CheckpointReply,
-    ClaimReply,
-    EnqueueReply,
-    EventPage,
-    JobPage,
-    JobView,
-    ReleaseReply,
-)
+from octostore.core.replies import CheckpointReply, ClaimReply, EnqueueReply, EventPage, JobPage, JobView, ReleaseReply
 from octostore.mcp import answers as a
 from octostore.mcp import arguments as g
 from octostore.mcp.claims import Claims, KeptClaim, NotHeld

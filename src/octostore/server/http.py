@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from functools import cached_property
 from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -13,6 +13,9 @@ import msgspec
 from octostore.core.errors import InvalidInput
 from octostore.server.refusals import body_too_large
 from octostore.stores.ids import new_request_id
+
+if TYPE_CHECKING:
+    from octostore.server.protocol import Connection
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
@@ -61,35 +64,6 @@ class ClientGone(Exception):  # nobody is there to be told of an error
     """The client has closed the connection, so nobody waits for the answer any more."""
 
 
-class Line(Protocol):
-    """The connection that a request came on."""
-
-    is_clogged: bool
-    """Whether the client takes less than we send."""
-
-    @property
-    def date(self) -> bytes:
-        """A header, to go with every answer."""
-
-    @property
-    def client_address(self) -> str: ...
-
-    def is_closing(self) -> bool: ...
-
-    def read_on(self, request: "Request") -> None:
-        """The rest of its body is wanted now."""
-
-    def write(self, data: bytes) -> None: ...
-
-    async def drain(self) -> None:
-        """Wait until it is not clogged."""
-
-    def abort(self) -> None: ...
-
-    def finish(self, request: "Request") -> None:
-        """Nothing more will be written on account of this request."""
-
-
 class Request:
     """One request. `route_name` is set once the route is known."""
 
@@ -115,7 +89,7 @@ class Request:
     _news: asyncio.Future[None] | None = None
     _gone: asyncio.Future[None] | None = None
 
-    def __init__(self, line: Line, method: str, path: str, query: bytes, headers: dict[bytes, bytes]) -> None:
+    def __init__(self, line: "Connection", method: str, path: str, query: bytes, headers: dict[bytes, bytes]) -> None:
         self.id = f"req_{new_request_id()}"
         self.method = method
         self.raw_path = path

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from octostore.server.http import Answer, Request
-from octostore.server.refusals import (
-    Refusal,
-    head_too_large,
-    malformed,
-    retry_after,
-    too_many_connections,
-    too_slow,
-)
+from octostore.server.refusals import Refusal, head_too_large, malformed, retry_after, too_many_connections, too_slow
 
 if TYPE_CHECKING:
     from octostore.server.connections import Connections

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -10,13 +10,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from octostore.client.http.answers import (
-    check_is_stream,
-    no_answer_in_time,
-    not_reached,
-    read_answer,
-    read_event,
-)
+from octostore.client.http.answers import check_is_stream, no_answer_in_time, not_reached, read_answer, read_event
 from octostore.client.http.calls import OK, HttpCall, call_of
 from octostore.client.http.patience import (
     ANSWER_SECONDS,
@@ -35,7 +29,7 @@ from octostore.client.threads import in_thread
 from octostore.core.commands import Batch, ClaimJob, ClaimNext, ClaimTask, Command, OpenSession, R_co
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
-from octostore.core.limits import WAIT_MAX_SECONDS, check_range
+from octostore.core.limits import BATCH_MAX, WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
 from octostore.core.undo import undo_of
@@ -138,17 +132,24 @@ class AsyncHttpPort:
             return await asyncio.shield(asked)
         except asyncio.CancelledError:
             if not asked.cancelled():
-                giving_back = asyncio.create_task(self._give_back(asked))
-                self._giving_back.add(giving_back)  # loops do not keep their tasks alive
-                giving_back.add_done_callback(self._giving_back.discard)
+                self._begin_giving_back(asked)
             raise
 
-    async def _give_back(self, asked: "asyncio.Task[Any]") -> None:
+    def give_back(self, answers: Sequence[Any]) -> None:
+        for start in range(0, len(answers), BATCH_MAX):
+            self._begin_giving_back(_known(list(answers[start : start + BATCH_MAX])))
+
+    def _begin_giving_back(self, asked: Awaitable[Any]) -> None:
+        giving_back = asyncio.create_task(self._give_back(asked))
+        self._giving_back.add(giving_back)  # loops do not keep their tasks alive
+        giving_back.add_done_callback(self._giving_back.discard)
+
+    async def _give_back(self, asked: Awaitable[Any]) -> None:
         with suppress(OctoStoreError):
             answer = await asked
-            for undo in map(undo_of, answer if isinstance(answer, list) else [answer]):
-                if undo is not None:
-                    await self._persist(undo)
+            undoing = map(undo_of, answer if isinstance(answer, list) else [answer])
+            if undos := [undo for undo in undoing if undo is not None]:
+                await self._persist(Batch(undos) if len(undos) > 1 else undos[0])
 
     async def _persist(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
@@ -224,3 +225,7 @@ class AsyncHttpPort:
     def _check_open(self) -> None:
         if self._session.closed:
             raise Unreachable("this store has been closed", reason="closed")
+
+
+async def _known(answers: list[Any]) -> list[Any]:
+    return answers
