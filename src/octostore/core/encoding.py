@@ -1,6 +1,7 @@
 """Values that callers choose, as JSON: what is written is what will be read, here and by anybody else."""
 
 import json
+import math
 from collections import Counter
 from typing import Any, NoReturn
 
@@ -41,23 +42,23 @@ def _read_quickly(document: bytes, depth: int = JSON_DEPTH) -> Any:
         value = _decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _UNSURE
+    if type(value) not in _CONTAINERS:
+        return _UNSURE
     # Of a name that is there twice the last value wins here. But then there are more colons than names, as there are if
     # one is in a text.
-    names = document.count(b":")
-    is_flat = isinstance(value, dict) and len(value) == names and b"[" not in document
-    return value if is_flat or _count_names(value, depth) == names else _UNSURE
+    return value if _count_names(value, depth) == document.count(b":") else _UNSURE
 
 
-def _count_names(value: Any, depth: int) -> int | None:
-    """How many there are in all objects; None if these are nested deeper than that."""
-    count, level = 0, [value]
-    for _ in range(depth + 1):
-        level = [item for item in level if type(item) in _CONTAINERS]
-        if not level:
-            return count
-        count += sum(len(container) for container in level if type(container) is dict)
-        level = [item for outer in level for item in (outer.values() if type(outer) is dict else outer)]
-    return None
+def _count_names(container: Any, depth: int) -> float:
+    """How many there are in it and in all that it contains; too many if it is nested deeper than that."""
+    if depth == 0:
+        return math.inf
+    is_object = type(container) is dict
+    count: float = len(container) if is_object else 0
+    for item in container.values() if is_object else container:
+        if type(item) in _CONTAINERS:
+            count += _count_names(item, depth - 1)
+    return count
 
 
 def _read_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:

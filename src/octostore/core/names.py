@@ -15,26 +15,21 @@ _is_plain = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}").fullmatch
 
 
 def check_job_id(job_id: str) -> None:
-    if isinstance(job_id, str) and _is_plain(job_id):
-        return
-    _check_required("job_id", job_id, JOB_ID_BYTES)
-    for component in job_id.split("/"):
-        _check_component("job_id", component, NAME_COMPONENT_BYTES)
+    if not isinstance(job_id, str) or not _is_plain(job_id):
+        _check_required("job_id", job_id, JOB_ID_BYTES)
+        for component in job_id.split("/"):
+            _check_component("job_id", component, NAME_COMPONENT_BYTES)
 
 
-def check_name(field: str, name: str) -> None:
+def check_name(field: str, name: str, limit: int = NAME_COMPONENT_BYTES) -> None:
     """A queue or a kind: one component."""
-    _check_one(field, name, NAME_COMPONENT_BYTES)
-
-
-def check_session_id(session_id: str) -> None:
-    _check_one("session_id", session_id, SESSION_ID_BYTES)
-
-
-def _check_one(field: str, name: str, limit: int) -> None:
     if not isinstance(name, str) or not _is_plain(name):
         _check_required(field, name, limit)
         _check_component(field, name, limit)
+
+
+def check_session_id(session_id: str) -> None:
+    check_name("session_id", session_id, SESSION_ID_BYTES)
 
 
 def check_prefix(prefix: str | None) -> None:

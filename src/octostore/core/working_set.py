@@ -137,11 +137,10 @@ class WorkingSet(msgspec.Struct):
             encode_details(details),
         )
         self.entries.append(entry)
-        if job is None:
-            evolve(self, entry, details)
-        else:
+        if job is not None:
             self.jobs[job.job_id] = job
-            evolve(self, entry, details)
+        evolve(self, entry, details)
+        if job is not None:
             self.line.add(job, self.now)
         return entry
 

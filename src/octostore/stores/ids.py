@@ -31,22 +31,17 @@ _chance = _Chance()
 _VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 
-def new_lease_id() -> str:
-    return _new_uuid()
-
-
 def new_request_id() -> str:
     return _chance.draw()
 
 
-def new_session_id() -> str:
-    return _new_uuid()
-
-
-def _new_uuid() -> str:
-    """Of version 4, as `uuid.uuid4()` makes them, for a fifth of what that takes."""
+def new_lease_id() -> str:
+    """A UUID of version 4, as `uuid.uuid4()` makes them, for a fifth of what that takes."""
     digits = _chance.draw()
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:]}"
+
+
+new_session_id = new_lease_id
 
 
 def new_job_id() -> str:

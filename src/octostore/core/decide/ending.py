@@ -54,8 +54,7 @@ def after(job: Job, claim: Claim, end: How, given: Given) -> After:
             delay_ms = backoff_ms(given.retry, used, given.jitter())
             done = After("queued", end.ended_at + _chosen(end, delay_ms), used)
     if claim.lock_delay_ms:
-        delayed_until = max(done.available_at, end.ended_at + claim.lock_delay_ms)
-        done = msgspec.structs.replace(done, available_at=delayed_until)
+        done = After(done.status, max(done.available_at, end.ended_at + claim.lock_delay_ms), done.attempts)
     return done
 
 
