@@ -202,6 +202,7 @@ def apply(edits: Edits, package: Path) -> None:
         ("a command", A_COMMAND, USE_THE_COMMAND),
         ("a field of claims, given and told", A_FIELD, USE_THE_FIELD),
     ],
+    ids=["a command", "a field of claims"],
 )
 def test_a_change_takes_these_files(tmp_path: Path, change: str, edits: Edits, use: str) -> None:
     assert edits.keys() == named_files(change)
