@@ -331,7 +331,7 @@ PLANTED = (
     Planted(
         "late duplicate checkpoint overwrites",
         "the third: an older write that arrives later takes the place of a newer one",
-        25,
+        15,
         _instead(LEASE, **_NONE_IS_LATE),
     ),
     Planted(
