@@ -37,14 +37,14 @@ install: $(READY) ## the library and its tools, in .venv
 serve: $(READY) ## the server on http://127.0.0.1:3000, with its data in an SQLite file
 	$(BIN)/octostore serve $(ARGS)
 
-# So that not each of the four below compiles all modules by itself.
+# So that not each of the five below compiles all modules by itself.
 $(COLLECTED): $(READY) $(shell find src tests -name '*.py')
 	@$(BIN)/pytest --collect-only -q >/dev/null || true
 	@touch $(COLLECTED)
 
 .PHONY: test
 test: $(COLLECTED) ## all tests, in about four minutes
-	$(BIN)/pytest -n 4 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
+	$(BIN)/pytest -n 5 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
 
 .PHONY: faults
 faults: $(READY) ## the long form of the fault tests, and 1,000 simulated hours
