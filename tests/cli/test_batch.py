@@ -32,7 +32,7 @@ def test_for_people(cli: Cli) -> None:
     assert done.code == 11
     header, *rows = [line.split() for line in done.out.splitlines()]
     assert header == ["COMMAND", "ABOUT", "ANSWER"]
-    assert rows == [["claim_job", other, "claimed"], ["claim_job", cli.job, "held"], ["open_session", "done"]]
+    assert rows == [["claim_job", other, "claimed"], ["claim_job", cli.job, "held"], ["open_session", "ok"]]
 
 
 def test_the_exit_code_is_that_of_the_first_that_failed(cli: Cli) -> None:
@@ -42,6 +42,17 @@ def test_the_exit_code_is_that_of_the_first_that_failed(cli: Cli) -> None:
     assert done.code == 20
     assert [one["status"] for one in done.json["answers"]] == [200, 409, 200]
     assert done.json["answers"][1]["body"]["code"] == "lease_lost"
+
+
+def test_a_task_of_a_session_that_somebody_has(cli: Cli) -> None:
+    session = cli.new_name("session")
+    opened = cli.run("batch", "--json", stdin=lines({"command": "open_session", "session_id": session, "agent": "ann"}))
+    assert opened.json["answers"][0]["body"]["keepalive_interval_secs"] == 60, "as over HTTP"
+    task = {"command": "claim_task", "session_id": session, "agent": "bob", "queues": ["default"]}
+    done = cli.run("batch", "--json", stdin=lines(task))
+    assert (done.code, done.err) == (11, "")
+    (held,) = done.json["answers"]
+    assert (held["status"], held["body"]["status"], held["body"]["owner"]) == (200, "held", "ann")
 
 
 def test_a_line_that_is_no_command(cli: Cli) -> None:

@@ -38,14 +38,13 @@ def _numbered(number: int, document: Document) -> Command[Any]:
 
 
 def _command_of(document: dict[str, Any]) -> Command[Any]:
-
     endpoint = endpoint_in(document)
     if endpoint.reply is None:
-        raise InvalidInput("command", "is one of lock clients, which speak HTTP")
+        raise InvalidInput("command", "is for lock clients, which use HTTP")
     try:
         params, body = values_in(document, endpoint)
     except msgspec.ValidationError as error:
-        raise InvalidInput(endpoint.operation, f"has not the right fields: {error}") from None
+        raise InvalidInput(endpoint.operation, f"does not have the right fields: {error}") from None
     for name, new in _DEFAULTS.get(endpoint.asks, {}).items():
         if getattr(body, name) is None:
             setattr(body, name, new())

@@ -136,6 +136,11 @@ def task_answer(reply: ClaimReply) -> _Claim:
 class OpenedSession(SessionReply, frozen=True, kw_only=True):
     keepalive_interval_secs: float
 
+    @classmethod
+    def of(cls, reply: SessionReply) -> Self:
+        fields = {name: getattr(reply, name) for name in reply.__struct_fields__}
+        return cls(**fields, keepalive_interval_secs=max(1, int(reply.ttl // 2)))
+
 
 class SessionState(SessionView, frozen=True, kw_only=True):
     """A session, for those who know it from the lock routes and for others."""

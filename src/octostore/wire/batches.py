@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from octostore.core.commands import Batch, Command
+from octostore.core.commands import Batch, Command, CreateToken, Probe, RevokeToken
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import BATCH_MAX, check_range
 from octostore.core.replies import ClaimReply, ClosedReply, EnqueueReply, SessionReply
-from octostore.wire.answers import claim_answer, task_answer
+from octostore.wire.answers import OpenedSession, claim_answer, task_answer
 from octostore.wire.bodies import Shape, with_whole_numbers
 from octostore.wire.endpoints import BY_KIND, BY_OPERATION, Endpoint
 from octostore.wire.errors import kind_of
@@ -33,17 +33,21 @@ class OneAnswer(msgspec.Struct, kw_only=True):
 
 def answer_of(answer: Any) -> OneAnswer:
     """What a server would say of a reply, or of an error in its place."""
+    status, body = 200, answer
     match answer:
         case OctoStoreError():
-            return OneAnswer(status=kind_of(answer.code).status, body=failure_of(answer))
+            status, body = kind_of(answer.code).status, failure_of(answer)
+        case ClaimReply(session=SessionReply()) | ClaimReply(job_id=None):  # a task, or why there is none
+            body = task_answer(answer)
         case ClaimReply():
-            return OneAnswer(status=200, body=claim_answer(answer) if answer.session is None else task_answer(answer))
-        case EnqueueReply(created=True) | SessionReply():
-            return OneAnswer(status=201, body=answer)
+            body = claim_answer(answer)
+        case SessionReply():
+            status, body = 201, OpenedSession.of(answer)
+        case EnqueueReply(created=True):
+            status = 201
         case ClosedReply():
-            return OneAnswer(status=204, body=None)
-        case _:
-            return OneAnswer(status=200, body=answer)
+            status, body = 204, None
+    return OneAnswer(status=status, body=body)
 
 
 def check_batch(commands: Sequence[Any]) -> None:
@@ -87,9 +91,9 @@ class _Nothing(Shape, forbid_unknown_fields=True):
 
 
 def is_for_batches(endpoint: Endpoint) -> bool:
-    """Commands, but for those that hand out secrets or end what others have open."""
-    is_command = endpoint.asks is not None and issubclass(endpoint.asks, Command)
-    return is_command and endpoint.method != "GET" and "token" not in endpoint.operation
+    """Commands, except those that hand out secrets, end what others have open, or only ask whether the store works."""
+    kind = endpoint.asks
+    return kind is not None and issubclass(kind, Command) and kind not in {CreateToken, RevokeToken, Probe}
 
 
 OPERATIONS = {operation: endpoint for operation, endpoint in BY_OPERATION.items() if is_for_batches(endpoint)}

@@ -59,7 +59,7 @@ def _gist(answer: Any) -> str:
     if isinstance(answer, OctoStoreError):
         return words.gist(str(answer))
     word = getattr(answer, "status", None) or getattr(answer, "outcome", None)
-    return str(word or "done")
+    return str(word or "ok")
 
 
 def _exit_code(answer: Any) -> int:

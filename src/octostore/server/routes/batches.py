@@ -1,6 +1,7 @@
 """Batches: several commands in one call."""
 
 import asyncio
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from octostore.server.router import Route
 from octostore.server.shapes import shape_error
 from octostore.wire import bodies
 from octostore.wire.batches import BatchAnswer, OneAnswer, check_batch, endpoint_in, values_in
+
+log = logging.getLogger("octostore.server")
 
 TAG = "batches"
 
@@ -92,6 +95,8 @@ def _refused(call: Call, error: Exception) -> OneAnswer:
     if translate is not None and isinstance(error, OctoStoreError):
         error = translate(error)
     refusal = refusal_of(error)
+    if refusal.failure.code == "internal_error":
+        log.error("%s %s failed", call.request.id, call.route.operation, exc_info=error)
     refusal.failure.request_id = call.request.id
     return OneAnswer(status=refusal.status, body=refusal.failure)
 

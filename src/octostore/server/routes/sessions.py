@@ -34,8 +34,7 @@ def _prepare_session(call: Call) -> Any:
 
 
 def _answer_session(_call: Call, reply: SessionReply) -> Answer:
-    fields = {name: getattr(reply, name) for name in reply.__struct_fields__}
-    return Answer(OpenedSession(**fields, keepalive_interval_secs=max(1, int(reply.ttl // 2))), 201)
+    return Answer(OpenedSession.of(reply), 201)
 
 
 async def get_session(call: Call) -> Answer:
