@@ -10,7 +10,7 @@ import pytest
 from octostore.server.http import SECURITY_HEADERS
 from octostore.wire.tokens import new_token
 from tests.support.connections import Connection, Response, Stream
-from tests.support.processes import SOON_SECONDS, until
+from tests.support.processes import until
 from tests.support.server import ServerProcess
 
 KIB = 1_024
@@ -256,20 +256,20 @@ def test_a_request_that_does_not_arrive_is_not_waited_for(quick: ServerProcess, 
     with quick.connect() as connection:
         started = time.monotonic()
         connection.send(sent)
-        check_refused(connection.response(), 408, "request_timeout")
-        assert QUICK_SECONDS * 0.9 < time.monotonic() - started < SOON_SECONDS
+        answer = connection.response()
+        check_refused(answer, 408, "request_timeout")
+        assert f"within {QUICK_SECONDS} seconds" in answer.json["error"]
+        assert time.monotonic() - started > QUICK_SECONDS * 0.9
         assert connection.is_ended()
     assert quick.get("/jobs/slow").json["status"] == "free"
 
 
 def test_sending_a_little_now_and_then_does_not_help(quick: ServerProcess) -> None:
     with quick.connect() as connection:
-        started = time.monotonic()
         connection.send(b"GET /jobs HTTP/1.1\r\nX: ")
         while not _is_readable_and_closed(connection):
             connection.send(b"x")
             time.sleep(QUICK_SECONDS / 20)
-        assert time.monotonic() - started < SOON_SECONDS
         check_refused(connection.response(), 408, "request_timeout")
 
 
