@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 import psycopg
 from psycopg.abc import PQGen
 from psycopg.errors import error_from_result
@@ -21,6 +22,7 @@ from octostore.stores.rows import Row
 
 T = TypeVar("T")
 
+_as_json = msgspec.json.Encoder().encode
 _PARAMETER = re.compile(r"%(?:\((\w+)\))?s")
 
 
@@ -156,23 +158,23 @@ def _parameter(value: Any) -> bytes | None:
     """A value as PostgreSQL writes it."""
     if value is None:
         return None
-    text = array(value) if isinstance(value, list | tuple | set) else str(value)
-    encoded = text.encode()
+    encoded = array(value) if isinstance(value, list | tuple | set) else str(value).encode()
     if b"\0" in encoded:
         raise psycopg.DataError("text in PostgreSQL cannot have a NUL in it")
     return encoded
 
 
-def array(values: Collection[Any]) -> str:
-    """Of texts, bytes or numbers, and None. Most columns are of one kind and plain, and are written as a whole."""
+def array(values: Collection[Any]) -> bytes:
+    """Of texts, bytes or numbers, and None. Most columns are plain, and are written as a whole."""
     kinds = set(map(type, values))
-    if kinds == {int}:
-        return "{" + repr([*values])[1:-1] + "}"
-    if kinds == {str}:
-        joined = '","'.join(values)
-        if "\\" not in joined and joined.count('"') == 2 * len(values) - 2:
-            return '{"' + joined + '"}'
-    return "{" + ",".join(["NULL" if value is None else _item(value) for value in values]) + "}"
+    if kinds == {bytes}:
+        return ('{"\\\\x' + '","\\\\x'.join(map(bytes.hex, values)) + '"}').encode()
+    if bytes not in kinds:
+        # JSON's brackets are others, and so are its escapes. The rest is the same.
+        encoded = _as_json(values)
+        if b"\\" not in encoded:
+            return b"{" + encoded[1:-1] + b"}"
+    return ("{" + ",".join(["NULL" if value is None else _item(value) for value in values]) + "}").encode()
 
 
 def _item(value: str | bytes | int) -> str:
