@@ -20,13 +20,24 @@ class Asking(Protocol):
     def each(self, query: str, rows: Sequence[Row]) -> Answer:
         """What it gives for each row of values."""
 
-    def in_case(self, ask: Callable[[], Answer]) -> Answer:
-        """What may turn out to be needed: asked with the rest, or when the answer is looked at."""
-
     def write(self, query: str, rows: Sequence[Row]) -> None:
         """Change something for each row of values."""
 
     def run(self) -> None: ...
+
+
+class Later:
+    """What is hardly ever needed: asked, by itself, when the answer is looked at."""
+
+    def __init__(self, asking: Asking, ask: Callable[[], Answer]) -> None:
+        self._asking = asking
+        self._ask = ask
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        answer = self._ask()
+        self._asking.run()
+        return answer.rows
 
 
 class _Nothing:

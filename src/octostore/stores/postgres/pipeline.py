@@ -6,8 +6,8 @@ something, it does not count us as idle. Whoever is stopped at such a moment wou
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import psycopg
@@ -19,8 +19,6 @@ from psycopg.waiting import Ready, Wait
 
 from octostore.stores.postgres.connection import Connection
 from octostore.stores.rows import Row
-
-T = TypeVar("T")
 
 _as_json = msgspec.json.Encoder().encode
 _PARAMETER = re.compile(r"%(?:\((\w+)\))?s")
@@ -77,9 +75,6 @@ class Pipeline:
         self._asked.append((statement, [_parameter(values[name]) for name in statement.parameters], answer))
         return answer
 
-    def in_case(self, ask: Callable[[], T]) -> T:
-        return ask()
-
     def each(self, query: str, rows: Sequence[Row]) -> Answer:
         """Of any number of rows, one statement: it takes each column as an array."""
         answer = Answer()
@@ -127,6 +122,7 @@ class Pipeline:
                 unprepared.remove(name)
                 self._connection.note_prepared(name)
             answer.give(self._connection.rows_of(_check(next(answers))))
+        self._asked.clear()
 
 
 def _results(pgconn: PGconn) -> PQGen[list[PGresult]]:
