@@ -114,6 +114,8 @@ class Connection(psycopg.Connection[Any]):
             self.prepared.add(name)
 
     def rows_of(self, result: PGresult) -> list[Row]:
+        if not result.ntuples:
+            return []  # nothing to find the types of all columns for
         self._loaders.set_pgresult(result)
         return self._loaders.load_rows(0, result.ntuples, tuple)
 

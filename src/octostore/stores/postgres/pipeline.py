@@ -78,7 +78,7 @@ class Pipeline:
     def each(self, query: str, rows: Sequence[Row]) -> Answer:
         """Of any number of rows, one statement: it takes each column as an array."""
         answer = Answer()
-        self._asked.append((self._sql[query], [_parameter(column) for column in zip(*rows, strict=True)], answer))
+        self._asked.append((self._sql[query], [array(column) for column in zip(*rows, strict=True)], answer))
         return answer
 
     def write(self, query: str, rows: Sequence[Row]) -> None:
@@ -154,10 +154,7 @@ def _parameter(value: Any) -> bytes | None:
     """A value as PostgreSQL writes it."""
     if value is None:
         return None
-    encoded = array(value) if isinstance(value, list | tuple | set) else str(value).encode()
-    if b"\0" in encoded:
-        raise psycopg.DataError("text in PostgreSQL cannot have a NUL in it")
-    return encoded
+    return array(value) if isinstance(value, list | tuple | set) else _without_nul(str(value).encode())
 
 
 def array(values: Collection[Any]) -> bytes:
@@ -170,7 +167,14 @@ def array(values: Collection[Any]) -> bytes:
         encoded = _as_json(values)
         if b"\\" not in encoded:
             return b"{" + encoded[1:-1] + b"}"
-    return ("{" + ",".join(["NULL" if value is None else _item(value) for value in values]) + "}").encode()
+    items = ",".join(["NULL" if value is None else _item(value) for value in values])
+    return _without_nul(("{" + items + "}").encode())
+
+
+def _without_nul(encoded: bytes) -> bytes:
+    if b"\0" in encoded:
+        raise psycopg.DataError("text in PostgreSQL cannot have a NUL in it")
+    return encoded
 
 
 def _item(value: str | bytes | int) -> str:
