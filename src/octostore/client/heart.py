@@ -51,6 +51,7 @@ class Heart:
     def stop(self) -> None:
         """No beat begins after this; `on_lost` is only called if that had begun already."""
         self._beat = None
+        self._on_lost = _forget  # until it would have been due it is known to the pulse, and its claim need not be
 
     def step(self) -> None:
         """What is due, if anything: a beat, what was answered to it, or to say that the lease is lost."""
@@ -101,6 +102,10 @@ class Heart:
     def _lose(self, why: LeaseLost | NotFound | None) -> None:
         self._beat = None
         threading.Thread(target=self._on_lost, args=(why,), name="octostore-lost", daemon=True).start()
+
+
+def _forget(_why: object) -> None:
+    """Nobody is to be told any more."""
 
 
 class _Pulse:
