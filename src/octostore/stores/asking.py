@@ -1,7 +1,7 @@
 """How a transaction speaks to its database: statements by name, whose answers may come later."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from octostore.stores.rows import Row
 
@@ -26,17 +26,16 @@ class Asking(Protocol):
     def run(self) -> None: ...
 
 
-class Later:
+class Later(NamedTuple):
     """What is hardly ever needed: asked, by itself, when the answer is looked at."""
 
-    def __init__(self, asking: Asking, ask: Callable[[], Answer]) -> None:
-        self._asking = asking
-        self._ask = ask
+    asking: Asking
+    ask: Callable[[], Answer]
 
     @property
     def rows(self) -> Sequence[Row]:
-        answer = self._ask()
-        self._asking.run()
+        answer = self.ask()
+        self.asking.run()
         return answer.rows
 
 

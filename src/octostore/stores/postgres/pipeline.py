@@ -48,17 +48,7 @@ def _compile(name: str, text: str) -> Statement:
 class Answer:
     """What a statement gives, once its pipeline has run."""
 
-    def __init__(self) -> None:
-        self._rows: list[Row] | None = None
-
-    @property
-    def rows(self) -> list[Row]:
-        if self._rows is None:
-            raise LookupError("its pipeline has not run yet")
-        return self._rows
-
-    def give(self, rows: list[Row]) -> None:
-        self._rows = rows
+    rows: list[Row]
 
 
 class Pipeline:
@@ -121,7 +111,7 @@ class Pipeline:
                 _check(next(answers))
                 unprepared.remove(name)
                 self._connection.note_prepared(name)
-            answer.give(self._connection.rows_of(_check(next(answers))))
+            answer.rows = self._connection.rows_of(_check(next(answers)))
         self._asked.clear()
 
 
@@ -167,8 +157,7 @@ def array(values: Collection[Any]) -> bytes:
         encoded = _as_json(values)
         if b"\\" not in encoded:
             return b"{" + encoded[1:-1] + b"}"
-    items = ",".join(["NULL" if value is None else _item(value) for value in values])
-    return _without_nul(("{" + items + "}").encode())
+    return _without_nul(("{" + ",".join(map(_item, values)) + "}").encode())
 
 
 def _without_nul(encoded: bytes) -> bytes:
@@ -177,9 +166,8 @@ def _without_nul(encoded: bytes) -> bytes:
     return encoded
 
 
-def _item(value: str | bytes | int) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, bytes):
-        return '"\\\\x' + value.hex() + '"'
-    return str(value)
+def _item(value: str | bytes | int | None) -> str:
+    if value is None:
+        return "NULL"
+    text = "\\x" + value.hex() if isinstance(value, bytes) else str(value)
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
