@@ -1,21 +1,22 @@
-"""Connections to one server, kept open and shared by all threads: the standard library's, one user each at a time."""
+"""Connections to one server, kept open and shared by all threads, one user each at a time."""
 
-import http.client
 import os
-import select
 import socket
-import ssl
 import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
-from typing import NamedTuple
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from octostore.client.http.answers import no_answer_in_time, not_reached
+from octostore.client.http.connection import Connection, Response
 from octostore.client.http.patience import CONNECT_SECONDS
 from octostore.client.http.server_url import ServerUrl
 from octostore.wire.deadline import deadline_header
+
+if TYPE_CHECKING:
+    import ssl
 
 IDLE_SECONDS = 60
 """After this a connection is not used again: the server closes it after 75."""
@@ -31,10 +32,13 @@ class Answer(NamedTuple):
 class Connections:
     def __init__(self, place: ServerUrl, token: str) -> None:
         self.place = place
-        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": "octostore-python"}
-        self._tls = ssl.create_default_context() if place.is_secure else None
+        self._headers = (
+            f"Host: {place.address}\r\nAuthorization: Bearer {token}\r\nUser-Agent: octostore-python\r\n"
+            "Accept-Encoding: identity\r\n"  # or a proxy might compress what is not decompressed here
+        )
+        self._tls = _trust() if place.is_secure else None
         self._lock = threading.Lock()
-        self._idle: list[tuple[float, http.client.HTTPConnection]] = []
+        self._idle: list[Connection] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._waiting: set[socket.socket] = set()
         """Those on which an answer may be long in coming."""
@@ -43,41 +47,28 @@ class Connections:
 
     def call(self, method: str, path: str, body: bytes | None, seconds: float, *, is_waiting: bool = False) -> Answer:
         """Raises `TryAgain` where there is no answer within `seconds`; with `is_waiting`, also when this is closed."""
-        connection = self._take()
-        try:
-            self._connect(connection)
-            with self._told(seconds), self._cut_when_closed(connection) if is_waiting else nullcontext():
-                response = self._send(connection, seconds, method, path, body=body, headers=deadline_header(seconds))
-                answer = Answer(response.status, response.read(), response.headers.get("Retry-After"))
-        except BaseException:
-            # Also when the caller is interrupted: what comes later on it would be taken for the next answer.
-            connection.close()
-            raise
-        if not response.will_close:
+        request = self._request(method, path, deadline_header(seconds), body or b"")
+        with self._taken(seconds, is_waiting=is_waiting) as connection:
+            response = connection.ask(request, seconds)
+            answer = Answer(response.status, response.read(), response.headers.get("retry-after"))
+        if response.is_last:
+            connection.socket.close()
+        else:
             self._give_back(connection)
         return answer
 
     @contextmanager
-    def stream(self, path: str, headers: dict[str, str], seconds: float) -> Iterator[http.client.HTTPResponse]:
+    def stream(self, path: str, headers: dict[str, str], seconds: float) -> Iterator[Response]:
         """An answer that goes on; `seconds` is how long it may be silent. Raises `TryAgain` where it breaks off."""
-        connection = self._take()
-        try:
-            self._connect(connection)
-            with (
-                self._told(seconds),
-                self._cut_when_closed(connection),
-                closing(self._send(connection, seconds, "GET", path, headers=headers)) as response,
-            ):
-                yield response
-        finally:
-            connection.close()
+        with self._taken(seconds, is_waiting=True) as connection, closing(connection.socket):
+            yield connection.ask(self._request("GET", path, headers), seconds)
 
     def close(self) -> None:
         """What waits is cut off; what will be answered soon is not."""
         with self._lock:
             self._is_closed = True
             _close_all(self._idle)
-            for waiting in self._waiting:
+            for waiting in list(self._waiting):
                 with suppress(OSError):
                     waiting.shutdown(socket.SHUT_RDWR)
 
@@ -95,82 +86,69 @@ class Connections:
         self._sockets, self._waiting = weakref.WeakSet(), set()
         self._lock = threading.Lock()
 
-    def _connect(self, connection: http.client.HTTPConnection) -> None:
-        is_connected = connection.sock is not None
-        if is_connected:
-            return
-        try:
-            connection.connect()
-        except (OSError, http.client.HTTPException) as error:
-            raise not_reached(self.place.origin, error, was_taken=False) from None
-        self._sockets.add(connection.sock)
-
-    def _send(
-        self,
-        connection: http.client.HTTPConnection,
-        seconds: float,
-        method: str,
-        path: str,
-        *,
-        body: bytes | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> http.client.HTTPResponse:
-        connection.sock.settimeout(seconds)
-        connection.request(method, self.place.base_path + path, body, {**self._headers, **(headers or {})})
-        return connection.getresponse()
+    def _request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
+        more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        line = f"{method} {self.place.base_path}{path} HTTP/1.1\r\n"
+        # In one piece: a server that gets the head first begins with that, and is woken twice.
+        return f"{line}{self._headers}{more}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     @contextmanager
-    def _told(self, seconds: float) -> Iterator[None]:
+    def _taken(self, seconds: float, *, is_waiting: bool) -> Iterator[Connection]:
+        connection = self._take()
         try:
-            yield
-        except TimeoutError:
-            raise no_answer_in_time(self.place.origin, seconds) from None
-        except (OSError, http.client.HTTPException) as error:
-            raise not_reached(self.place.origin, error) from None
+            if is_waiting:
+                self._cut_when_closed(connection.socket)
+            yield connection
+        except BaseException as error:
+            # Also when the caller is interrupted: what comes later on it would be taken for the next answer.
+            connection.socket.close()
+            if isinstance(error, TimeoutError):
+                raise no_answer_in_time(self.place.origin, seconds) from None
+            if isinstance(error, OSError):
+                raise not_reached(self.place.origin, error) from None
+            raise
+        finally:
+            self._waiting.discard(connection.socket)
 
-    @contextmanager
-    def _cut_when_closed(self, connection: http.client.HTTPConnection) -> Iterator[None]:
-        waiting: socket.socket = connection.sock
+    def _cut_when_closed(self, waiting: socket.socket) -> None:
         with self._lock:
             if self._is_closed:
                 raise ConnectionAbortedError("it has been closed")
             self._waiting.add(waiting)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._waiting.discard(waiting)
 
-    def _take(self) -> http.client.HTTPConnection:
+    def _take(self) -> Connection:
         with self._lock:
             while self._idle:
-                idle_since, connection = self._idle.pop()
-                if time.monotonic() - idle_since < IDLE_SECONDS and not _is_closed(connection):
+                connection = self._idle.pop()
+                if time.monotonic() - connection.idle_since < IDLE_SECONDS and not connection.has_ended():
                     return connection
-                connection.close()
-        if self._tls is not None:
-            return http.client.HTTPSConnection(
-                self.place.host, self.place.port, timeout=CONNECT_SECONDS, context=self._tls
-            )
-        return http.client.HTTPConnection(self.place.host, self.place.port, timeout=CONNECT_SECONDS)
+                connection.socket.close()
+        try:
+            connection = Connection(self._connected())
+        except OSError as error:
+            raise not_reached(self.place.origin, error, was_taken=False) from None
+        self._sockets.add(connection.socket)
+        return connection
 
-    def _give_back(self, connection: http.client.HTTPConnection) -> None:
+    def _connected(self) -> socket.socket:
+        connected = socket.create_connection((self.place.host, self.place.port), CONNECT_SECONDS)
+        return self._tls.wrap_socket(connected, server_hostname=self.place.host) if self._tls else connected
+
+    def _give_back(self, connection: Connection) -> None:
+        connection.idle_since = time.monotonic()
         with self._lock:
             if len(self._idle) < MAX_IDLE and not self._is_closed:
-                self._idle.append((time.monotonic(), connection))
+                self._idle.append(connection)
                 return
-        connection.close()
+        connection.socket.close()
 
 
-def _close_all(idle: list[tuple[float, http.client.HTTPConnection]]) -> None:
+def _trust() -> "ssl.SSLContext":
+    import ssl  # noqa: PLC0415  # takes long to import
+
+    return ssl.create_default_context()
+
+
+def _close_all(idle: list[Connection]) -> None:
     while idle:
-        idle.pop()[1].close()
-
-
-def _is_closed(connection: http.client.HTTPConnection) -> bool:
-    """Whether the server has closed it: then there is something to read, namely the end."""
-    if connection.sock is None:
-        return True
-    poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
-    return bool(poll.poll(0))
+        idle.pop().socket.close()

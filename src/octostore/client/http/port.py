@@ -155,11 +155,10 @@ class HttpPort:
         call = call_of(question)
         with self._connections.stream(call.path, STREAM_HEADERS, STREAM_SECONDS) as response:
             if response.status not in OK:
-                retry_after = response.headers.get("Retry-After")
-                read_answer(call, self._where, response.status, response.read(), retry_after)
-            check_is_stream(self._where, response.status, response.headers.get("Content-Type"))
-            while line := response.readline():
-                for data in frames.feed(line):
+                read_answer(call, self._where, response.status, response.read(), response.headers.get("retry-after"))
+            check_is_stream(self._where, response.status, response.headers.get("content-type"))
+            for part in response.parts():
+                for data in frames.feed(part):
                     yield read_event(self._where, data) if data else None
         raise not_reached(self._where, EOFError("the stream has ended"))
 
