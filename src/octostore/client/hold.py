@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self, cast
+from typing import Any, NamedTuple, Protocol, Self
 
 from octostore.client.authority import Authority
 from octostore.client.calls import calls
@@ -117,8 +117,8 @@ def refreshed(port: Port, answer: Granted) -> Granted:
     return Granted(answer.reply, asked_at, port.execute(refresh).remaining_ms)
 
 
-class HeldClaim:
-    """A claim that is kept alive from another thread for as long as the block runs.
+class KeptClaim:
+    """A claim that is kept alive from another thread for as long as the block runs: `HeldClaim` and `AsyncHeldClaim`.
 
     `lost` is set, and `on_lost` called, before the store can give the job to anybody else. What the block does to other
     systems should carry `fencing_token`, because a process that was paused cannot know in time.
@@ -128,22 +128,21 @@ class HeldClaim:
         self,
         port: Port,
         granted: "Granted",
+        lost: Flag,
         *,
-        lost: Flag | None = None,
         on_lost: Callable[[], None] | None = None,
         then: Callable[[], Command[ClaimReply] | None] = lambda: None,
     ) -> None:
         """Raises the exception that says why, if what was asked for was not granted.
 
-        `lost` takes the place of the usual event. What `then` gives when the block ends without an exception is claimed
-        in the same transaction: see `following`.
+        What `then` gives when the block ends without an exception is claimed in the same transaction: see `following`.
         """
         reply = granted.reply
         if reply.status != "claimed" or reply.lease_id is None or reply.remaining_ms is None:
             raise refusal(reply)
         self.reply = reply
         self.job_id = reply.job_id or ""
-        self._lost = lost or threading.Event()
+        self._lost = lost
         self._lease_id = reply.lease_id
         self._port = port
         self._authority = Authority()
@@ -161,10 +160,6 @@ class HeldClaim:
         self._pid = os.getpid()
         self._has_ended = False
         self._is_handed_over = False
-
-    @property
-    def lost(self) -> threading.Event:
-        return cast("threading.Event", self._lost)
 
     @property
     def lease_id(self) -> str:
@@ -205,18 +200,6 @@ class HeldClaim:
         if self.remaining() <= 0:
             raise self._loss or LeaseLost(self.job_id, ENDED if self._has_ended else NOT_IN_TIME)
 
-    def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
-        """Say what is being done, for people to see. It is a heartbeat, too."""
-        self.check()
-        asked_at = self._authority.now()
-        command = HeartbeatJob(job_id=self.job_id, lease_id=self._lease_id, note=note, percent=percent)
-        self._authority.renew(asked_at, self._persist(command).remaining_ms)
-
-    def checkpoint(self, data: Any) -> None:
-        """Leave what a successor needs to go on from here: JSON of up to 64 KiB. The last one counts."""
-        self.check()
-        self._persist(calls.checkpoint_job(self.job_id, self._lease_id, data))
-
     def end_as(
         self,
         outcome: Outcome,
@@ -229,20 +212,6 @@ class HeldClaim:
         """Choose how the claim ends when the block does without an exception."""
         self._is_to_expire = False
         self._ending = self._release(outcome, result=result, error=error, note=note, retry_after=retry_after)
-
-    def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
-        """Pass the task on to another agent, with the session that it came with. The block ends without settling it."""
-        session = self.reply.session
-        if session is None:
-            raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
-        self.check()
-        command = HandOverSession(session_id=session.session_id, lease_id=self._lease_id, to_agent=to_agent, note=note)
-        reply = self._persist(command)
-        self._heart.stop()
-        self._is_handed_over = True
-        self._loss = LeaseLost(self.job_id, f"it was handed over to {to_agent!r}")
-        self._authority.end()
-        return reply
 
     def let_expire(self) -> None:
         """Do not release the job when the block ends, for what can no longer be done in time."""
@@ -258,19 +227,30 @@ class HeldClaim:
         self._on_lost = on_lost
         return self._authority.ends_at
 
-    # The block
-
-    def __enter__(self) -> Self:
-        self._heart.start()
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        commands = self._leaving(error)
-        self._left(commands, self._port.execute_all(commands), error)
-
     # Below the surface
+
+    def _progress(self, note: str | None, percent: float | None) -> None:
+        self.check()
+        asked_at = self._authority.now()
+        command = HeartbeatJob(job_id=self.job_id, lease_id=self._lease_id, note=note, percent=percent)
+        self._authority.renew(asked_at, self._persist(command).remaining_ms)
+
+    def _checkpoint(self, data: Any) -> None:
+        self.check()
+        self._persist(calls.checkpoint_job(self.job_id, self._lease_id, data))
+
+    def _hand_over(self, to_agent: str, note: str | None) -> HandedOverReply:
+        session = self.reply.session
+        if session is None:
+            raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
+        self.check()
+        command = HandOverSession(session_id=session.session_id, lease_id=self._lease_id, to_agent=to_agent, note=note)
+        reply = self._persist(command)
+        self._heart.stop()
+        self._is_handed_over = True
+        self._loss = LeaseLost(self.job_id, f"it was handed over to {to_agent!r}")
+        self._authority.end()
+        return reply
 
     def _leaving(self, error: BaseException | None) -> list[Command[Any]]:
         """The block ends. Gives what is to be executed then; `_left` is to be told the answers."""
@@ -337,3 +317,33 @@ class HeldClaim:
                 if fault.is_lasting or fault.reason == "closed" or self.remaining() <= RETRY_SECONDS:
                     raise
                 time.sleep(jittered(RETRY_SECONDS))
+
+
+class HeldClaim(KeptClaim):
+    """A claim for the length of a block. See `KeptClaim`."""
+
+    def __init__(self, port: Port, granted: "Granted", **options: Any) -> None:
+        self.lost = threading.Event()
+        super().__init__(port, granted, self.lost, **options)
+
+    def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
+        """Say what is being done, for people to see. It is a heartbeat, too."""
+        self._progress(note, percent)
+
+    def checkpoint(self, data: Any) -> None:
+        """Leave what a successor needs to go on from here: JSON of up to 64 KiB. The last one counts."""
+        self._checkpoint(data)
+
+    def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
+        """Pass the task on to another agent, with the session that it came with. The block ends without settling it."""
+        return self._hand_over(to_agent, note)
+
+    def __enter__(self) -> Self:
+        self._heart.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        commands = self._leaving(error)
+        self._left(commands, self._port.execute_all(commands), error)

@@ -6,8 +6,8 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from octostore.client.http.answers import no_answer_in_time, not_reached
 from octostore.client.http.connection import Connection, Response
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 60
 """After this a connection is not used again: the server closes it after 75."""
 MAX_IDLE = 32
-
-
-class Answer(NamedTuple):
-    status: int
-    body: bytes
-    retry_after: str | None
 
 
 class Connections:
@@ -45,30 +39,39 @@ class Connections:
         self._is_closed = False
         weakref.finalize(self, _close_all, self._idle)
 
-    def call(self, method: str, path: str, body: bytes | None, seconds: float, *, is_waiting: bool = False) -> Answer:
+    def call(
+        self, method: str, path: str, body: bytes | None, seconds: float, *, is_waiting: bool = False
+    ) -> tuple[Response, bytes]:
         """Raises `TryAgain` where there is no answer within `seconds`; with `is_waiting`, also when this is closed."""
         request = self._request(method, path, deadline_header(seconds), body or b"")
-        with self._taken(seconds, is_waiting=is_waiting) as connection:
+        connection = self._take()
+        try:
+            if is_waiting:
+                self._cut_when_closed(connection)
             response = connection.ask(request, seconds)
-            answer = Answer(response.status, response.read(), response.headers.get("retry-after"))
-        if response.is_last:
-            connection.socket.close()
-        else:
-            self._give_back(connection)
-        return answer
+            answer = response.read()
+        except BaseException as error:  # noqa: BLE001  # raised again
+            raise self._failure(connection, error, seconds) from None
+        self._let_go(connection, is_usable=not response.is_last)
+        return response, answer
 
     @contextmanager
     def stream(self, path: str, headers: dict[str, str], seconds: float) -> Iterator[Response]:
         """An answer that goes on; `seconds` is how long it may be silent. Raises `TryAgain` where it breaks off."""
-        with self._taken(seconds, is_waiting=True) as connection, closing(connection.socket):
+        connection = self._take()
+        try:
+            self._cut_when_closed(connection)
             yield connection.ask(self._request("GET", path, headers), seconds)
+        except BaseException as error:  # noqa: BLE001  # raised again
+            raise self._failure(connection, error, seconds) from None
+        self._let_go(connection, is_usable=False)
 
     def close(self) -> None:
         """What waits is cut off; what will be answered soon is not."""
         with self._lock:
             self._is_closed = True
             _close_all(self._idle)
-            for waiting in list(self._waiting):
+            for waiting in self._waiting:
                 with suppress(OSError):
                     waiting.shutdown(socket.SHUT_RDWR)
 
@@ -92,29 +95,18 @@ class Connections:
         # In one piece: a server that gets the head first begins with that, and is woken twice.
         return f"{line}{self._headers}{more}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
-    @contextmanager
-    def _taken(self, seconds: float, *, is_waiting: bool) -> Iterator[Connection]:
-        connection = self._take()
-        try:
-            if is_waiting:
-                self._cut_when_closed(connection.socket)
-            yield connection
-        except BaseException as error:
-            # Also when the caller is interrupted: what comes later on it would be taken for the next answer.
-            connection.socket.close()
-            if isinstance(error, TimeoutError):
-                raise no_answer_in_time(self.place.origin, seconds) from None
-            if isinstance(error, OSError):
-                raise not_reached(self.place.origin, error) from None
-            raise
-        finally:
-            self._waiting.discard(connection.socket)
+    def _failure(self, connection: Connection, error: BaseException, seconds: float) -> BaseException:
+        # Also when the caller is interrupted: what comes later on it would be taken for the next answer.
+        self._let_go(connection, is_usable=False)
+        if isinstance(error, TimeoutError):
+            return no_answer_in_time(self.place.origin, seconds)
+        return not_reached(self.place.origin, error) if isinstance(error, OSError) else error
 
-    def _cut_when_closed(self, waiting: socket.socket) -> None:
+    def _cut_when_closed(self, connection: Connection) -> None:
         with self._lock:
             if self._is_closed:
                 raise ConnectionAbortedError("it has been closed")
-            self._waiting.add(waiting)
+            self._waiting.add(connection.socket)
 
     def _take(self) -> Connection:
         with self._lock:
@@ -134,10 +126,11 @@ class Connections:
         connected = socket.create_connection((self.place.host, self.place.port), CONNECT_SECONDS)
         return self._tls.wrap_socket(connected, server_hostname=self.place.host) if self._tls else connected
 
-    def _give_back(self, connection: Connection) -> None:
+    def _let_go(self, connection: Connection, *, is_usable: bool) -> None:
         connection.idle_since = time.monotonic()
         with self._lock:
-            if len(self._idle) < MAX_IDLE and not self._is_closed:
+            self._waiting.discard(connection.socket)
+            if is_usable and len(self._idle) < MAX_IDLE and not self._is_closed:
                 self._idle.append(connection)
                 return
         connection.socket.close()

@@ -146,8 +146,8 @@ class HttpPort:
             return refusal
 
     def _once(self, call: HttpCall, seconds: float, *, is_waiting: bool = False) -> Any:
-        answer = self._connections.call(call.method, call.path, call.body, seconds, is_waiting=is_waiting)
-        return read_answer(call, self._where, *answer)
+        response, body = self._connections.call(call.method, call.path, call.body, seconds, is_waiting=is_waiting)
+        return read_answer(call, self._where, response.status, body, response.headers.get("retry-after"))
 
     def _stream(self, question: ListEvents) -> Iterator[Event | None]:
         """None is a sign of life. Goes on until the server ends it or the connection breaks: `TryAgain` in any case."""
