@@ -193,17 +193,13 @@ class AsyncOctoStore(AsyncCalls):
         prefix: str = "",
         expires_in: float | None = None,
     ) -> NewToken:
-        """Let somebody use the store through a server, as `name`. For operators.
-
-        The reply's `token` is the secret, and this is the only time it is told. `scopes` are `read`, `claim` (which
-        includes enqueueing) and `admin` (everything); `prefix` limits it to names that begin with it.
-        """
+        """See `OctoStore.create_token`."""
         token = new_token()
         command = calls.create_token(token, name, scopes, prefix, expires_in)
         return NewToken.of(await self._port.execute(command), token)
 
     async def list_tokens(self) -> list[TokenView]:
-        """All tokens that were made, newest first, also those that are over. For operators."""
+        """See `OctoStore.list_tokens`."""
         return (await self._port.ask(q.ListTokens())).tokens
 
     # Log and recovery

@@ -13,7 +13,7 @@ from octostore.client.calls import calls
 from octostore.client.claiming import claim
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
-from octostore.core.commands import Command, HandOverSession, HeartbeatJob, KeepSessionAlive, R_co, ReleaseJob
+from octostore.core.commands import Command, HeartbeatJob, KeepSessionAlive, R_co, ReleaseJob
 from octostore.core.encoding import shorten
 from octostore.core.errors import (
     AlreadyDone,
@@ -142,8 +142,11 @@ class KeptClaim:
             raise refusal(reply)
         self.reply = reply
         self.job_id = reply.job_id or ""
+        self.lease_id = reply.lease_id
+        self.fencing_token = reply.fencing_token or 0
+        self.ttl = reply.ttl or 0.0
+        self.attempt = reply.attempt or 1
         self._lost = lost
-        self._lease_id = reply.lease_id
         self._port = port
         self._authority = Authority()
         self._authority.renew(granted.asked_at, granted.remaining_ms)
@@ -160,22 +163,6 @@ class KeptClaim:
         self._pid = os.getpid()
         self._has_ended = False
         self._is_handed_over = False
-
-    @property
-    def lease_id(self) -> str:
-        return self._lease_id
-
-    @property
-    def fencing_token(self) -> int:
-        return self.reply.fencing_token or 0
-
-    @property
-    def ttl(self) -> float:
-        return self.reply.ttl or 0.0
-
-    @property
-    def attempt(self) -> int:
-        return self.reply.attempt or 1
 
     @property
     def payload(self) -> Any:
@@ -232,20 +219,19 @@ class KeptClaim:
     def _progress(self, note: str | None, percent: float | None) -> None:
         self.check()
         asked_at = self._authority.now()
-        command = HeartbeatJob(job_id=self.job_id, lease_id=self._lease_id, note=note, percent=percent)
+        command = HeartbeatJob(job_id=self.job_id, lease_id=self.lease_id, note=note, percent=percent)
         self._authority.renew(asked_at, self._persist(command).remaining_ms)
 
     def _checkpoint(self, data: Any) -> None:
         self.check()
-        self._persist(calls.checkpoint_job(self.job_id, self._lease_id, data))
+        self._persist(calls.checkpoint_job(self.job_id, self.lease_id, data))
 
     def _hand_over(self, to_agent: str, note: str | None) -> HandedOverReply:
         session = self.reply.session
         if session is None:
             raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
         self.check()
-        command = HandOverSession(session_id=session.session_id, lease_id=self._lease_id, to_agent=to_agent, note=note)
-        reply = self._persist(command)
+        reply = self._persist(calls.hand_over(session.session_id, to_agent, note, lease_id=self.lease_id))
         self._heart.stop()
         self._is_handed_over = True
         self._loss = LeaseLost(self.job_id, f"it was handed over to {to_agent!r}")
@@ -279,13 +265,13 @@ class KeptClaim:
             self._authority.end()
 
     def _beat(self) -> Any:
-        return self._port.submit(heartbeat_of(self.reply, self._lease_id))
+        return self._port.submit(heartbeat_of(self.reply, self.lease_id))
 
     def _release(self, outcome: Outcome, **ending: Any) -> ReleaseJob:
         if self.reply.session is not None:
             session_id = self.reply.session.session_id
-            return calls.release_task(session_id, self.job_id, self._lease_id, outcome, **ending)
-        return calls.release_job(self.job_id, self._lease_id, outcome, **ending)
+            return calls.release_task(session_id, self.job_id, self.lease_id, outcome, **ending)
+        return calls.release_job(self.job_id, self.lease_id, outcome, **ending)
 
     def _lose(self, why: LeaseLost | NotFound | None) -> None:
         self._loss = why
