@@ -6,13 +6,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from octostore.client.claiming import claim_async
-from octostore.client.hold import Granted, HeldClaim, granted, refresher
+from octostore.client.hold import Granted, HeldClaim, OwnClaim, granted, refresher
 from octostore.client.port import AsyncPort
 from octostore.client.threads import in_background, in_thread
 from octostore.core.commands import Command
 from octostore.core.errors import Unreachable
 from octostore.core.model import Outcome
-from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply
+from octostore.core.replies import ClaimReply, HandedOverReply
 from octostore.stores.clock import boottime
 from octostore.stores.loop_flag import LoopFlag
 
@@ -31,7 +31,7 @@ async def refreshed_async(port: AsyncPort, answer: Granted) -> Granted:
     return Granted(answer.reply, asked_at, (await port.execute(refresh)).remaining_ms)
 
 
-class AsyncHeldClaim:
+class AsyncHeldClaim(OwnClaim):
     """See `HeldClaim`; what speaks to the store is awaited, and `lost` is an event of this loop."""
 
     def __init__(
@@ -42,40 +42,11 @@ class AsyncHeldClaim:
         on_lost: Callable[[], None] | None = None,
         then: Callable[[], Command[ClaimReply] | None] = lambda: None,
     ) -> None:
+        super().__init__(granted.reply)
         lost = LoopFlag()
         self._port = port
         self._claim = HeldClaim(port.blocking, granted, lost=lost, on_lost=on_lost, then=then)
         self.lost = lost.event
-        self.reply = granted.reply
-        self.job_id = self._claim.job_id
-
-    @property
-    def lease_id(self) -> str:
-        return self._claim.lease_id
-
-    @property
-    def fencing_token(self) -> int:
-        return self._claim.fencing_token
-
-    @property
-    def ttl(self) -> float:
-        return self._claim.ttl
-
-    @property
-    def attempt(self) -> int:
-        return self._claim.attempt
-
-    @property
-    def payload(self) -> Any:
-        return self._claim.payload
-
-    @property
-    def last_checkpoint(self) -> Any:
-        return self._claim.last_checkpoint
-
-    @property
-    def previous(self) -> list[AttemptView]:
-        return self._claim.previous
 
     def remaining(self) -> float:
         return self._claim.remaining()

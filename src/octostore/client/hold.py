@@ -117,7 +117,36 @@ def refreshed(port: Port, answer: Granted) -> Granted:
     return Granted(answer.reply, asked_at, port.execute(refresh).remaining_ms)
 
 
-class HeldClaim:
+class OwnClaim:
+    """What one knows of one's claim, whether it is kept alive or not."""
+
+    def __init__(self, reply: ClaimReply) -> None:
+        """Raises the exception that says why, if there is no claim."""
+        if reply.status != "claimed" or reply.lease_id is None or reply.remaining_ms is None:
+            raise refusal(reply)
+        self.reply = reply
+        self.job_id = reply.job_id or ""
+        self.lease_id = reply.lease_id
+        self.fencing_token = reply.fencing_token or 0
+        self.attempt = reply.attempt or 1
+        self.ttl = reply.ttl or 0.0
+
+    @property
+    def payload(self) -> Any:
+        return self.reply.payload
+
+    @property
+    def last_checkpoint(self) -> Any:
+        """What the last owner saved with `checkpoint`, if any."""
+        return self.reply.checkpoint
+
+    @property
+    def previous(self) -> list[AttemptView]:
+        """How earlier attempts ended, newest first."""
+        return self.reply.previous
+
+
+class HeldClaim(OwnClaim):
     """A claim that is kept alive from another thread for as long as the block runs.
 
     `lost` is set, and `on_lost` called, before the store can give the job to anybody else. What the block does to other
@@ -133,18 +162,12 @@ class HeldClaim:
         on_lost: Callable[[], None] | None = None,
         then: Callable[[], Command[ClaimReply] | None] = lambda: None,
     ) -> None:
-        """Raises the exception that says why, if what was asked for was not granted.
+        """`lost` takes the place of the usual event.
 
-        `lost` takes the place of the usual event. What `then` gives when the block ends without an exception is claimed
-        in the same transaction: see `following`.
+        What `then` gives when the block ends without an exception is claimed in the same transaction: see `following`.
         """
-        reply = granted.reply
-        if reply.status != "claimed" or reply.lease_id is None or reply.remaining_ms is None:
-            raise refusal(reply)
-        self.reply = reply
-        self.job_id = reply.job_id or ""
+        super().__init__(granted.reply)
         self._lost = lost or threading.Event()
-        self._lease_id = reply.lease_id
         self._port = port
         self._authority = Authority()
         self._authority.renew(granted.asked_at, granted.remaining_ms)
@@ -166,36 +189,6 @@ class HeldClaim:
     def lost(self) -> threading.Event:
         return cast("threading.Event", self._lost)
 
-    @property
-    def lease_id(self) -> str:
-        return self._lease_id
-
-    @property
-    def fencing_token(self) -> int:
-        return self.reply.fencing_token or 0
-
-    @property
-    def ttl(self) -> float:
-        return self.reply.ttl or 0.0
-
-    @property
-    def attempt(self) -> int:
-        return self.reply.attempt or 1
-
-    @property
-    def payload(self) -> Any:
-        return self.reply.payload
-
-    @property
-    def last_checkpoint(self) -> Any:
-        """What the last owner saved with `checkpoint`, if any."""
-        return self.reply.checkpoint
-
-    @property
-    def previous(self) -> list[AttemptView]:
-        """How earlier attempts ended, newest first."""
-        return self.reply.previous
-
     def remaining(self) -> float:
         """For how many seconds the job is surely ours if no heartbeat gets through any more."""
         return 0.0 if self._lost.is_set() else self._authority.remaining()
@@ -209,13 +202,13 @@ class HeldClaim:
         """Say what is being done, for people to see. It is a heartbeat, too."""
         self.check()
         asked_at = self._authority.now()
-        command = HeartbeatJob(job_id=self.job_id, lease_id=self._lease_id, note=note, percent=percent)
+        command = HeartbeatJob(job_id=self.job_id, lease_id=self.lease_id, note=note, percent=percent)
         self._authority.renew(asked_at, self._persist(command).remaining_ms)
 
     def checkpoint(self, data: Any) -> None:
         """Leave what a successor needs to go on from here: JSON of up to 64 KiB. The last one counts."""
         self.check()
-        self._persist(calls.checkpoint_job(self.job_id, self._lease_id, data))
+        self._persist(calls.checkpoint_job(self.job_id, self.lease_id, data))
 
     def end_as(
         self,
@@ -236,7 +229,7 @@ class HeldClaim:
         if session is None:
             raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
         self.check()
-        command = HandOverSession(session_id=session.session_id, lease_id=self._lease_id, to_agent=to_agent, note=note)
+        command = HandOverSession(session_id=session.session_id, lease_id=self.lease_id, to_agent=to_agent, note=note)
         reply = self._persist(command)
         self._heart.stop()
         self._is_handed_over = True
@@ -299,13 +292,13 @@ class HeldClaim:
             self._authority.end()
 
     def _beat(self) -> Any:
-        return self._port.submit(heartbeat_of(self.reply, self._lease_id))
+        return self._port.submit(heartbeat_of(self.reply, self.lease_id))
 
     def _release(self, outcome: Outcome, **ending: Any) -> Command[ReleaseReply]:
         if self.reply.session is not None:
             session_id = self.reply.session.session_id
-            return calls.release_task(session_id, self.job_id, self._lease_id, outcome, **ending)
-        return calls.release_job(self.job_id, self._lease_id, outcome, **ending)
+            return calls.release_task(session_id, self.job_id, self.lease_id, outcome, **ending)
+        return calls.release_job(self.job_id, self.lease_id, outcome, **ending)
 
     def _lose(self, why: LeaseLost | NotFound | None) -> None:
         self._loss = why
