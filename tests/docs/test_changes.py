@@ -84,8 +84,8 @@ A_FIELD: Edits = {
     "core/commands.py": [
         ("    lock_delay: float = 0\n", "    lock_delay: float = 0\n" + COLOUR),
         (
-            "    def check_terms(self) -> None:\n",
-            '    def check_terms(self) -> None:\n        limits.check_text("colour", self.colour, limits.TEXT_BYTES)\n',
+            "class ClaimJob(",
+            "    CHECKS: ClassVar = {'colour': lambda name, it: limits.check_text(name, it, 10)}\n\n\nclass ClaimJob(",
         ),
     ],
     "core/model.py": [("    progress: Progress | None = None\n", COLOUR + "    progress: Progress | None = None\n")],

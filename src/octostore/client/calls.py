@@ -12,6 +12,7 @@ from octostore.client.claiming import ClaimCall, HoldCall, claim, claim_async
 from octostore.client.methods import Making, Method, P, Steps, stepped
 from octostore.client.owner import default_owner
 from octostore.core import commands as c
+from octostore.core.checks import OUTCOMES, check_word
 from octostore.core.commands import Batch, Command, R_co
 from octostore.core.encoding import encode_any, encode_json
 from octostore.core.errors import InvalidInput
@@ -448,7 +449,7 @@ class Blocks:
         retries an enqueued job and frees any other. If the lease could not be kept, `claim.lost` is set and `on_lost()`
         called, from another thread, before anybody else can get the job; the end of the block then raises `LeaseLost`.
         """
-        c.check_outcome(outcome)  # before anything is claimed
+        check_word("outcome", outcome, OUTCOMES)  # before anything is claimed
         claim = calls.claim_job(
             job_id,
             owner,
