@@ -385,7 +385,7 @@ class Calls:
         The reply's `token` is the secret, and this is the only time it is told. `scopes` are `read`, `claim` (which
         includes enqueueing) and `admin` (everything); `prefix` limits it to names that begin with it.
         """
-        from octostore.wire.answers import NewToken  # noqa: PLC0415  # few processes make one
+        from octostore.wire.answers import NewToken, extended  # noqa: PLC0415  # few processes make one
         from octostore.wire.tokens import digest_of, new_token  # noqa: PLC0415
 
         token = new_token()
@@ -397,7 +397,7 @@ class Calls:
             prefix=prefix,
             expires_in=expires_in,
         )
-        return NewToken.of((yield lambda port: port.execute(command)), token)
+        return extended(NewToken, (yield lambda port: port.execute(command)), token=token)
 
     @executed
     def revoke_token(self, token_id: str) -> c.RevokeToken:
