@@ -13,7 +13,7 @@ from octostore.client.calls import calls
 from octostore.client.claiming import claim
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
-from octostore.core.commands import Command, HeartbeatJob, KeepSessionAlive, R_co, ReleaseJob
+from octostore.core.commands import Command, HeartbeatJob, KeepSessionAlive, R_co
 from octostore.core.encoding import shorten
 from octostore.core.errors import (
     AlreadyDone,
@@ -27,7 +27,7 @@ from octostore.core.errors import (
 )
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
-from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply
+from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply, ReleaseReply
 from octostore.stores.clock import boottime
 from octostore.stores.pausing import jittered
 
@@ -156,7 +156,7 @@ class KeptClaim:
         self._left_at = 0.0
         self._then = then
         self._loss: LeaseLost | NotFound | None = None
-        self._ending: ReleaseJob | None = None
+        self._ending: Command[ReleaseReply] | None = None
         """Where nothing was chosen, it is released."""
         self._is_to_expire = False
         self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
@@ -267,7 +267,7 @@ class KeptClaim:
     def _beat(self) -> Any:
         return self._port.submit(heartbeat_of(self.reply, self.lease_id))
 
-    def _release(self, outcome: Outcome, **ending: Any) -> ReleaseJob:
+    def _release(self, outcome: Outcome, **ending: Any) -> Command[ReleaseReply]:
         if self.reply.session is not None:
             session_id = self.reply.session.session_id
             return calls.release_task(session_id, self.job_id, self.lease_id, outcome, **ending)

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
+import msgspec
+
 from octostore.cli import exits, words
 from octostore.cli.command import Arguments, Context
 from octostore.cli.options import seconds
@@ -81,7 +83,7 @@ def _keep(made: NewToken, path: Path, context: Context) -> int:
             store.revoke_token(made.token_id)  # nobody will ever know it
         raise InvalidInput("--to", f"({path}) cannot be written: {error.strerror}; no token was made") from None
     context.console.answer(
-        NewToken.of(made, None), f"the token of {made.name} is in {path}: OCTOSTORE_TOKEN_FILE={path}"
+        msgspec.structs.replace(made, token=None), f"the token of {made.name} is in {path}: OCTOSTORE_TOKEN_FILE={path}"
     )
     return exits.DID
 

@@ -106,7 +106,7 @@ def _acquired(call: Call, reply: ClaimReply) -> Answer:
 
 def _prepare_renew(call: Call) -> Any:
     _check_lease(call.body.lease_id)
-    c.check_lock_ttl(call.body.ttl_seconds)
+    c.check_lock_ttl("ttl", call.body.ttl_seconds)
     return call.command()
 
 
@@ -184,7 +184,7 @@ WATCHED: dict[str, Watched] = {
 
 
 async def watch_lock(call: Call) -> Streaming:
-    check_job_id(call.job_id)  # while there is still somebody to tell
+    check_job_id("job_id", call.job_id)  # while there is still somebody to tell
     watching = _Watching(call, call.job_id)
     return EventStream(call.request, watching.frames(), call.services.settings.stream_seconds)
 

@@ -13,7 +13,7 @@ from octostore.server.router import Route
 from octostore.server.routes.jobs import without_others
 from octostore.stores.ids import new_session_id
 from octostore.wire import bodies
-from octostore.wire.answers import OpenedSession, SessionList, SessionState, TaskAnswer, task_answer
+from octostore.wire.answers import OpenedSession, SessionList, SessionState, TaskAnswer, extended, task_answer
 from octostore.wire.failures import failure_of
 
 TAG = "sessions"
@@ -54,8 +54,9 @@ def _whose(call: Call) -> str | None:
 
 
 def _state(call: Call, view: SessionView) -> SessionState:
-    return SessionState(
-        **{name: getattr(view, name) for name in view.__struct_fields__},
+    return extended(
+        SessionState,
+        view,
         user_id=call.services.pseudonym("user", view.principal),
         active=view.status == "open",
         lock_count=len(view.jobs),

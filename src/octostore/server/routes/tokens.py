@@ -10,7 +10,7 @@ from octostore.server.http import Answer
 from octostore.server.router import Route
 from octostore.stores.ids import new_token_id
 from octostore.wire import bodies
-from octostore.wire.answers import NewToken, RotatedToken
+from octostore.wire.answers import NewToken, RotatedToken, extended
 from octostore.wire.tokens import digest_of, new_token
 
 TAG = "tokens"
@@ -22,7 +22,7 @@ async def create_token(call: Call) -> Answer:
     body.token_id = new_token_id() if body.token_id is None else body.token_id
     token = new_token() if body.digest is None else None
     command = call.command(**({"digest": digest_of(token)} if token else {}))
-    return Answer(NewToken.of(await call.execute(command), token), 201)
+    return Answer(extended(NewToken, await call.execute(command), token=token), 201)
 
 
 async def list_tokens(call: Call) -> Answer:
