@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from octostore.client.authority import Authority
 from octostore.client.calls import calls
@@ -31,16 +31,11 @@ from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply, Rel
 from octostore.stores.clock import boottime
 from octostore.stores.pausing import jittered
 
+if TYPE_CHECKING:
+    from octostore.stores.loop_flag import LoopFlag
+
 ENDED = "its block has ended"
 NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
-
-
-class Flag(Protocol):
-    """An event of threads, or of a loop."""
-
-    def set(self) -> None: ...
-
-    def is_set(self) -> bool: ...
 
 
 def describe(error: BaseException) -> str:
@@ -128,7 +123,7 @@ class KeptClaim:
         self,
         port: Port,
         granted: "Granted",
-        lost: Flag,
+        lost: "threading.Event | LoopFlag",
         *,
         on_lost: Callable[[], None] | None = None,
         then: Callable[[], Command[ClaimReply] | None] = lambda: None,

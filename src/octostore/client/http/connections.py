@@ -7,16 +7,13 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from importlib import import_module
 
 from octostore.client.http.answers import no_answer_in_time, not_reached
 from octostore.client.http.connection import Connection, Response
 from octostore.client.http.patience import CONNECT_SECONDS
 from octostore.client.http.server_url import ServerUrl
 from octostore.wire.deadline import deadline_header
-
-if TYPE_CHECKING:
-    import ssl
 
 IDLE_SECONDS = 60
 """After this a connection is not used again: the server closes it after 75."""
@@ -30,7 +27,8 @@ class Connections:
             f"Host: {place.address}\r\nAuthorization: Bearer {token}\r\nUser-Agent: octostore-python\r\n"
             "Accept-Encoding: identity\r\n"  # or a proxy might compress what is not decompressed here
         )
-        self._tls = _trust() if place.is_secure else None
+        # Only then, because it takes long to import.
+        self._tls = import_module("ssl").create_default_context() if place.is_secure else None
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
@@ -124,7 +122,9 @@ class Connections:
 
     def _connected(self) -> socket.socket:
         connected = socket.create_connection((self.place.host, self.place.port), CONNECT_SECONDS)
-        return self._tls.wrap_socket(connected, server_hostname=self.place.host) if self._tls else connected
+        if self._tls is not None:
+            connected = self._tls.wrap_socket(connected, server_hostname=self.place.host)
+        return connected
 
     def _let_go(self, connection: Connection, *, is_usable: bool) -> None:
         connection.idle_since = time.monotonic()
@@ -134,12 +134,6 @@ class Connections:
                 self._idle.append(connection)
                 return
         connection.socket.close()
-
-
-def _trust() -> "ssl.SSLContext":
-    import ssl  # noqa: PLC0415  # takes long to import
-
-    return ssl.create_default_context()
 
 
 def _close_all(idle: list[Connection]) -> None:
