@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 
 from octostore.client.claiming import claim_async
@@ -88,9 +87,7 @@ class AsyncHeldClaim(OwnClaim):
         self._claim.__enter__()
         return self
 
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         leaving, left = self._claim._leaving, self._claim._left  # noqa: SLF001  # this is its other half
         commands = leaving(error)
         try:
