@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Iterable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 
