@@ -1,7 +1,6 @@
 """`hold()` for asyncio. Heartbeats still come from a thread: a task would stop with the loop it is to speak for."""
 
 import asyncio
-from types import TracebackType
 from typing import Any, Self
 
 from octostore.client.claiming import claim_async
@@ -51,9 +50,7 @@ class AsyncHeldClaim(KeptClaim):
         self._heart.start()
         return self
 
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         commands = self._leaving(error)
         try:
             answers = await self._own_port.execute_all(commands)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, Self
 
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, refreshed_async
@@ -152,9 +151,7 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_raised: object) -> None:
         await self.close()
 
     async def _run_loop(

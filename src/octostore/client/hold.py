@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from octostore.client.authority import Authority
@@ -323,8 +322,6 @@ class HeldClaim(KeptClaim):
         self._heart.start()
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         commands = self._leaving(error)
         self._left(commands, self._port.execute_all(commands), error)

@@ -1,7 +1,6 @@
 """`Reader`: all that can be asked. By itself, because a process that only looks needs no more, and starts faster."""
 
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Protocol, Self
 
 from octostore.client.methods import Blocking, Steps, ask, ask_all, asked, stepped
@@ -154,7 +153,5 @@ class Reader(Blocking, Questions):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()

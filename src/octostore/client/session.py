@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
-from types import TracebackType
 from typing import Any, Self
 
 from octostore.client.authority import Authority
@@ -91,9 +90,7 @@ class Session:
         self._heart.start()
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if os.getpid() != self._pid or self._is_handed_over:
             return  # a forked child leaves the block, too; the session is its parent's, or another agent's
         # What the block raised matters more than that its session could not be closed; it expires by itself.
