@@ -29,7 +29,6 @@ class SignalPipe:
         self._before: dict[signal.Signals, Any] = {}
         self._out, self._in = os.pipe()
         self._closing = threading.Lock()
-        self._is_closed = False
         for end in (self._out, self._in):
             os.set_blocking(end, False)
 
@@ -74,13 +73,13 @@ class SignalPipe:
             signal.signal(number, handler)
         signal.set_wakeup_fd(-1)
         with self._closing:
-            self._is_closed = True
             os.close(self._in)
+            self._in = -1
         os.close(self._out)
 
     def _wake(self, _answer: object) -> None:
         with self._closing, suppress(BlockingIOError):
-            if not self._is_closed:
+            if self._in >= 0:
                 os.write(self._in, b"\0")
 
 
