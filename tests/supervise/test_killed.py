@@ -2,7 +2,10 @@
 
 import os
 import signal
+from contextlib import closing
 from pathlib import Path
+
+import apsw
 
 import octostore as library
 from tests.support.processes import until
@@ -50,10 +53,13 @@ def test_the_command_of_a_run_that_is_paused_is_dead_before_its_lease_ends(
     octostore: Octostore, store: library.OctoStore, path: Path, tmp_path: Path
 ) -> None:
     survivors = {how: Survivor(tmp_path / how, how) for how in ("noting", "daemon")}
-    runs = {how: octostore.start("run", how, "--ttl", "3", "--", *one.command) for how, one in survivors.items()}
+    runs = {how: octostore.start("run", how, "--ttl", "8", "--", *one.command) for how, one in survivors.items()}
     for how, survivor in survivors.items():
         survivor.started()
         pause(runs[how])
+        while not can_be_written_to(path):  # it was in the middle of a heartbeat
+            runs[how].send(signal.SIGCONT)
+            pause(runs[how])
     left = {how: stored_expiry(path, how) - survivor.died() for how, survivor in survivors.items()}
     assert min(left.values()) > 0, left
     assert survivors["noting"].signals == ["SIGTERM"]
@@ -102,3 +108,12 @@ def test_a_command_with_nobody_left_to_watch_over_it_is_killed_by_the_system(
 def pause(run: Running) -> None:
     run.send(signal.SIGSTOP)
     until(lambda: state_of(run.pid) == "T")
+
+
+def can_be_written_to(path: Path) -> bool:
+    with closing(apsw.Connection(str(path))) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+        except apsw.BusyError:
+            return False
+    return True

@@ -48,7 +48,7 @@ def test_a_job_that_is_taken_away_takes_the_command_along(
 
 
 def test_a_server_that_is_away_for_half_a_lease_disturbs_no_command(served: Served, tmp_path: Path) -> None:
-    ttl = 3.0
+    ttl = 8.0
     run = served.octostore.start("run", "job", "--ttl", str(ttl), "--", "bash", "-c", UNTIL_TOLD)
     until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
     wait_for_heartbeat(served.path, "job")
@@ -79,7 +79,7 @@ def test_a_command_is_dead_before_a_lease_ends_that_cannot_be_renewed(served: Se
     ways = {**{how: how for how in ROLES}, "unwatched": "ignoring", "unwatched-daemon": "daemon"}
     survivors = {job: Survivor(tmp_path / job, how) for job, how in ways.items()}
     runs = {
-        job: served.octostore.start("run", job, "--ttl", "3", "--", *survivor.command)
+        job: served.octostore.start("run", job, "--ttl", "8", "--", *survivor.command)
         for job, survivor in survivors.items()
     }
     for survivor in survivors.values():
