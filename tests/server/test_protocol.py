@@ -497,7 +497,7 @@ def test_an_answer_that_fails_halfway_is_cut_off(monkeypatch: pytest.MonkeyPatch
         async def handle(request: Request) -> Broken:
             return Broken(request)
 
-        monkeypatch.setattr(app, "_handle", handle)
+        monkeypatch.setattr(app, "_begin", handle)
         connections = Connections(Settings(), app.answer)
         connection, transport = connections.accept(), Transport()
         connection.connection_made(transport)

@@ -8,7 +8,7 @@ from octostore.core.commands import AnyCommand, ClaimJob, ClaimNext, ClaimTask, 
 from octostore.core.errors import LeaseLost
 from octostore.core.limits import check_range
 from octostore.core.replies import ClaimReply, HeartbeatReply, ReleaseReply
-from octostore.server.http import Answer, Request
+from octostore.server.http import Answer, ClientGone, Request
 from octostore.server.principals import Principal
 from octostore.server.refusals import bad_token
 from octostore.server.router import Route
@@ -61,33 +61,30 @@ def admit(principal: Principal, route: Route) -> None:
 
 def carried_out(operation: str, **more: Any) -> Route:
     """The route of a command that needs nothing particular, or only `prepare` or `answer`."""
-    usual = {"handler": carry_out, "prepare": Call.command, "answer": answer_reply}
+    usual = {"prepare": Call.command, "answer": answer_reply}
     return Route.at(operation, **(usual | more))
 
 
-async def carry_out(call: Call) -> Answer:
-    wait = getattr(call.body, "wait_seconds", 0)
+async def wait_and_answer(call: Call, wait: float) -> Answer:
     check_range("wait_seconds", wait, 0, WAIT_MAX_SECONDS, " seconds")
-    command = call.route.prepare(call)
-    try:
-        if isinstance(command, ClaimJob | ClaimNext | ClaimTask):
-            reply = await _claim(call, command, wait)
-        else:
-            reply = await call.execute(command)
-    except LeaseLost as lost:
-        count(call, command, lost)
-        raise
-    count(call, command, reply)
-    answer: Answer = call.route.answer(call, reply)
-    return answer
-
-
-async def _claim(call: Call, command: ClaimJob | ClaimNext | ClaimTask, wait: float) -> ClaimReply:
-    reply = await call.services.waiting.claim(call.timely(command), wait, call.request)
-    if wait and not await call.services.auth.is_current(call.request, call.principal):
+    command = call.timely(call.route.prepare(call))
+    reply = await call.services.waiting.claim(command, wait, call.request)
+    if not await call.services.auth.is_current(call.request, call.principal):
         call.services.waiting.undo(command, reply)
         raise bad_token()
-    return reply
+    return answer_to(call, command, reply)
+
+
+def answer_to(call: Call, command: AnyCommand, reply: Any) -> Answer:
+    """Raises what the store has refused, and `ClientGone`; then the job is nobody's on this account."""
+    if isinstance(command, ClaimJob | ClaimNext | ClaimTask) and call.request.is_closed:
+        call.services.waiting.undo(command, reply)
+        raise ClientGone
+    count(call, command, reply)
+    if isinstance(reply, Exception):
+        raise reply
+    answer: Answer = call.route.answer(call, reply)
+    return answer
 
 
 def answer_reply(_call: Call, reply: Any) -> Answer:

@@ -16,6 +16,7 @@ from octostore.stores.ids import new_request_id
 
 if TYPE_CHECKING:
     from octostore.server.protocol import Connection
+    from octostore.server.router import Route
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
@@ -65,9 +66,11 @@ class ClientGone(Exception):  # nobody is there to be told of an error
 
 
 class Request:
-    """One request. `route_name` is set once the route is known."""
+    """One request. `route` is set once it is known."""
 
-    route_name = "none"
+    route: "Route | None" = None
+    began_at = 0.0
+    """When answering it began, on the clock of `perf_counter`."""
     admitted_at = -1
     """How many changes of tokens there had been when its token was last checked."""
     until: float | None = None
@@ -123,6 +126,12 @@ class Request:
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
+    def whole_body(self, limit: int) -> bytes:
+        """Of a request of which all has come."""
+        if len(self._body) > limit:
+            raise body_too_large(limit)
+        return bytes(self._body)
+
     async def body(self, limit: int) -> bytes:
         """The rest of it is only read from the network once this is called."""
         if int(self.headers.get(b"content-length", 0)) > limit:
@@ -134,11 +143,9 @@ class Request:
             while not (self.is_whole or self._is_lost or len(self._body) > limit):
                 self._news = asyncio.get_running_loop().create_future()
                 await self._news
-        if len(self._body) > limit:
-            raise body_too_large(limit)
-        if not self.is_whole:
+        if self._is_lost and not self.is_whole:
             raise ClientGone
-        return bytes(self._body)
+        return self.whole_body(limit)
 
     # What the connection has to tell
 

@@ -44,6 +44,8 @@ class Connection(asyncio.Protocol):
         self._arriving: Request | None = None
         """Its head has come, and the end of its body has not."""
         self._answering: Request | None = None
+        self._is_beginning = False
+        """Whether it is about to be answered, and may be at once."""
         self._waiting: deque[Request] = deque()
         """Those that came before the one before them was answered."""
         self._begun = 0
@@ -87,6 +89,7 @@ class Connection(asyncio.Protocol):
         if (self._is_in_head or self._arriving is not None) and not self._is_within_bounds(data, begun):
             self._cut(self._head_too_large())
         elif self._waiting or self._arriving is not None:
+            self._answer_next()
             self._read_or_pause()
 
     def pause_writing(self) -> None:
@@ -129,7 +132,6 @@ class Connection(asyncio.Protocol):
         self._is_in_head = False
         self._arriving = request
         self._waiting.append(request)
-        self._answer_next()
 
     def on_body(self, body: bytes) -> None:
         self._other_bytes -= len(body)
@@ -146,6 +148,7 @@ class Connection(asyncio.Protocol):
             self._wait_for_request()
         else:
             self.deadline = NEVER
+            self._answer_next()
 
     # What requests tell
 
@@ -212,13 +215,18 @@ class Connection(asyncio.Protocol):
     # One after the other
 
     def _answer_next(self) -> None:
-        if self._answering is None and self._waiting and not self.is_clogged:
+        """Those that are answered at once follow on each other in this loop, and not on the stack."""
+        if self._is_beginning:
+            return
+        while self._answering is None and self._waiting and not self.is_clogged:
             self._answering = self._waiting.popleft()
             if self._arriving is None:  # or its body would be waited for without end
                 self.deadline = NEVER
             if self._is_paused:
                 self._read_or_pause()
+            self._is_beginning = True
             self._company.answer(self._answering)
+            self._is_beginning = False
 
     def _read_or_pause(self) -> None:
         """Nothing is read ahead: not the next request, and not a body that nobody has asked for yet."""
@@ -269,7 +277,8 @@ class Connection(asyncio.Protocol):
 
     def _cut(self, refusal: Refusal) -> None:
         """Answer by ourselves, if the client would take it for the answer to this request, and close."""
-        if self._answering is self._arriving and not (self._answering is not None and self._answering.has_begun):
+        next_answered = self._answering or next(iter(self._waiting), None)
+        if next_answered is self._arriving and not (next_answered is not None and next_answered.has_begun):
             answer = Request(self, "", "", b"", {})
             answer.keeps_alive = False
             refusal.failure.request_id = answer.id

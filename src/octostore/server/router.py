@@ -1,6 +1,6 @@
 """The table of routes: what there is, who may use it, what it takes and gives. Everything else is derived from it."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Self, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -10,13 +10,14 @@ from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.server.refusals import no_route, wrong_method
 from octostore.wire.endpoints import BY_OPERATION, Endpoint
 
-Handler: TypeAlias = Callable[..., Awaitable[Any]]
+Handler: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
 
 class Route(Endpoint, frozen=True, kw_only=True):
     """An endpoint, and what the server does with it and says of it."""
 
-    handler: Handler
+    handler: Handler | None = None
+    """What answers; None for a command, which is carried out."""
     prepare: Any = None
     """For a command: what is to be carried out, made from the call. Refuses what the caller may not ask."""
     answer: Any = None

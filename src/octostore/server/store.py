@@ -25,6 +25,10 @@ class ServedStore(LoopStore):
     def _run_here(self, commands: Sequence[AnyCommand]) -> list[Answer] | None:
         return self.local.run_here(commands) if len(commands) == 1 else None
 
+    def tell(self, command: AnyCommand, on_reply: Callable[[Any], None]) -> None:
+        """Execute `command`. `on_reply` is called with the reply, or with what went wrong, and raises nothing."""
+        self._ask([command], _Told(on_reply))
+
     async def execute(self, command: Command[R_co]) -> R_co:
         (answer,) = await self.submit([command])
         if isinstance(answer, OctoStoreError):
@@ -43,3 +47,21 @@ class ServedStore(LoopStore):
         """Finish what was submitted."""
         await self.in_thread(self.local.close)
         self._readers.shutdown(wait=False)
+
+
+class _Told:
+    """Somebody who waits without a future."""
+
+    __slots__ = ("_on_reply",)
+
+    def __init__(self, on_reply: Callable[[Any], None]) -> None:
+        self._on_reply = on_reply
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, answers: list[Answer]) -> None:
+        self._on_reply(answers[0])
+
+    def set_exception(self, fault: Exception) -> None:
+        self._on_reply(fault)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from octostore.core.commands import AnyCommand, Command
 from octostore.core.errors import Unreachable
@@ -15,6 +15,14 @@ from octostore.stores.store import LocalStore
 from octostore.stores.writer import MAX_BATCH
 
 Answers: TypeAlias = "asyncio.Future[list[Answer]]"
+
+
+class Waiting(Protocol):
+    """Whoever waits for answers: a future, or what costs less."""
+
+    def done(self) -> bool: ...
+    def set_result(self, answers: list[Answer], /) -> None: ...
+    def set_exception(self, fault: Exception, /) -> None: ...
 
 
 class LoopStore:
@@ -27,25 +35,28 @@ class LoopStore:
 
     def submit(self, commands: Sequence[AnyCommand]) -> Answers:
         """Run in one transaction, and do so whether or not anybody waits for it."""
-        return self._ask(commands).answers
+        answers: Answers = asyncio.get_running_loop().create_future()
+        self._ask(commands, answers)
+        return answers
 
     async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Answer]:
         """The same, but what is claimed for a caller who is cancelled meanwhile is given back."""
-        asked = self._ask(commands)
+        answers: Answers = asyncio.get_running_loop().create_future()
+        asked = self._ask(commands, answers)
         try:
-            return await asked.answers
+            return await answers
         except asyncio.CancelledError:
             asked.turn.abandoned.append(asked)
             self._give_back(asked.turn)
             raise
 
-    def _ask(self, commands: Sequence[AnyCommand]) -> "_Asked":
+    def _ask(self, commands: Sequence[AnyCommand], answers: "Waiting") -> "_Asked":
         loop = asyncio.get_running_loop()
         turn = self._turn
         if turn is None or turn.loop is not loop or turn.size >= MAX_BATCH:
             turn = self._turn = _Turn(loop)
             loop.call_soon(self._end_turn, turn)
-        return turn.add(_Asked(commands, loop.create_future()))
+        return turn.add(_Asked(commands, answers))
 
     def _end_turn(self, turn: "_Turn") -> None:
         if self._turn is turn:
@@ -120,7 +131,7 @@ class _Asked:
 
     turn: "_Turn"
 
-    def __init__(self, commands: Sequence[AnyCommand], answers: Answers) -> None:
+    def __init__(self, commands: Sequence[AnyCommand], answers: "Waiting") -> None:
         self.commands = commands
         self.answers = answers
 
