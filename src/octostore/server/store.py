@@ -8,6 +8,7 @@ from typing import Any
 
 from octostore.core.commands import AnyCommand, Command, R_co
 from octostore.core.errors import OctoStoreError
+from octostore.core.limits import BATCH_STEP
 from octostore.core.questions import Question
 from octostore.stores.batch import Answer
 from octostore.stores.loop_store import LoopStore
@@ -23,7 +24,7 @@ class ServedStore(LoopStore):
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="octostore-reader")
 
     def _run_here(self, commands: Sequence[AnyCommand]) -> list[Answer] | None:
-        return self.local.run_here(commands) if len(commands) == 1 else None
+        return self.local.run_here(commands) if len(commands) <= BATCH_STEP else None
 
     def tell(self, command: AnyCommand, on_reply: Callable[[Any], None]) -> None:
         """Execute `command`. `on_reply` is called with the reply, or with what went wrong, and raises nothing."""
