@@ -18,7 +18,7 @@ from octostore.server.guard import Guard
 from octostore.server.http import Answer, ClientGone, Request, Streaming
 from octostore.server.principals import Principal
 from octostore.server.refusals import refusal_of, retry_after, too_fast
-from octostore.server.router import Route, Router, params_of
+from octostore.server.router import Route, Router, decoded
 from octostore.server.routes import ROUTES
 from octostore.server.services import Services
 from octostore.server.shapes import problem_of, shape_error
@@ -66,9 +66,10 @@ class App:
         preflight = self._guard.preflight(request)
         if preflight is not None:
             return Answer(b"", 204, headers=preflight)
-        route, values = self._router.find(request.method, request.raw_path)
+        route, params = self._router.find(request.method, request.raw_path)
         request.route = route
-        params = params_of(route, values)
+        if "%" in request.raw_path:
+            params = {name: decoded(name, value) for name, value in params.items()}
         if route.has_deadline:
             request.until = self.services.attention.deadline_of(request)
         principal = ANYBODY if route.is_public else self.services.auth.known(request)

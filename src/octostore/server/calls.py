@@ -33,7 +33,8 @@ class Call(msgspec.Struct):
         if name is not None:
             self.principal.require_name(name)
         values = {} if self.body is None else self.body.values()
-        return self.route.asks(**{**values, **self.params, "principal": self.principal.name, **given})
+        values.update(self.params, principal=self.principal.name, **given)
+        return self.route.asks(**values)
 
     def timely(self, command: CommandT) -> CommandT:
         """`command`, which is not carried out any more once whoever asked has given up."""

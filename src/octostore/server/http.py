@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -46,7 +46,7 @@ _STARTS = {status: start + _SECURITY_LINES for status, start in _STARTS.items()}
 """What is the same in all answers of a status."""
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """`content` is encoded as JSON unless it is bytes of `content_type`."""
 
     content: Any
@@ -214,19 +214,18 @@ class Request:
     def send(self, answer: Answer) -> None:
         """All of it, in one piece."""
         if answer.status == NO_CONTENT:
-            self._line.write(self._head(answer.status, answer.headers))
+            self._line.write(self._head(answer.status, answer.headers, b"", b""))
             return
         body = encode(answer.content)
         content = b"content-type: %b\r\ncontent-length: %d\r\n" % (answer.content_type, len(body))
-        head = self._head(answer.status, answer.headers, content)
-        self._line.write(head if self.method == "HEAD" else head + body)
+        self._line.write(self._head(answer.status, answer.headers, content, b"" if self.method == "HEAD" else body))
 
     def begin(self, content_type: bytes, headers: Headers) -> None:
         """An answer that comes in parts, until `close`."""
         if not self.has_chunks:
             self.keeps_alive = False
         coding = b"transfer-encoding: chunked\r\n" if self.has_chunks and self.method != "HEAD" else b""
-        self._line.write(self._head(200, headers, b"content-type: %b\r\n%b" % (content_type, coding)))
+        self._line.write(self._head(200, headers, b"content-type: %b\r\n%b" % (content_type, coding), b""))
 
     async def send_part(self, part: bytes) -> None:
         if self._line.is_clogged:
@@ -243,20 +242,14 @@ class Request:
         self.is_over = True
         self._line.finish(self)
 
-    def _head(self, status: int, headers: Headers, content: bytes = b"") -> bytes:
+    def _head(self, status: int, headers: Headers, content: bytes, body: bytes) -> bytes:
         self.has_begun = True
         if self.expects_continue and not self.is_whole:
             self.keeps_alive = False  # it may or may not send the body now, and nobody can tell
         more = lines_of((*headers, *self.answer_headers)) if headers or self.answer_headers else b""
         closing = b"" if self.keeps_alive else b"connection: close\r\n"
-        return b"%b%b%b%b%bx-request-id: %b\r\n\r\n" % (
-            _STARTS[status],
-            self._line.date,
-            content,
-            more,
-            closing,
-            self.id.encode(),
-        )
+        end = b"x-request-id: %b\r\n\r\n" % self.id.encode()
+        return b"".join((_STARTS[status], self._line.date, content, more, closing, end, body))
 
 
 _encode = msgspec.json.Encoder().encode

@@ -46,10 +46,13 @@ class Route(Endpoint, frozen=True, kw_only=True):
 
     name: str = ""
     """Unique, and fit for a metric's label."""
+    has_deadline: bool = False
+    """Whether it does something that must not be done for somebody who has given up."""
 
     def __post_init__(self) -> None:
         Endpoint.__post_init__(self)
         msgspec.structs.force_setattr(self, "name", f"{self.method} {self.path}")
+        msgspec.structs.force_setattr(self, "has_deadline", self.method != "GET" and not self.is_public)
         if not self.answers and self.reply is not None:
             msgspec.structs.force_setattr(self, "answers", {200: self.reply})
 
@@ -57,11 +60,6 @@ class Route(Endpoint, frozen=True, kw_only=True):
     def at(cls, operation: str, **more: Any) -> Self:
         """The route of an endpoint."""
         return cls(**msgspec.structs.asdict(BY_OPERATION[operation]), **more)
-
-    @property
-    def has_deadline(self) -> bool:
-        """Whether it does something that must not be done for somebody who has given up."""
-        return self.method != "GET" and not self.is_public
 
     @property
     def segments(self) -> list[str]:
@@ -91,11 +89,11 @@ class Router:
                 node = node.literals.setdefault(segment, _Node())
         node.routes[route.method] = route
 
-    def find(self, method: str, raw_path: str) -> tuple[Route, list[str]]:
-        """The route, and the values of its parameters as they were sent; raises a refusal if there is none."""
+    def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
+        """The route, and its parameters as they were sent; raises a refusal if there is none."""
         node = self._root
         values: list[str] = []
-        for segment in raw_path.split("/")[1:]:
+        for segment in raw_path[1:].split("/"):
             following = node.literals.get(segment)
             if following is None:
                 following = node.param
@@ -103,22 +101,14 @@ class Router:
             if following is None:
                 raise no_route(raw_path)
             node = following
-        if not node.routes:
-            raise no_route(raw_path)
-        route = node.routes.get("GET" if method == "HEAD" else method)
+        route = node.routes.get(method) or node.routes.get("GET" if method == "HEAD" else "")
         if route is None:
-            raise wrong_method(method, sorted(node.routes))
-        return route, values
+            raise wrong_method(method, sorted(node.routes)) if node.routes else no_route(raw_path)
+        return route, dict(zip(route.params, values, strict=True))
 
 
-def params_of(route: Route, values: list[str]) -> dict[str, str]:
-    """The parameters by name, decoded."""
-    return {name: _decoded(name, value) for name, value in zip(route.params, values, strict=True)}
-
-
-def _decoded(name: str, value: str) -> str:
-    if "%" not in value:
-        return value
+def decoded(name: str, value: str) -> str:
+    """Of a parameter."""
     try:
         return unquote_to_bytes(value).decode()
     except UnicodeDecodeError:

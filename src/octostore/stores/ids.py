@@ -31,8 +31,7 @@ _chance = _Chance()
 _VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 
-def new_request_id() -> str:
-    return _chance.draw()
+new_request_id = _chance.draw
 
 
 def new_lease_id() -> str:
