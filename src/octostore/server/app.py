@@ -43,6 +43,7 @@ class App:
         self.services = services
         self._guard = Guard(services.settings)
         self._router = Router(ROUTES)
+        self._limits = (services.settings.max_body_bytes, services.settings.max_batch_bytes)
         services.routes = {route.operation: route for route in ROUTES}
 
     def answer(self, request: Request) -> Waiting | None:
@@ -63,8 +64,7 @@ class App:
 
     def _begin(self, request: Request) -> Outcome:
         request.answer_headers = self._guard.check(request)
-        preflight = self._guard.preflight(request)
-        if preflight is not None:
+        if request.method == "OPTIONS" and (preflight := self._guard.preflight(request)):
             return Answer(b"", 204, headers=preflight)
         route, params = self._router.find(request.method, request.raw_path)
         request.route = route
@@ -76,13 +76,13 @@ class App:
         if principal is None or not request.is_whole:
             return self._read(request, route, params, principal)
         call = self._let_in(Call(route, params, request, principal, self.services))
-        return self._handle(call, request.whole_body(self._limit(route)))
+        return self._handle(call, request.whole_body(self._limits[route.is_batch]))
 
     async def _read(self, request: Request, route: Route, params: dict[str, str], principal: Principal | None) -> Any:
         """The rest of a body is not read before its token is checked."""
         principal = principal or await self.services.auth.principal(request)
         call = self._let_in(Call(route, params, request, principal, self.services))
-        outcome = self._handle(call, await request.body(self._limit(route)))
+        outcome = self._handle(call, await request.body(self._limits[route.is_batch]))
         return await outcome if isinstance(outcome, Coroutine) else outcome
 
     def _let_in(self, call: Call) -> Call:
@@ -95,10 +95,6 @@ class App:
         if route.query is not None:
             call.query = _read_query(call.request, route.query)
         return call
-
-    def _limit(self, route: Route) -> int:
-        settings = self.services.settings
-        return settings.max_batch_bytes if route.is_batch else settings.max_body_bytes
 
     def _handle(self, call: Call, body: bytes) -> Outcome:
         route = call.route

@@ -10,7 +10,7 @@ from octostore.core.limits import check_range
 from octostore.core.replies import ClaimReply, HeartbeatReply, ReleaseReply
 from octostore.server.http import Answer, ClientGone, Request
 from octostore.server.principals import Principal
-from octostore.server.refusals import bad_token
+from octostore.server.refusals import bad_token, out_of_scope
 from octostore.server.router import Route
 from octostore.server.services import Services
 from octostore.wire.fields import WAIT_MAX_SECONDS
@@ -54,8 +54,8 @@ class Call(msgspec.Struct):
 
 def admit(principal: Principal, route: Route) -> None:
     """Whether it may use this route at all; about names, the command is asked."""
-    if route.scope is not None:
-        principal.require(route.scope)
+    if route.scope is not None and not principal.may(route.scope):
+        raise out_of_scope(route.scope)
     if route.is_about_all:
         principal.require_everything()
 

@@ -24,11 +24,10 @@ KEPT = 10_000
 _encode = msgspec.json.Encoder().encode
 
 
-class Line:
+class Line(msgspec.Struct, dict=True):
     """An event, and how it looks on a stream: made when somebody wants it, once for all."""
 
-    def __init__(self, entry: LogEntry) -> None:
-        self.entry = entry
+    entry: LogEntry
 
     @cached_property
     def event(self) -> Event:

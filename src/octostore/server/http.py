@@ -168,7 +168,8 @@ class Request:
 
     def complete(self) -> None:
         self.is_whole = True
-        self._wake()
+        if self._news is not None:
+            self._wake()
 
     def lose(self) -> None:
         """The client has gone."""
@@ -249,7 +250,7 @@ class Request:
         more = lines_of((*headers, *self.answer_headers)) if headers or self.answer_headers else b""
         closing = b"" if self.keeps_alive else b"connection: close\r\n"
         end = b"x-request-id: %b\r\n\r\n" % self.id.encode()
-        return b"".join((_STARTS[status], self._line.date, content, more, closing, end, body))
+        return b"".join((_STARTS[status], self._line.company.date, content, more, closing, end, body))
 
 
 _encode = msgspec.json.Encoder().encode

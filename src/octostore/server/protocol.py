@@ -31,7 +31,7 @@ class Connection(asyncio.Protocol):
     """Requests are answered one after the other, in the order in which they came."""
 
     def __init__(self, company: "Connections") -> None:
-        self._company = company
+        self.company = company
         self._settings = company.settings
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
@@ -60,14 +60,14 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         _send_at_once(self._transport)
-        self._company.open.add(self)
+        self.company.open.add(self)
         self._wait_for_request()
-        if len(self._company.open) > self._settings.max_connections:
+        if len(self.company.open) > self._settings.max_connections:
             self._cut(too_many_connections())
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
-        self._company.open.discard(self)
+        self.company.open.discard(self)
         self._waiting.clear()
         self.resume_writing()
         if self._answering is not None:
@@ -153,10 +153,6 @@ class Connection(asyncio.Protocol):
     # What requests tell
 
     @property
-    def date(self) -> bytes:
-        return self._company.date
-
-    @property
     def client_address(self) -> str:
         peer = self._transport.get_extra_info("peername")
         return str(peer[0]) if isinstance(peer, tuple) else "local"
@@ -175,14 +171,14 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     async def drain(self) -> None:
-        self._drained = self._company.loop.create_future()
+        self._drained = self.company.loop.create_future()
         await self._drained
 
     def abort(self) -> None:
         self._transport.abort()
 
     def finish(self, request: Request) -> None:
-        self._company.under_way.pop(request, None)
+        self.company.under_way.pop(request, None)
         self._answering = None
         if self._transport.is_closing():
             return
@@ -225,7 +221,7 @@ class Connection(asyncio.Protocol):
             if self._is_paused:
                 self._read_or_pause()
             self._is_beginning = True
-            self._company.answer(self._answering)
+            self.company.answer(self._answering)
             self._is_beginning = False
 
     def _read_or_pause(self) -> None:
@@ -243,10 +239,10 @@ class Connection(asyncio.Protocol):
                 self._wait_for_rest()
 
     def _wait_for_request(self) -> None:
-        self.deadline = self._company.loop.time() + self._settings.idle_seconds
+        self.deadline = self.company.loop.time() + self._settings.idle_seconds
 
     def _wait_for_rest(self) -> None:
-        self.deadline = self._company.loop.time() + self._settings.request_seconds
+        self.deadline = self.company.loop.time() + self._settings.request_seconds
 
     # Bounds
 

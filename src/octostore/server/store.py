@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from octostore.core.commands import AnyCommand, Command, R_co
 from octostore.core.errors import OctoStoreError
 from octostore.core.limits import BATCH_STEP
@@ -50,19 +52,16 @@ class ServedStore(LoopStore):
         self._readers.shutdown(wait=False)
 
 
-class _Told:
+class _Told(msgspec.Struct):
     """Somebody who waits without a future."""
 
-    __slots__ = ("_on_reply",)
-
-    def __init__(self, on_reply: Callable[[Any], None]) -> None:
-        self._on_reply = on_reply
+    on_reply: Callable[[Any], None]
 
     def done(self) -> bool:
         return False
 
     def set_result(self, answers: list[Answer]) -> None:
-        self._on_reply(answers[0])
+        self.on_reply(answers[0])
 
     def set_exception(self, fault: Exception) -> None:
-        self._on_reply(fault)
+        self.on_reply(fault)

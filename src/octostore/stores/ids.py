@@ -1,10 +1,12 @@
 """Fresh names and secrets."""
 
 import os
+import re
 import time
 
 ID_DIGITS = 32
 DRAWN_AT_ONCE = 256
+_EACH = re.compile(f".{{{ID_DIGITS}}}")
 
 
 class _Chance:
@@ -23,8 +25,7 @@ class _Chance:
             try:
                 return self._drawn.pop()
             except IndexError:
-                fresh = os.urandom(ID_DIGITS // 2 * DRAWN_AT_ONCE).hex()
-                self._drawn.extend(fresh[start : start + ID_DIGITS] for start in range(0, len(fresh), ID_DIGITS))
+                self._drawn.extend(_EACH.findall(os.urandom(ID_DIGITS // 2 * DRAWN_AT_ONCE).hex()))
 
 
 _chance = _Chance()

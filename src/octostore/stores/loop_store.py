@@ -7,6 +7,8 @@ from copy import copy
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
+import msgspec
+
 from octostore.core.commands import AnyCommand, Command
 from octostore.core.errors import Unreachable
 from octostore.core.undo import undo_of
@@ -56,7 +58,10 @@ class LoopStore:
         if turn is None or turn.loop is not loop or turn.size >= MAX_BATCH:
             turn = self._turn = _Turn(loop)
             loop.call_soon(self._end_turn, turn)
-        return turn.add(_Asked(commands, answers))
+        asked = _Asked(commands, answers, turn)
+        turn.asked.append(asked)
+        turn.size += len(commands)
+        return asked
 
     def _end_turn(self, turn: "_Turn") -> None:
         if self._turn is turn:
@@ -97,9 +102,8 @@ class LoopStore:
         waiting = [asked for asked in turn.asked if not asked.answers.done()]
         if len(turn.asked) > 1 and not isinstance(fault, Unreachable):
             for asked in waiting:  # a bug met by one of them is not the others' problem
-                alone = _Turn(turn.loop)
-                alone.add(asked)
-                self._hand_over(alone)
+                asked.turn = _Turn(turn.loop, [asked])
+                self._hand_over(asked.turn)
             return
         for asked in waiting:
             # Each raises, and so changes, an error of its own.
@@ -124,35 +128,23 @@ class LoopStore:
             self.local.submit_to(commands, _forget)
 
 
-class _Asked:
-    """Commands, and their answers to come."""
+class _Asked(msgspec.Struct, eq=False):
+    """Commands, and who waits for their answers."""
 
-    __slots__ = ("answers", "commands", "turn")
-
+    commands: Sequence[AnyCommand]
+    answers: Any
     turn: "_Turn"
 
-    def __init__(self, commands: Sequence[AnyCommand], answers: "Waiting") -> None:
-        self.commands = commands
-        self.answers = answers
 
-
-class _Turn:
+class _Turn(msgspec.Struct, eq=False):
     """What a loop asks in one turn, and what became of it."""
 
-    __slots__ = ("abandoned", "asked", "loop", "outcome", "size")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.asked: list[_Asked] = []
-        self.size = 0
-        self.outcome: list[Answer] | Exception | None = None
-        self.abandoned: list[_Asked] = []
-
-    def add(self, asked: _Asked) -> _Asked:
-        asked.turn = self
-        self.asked.append(asked)
-        self.size += len(asked.commands)
-        return asked
+    loop: asyncio.AbstractEventLoop
+    asked: list[_Asked] = []
+    size: int = 0
+    outcome: Any = None
+    """The answers, or a fault."""
+    abandoned: list[_Asked] = []
 
     def replies(self) -> Iterator[tuple[_Asked, list[Answer]]]:
         """None without an outcome, or with a fault."""
