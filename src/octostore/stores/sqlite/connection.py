@@ -14,6 +14,10 @@ STATEMENTS_KEPT = 512
 runs row by row must not be more, or every statement is compiled anew for every batch.
 """
 MIGRATIONS = os.path.join(os.path.dirname(__file__), "migrations")
+PAGES_PER_CHECKPOINT = 4_000
+"""How many pages (of 4 KiB) the write-ahead log may have before they are copied into the database: four times SQLite's
+usual. Most of them are the same few pages over and over, of which only the last state is copied.
+"""
 BUSY_TIMEOUT_MS = 10_000
 """How long to wait for other processes' transactions, each of which takes milliseconds, before giving up."""
 
@@ -27,6 +31,7 @@ def connect(path: str | os.PathLike[str]) -> apsw.Connection:
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     # FULL: every commit is on the disk before it is answered.
     connection.pragma("synchronous", "FULL")
+    connection.wal_autocheckpoint(PAGES_PER_CHECKPOINT)
     return connection
 
 
