@@ -1,10 +1,8 @@
 """The application: one way in for every request, from the first check to the last header."""
 
-import asyncio
 import logging
 import time
-from collections.abc import Coroutine
-from functools import partial
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 import msgspec
@@ -106,30 +104,20 @@ class App:
         if wait:
             return wait_and_answer(call, wait)
         command = call.timely(route.prepare(call))
-        self.services.store.tell(command, partial(self._on_reply, call, command))
+        self.services.store.ask_for([command], _Told(call, command, self._end))
         return None
 
-    def _on_reply(self, call: Call, command: AnyCommand, reply: Any) -> None:
-        try:
-            outcome: Answer | Exception = answer_to(call, command, reply)
-        except Exception as error:  # noqa: BLE001
-            outcome = error
-        self._end(call.request, outcome)
-
     async def _wait(self, request: Request, waiting: Waiting) -> None:
+        outcome: Any = ClientGone()
         try:
             outcome = await waiting
             if outcome is not None and not isinstance(outcome, Answer):
                 await self._stream(outcome)
-                self._close(request, 200)
-                return
-        except asyncio.CancelledError:
-            self._close(request, CLIENT_GONE)
-            raise
         except Exception as error:  # noqa: BLE001
             outcome = error
-        if outcome is not None:
-            self._end(request, outcome)
+        finally:
+            if outcome is not None:
+                self._end(request, outcome)
 
     async def _stream(self, stream: Streaming) -> None:
         self.services.metrics.streams += 1
@@ -138,18 +126,16 @@ class App:
         finally:
             self.services.metrics.streams -= 1
 
-    def _end(self, request: Request, outcome: Answer | Exception) -> None:
+    def _end(self, request: Request, outcome: Answer | Streaming | Exception) -> None:
+        status = 200
         try:
             if isinstance(outcome, Answer):
-                request.send(outcome)
                 status = outcome.status
-            else:
+                request.send(outcome)
+            elif isinstance(outcome, Exception):
                 status = self._refuse(request, outcome)
         except Exception as error:  # noqa: BLE001
             status = self._refuse(request, error)
-        self._close(request, status)
-
-    def _close(self, request: Request, status: int) -> None:
         request.close()
         seconds = time.perf_counter() - request.began_at
         name = "none" if request.route is None else request.route.name
@@ -175,6 +161,27 @@ class App:
         else:
             request.send(answer)
         return refusal.status
+
+
+class _Told(msgspec.Struct):
+    """Waits for the reply to a command, as a future would, and answers."""
+
+    call: Call
+    command: AnyCommand
+    end: Callable[[Request, Answer | Exception], None]
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, replies: list[Any]) -> None:
+        try:
+            outcome: Answer | Exception = answer_to(self.call, self.command, replies[0])
+        except Exception as error:  # noqa: BLE001
+            outcome = error
+        self.end(self.call.request, outcome)
+
+    def set_exception(self, fault: Exception) -> None:
+        self.set_result([fault])
 
 
 def _problem(status: int, failure: Failure) -> dict[str, Any]:

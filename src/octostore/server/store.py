@@ -6,8 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from octostore.core.commands import AnyCommand, Command, R_co
 from octostore.core.errors import OctoStoreError
 from octostore.core.limits import BATCH_STEP
@@ -28,10 +26,6 @@ class ServedStore(LoopStore):
     def _run_here(self, commands: Sequence[AnyCommand]) -> list[Answer] | None:
         return self.local.run_here(commands) if len(commands) <= BATCH_STEP else None
 
-    def tell(self, command: AnyCommand, on_reply: Callable[[Any], None]) -> None:
-        """Execute `command`. `on_reply` is called with the reply, or with what went wrong, and raises nothing."""
-        self._ask([command], _Told(on_reply))
-
     async def execute(self, command: Command[R_co]) -> R_co:
         (answer,) = await self.submit([command])
         if isinstance(answer, OctoStoreError):
@@ -50,18 +44,3 @@ class ServedStore(LoopStore):
         """Finish what was submitted."""
         await self.in_thread(self.local.close)
         self._readers.shutdown(wait=False)
-
-
-class _Told(msgspec.Struct):
-    """Somebody who waits without a future."""
-
-    on_reply: Callable[[Any], None]
-
-    def done(self) -> bool:
-        return False
-
-    def set_result(self, answers: list[Answer]) -> None:
-        self.on_reply(answers[0])
-
-    def set_exception(self, fault: Exception) -> None:
-        self.on_reply(fault)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -19,14 +19,6 @@ from octostore.stores.writer import MAX_BATCH
 Answers: TypeAlias = "asyncio.Future[list[Answer]]"
 
 
-class Waiting(Protocol):
-    """Whoever waits for answers: a future, or what costs less."""
-
-    def done(self) -> bool: ...
-    def set_result(self, answers: list[Answer], /) -> None: ...
-    def set_exception(self, fault: Exception, /) -> None: ...
-
-
 class LoopStore:
     """For tasks of any loop. It never blocks one."""
 
@@ -37,14 +29,13 @@ class LoopStore:
 
     def submit(self, commands: Sequence[AnyCommand]) -> Answers:
         """Run in one transaction, and do so whether or not anybody waits for it."""
-        answers: Answers = asyncio.get_running_loop().create_future()
-        self._ask(commands, answers)
+        answers: Answers = self.ask_for(commands).answers
         return answers
 
     async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Answer]:
         """The same, but what is claimed for a caller who is cancelled meanwhile is given back."""
-        answers: Answers = asyncio.get_running_loop().create_future()
-        asked = self._ask(commands, answers)
+        asked = self.ask_for(commands)
+        answers: Answers = asked.answers
         try:
             return await answers
         except asyncio.CancelledError:
@@ -52,13 +43,14 @@ class LoopStore:
             self._give_back(asked.turn)
             raise
 
-    def _ask(self, commands: Sequence[AnyCommand], answers: "Waiting") -> "_Asked":
+    def ask_for(self, commands: Sequence[AnyCommand], answers: Any = None) -> "_Asked":
+        """`answers` is what waits for them: a future, or what has its methods `done`, `set_result`, `set_exception`."""
         loop = asyncio.get_running_loop()
         turn = self._turn
         if turn is None or turn.loop is not loop or turn.size >= MAX_BATCH:
             turn = self._turn = _Turn(loop)
             loop.call_soon(self._end_turn, turn)
-        asked = _Asked(commands, answers, turn)
+        asked = _Asked(commands, answers or loop.create_future(), turn)
         turn.asked.append(asked)
         turn.size += len(commands)
         return asked
