@@ -103,7 +103,7 @@ class App:
         wait = getattr(call.body, "wait_seconds", 0)
         if wait:
             return wait_and_answer(call, wait)
-        command = call.timely(route.prepare(call))
+        command = route.prepare(call)
         self.services.store.ask_for([command], _Told(call, command, self._end))
         return None
 

@@ -1,10 +1,10 @@
 """A request that was let in, and what is the same for all that carry out a command."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from octostore.core.commands import AnyCommand, ClaimJob, ClaimNext, ClaimTask, Command, HeartbeatJob, R_co
+from octostore.core.commands import AnyCommand, ClaimJob, ClaimNext, ClaimTask, HeartbeatJob
 from octostore.core.errors import LeaseLost
 from octostore.core.limits import check_range
 from octostore.core.replies import ClaimReply, HeartbeatReply, ReleaseReply
@@ -14,8 +14,6 @@ from octostore.server.refusals import bad_token, out_of_scope
 from octostore.server.router import Route
 from octostore.server.services import Services
 from octostore.wire.fields import WAIT_MAX_SECONDS
-
-CommandT = TypeVar("CommandT", bound=Command[Any])
 
 
 class Call(msgspec.Struct):
@@ -28,12 +26,15 @@ class Call(msgspec.Struct):
     query: Any = None
 
     def command(self, **given: Any) -> Any:
-        """What the request stands for, if the token may use the name in it; `given` is what it does not say itself."""
+        """What the request stands for, if the token may use the name in it; `given` is what it does not say itself.
+
+        It is not carried out any more once whoever asked has given up.
+        """
         name = self.params.get("job_id") or getattr(self.body, "job_id", None)
         if name is not None:
             self.principal.require_name(name)
         values = {} if self.body is None else self.body.values()
-        values.update(self.params, principal=self.principal.name, **given)
+        values.update(self.params, principal=self.principal.name, until=self.request.until, **given)
         return self.route.asks(**values)
 
     def question(self, **given: Any) -> Any:
@@ -44,21 +45,6 @@ class Call(msgspec.Struct):
         if "job_id" in self.params:
             self.principal.require_name(self.params["job_id"])
         return self.route.asks(**{**values, **self.params, **given})
-
-    def timely(self, command: CommandT) -> CommandT:
-        """`command`, which is not carried out any more once whoever asked has given up."""
-        msgspec.structs.force_setattr(command, "until", self.request.until)
-        return command
-
-    async def execute(self, command: Command[R_co]) -> R_co:
-        return await self.services.store.execute(self.timely(command))
-
-    @property
-    def job_id(self) -> str:
-        """The job that the address names, if the token may use that name."""
-        job_id = self.params["job_id"]
-        self.principal.require_name(job_id)
-        return job_id
 
 
 def admit(principal: Principal, route: Route) -> None:
@@ -88,7 +74,7 @@ async def ask(call: Call) -> Answer:
 
 async def wait_and_answer(call: Call, wait: float) -> Answer:
     check_range("wait_seconds", wait, 0, WAIT_MAX_SECONDS, " seconds")
-    command = call.timely(call.route.prepare(call))
+    command = call.route.prepare(call)
     reply = await call.services.waiting.claim(command, wait, call.request)
     if not await call.services.auth.is_current(call.request, call.principal):
         call.services.waiting.undo(command, reply)

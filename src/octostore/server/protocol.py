@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import socket
 from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, cast
@@ -59,7 +58,6 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        _send_at_once(self._transport)
         self.company.open.add(self)
         self._wait_for_request()
         if len(self.company.open) > self._settings.max_connections:
@@ -285,13 +283,3 @@ class Connection(asyncio.Protocol):
         self._waiting.clear()
         self._transport.close()
         self._wait_for_request()  # or rather for the client to read what it was sent
-
-
-def _send_at_once(transport: asyncio.Transport) -> None:
-    """What follows on something else is not to wait 40 ms for that to be confirmed.
-
-    asyncio sees to that by itself, except for listeners that were made without naming TCP.
-    """
-    connected = transport.get_extra_info("socket")
-    if connected is not None and connected.family in {socket.AF_INET, socket.AF_INET6}:
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -61,10 +61,6 @@ class Route(Endpoint, frozen=True, kw_only=True):
         """The route of an endpoint."""
         return cls(**msgspec.structs.asdict(BY_OPERATION[operation]), **more)
 
-    @property
-    def segments(self) -> list[str]:
-        return self.path.split("/")[1:]
-
 
 class _Node:
     def __init__(self) -> None:
@@ -81,7 +77,7 @@ class Router:
 
     def _add(self, route: Route) -> None:
         node = self._root
-        for segment in route.segments:
+        for segment in route.path[1:].split("/"):
             if segment.startswith("{"):
                 node.param = node.param or _Node()
                 node = node.param

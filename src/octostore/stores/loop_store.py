@@ -20,7 +20,9 @@ Answers: TypeAlias = "asyncio.Future[list[Answer]]"
 
 
 class LoopStore:
-    """For tasks of any loop. It never blocks one."""
+    """For tasks of any loop. It never blocks one, but for what `RUN_HERE_MAX` commands take on a quick disk."""
+
+    RUN_HERE_MAX = 0
 
     def __init__(self, store: LocalStore) -> None:
         self.local = store
@@ -63,7 +65,8 @@ class LoopStore:
     def _hand_over(self, turn: "_Turn") -> None:
         commands = [command for asked in turn.asked for command in asked.commands]
         try:
-            turn.outcome = self._run_here(commands)
+            if len(commands) <= self.RUN_HERE_MAX:
+                turn.outcome = self.local.run_here(commands)
             if turn.outcome is None:
                 self.local.submit_to(commands, partial(self._on_done, turn))
                 return
@@ -71,10 +74,6 @@ class LoopStore:
             turn.outcome = fault
         self._deliver(turn)
         self._give_back(turn)
-
-    def _run_here(self, _commands: Sequence[AnyCommand]) -> list[Answer] | None:
-        """The answers, if it was done in the loop's own thread."""
-        return None
 
     def _on_done(self, turn: "_Turn", outcome: list[Answer] | Exception) -> None:
         """In the writer's thread."""
@@ -117,7 +116,7 @@ class LoopStore:
         )
         commands: list[AnyCommand] = [undo for undo in undoing if undo is not None]
         if commands:
-            self.local.submit_to(commands, _forget)
+            self.local.submit_to(commands, lambda _: None)  # nobody waits for this one either
 
 
 class _Asked(msgspec.Struct, eq=False):
@@ -146,7 +145,3 @@ class _Turn(msgspec.Struct, eq=False):
                 end = start + len(asked.commands)
                 yield asked, self.outcome[start:end]
                 start = end
-
-
-def _forget(_outcome: object) -> None:
-    """Nobody waits for this one either."""

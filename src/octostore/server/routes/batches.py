@@ -51,7 +51,7 @@ def _prepare(call: Call, document: dict[str, Any]) -> _Prepared:
         one = Call(route, {}, call.request, call.principal, call.services)
         one.params, one.body = values_in(document, endpoint)
         admit(call.principal, route)
-        return _Prepared(one, one.timely(route.prepare(one)))
+        return _Prepared(one, route.prepare(one))
     except msgspec.ValidationError as error:
         return _Prepared(one, shape_error(error))
     except UnicodeEncodeError:
