@@ -5,14 +5,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from typing import Any, NamedTuple, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from octostore.client.authority import Authority
 from octostore.client.calls import calls
 from octostore.client.claiming import claim
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
-from octostore.core.commands import Command, HandOverSession, HeartbeatJob, KeepSessionAlive, R_co
+from octostore.core.commands import Command, HeartbeatJob, KeepSessionAlive, R_co
 from octostore.core.encoding import shorten
 from octostore.core.errors import (
     AlreadyDone,
@@ -30,16 +30,11 @@ from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply, Rel
 from octostore.stores.clock import boottime
 from octostore.stores.pausing import jittered
 
+if TYPE_CHECKING:
+    from octostore.stores.loop_flag import LoopFlag
+
 ENDED = "its block has ended"
 NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
-
-
-class Flag(Protocol):
-    """An event of threads, or of a loop."""
-
-    def set(self) -> None: ...
-
-    def is_set(self) -> bool: ...
 
 
 def describe(error: BaseException) -> str:
@@ -116,37 +111,8 @@ def refreshed(port: Port, answer: Granted) -> Granted:
     return Granted(answer.reply, asked_at, port.execute(refresh).remaining_ms)
 
 
-class OwnClaim:
-    """What one knows of one's claim, whether it is kept alive or not."""
-
-    def __init__(self, reply: ClaimReply) -> None:
-        """Raises the exception that says why, if there is no claim."""
-        if reply.status != "claimed" or reply.lease_id is None or reply.remaining_ms is None:
-            raise refusal(reply)
-        self.reply = reply
-        self.job_id = reply.job_id or ""
-        self.lease_id = reply.lease_id
-        self.fencing_token = reply.fencing_token or 0
-        self.attempt = reply.attempt or 1
-        self.ttl = reply.ttl or 0.0
-
-    @property
-    def payload(self) -> Any:
-        return self.reply.payload
-
-    @property
-    def last_checkpoint(self) -> Any:
-        """What the last owner saved with `checkpoint`, if any."""
-        return self.reply.checkpoint
-
-    @property
-    def previous(self) -> list[AttemptView]:
-        """How earlier attempts ended, newest first."""
-        return self.reply.previous
-
-
-class HeldClaim(OwnClaim):
-    """A claim that is kept alive from another thread for as long as the block runs.
+class KeptClaim:
+    """A claim that is kept alive from another thread for as long as the block runs: `HeldClaim` and `AsyncHeldClaim`.
 
     `lost` is set, and `on_lost` called, before the store can give the job to anybody else. What the block does to other
     systems should carry `fencing_token`, because a process that was paused cannot know in time.
@@ -156,17 +122,25 @@ class HeldClaim(OwnClaim):
         self,
         port: Port,
         granted: "Granted",
+        lost: "threading.Event | LoopFlag",
         *,
-        lost: Flag | None = None,
         on_lost: Callable[[], None] | None = None,
         then: Callable[[], Command[ClaimReply] | None] = lambda: None,
     ) -> None:
-        """`lost` takes the place of the usual event.
+        """Raises the exception that says why, if what was asked for was not granted.
 
         What `then` gives when the block ends without an exception is claimed in the same transaction: see `following`.
         """
-        super().__init__(granted.reply)
-        self._lost = lost or threading.Event()
+        reply = granted.reply
+        if reply.status != "claimed" or reply.lease_id is None or reply.remaining_ms is None:
+            raise refusal(reply)
+        self.reply = reply
+        self.job_id = reply.job_id or ""
+        self.lease_id = reply.lease_id
+        self.fencing_token = reply.fencing_token or 0
+        self.ttl = reply.ttl or 0.0
+        self.attempt = reply.attempt or 1
+        self._lost = lost
         self._port = port
         self._authority = Authority()
         self._authority.renew(granted.asked_at, granted.remaining_ms)
@@ -185,8 +159,18 @@ class HeldClaim(OwnClaim):
         self._is_handed_over = False
 
     @property
-    def lost(self) -> threading.Event:
-        return cast("threading.Event", self._lost)
+    def payload(self) -> Any:
+        return self.reply.payload
+
+    @property
+    def last_checkpoint(self) -> Any:
+        """What the last owner saved with `checkpoint`, if any."""
+        return self.reply.checkpoint
+
+    @property
+    def previous(self) -> list[AttemptView]:
+        """How earlier attempts ended, newest first."""
+        return self.reply.previous
 
     def remaining(self) -> float:
         """For how many seconds the job is surely ours if no heartbeat gets through any more."""
@@ -196,18 +180,6 @@ class HeldClaim(OwnClaim):
         """Raise `LeaseLost` unless the job is surely ours. To be called before anything that cannot be undone."""
         if self.remaining() <= 0:
             raise self._loss or LeaseLost(self.job_id, ENDED if self._has_ended else NOT_IN_TIME)
-
-    def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
-        """Say what is being done, for people to see. It is a heartbeat, too."""
-        self.check()
-        asked_at = self._authority.now()
-        command = HeartbeatJob(job_id=self.job_id, lease_id=self.lease_id, note=note, percent=percent)
-        self._authority.renew(asked_at, self._persist(command).remaining_ms)
-
-    def checkpoint(self, data: Any) -> None:
-        """Leave what a successor needs to go on from here: JSON of up to 64 KiB. The last one counts."""
-        self.check()
-        self._persist(calls.checkpoint_job(self.job_id, self.lease_id, data))
 
     def end_as(
         self,
@@ -221,20 +193,6 @@ class HeldClaim(OwnClaim):
         """Choose how the claim ends when the block does without an exception."""
         self._is_to_expire = False
         self._ending = self._release(outcome, result=result, error=error, note=note, retry_after=retry_after)
-
-    def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
-        """Pass the task on to another agent, with the session that it came with. The block ends without settling it."""
-        session = self.reply.session
-        if session is None:
-            raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
-        self.check()
-        command = HandOverSession(session_id=session.session_id, lease_id=self.lease_id, to_agent=to_agent, note=note)
-        reply = self._persist(command)
-        self._heart.stop()
-        self._is_handed_over = True
-        self._loss = LeaseLost(self.job_id, f"it was handed over to {to_agent!r}")
-        self._authority.end()
-        return reply
 
     def let_expire(self) -> None:
         """Do not release the job when the block ends, for what can no longer be done in time."""
@@ -250,17 +208,29 @@ class HeldClaim(OwnClaim):
         self._on_lost = on_lost
         return self._authority.ends_at
 
-    # The block
-
-    def __enter__(self) -> Self:
-        self._heart.start()
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        commands = self._leaving(error)
-        self._left(commands, self._port.execute_all(commands), error)
-
     # Below the surface
+
+    def _progress(self, note: str | None, percent: float | None) -> None:
+        self.check()
+        asked_at = self._authority.now()
+        command = HeartbeatJob(job_id=self.job_id, lease_id=self.lease_id, note=note, percent=percent)
+        self._authority.renew(asked_at, self._persist(command).remaining_ms)
+
+    def _checkpoint(self, data: Any) -> None:
+        self.check()
+        self._persist(calls.checkpoint_job(self.job_id, self.lease_id, data))
+
+    def _hand_over(self, to_agent: str, note: str | None) -> HandedOverReply:
+        session = self.reply.session
+        if session is None:
+            raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
+        self.check()
+        reply = self._persist(calls.hand_over(session.session_id, to_agent, note, lease_id=self.lease_id))
+        self._heart.stop()
+        self._is_handed_over = True
+        self._loss = LeaseLost(self.job_id, f"it was handed over to {to_agent!r}")
+        self._authority.end()
+        return reply
 
     def _leaving(self, error: BaseException | None) -> list[Command[Any]]:
         """The block ends. Gives what is to be executed then; `_left` is to be told the answers."""
@@ -327,3 +297,31 @@ class HeldClaim(OwnClaim):
                 if fault.is_lasting or fault.reason == "closed" or self.remaining() <= RETRY_SECONDS:
                     raise
                 time.sleep(jittered(RETRY_SECONDS))
+
+
+class HeldClaim(KeptClaim):
+    """A claim for the length of a block. See `KeptClaim`."""
+
+    def __init__(self, port: Port, granted: "Granted", **options: Any) -> None:
+        self.lost = threading.Event()
+        super().__init__(port, granted, self.lost, **options)
+
+    def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
+        """Say what is being done, for people to see. It is a heartbeat, too."""
+        self._progress(note, percent)
+
+    def checkpoint(self, data: Any) -> None:
+        """Leave what a successor needs to go on from here: JSON of up to 64 KiB. The last one counts."""
+        self._checkpoint(data)
+
+    def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
+        """Pass the task on to another agent, with the session that it came with. The block ends without settling it."""
+        return self._hand_over(to_agent, note)
+
+    def __enter__(self) -> Self:
+        self._heart.start()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        commands = self._leaving(error)
+        self._left(commands, self._port.execute_all(commands), error)

@@ -10,7 +10,7 @@ from octostore.client.authority import Authority
 from octostore.client.calls import calls
 from octostore.client.heart import Heart
 from octostore.client.port import Port
-from octostore.core.commands import CloseSession, HandOverSession, KeepSessionAlive
+from octostore.core.commands import CloseSession, KeepSessionAlive
 from octostore.core.errors import OctoStoreError
 from octostore.core.events import Event
 from octostore.core.model import Phase
@@ -70,10 +70,7 @@ class Session:
 
     def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
         """Pass the session on, with its context and its claims. This one is over then, and `to_agent` opens it."""
-        command = HandOverSession(
-            session_id=self.session_id, lease_id=self.reply.lease_id, to_agent=to_agent, note=note
-        )
-        reply = self._port.execute(command)
+        reply = self._port.execute(calls.hand_over(self.session_id, to_agent, note, lease_id=self.reply.lease_id))
         self._is_handed_over = True
         self._heart.stop()
         self._authority.end()
