@@ -1,7 +1,10 @@
 """`Reader`: all that can be asked. By itself, because a process that only looks needs no more, and starts faster."""
 
+import threading
 from collections.abc import Iterator
 from typing import Protocol, Self
+
+import msgspec
 
 from octostore.client.methods import Blocking, Steps, ask, ask_all, asked, stepped
 from octostore.core import questions as q
@@ -22,6 +25,19 @@ class ReadingPort(Protocol):
         """The events that `question` asks for, and then those to come, without end and without a gap."""
 
     def close(self) -> None: ...
+
+
+def followed(
+    port: ReadingPort, question: q.ListEvents, bell: threading.Event, seconds: float | None = None
+) -> Iterator[Event]:
+    """The log without end. It is read again when `bell` is set, and every so many `seconds`."""
+    while True:
+        bell.clear()
+        page = port.ask(question)
+        yield from page.events
+        if page.after == question.after:
+            bell.wait(seconds)
+        question = msgspec.structs.replace(question, after=page.after)
 
 
 class Questions:
