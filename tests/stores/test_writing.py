@@ -18,7 +18,6 @@ from octostore.stores.sqlite.backend import SqliteBackend
 from octostore.stores.writer import MAX_BATCH, Writer
 from tests.support.processes import PATIENCE_SECONDS, until
 
-
 COMMIT_SECONDS = 0.003
 
 
