@@ -23,7 +23,7 @@ from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.store import LocalStore, usual_given
 from octostore.stores.wakeups import Topic
 from tests.support.async_as_sync import Loop, StoreAsSync
-from tests.support.postgres import new_schema
+from tests.support.postgres import empty_store, give_back
 from tests.support.served import ServedStore
 from tests.support.world import ManualClock
 
@@ -105,8 +105,9 @@ def open_server(folder: Path, clock: ManualClock) -> Opened:
 
 
 def open_postgres(_folder: Path, clock: ManualClock) -> Opened:
-    place = parse_place(new_schema())
-    return OneForEach(partial(PostgresBackend, place, lambda: clock(Mark(0, "", 0)).now), as_stored).opened()
+    url = empty_store()
+    stores = OneForEach(partial(PostgresBackend, parse_place(url), lambda: clock(Mark(0, "", 0)).now), as_stored)
+    return stores.opened()._replace(close=lambda: give_back(url))
 
 
 KINDS: dict[str, Callable[[Path, ManualClock], Opened]] = {

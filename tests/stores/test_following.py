@@ -185,9 +185,10 @@ def test_more_than_a_page_of_somebody_elses() -> None:
     log.wakeups.close()
 
 
-def test_a_log_that_cannot_be_read_for_a_moment(log: Log) -> None:
+@pytest.mark.parametrize("fault", [Unreachable("not now", reason="io"), IndexError("which nobody foresaw")])
+def test_a_log_that_cannot_be_read_for_a_moment(log: Log, fault: Exception) -> None:
     def fail() -> None:
-        raise Unreachable("not now", reason="io")
+        raise fault
 
     log.write()
     log.before_read.append(fail)

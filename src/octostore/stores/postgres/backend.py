@@ -157,6 +157,8 @@ class PostgresBackend:
             return bool(last == self._batch)
 
     def _transaction(self, connection: Connection, counters: Answer, found: Finding | None = None) -> Transaction:
+        if not counters.rows:  # a backup was restored since this transaction began, which sees nothing of it
+            raise TryAgain(Unreachable(f"{self._place} is just being restored", reason="busy"))
         # `now` is a setting of the transaction.
         seq, now, *_ = counters.rows[0]
         return Transaction(lambda _now: Pipeline(connection, self._sql), Counters(seq, Mark(now, "", 0)), found)
