@@ -90,6 +90,9 @@ class FaultyBackend:
         self.process = process
         self._storage = storage
 
+    def found(self) -> None:
+        self.inner.found()
+
     def writing(self, needs: Needs) -> AbstractContextManager[Any]:
         return self._writing(needs, BUSY_SECONDS)
 

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import apsw
 import pytest
 
 from octostore.stores.rows import COLUMNS
 from octostore.stores.sqlite.asking import SQL, VALUES_AT_ONCE, compiled, takes_values
-from octostore.stores.sqlite.connection import connect, prepare
+from octostore.stores.sqlite.connection import connect, make
 
 FRAGMENTS = {f"{table}_{part}" for table in COLUMNS for part in ("columns", "values", "changes")} | {
     *("schema", "now", "later", "unindexed", "jobs_in_line", "queue_by_bytes", "request_places", "renewal_sets"),
@@ -174,8 +173,8 @@ LONGER_PLANS = {
 
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
-    path: Path = tmp_path_factory.mktemp("plans") / "store.db"
-    prepare(path)
+    path = str(tmp_path_factory.mktemp("plans") / "store.db")
+    make(path)
     connection = connect(path)
     yield connection
     connection.close()

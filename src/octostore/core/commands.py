@@ -5,7 +5,7 @@ JSON values arrive encoded. `Command[R]` is answered with an `R`.
 """
 
 from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -51,12 +51,17 @@ class Command(SecretFree, msgspec.Struct, Generic[R_co], frozen=True, kw_only=Tr
     principal: str = LOCAL
     until: float | None = None
 
+    founds: ClassVar[bool] = False
+    """Whether it makes sense as the first of a store. What is about something that exists already does not."""
+
 
 AnyCommand: TypeAlias = Command[Any]
 
 
 class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     """What the two ways of claiming have in common."""
+
+    founds = True
 
     owner: str
     metadata: bytes | None = None
@@ -260,6 +265,8 @@ class Undo(Command[UndoReply], frozen=True, kw_only=True):
 class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
     """Put a job in a queue. Where it was enqueued before, nothing changes."""
 
+    founds = True
+
     job_id: str
     kind: str
     payload: bytes | None = None
@@ -312,6 +319,8 @@ class ForceReleaseJob(_OperatorCommand, frozen=True, kw_only=True):
 class LimitQueue(Command[QueueView], frozen=True, kw_only=True):
     """Say how many jobs of a queue may be claimed at once; 1 makes it serial, None lifts the limit."""
 
+    founds = True
+
     queue: str
     max_claimed: int | None
 
@@ -326,6 +335,8 @@ class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
 
     One that was handed over to this agent is taken, with the claims bound to it, all of which get the session's lease.
     """
+
+    founds = True
 
     session_id: str
     agent: str
@@ -396,6 +407,8 @@ class _TokenCommand(Command[TokenView], frozen=True, kw_only=True):
 
 class CreateToken(_TokenCommand, frozen=True, kw_only=True):
     """Let whoever knows the secret of `digest` act as the principal `name`. The same again changes nothing."""
+
+    founds = True
 
     name: str
     digest: bytes

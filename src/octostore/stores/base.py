@@ -17,10 +17,11 @@ from octostore.stores.clock import Mark
 
 
 class Counters(NamedTuple):
-    """Where the store stands: the last event, and the latest moment it has ever used."""
+    """Where the store stands: the last event, the latest moment it has ever used, and which store it is."""
 
     seq: int
     mark: Mark
+    store_id: str
     next_expiry: int = 0
     """Before this moment nothing runs out; 0 where that is not known."""
 
@@ -102,6 +103,9 @@ class TryAgain(Exception):  # never leaves the library
 
 class Backend(Protocol):
     """Where the rows are. Methods raise `Unreachable` when the place fails; nothing is half done then."""
+
+    def found(self) -> None:
+        """Make the store, where there is none yet. Before that, all others raise `Unreachable`, reason `no_store`."""
 
     def writing(self, needs: Needs) -> AbstractContextManager[Writing]:
         """A transaction: durable when the block has ended, undone when it raises. Only ever one at a time.

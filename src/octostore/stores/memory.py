@@ -38,9 +38,10 @@ class MemoryRows:
         self._ended_by_id: dict[tuple[str, str], list[EndedRequest]] = {}
         self.log: list[LogEntry] = []
         self._key = secrets.token_bytes(32)
+        self._store_id = secrets.token_hex(16)
 
     def counters(self) -> Counters:
-        return Counters(self.seq, self.mark)
+        return Counters(self.seq, self.mark, self._store_id)
 
     def load(self, ws: WorkingSet, needs: Needs) -> None:
         ws.jobs.update(dict.fromkeys(needs.jobs))
@@ -118,6 +119,7 @@ class MemoryRows:
             taken_back=sum(entry.at > now - TAKEN_BACK_MS for entry in lost) + len(run_out),
             queued=dict(longest[:FIGURES_QUEUES]),
             seq=self.seq,
+            store_id=self._store_id,
             at=to_datetime(now),
         )
 
@@ -269,6 +271,9 @@ class MemoryBackend:
     def __init__(self, rows: MemoryRows | None = None) -> None:
         self.rows = rows or MemoryRows()
         self._lock = threading.RLock()
+
+    def found(self) -> None:
+        """It is there from the beginning."""
 
     @contextmanager
     def writing(self, _needs: Needs) -> Iterator[MemoryRows]:
