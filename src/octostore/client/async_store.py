@@ -1,6 +1,7 @@
 """`AsyncOctoStore`: the library's interface for asyncio. The contract of each method is that of `OctoStore`."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import wraps
@@ -40,6 +41,7 @@ from octostore.core.replies import (
     TokenView,
 )
 from octostore.core.verify import Verification
+from octostore.stores.base import OnStep
 from octostore.stores.clock import boottime
 from octostore.stores.loop_flag import LoopFlag
 from octostore.wire.answers import NewToken
@@ -244,6 +246,10 @@ class AsyncOctoStore(AsyncCalls):
             recovered += step.recovered
             is_complete = step.is_complete
         return recovered
+
+    async def backup(self, path: str | os.PathLike[str], on_step: OnStep = lambda _done, _all: None) -> int:
+        """Copy the embedded store, as it is now, to a new file, while others go on writing; see `OctoStore.backup`."""
+        return await in_thread(self._port.blocking.back_up, os.fspath(path), on_step)
 
     async def close(self) -> None:
         """See `OctoStore.close`."""

@@ -16,6 +16,7 @@ from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import ClaimReply, is_worth_waiting
 from octostore.core.undo import undo_of
+from octostore.stores.base import OnStep
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic, topics_of_claim
 
@@ -70,6 +71,9 @@ class EmbeddedPort:
                 if page.after == question.after:
                     bell.wait()
                 question = msgspec.structs.replace(question, after=page.after)
+
+    def back_up(self, copy: str, on_step: OnStep) -> int:
+        return self.store.engine.backend.back_up(copy, on_step)
 
     def close(self) -> None:
         self.store.close()

@@ -9,6 +9,7 @@ from octostore.client.reader import Reader
 from octostore.core.events import Event
 from octostore.core.questions import A_co, ListEvents, Question
 from octostore.core.retry import RetryPolicy
+from octostore.stores.base import OnStep
 from octostore.stores.opening import Where, find_store
 from octostore.stores.reading import ask
 
@@ -36,6 +37,9 @@ class LookingPort:
             if page.after == question.after:
                 bell.wait(self._backend.look_seconds)
             question = msgspec.structs.replace(question, after=page.after)
+
+    def back_up(self, copy: str, on_step: OnStep) -> int:
+        return self._backend.back_up(copy, on_step)
 
     def close(self) -> None:
         self._backend.close()

@@ -33,7 +33,6 @@ async def run(settings: Settings, greet: Callable[["Greeting"], None]) -> None:
     if urlsplit(chosen_url(settings.url) or "").scheme in {"http", "https"}:
         raise InvalidInput("the store's URL", "is that of a server; unset OCTOSTORE_URL, or name a store with --url")
     store = open_store(settings.url, on_batch=metrics.on_batch)
-    store.found()
     services = Services(settings, store, metrics, Path(data_folder()))
     await serve(services, lambda listener: greet(_greeting(services, listener)))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,9 @@ from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.clock import Mark
+
+OnStep: TypeAlias = Callable[[int, int], None]
+"""Told how much of something has been done, and of how much."""
 
 
 class Counters(NamedTuple):
@@ -122,6 +125,12 @@ class Backend(Protocol):
 
     def reading(self) -> AbstractContextManager[Reading]:
         """A consistent view, from any thread, that waits for nobody."""
+
+    def back_up(self, copy: str, on_step: OnStep) -> int:
+        """Copy everything, as it is at this moment, to a new file; gives the `seq` of the last event in it.
+
+        Raises `InvalidInput` where this is not done by us.
+        """
 
     def attend(self, ring: Callable[[], None]) -> None:
         """From now on, call `ring`, from any thread, when another process has committed, where that can be known."""

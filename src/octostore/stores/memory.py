@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 
+from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
 from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
 from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS, SWEEP_LIMIT
@@ -16,7 +17,7 @@ from octostore.core.needs import Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Counters, JobFilter, SessionFilter
+from octostore.stores.base import Counters, JobFilter, OnStep, SessionFilter
 from octostore.stores.clock import Mark
 
 LOOK_SECONDS = 1.0
@@ -284,6 +285,9 @@ class MemoryBackend:
     def reading(self) -> Iterator[MemoryRows]:
         with self._lock:
             yield self.rows
+
+    def back_up(self, _copy: str, _on_step: OnStep) -> int:
+        raise InvalidInput("url", "names a store in memory, which ends with its process: there is nothing to back up")
 
     def attend(self, ring: Callable[[], None]) -> None:
         """There are no other processes."""

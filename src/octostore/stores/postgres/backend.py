@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import psycopg
 
-from octostore.core.errors import Unreachable
+from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.needs import Needs
 from octostore.stores.asking import Answer, Asking
-from octostore.stores.base import Counters, TryAgain
+from octostore.stores.base import Counters, OnStep, TryAgain
 from octostore.stores.clock import Mark
 from octostore.stores.finding import Finding
 from octostore.stores.gate import Gate
@@ -213,6 +213,9 @@ class PostgresBackend:
                 self._readers.give_back(connection)
 
     # Listening
+
+    def back_up(self, _copy: str, _on_step: OnStep) -> int:
+        raise InvalidInput("url", "is PostgreSQL's, whose own pg_dump makes backups: see docs/how-to/postgres.md")
 
     def attend(self, ring: Callable[[], None]) -> None:
         with self._gate, self._lock:

@@ -9,7 +9,7 @@ from functools import partial
 import apsw
 
 from octostore.core.needs import Needs
-from octostore.stores.base import Counters
+from octostore.stores.base import Counters, OnStep
 from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
 from octostore.stores.identity import Identity
@@ -130,6 +130,13 @@ class SqliteBackend:
             return not self._writer.execute(compiled("is_open")).get
         except apsw.Error:
             return False  # the disk may be full, or somebody else at work
+
+    def back_up(self, copy: str, on_step: OnStep) -> int:
+        from octostore.stores.sqlite.copying import back_up  # noqa: PLC0415  # few ever do
+
+        with self._faults, self._gate:
+            (self._opened or self._open()).check()
+            return back_up(self.path, copy, on_step)
 
     def attend(self, ring: Callable[[], None]) -> None:
         """SQLite tells nobody, so the log is looked at."""

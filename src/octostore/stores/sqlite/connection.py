@@ -54,7 +54,7 @@ def make(path: str) -> None:
             # by creating the file ourselves: closing it would drop the locks that other threads have on it by then.
             os.chmod(path, 0o600)
         # All tables come to be in the database itself, and at once: without its -wal it is never taken for a new one.
-        _migrate(connection, path)
+        migrate(connection, path)
         _switch_to_wal(connection)
     finally:
         connection.close()
@@ -77,14 +77,14 @@ def _prepare(path: str) -> None:
     had_wal = has_wal(path)
     connection = connect(path)
     try:
-        version = _version(connection, path)
+        version = version_of(connection, path)
         if version == 0 and os.path.getsize(path) == 0:
             raise no_store(path)  # whoever made it was killed half-way, and it was undone just now
         if version == 0:
             raise _not_a_store(path, "it is an SQLite database, but an empty one")
         _switch_to_wal(connection)
         if version < len(_scripts()):
-            _migrate(connection, path)
+            migrate(connection, path)
         is_open = connection.execute("SELECT is_open FROM counters").get
         # Somebody may have opened it just now, and has a -wal by now.
         if is_open and not had_wal and not has_wal(path):
@@ -112,7 +112,7 @@ def _not_a_store(path: str, why: str) -> Unreachable:
     return Unreachable(f"{path} is no store: {why}; check the path. It was left as it is", reason="not_a_database")
 
 
-def _version(connection: apsw.Connection, path: str) -> int:
+def version_of(connection: apsw.Connection, path: str) -> int:
     """How far its schema is; 0 where it is empty. Before anything is written: it must be ours, and no newer than we."""
     # In this order: another process may be making the file at this moment, its tables and its mark in one step.
     is_empty = not connection.execute("SELECT count(*) FROM sqlite_schema").get
@@ -140,12 +140,12 @@ def _switch_to_wal(connection: apsw.Connection) -> None:
             time.sleep(0.01)
 
 
-def _migrate(connection: apsw.Connection, path: str) -> None:
+def migrate(connection: apsw.Connection, path: str) -> None:
     scripts = migrations()
     # Whoever comes first has the lock and does it; the others find it done.
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for script in scripts[_version(connection, path) :]:
+        for script in scripts[version_of(connection, path) :]:
             connection.execute(script)
         connection.pragma("application_id", APPLICATION_ID)
         connection.pragma("user_version", len(scripts))
