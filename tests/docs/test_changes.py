@@ -48,22 +48,15 @@ A_COMMAND: Edits = {
     ],
     "client/calls.py": [
         (
-            "    def force_release(",
+            "    @executed\n    def force_release(",
             (
+                "    @executed\n"
                 "    def inspect(self, job_id: str, *, reason: str | None = None) -> c.InspectJob:\n"
                 '        """See how a job stands. For operators."""\n'
                 "        return c.InspectJob(job_id=job_id, reason=reason)\n\n"
-                "    def force_release("
+                "    @executed\n    def force_release("
             ),
-        ),
-        (
-            "    force_release = executed(Calls.force_release)\n",
-            "    force_release = executed(Calls.force_release)\n    inspect = executed(Calls.inspect)\n",
-        ),
-        (
-            "    force_release = executed_async(Calls.force_release)\n",
-            "    force_release = executed_async(Calls.force_release)\n    inspect = executed_async(Calls.inspect)\n",
-        ),
+        )
     ],
     "server/routes/jobs.py": [
         (
@@ -91,8 +84,8 @@ A_FIELD: Edits = {
     "core/commands.py": [
         ("    lock_delay: float = 0\n", "    lock_delay: float = 0\n" + COLOUR),
         (
-            "    def check_terms(self) -> None:\n",
-            '    def check_terms(self) -> None:\n        limits.check_text("colour", self.colour, limits.TEXT_BYTES)\n',
+            "class ClaimJob(",
+            "    CHECKS: ClassVar = {'colour': lambda name, it: limits.check_text(name, it, 10)}\n\n\nclass ClaimJob(",
         ),
     ],
     "core/model.py": [("    progress: Progress | None = None\n", COLOUR + "    progress: Progress | None = None\n")],

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SERVERS = ServerUrl(is_secure=False, host="servers", port=1, base_path="")
+SERVERS = ServerUrl(is_secure=False, host="localhost", port=1, base_path="")
 THINK_SECONDS = (20.0, 520.0)
 PATIENCE_SECONDS = 60.0
 """How much longer than it asked to wait a caller may have to wait for an answer, whatever fails."""

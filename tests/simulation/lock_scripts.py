@@ -58,9 +58,9 @@ def _post(c: Client, name: str, verb: str, body: dict[str, Any]) -> tuple[int, A
     for _ in range(TIMES):
         try:
             with c.doing(f"{verb} {name}"):
-                answer = port._connections.call("POST", path, encoded, ANSWER_SECONDS)
-            if answer.status < 500:
-                return answer.status, msgspec.json.decode(answer.body)
+                response, answer = port._connections.call("POST", path, encoded, ANSWER_SECONDS)
+            if response.status < 500:
+                return response.status, msgspec.json.decode(answer)
         except TryAgain:
             pass
         c.sleep(c.chance.uniform(0.1, 2))

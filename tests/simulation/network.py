@@ -1,6 +1,6 @@
 """Between clients and servers: latency, cuts, lost replies, delays and duplicates, and a balancer in front.
 
-It takes the place of `http.client.HTTPConnection` and `aiohttp.ClientSession`; what is above them is the real client.
+It takes the place of sockets and `aiohttp.ClientSession`; what is above them is the real client.
 """
 
 import asyncio
@@ -35,6 +35,8 @@ class Reply(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
+    data: bytes
+    """All of it, as it was written."""
 
 
 class Observer(Protocol):
@@ -81,12 +83,9 @@ class Exchange(asyncio.Transport):
         connection.data_received(self.request)
 
     def write(self, data: Any) -> None:
-        head, _, body = data.partition(b"\r\n\r\n")
-        start, *lines = head.decode().split("\r\n")
-        headers = dict(line.split(": ", 1) for line in lines)
-        assert len(body) == int(headers.get("content-length", 0)), "an answer is written in one piece"
+        start, headers, body = _apart(data)
         self.is_answered = True
-        self.network.reply(self, Reply(int(start.split()[1]), headers, body))
+        self.network.reply(self, Reply(int(start.split()[1]), headers, body, data))
         self.server.loop.call_soon(self.close)
 
     def is_closing(self) -> bool:
@@ -217,30 +216,48 @@ class Network:
         self._scheduler.at(self._scheduler.now + seconds, call)
 
 
-class SimulatedConnection:
-    """`http.client.HTTPConnection`, as far as `octostore.client.http.connections` uses it."""
+def _apart(data: bytes) -> tuple[str, dict[str, str], bytes]:
+    """Of a request or an answer: its first line, headers and body."""
+    head, _, body = data.partition(b"\r\n\r\n")
+    start, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+    assert len(body) == int(headers.get("content-length", 0)), "it is written in one piece"
+    return start, headers, body
+
+
+class SimulatedSocket:
+    """What `socket.create_connection` gives, as far as `octostore.client.http` uses it."""
 
     network: Network
     scheduler: Scheduler
 
-    def __init__(self, _host: str, _port: int, **_options: Any) -> None:
-        self.sock: _Socket | None = None
+    def __init__(self, _address: tuple[str, int], seconds: float) -> None:
+        self._seconds = seconds
         self._exchange: Exchange | None = None
         self._outcome: Reply | OSError | None = None
         self._waiter: Fiber | None = None
-
-    def connect(self) -> None:
         if not self.network.is_anybody_there():
             self.scheduler.sleep(LATENCY_SECONDS)
             raise ConnectionRefusedError("no server is up")
-        self.sock = _Socket(self)
 
-    def request(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> None:
+    def setsockopt(self, *_option: int) -> None: ...
+
+    def gettimeout(self) -> float:
+        return self._seconds
+
+    def settimeout(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def sendall(self, data: bytes) -> None:
+        start, headers, body = _apart(data)
+        method, path, _ = start.split()
         self._outcome = None
-        self._exchange = self.network.call(self.scheduler.process, Sent(method, path, headers, body), self._on_outcome)
+        sent = Sent(method, path, headers, body)
+        self._exchange = self.network.call(self.scheduler.process, sent, self._on_outcome)
 
-    def getresponse(self) -> "SimulatedResponse":
-        until = self.scheduler.now + (self.sock.seconds if self.sock else 0)
+    def recv(self, _most: int) -> bytes:
+        """The whole answer at once."""
+        until = self.scheduler.now + self._seconds
         self._waiter = self.scheduler.current
         while self._outcome is None:
             if not self.scheduler.block(until):
@@ -249,14 +266,13 @@ class SimulatedConnection:
         self._waiter = self._exchange = None
         if isinstance(self._outcome, OSError):
             raise self._outcome
-        return SimulatedResponse(self._outcome)
+        return self._outcome.data
 
     def close(self) -> None:
         if self._exchange is not None and self._outcome is None:
             self._exchange.hang_up()
-        self.sock = None
 
-    def shut(self) -> None:
+    def shutdown(self, _how: int) -> None:
         self._on_outcome(ConnectionAbortedError("it was shut"))
         if self._exchange is not None:
             self._exchange.hang_up()
@@ -266,30 +282,6 @@ class SimulatedConnection:
             self._outcome = outcome
             if self._waiter is not None:
                 self.scheduler.wake(self._waiter)
-
-
-class _Socket:
-    def __init__(self, connection: SimulatedConnection) -> None:
-        self.seconds = 0.0
-        self._connection = connection
-
-    def settimeout(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def shutdown(self, _how: int) -> None:
-        self._connection.shut()
-
-
-class SimulatedResponse:
-    will_close = False
-
-    def __init__(self, reply: Reply) -> None:
-        self.status = reply.status
-        self._body = reply.body
-        self.headers = _Headers(reply.headers)
-
-    def read(self) -> bytes:
-        return self._body
 
 
 class _Headers:

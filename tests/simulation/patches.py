@@ -2,12 +2,12 @@
 
 import concurrent.futures
 import gc
-import http.client
 import logging
 import queue
 import random
 import secrets
 import select
+import socket
 import sys
 import threading
 import time
@@ -25,6 +25,7 @@ import msgspec
 import octostore.client.async_work
 import octostore.client.heart
 import octostore.client.http.async_port
+import octostore.client.http.connection
 import octostore.client.http.connections
 import octostore.client.threads
 import octostore.client.work
@@ -195,12 +196,6 @@ def simulated(
 def _special(
     chance: random.Random, connection: Callable[..., Any], session: Callable[..., Any]
 ) -> list[tuple[Any, dict[str, Any]]]:
-    client = SimpleNamespace(
-        HTTPConnection=connection,
-        HTTPSConnection=connection,
-        HTTPException=http.client.HTTPException,
-        HTTPResponse=http.client.HTTPResponse,
-    )
     never_readable = SimpleNamespace(register=lambda *_: None, poll=lambda _timeout: [])
     return [
         (octostore.stores.ids, {"_chance": _Ids(chance)}),
@@ -212,10 +207,11 @@ def _special(
         (octostore.client.async_work, {"WAIT_SECONDS": WORK_WAIT_SECONDS}),
         (
             octostore.client.http.connections,
-            {
-                "http": SimpleNamespace(client=client),
-                "select": SimpleNamespace(poll=lambda: never_readable, POLLIN=select.POLLIN),
-            },
+            {"socket": SimpleNamespace(create_connection=connection, SHUT_RDWR=socket.SHUT_RDWR)},
+        ),
+        (
+            octostore.client.http.connection,
+            {"select": SimpleNamespace(poll=lambda: never_readable, POLLIN=select.POLLIN)},
         ),
         # Far less often: that a server looks at its clock is most of what an idle hour costs.
         (octostore.server.attention, {"LOOK_SECONDS": 4.0, "STANDSTILL_SECONDS": 10.0}),

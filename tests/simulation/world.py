@@ -16,7 +16,7 @@ from tests.simulation.client import THINK_SECONDS, Client
 from tests.simulation.faults import Fault, Faults
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.mix import Role, named_roles
-from tests.simulation.network import Network, SimulatedConnection, SimulatedSession
+from tests.simulation.network import Network, SimulatedSession, SimulatedSocket
 from tests.simulation.patches import Walls, simulated
 from tests.simulation.replaying import differences
 from tests.simulation.scheduler import Process, Scheduler
@@ -113,12 +113,12 @@ class World:
         self._servers = chance.choice([1, 2, 2, 3])
 
     def run(self) -> Result:
-        SimulatedConnection.network = SimulatedSession.network = self.network
-        SimulatedConnection.scheduler = SimulatedSession.scheduler = self.scheduler
+        SimulatedSocket.network = SimulatedSession.network = self.network
+        SimulatedSocket.scheduler = SimulatedSession.scheduler = self.scheduler
         started = time.perf_counter()
         lines = "\n".join(f"{name} read,claim,admin {token}" for name, token in TOKENS.items())
         write_token_file(self._folder / "tokens", lines)
-        with simulated(self.scheduler, self.walls, self.plan.seed, SimulatedConnection, SimulatedSession):
+        with simulated(self.scheduler, self.walls, self.plan.seed, SimulatedSocket, SimulatedSession):
             try:
                 self._live()
             finally:

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from octostore.core import limits, names
-from octostore.core.commands import check_token_name
+from octostore.core.checks import check_token_name
 from octostore.core.errors import InvalidInput
 from octostore.core.model import RESERVED
 from octostore.wire import fields
@@ -36,10 +37,10 @@ def check_unreserved_token_name(text: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "low", "high", "check"),
     [
-        (fields.JOB_ID_PATTERN, 1, limits.JOB_ID_BYTES, names.check_job_id),
-        (fields.NAME_PATTERN, 1, limits.NAME_COMPONENT_BYTES, lambda text: names.check_name("queue", text)),
-        (fields.SESSION_ID_PATTERN, 1, limits.SESSION_ID_BYTES, names.check_session_id),
-        (fields.PREFIX_PATTERN, 0, limits.JOB_ID_BYTES, names.check_prefix),
+        (fields.JOB_ID_PATTERN, 1, limits.JOB_ID_BYTES, partial(names.check_job_id, "job_id")),
+        (fields.NAME_PATTERN, 1, limits.NAME_COMPONENT_BYTES, partial(names.check_name, "queue")),
+        (fields.SESSION_ID_PATTERN, 1, limits.SESSION_ID_BYTES, lambda text: names.check_name("session_id", text, 128)),
+        (fields.PREFIX_PATTERN, 0, limits.JOB_ID_BYTES, partial(names.check_prefix, "prefix")),
         (fields.LINE_PATTERN, 0, 256, lambda text: limits.check_text("owner", text, 256)),
         (fields.TOKEN_NAME_PATTERN, 1, 256, check_unreserved_token_name),
         (fields.TEXT_PATTERN, 0, 256, lambda text: limits.check_size("note", text, 256)),
@@ -71,4 +72,4 @@ def test_the_pattern_is_exact(pattern: str, low: int, high: int, check: Callable
 @pytest.mark.parametrize("name", ["é", "straße", "名前/작업", "a/Ω"])
 def test_other_letters_are_let_through(name: str) -> None:
     assert re.search(fields.JOB_ID_PATTERN, name)
-    assert is_accepted(names.check_job_id, name)
+    assert is_accepted(partial(names.check_job_id, "job_id"), name)

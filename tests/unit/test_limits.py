@@ -1,7 +1,6 @@
 """A limit on everything; exceeding one names the field, the limit and the size, and changes nothing."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -164,20 +163,20 @@ BAD_NAMES = [
 
 @pytest.mark.parametrize("name", GOOD_NAMES)
 def test_good_names(name: str) -> None:
-    check_job_id(name)
+    check_job_id("job_id", name)
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_bad_names(name: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
-        check_job_id(name)
+        check_job_id("job_id", name)
     assert caught.value.field == "job_id"
 
 
 @given(st.text(max_size=300))
 def test_any_text_is_a_good_name_or_bad_input_and_nothing_else(name: str) -> None:
     try:
-        check_job_id(name)
+        check_job_id("job_id", name)
     except InvalidInput:
         return
     components = name.split("/")
@@ -186,7 +185,7 @@ def test_any_text_is_a_good_name_or_bad_input_and_nothing_else(name: str) -> Non
 
 
 def test_a_name_of_exactly_256_bytes() -> None:
-    check_job_id("/".join(["a" * 63] * 3 + ["a" * 64]))
+    check_job_id("job_id", "/".join(["a" * 63] * 3 + ["a" * 64]))
 
 
 class OddText(str):
@@ -214,10 +213,10 @@ def verdict(check: Callable[..., None], *args: Any, **options: Any) -> str | Non
 texts = st.text(max_size=20) | st.text(st.sampled_from("aZ0-_./ é\0\n\x7f\ud800"), max_size=20)
 
 
-@given(texts, st.integers(0, 20), st.booleans())
-def test_the_quick_look_at_a_text_decides_as_the_close_one(text: str, limit: int, required: bool) -> None:
-    quick = verdict(limits.check_text, "owner", text, limit, required=required)
-    assert quick == verdict(limits.check_text, "owner", OddText(text), limit, required=required)
+@given(texts, st.integers(0, 20))
+def test_the_quick_look_at_a_text_decides_as_the_close_one(text: str, limit: int) -> None:
+    quick = verdict(limits.check_line, "owner", text, limit)
+    assert quick == verdict(limits.check_line, "owner", OddText(text), limit)
 
 
 @given(st.integers(-3, 12) | st.floats(-3, 12) | st.sampled_from([float("nan"), float("inf"), 10.000000000000002]))
@@ -228,8 +227,8 @@ def test_the_quick_look_at_a_number_decides_as_the_close_one(number: float) -> N
 
 @given(texts | st.from_regex(r"[A-Za-z0-9_.-]{60,70}", fullmatch=True))
 def test_the_quick_look_at_a_name_decides_as_the_close_one(name: str) -> None:
-    checks: list[Callable[..., None]] = [names.check_job_id, names.check_session_id, partial(names.check_name, "queue")]
-    quick = [verdict(check, name) for check in checks]
+    checks: list[Callable[..., None]] = [names.check_job_id, names.check_name]
+    quick = [verdict(check, "queue", name) for check in checks]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(names, "_is_plain", lambda _: None)
-        assert quick == [verdict(check, name) for check in checks]
+        assert quick == [verdict(check, "queue", name) for check in checks]

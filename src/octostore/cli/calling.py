@@ -27,7 +27,7 @@ def carry_out(given: Sequence[str]) -> int:
         starting.has_begun()
         context = Context(console, chosen_place(getattr(parsed, "url", None)))
         try:
-            return BY_NAME[parsed.command].module.run(parsed, context)
+            return BY_NAME[parsed.command].module.run(parsed, context) or exits.DID
         except OctoStoreError as error:
             from octostore.cli.failing import tell_failure  # noqa: PLC0415
 

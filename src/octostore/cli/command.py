@@ -29,8 +29,8 @@ class CommandModule(Protocol):
 
     def configure(self, parser: argparse.ArgumentParser) -> None: ...
 
-    def run(self, arguments: Arguments, context: Context) -> int:
-        """The exit code. Errors of the library are raised."""
+    def run(self, arguments: Arguments, context: Context) -> int | None:
+        """The exit code, unless it is 0. Errors of the library are raised."""
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -72,10 +72,6 @@ def _ended(event: Event, data: dict[str, Any]) -> str:
     return f"{data['owner']} {_ENDINGS[event.type]}{said}{_next_status(data)}"
 
 
-def _undone(_event: Event, data: dict[str, Any]) -> str:
-    return f"the claim of {data['owner']} was undone: it left before the answer{_next_status(data)}"
-
-
 def _expired(_event: Event, data: dict[str, Any]) -> str:
     note = f" while {words.gist(data['note'])}" if data.get("note") else ""
     return f"{data['owner']} disappeared{note}{_missed(data)}{_next_status(data)}"
@@ -101,10 +97,6 @@ def _next_status(data: dict[str, Any]) -> str:
             return ""
 
 
-def _enqueued(event: Event, data: dict[str, Any]) -> str:
-    return f"enqueued in {event.queue} as {data['kind']}"
-
-
 def _by_operator(event: Event, data: dict[str, Any]) -> str:
     from_whom = f" from {data['owner']}" if data.get("owner") else ""
     return f"{_BY_OPERATORS[event.type]}{from_whom} by {event.actor}{_said(data.get('reason'))}"
@@ -123,33 +115,13 @@ _BY_OPERATORS = {
 }
 
 
-def _limited(event: Event, data: dict[str, Any]) -> str:
-    limit = data.get("max_claimed")
-    return f"queue {event.queue}: " + ("no limit any more" if limit is None else f"at most {limit} at once")
-
-
-# Sessions
-
-
-def _session_opened(_event: Event, data: dict[str, Any]) -> str:
-    return f"{data['agent']} {'resumed' if data.get('resumed') else 'opened'} its session{_phase(data)}"
+def _limit(data: dict[str, Any]) -> str:
+    return "no limit any more" if data.get("max_claimed") is None else f"at most {data['max_claimed']} at once"
 
 
 def _session_saved(_event: Event, data: dict[str, Any]) -> str:
     who = f"{data['agent']} saved its context" if data.get("agent") else "context saved"
     return f"{who} ({data['context_bytes']:,} bytes){_phase(data)}"
-
-
-def _session_handed_over(_event: Event, data: dict[str, Any]) -> str:
-    return f"{data['agent']} handed its session over to {data['to_agent']}{_said(None, data.get('note'))}"
-
-
-def _session_closed(_event: Event, data: dict[str, Any]) -> str:
-    return f"{data['agent']} closed its session{_phase(data)}"
-
-
-def _session_expired(_event: Event, data: dict[str, Any]) -> str:
-    return f"{data['agent']} disappeared, and its session with it{_missed(data)}{_phase(data)}"
 
 
 def _phase(data: dict[str, Any]) -> str:
@@ -159,22 +131,25 @@ def _phase(data: dict[str, Any]) -> str:
 
 
 _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
-    "enqueued": _enqueued,
+    "enqueued": lambda event, data: f"enqueued in {event.queue} as {data['kind']}",
     "claimed": _claimed,
-    "released": _ended,
-    "done": _ended,
-    "failed": _ended,
-    "deferred": _ended,
+    **dict.fromkeys(["released", "done", "failed", "deferred"], _ended),
     "expired": _expired,
-    "undone": _undone,
+    "undone": lambda _, data: f"the claim of {data['owner']} was undone: it left before the answer{_next_status(data)}",
     **dict.fromkeys(_BY_OPERATORS, _by_operator),
     "requeued": _requeued,
-    "queue_limited": _limited,
-    "session_opened": _session_opened,
+    "queue_limited": lambda event, data: f"queue {event.queue}: {_limit(data)}",
+    "session_opened": lambda _, data: (
+        f"{data['agent']} {'resumed' if data.get('resumed') else 'opened'} its session{_phase(data)}"
+    ),
     "session_saved": _session_saved,
-    "session_handed_over": _session_handed_over,
-    "session_closed": _session_closed,
-    "session_expired": _session_expired,
+    "session_handed_over": lambda _, data: (
+        f"{data['agent']} handed its session over to {data['to_agent']}{_said(None, data.get('note'))}"
+    ),
+    "session_closed": lambda _, data: f"{data['agent']} closed its session{_phase(data)}",
+    "session_expired": lambda _, data: (
+        f"{data['agent']} disappeared, and its session with it{_missed(data)}{_phase(data)}"
+    ),
     "session_undone": lambda _, data: f"the session of {data['agent']} was undone: it left before the answer",
     "restored": lambda _, data: f"restored from a backup that ended with event {data['after']}",
     "token_created": lambda event, data: f"{event.actor} made a token for {data['name']}",

@@ -1,7 +1,6 @@
 """A session for asyncio. See `Session`."""
 
 import asyncio
-from types import TracebackType
 from typing import Any, Self
 
 from octostore.client.session import Session
@@ -53,7 +52,5 @@ class AsyncSession:
         self._session.__enter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         await asyncio.shield(in_thread(self._session.__exit__, kind, error, traceback))

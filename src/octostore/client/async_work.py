@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, refreshed_async
 from octostore.client.claiming import with_fresh_id
-from octostore.client.hold import Granted, describe
+from octostore.client.hold import Granted
 from octostore.client.port import AsyncPort
-from octostore.client.work import TOLD_TO_STOP, UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, AnyClaim, Deferred, Failed, log
-from octostore.core.encoding import shorten
+from octostore.client.work import TOLD_TO_STOP, UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, AnyClaim, noted
 from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
-from octostore.core.limits import ERROR_BYTES
 from octostore.core.undo import give_back
 from octostore.stores.pausing import jittered
 
@@ -65,20 +63,8 @@ class AsyncWorkLoop(NamedTuple):
 
     async def _handle(self, granted: Granted, asking: AnyClaim) -> Granted | None:
         claim = AsyncHeldClaim(self.port, granted, then=lambda: None if self.stop.is_set() else asking)
-        await self._run_handler(claim)
-        return None if claim.following is None else await refreshed_async(self.port, claim.following)
-
-    async def _run_handler(self, claim: AsyncHeldClaim) -> None:
-        try:
+        with suppress(LeaseLost):
             async with claim:
-                try:
+                with noted(claim):
                     claim.end_as("done", result=await self.handler(claim))
-                except Deferred as deferred:
-                    claim.end_as("deferred", note=deferred.note, retry_after=deferred.retry_after)
-                except Failed as failed:
-                    claim.end_as("failed", error=shorten(str(failed), ERROR_BYTES))
-                except Exception as error:  # noqa: BLE001  # whatever a handler raises is an outcome of its job
-                    log.warning("job %s failed, attempt %d", claim.job_id, claim.attempt, exc_info=True)
-                    claim.end_as("failed", error=describe(error))
-        except LeaseLost:
-            return
+        return None if claim.following is None else await refreshed_async(self.port, claim.following)

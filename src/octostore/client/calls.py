@@ -5,30 +5,48 @@ Defaults are filled in, JSON is encoded, and each is safe to send twice.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, TypeVar
 
-from octostore.client.batching import Released, lease_of
-from octostore.client.claiming import ClaimCall, HoldCall
-from octostore.client.methods import claimed, claimed_async, executed, executed_async, together, together_async
+from octostore.client.batching import Released, carry_out, carry_out_async, lease_of
+from octostore.client.claiming import ClaimCall, HoldCall, claim, claim_async
+from octostore.client.methods import Making, Method, P, Steps, stepped
 from octostore.client.owner import default_owner
 from octostore.core import commands as c
-from octostore.core.commands import Batch
+from octostore.core.checks import OUTCOMES, check_word
+from octostore.core.commands import Batch, Command, R_co
 from octostore.core.encoding import encode_any, encode_json
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, TTL_DEFAULT_SECONDS
 from octostore.core.model import Outcome, Phase, Scope
 from octostore.core.moments import to_moment
-from octostore.core.replies import ClaimReply, SessionReply
+from octostore.core.replies import ClaimReply, RecoverReply, Recovery, SessionReply
 from octostore.stores.ids import new_job_id, new_request_id, new_session_id, new_token_id
 
+if TYPE_CHECKING:
+    from octostore.wire.answers import NewToken
+
+W = TypeVar("W", bound=str)
 _OF_ENQUEUE = {"kind", "payload", "job_id", "queue", "priority", "run_at", "max_attempts"}
 
 
+def executed(make: Callable[Concatenate[Any, P], Command[R_co]]) -> Method[P, Command[R_co], R_co]:
+    return Method(make, lambda port, command: port.execute(command), lambda port, command: port.execute(command))
+
+
+def claimed(make: Callable[Concatenate[Any, P], ClaimCall[R_co]]) -> Method[P, ClaimCall[R_co], R_co]:
+    return Method(make, lambda port, call: claim(port, *call), lambda port, call: claim_async(port, *call))
+
+
+def together(make: Callable[Concatenate[Any, P], Batch]) -> Method[P, Batch, list[Any]]:
+    return Method(make, carry_out, carry_out_async)
+
+
 class Calls:
-    """Each method is one of `OctoStore` and `AsyncOctoStore`, which execute what it gives."""
+    """What `OctoStore` and `AsyncOctoStore` can do."""
 
     # Jobs
 
+    @claimed
     def claim_job(
         self,
         job_id: str,
@@ -66,42 +84,7 @@ class Calls:
         )
         return ClaimCall(command, wait, request_id is None)
 
-    def hold(
-        self,
-        job_id: str,
-        *,
-        owner: str | None = None,
-        metadata: Any = None,
-        ttl: float = TTL_DEFAULT_SECONDS,
-        wait: float = 0,
-        session_id: str | None = None,
-        request_id: str | None = None,
-        again: bool = False,
-        lock_delay: float = 0,
-        outcome: Outcome = "released",
-        on_lost: Callable[[], None] | None = None,
-    ) -> HoldCall:
-        """Own a job for the length of a block: claimed on entry, kept alive from a thread, released at the end.
-
-        Raises `Held`, `AlreadyDone` or (delayed, dead) `Conflict` if it cannot be claimed. When the block ends, the job
-        gets `outcome`, or what `claim.end_as()` chose; when it raises, the error is noted and the job `failed`, which
-        retries an enqueued job and frees any other. If the lease could not be kept, `claim.lost` is set and `on_lost()`
-        called, from another thread, before anybody else can get the job; the end of the block then raises `LeaseLost`.
-        """
-        c.check_outcome(outcome)  # before anything is claimed
-        claim = calls.claim_job(
-            job_id,
-            owner,
-            metadata,
-            ttl,
-            wait=wait,
-            session_id=session_id,
-            request_id=request_id,
-            again=again,
-            lock_delay=lock_delay,
-        )
-        return HoldCall(claim, outcome, on_lost)
-
+    @executed
     def heartbeat_job(
         self,
         job_id: str,
@@ -118,10 +101,12 @@ class Calls:
         """
         return c.HeartbeatJob(job_id=job_id, lease_id=lease_id, ttl=ttl, note=progress, percent=percent)
 
+    @executed
     def checkpoint_job(self, job_id: str, lease_id: str, data: Any) -> c.CheckpointJob:
         """Leave what a successor needs to go on from here: JSON of up to 64 KiB. Raises `LeaseLost`."""
         return c.CheckpointJob(job_id=job_id, lease_id=lease_id, data=encode_any("checkpoint", data))
 
+    @executed
     def release_job(
         self,
         job_id: str,
@@ -156,6 +141,7 @@ class Calls:
 
     # Queues
 
+    @executed
     def enqueue(
         self,
         kind: str,
@@ -182,6 +168,7 @@ class Calls:
             max_attempts=max_attempts,
         )
 
+    @claimed
     def claim_next(
         self,
         queue: str = "default",
@@ -206,6 +193,7 @@ class Calls:
         )
         return ClaimCall(command, wait, request_id is None)
 
+    @claimed
     def claim_task(
         self,
         session_id: str,
@@ -235,6 +223,7 @@ class Calls:
         )
         return ClaimCall(command, wait, request_id is None)
 
+    @executed
     def release_task(
         self,
         session_id: str,
@@ -259,6 +248,7 @@ class Calls:
             retry_after=retry_after,
         )
 
+    @executed
     def requeue(self, job_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> c.RequeueJob:
         """Let a dead or done job run again, or one that waits for a retry run now.
 
@@ -267,24 +257,29 @@ class Calls:
         """
         return c.RequeueJob(job_id=job_id, reason=reason, keep_attempts=keep_attempts)
 
+    @executed
     def discard(self, job_id: str, *, reason: str | None = None) -> c.DiscardJob:
         """Give a dead job up for good: its name is free then. Raises `NotFound`, or `Conflict` if it is not dead."""
         return c.DiscardJob(job_id=job_id, reason=reason)
 
+    @executed
     def cancel(self, job_id: str, *, reason: str | None = None) -> c.CancelJob:
         """Take a queued job out of its queue; it is dead then. Raises `NotFound`, or `Conflict` if it is not queued."""
         return c.CancelJob(job_id=job_id, reason=reason)
 
+    @executed
     def force_release(self, job_id: str, *, reason: str | None = None) -> c.ForceReleaseJob:
         """Take a job away from its owner, whose next write is told. For operators; no attempt is used up."""
         return c.ForceReleaseJob(job_id=job_id, reason=reason)
 
+    @executed
     def limit_queue(self, queue: str, max_claimed: int | None) -> c.LimitQueue:
         """Let at most `max_claimed` jobs of a queue be claimed at once; 1 makes it serial, None lifts the limit."""
         return c.LimitQueue(queue=queue, max_claimed=max_claimed)
 
     # Several at once
 
+    @together
     def batch(self, commands: Iterable[Mapping[str, Any]], *, atomic: bool = True) -> Batch:
         """Carry out up to 1,000 commands of any kind, in their order: in one transaction (`atomic`), or in several.
 
@@ -296,6 +291,7 @@ class Calls:
 
         return Batch(commands_of(commands), atomic)
 
+    @together
     def claim_many(
         self,
         job_ids: Iterable[str],
@@ -318,6 +314,7 @@ class Calls:
         }
         return Batch([c.ClaimJob(job_id=job_id, **terms) for job_id in _listed("job_ids", job_ids)], atomic=False)
 
+    @together
     def release_many(
         self,
         claims: Iterable[Released],
@@ -332,6 +329,7 @@ class Calls:
         ending: dict[str, Any] = {"result": result, "error": error, "note": note, "retry_after": retry_after}
         return Batch([calls.release_job(*lease_of(claim), outcome, **ending) for claim in claims], atomic=False)
 
+    @together
     def enqueue_many(self, /, jobs: Iterable[Mapping[str, Any]], **usual: Any) -> Batch:
         """`enqueue` for any number of jobs, each with its arguments: `[{"kind": "build", "payload": {...}}, ...]`.
 
@@ -348,17 +346,7 @@ class Calls:
 
     # Sessions and tokens
 
-    def open_session(
-        self, agent: str | None, ttl: float, session_id: str | None, request_id: str | None
-    ) -> ClaimCall[SessionReply]:
-        command = c.OpenSession(
-            session_id=new_session_id() if session_id is None else session_id,
-            agent=default_owner() if agent is None else agent,
-            ttl=ttl,
-            request_id=new_request_id() if request_id is None else request_id,
-        )
-        return ClaimCall(command, 0, request_id is None)
-
+    @executed
     def hand_over(
         self, session_id: str, to_agent: str, note: str | None = None, *, lease_id: str | None = None
     ) -> c.HandOverSession:
@@ -370,10 +358,12 @@ class Calls:
         """
         return c.HandOverSession(session_id=session_id, lease_id=lease_id, to_agent=to_agent, note=note)
 
+    @executed
     def keep_session_alive(self, session_id: str, lease_id: str) -> c.KeepSessionAlive:
         """One heartbeat for a session and all its claims, for those who do not use `open_session`."""
         return c.KeepSessionAlive(session_id=session_id, lease_id=lease_id)
 
+    @executed
     def save_session(
         self, session_id: str, lease_id: str, context: Any, *, phase: Phase | None = None
     ) -> c.SaveSession:
@@ -381,90 +371,131 @@ class Calls:
         data = encode_any("context", context)
         return c.SaveSession(session_id=session_id, lease_id=lease_id, context=data, phase=phase)
 
+    @stepped
     def create_token(
-        self, token: str, name: str, scopes: Sequence[Scope], prefix: str, expires_in: float | None
-    ) -> c.CreateToken:
-        from octostore.wire.tokens import digest_of  # noqa: PLC0415  # few processes make one
+        self,
+        name: str,
+        *,
+        scopes: Sequence[Scope] = ("read", "claim"),
+        prefix: str = "",
+        expires_in: float | None = None,
+    ) -> Steps["NewToken"]:
+        """Let somebody use the store through a server, as `name`. For operators.
 
-        if isinstance(scopes, str):
-            raise InvalidInput("scopes", f"must be a list of scopes, such as [{scopes!r}]")
-        return c.CreateToken(
+        The reply's `token` is the secret, and this is the only time it is told. `scopes` are `read`, `claim` (which
+        includes enqueueing) and `admin` (everything); `prefix` limits it to names that begin with it.
+        """
+        from octostore.wire.answers import NewToken, extended  # noqa: PLC0415  # few processes make one
+        from octostore.wire.tokens import digest_of, new_token  # noqa: PLC0415
+
+        token = new_token()
+        command = c.CreateToken(
             token_id=new_token_id(),
             name=name,
             digest=digest_of(token),
-            scopes=tuple(scopes),
+            scopes=_listed("scopes", scopes),
             prefix=prefix,
             expires_in=expires_in,
         )
+        return extended(NewToken, (yield lambda port: port.execute(command)), token=token)
 
+    @executed
     def revoke_token(self, token_id: str) -> c.RevokeToken:
         """End a token for good, and the streams that it has open. Raises `NotFound`. For operators."""
         return c.RevokeToken(token_id=token_id)
 
+    @executed
     def probe(self) -> c.Probe:
         """Write to the store, durably, and tell its time. Raises `Unreachable` with what is wrong with it."""
         return c.Probe()
 
+    @stepped
+    def recover(self) -> Steps[list[Recovery]]:
+        """Write down every expiry now, and tell what was taken back, with the evidence.
 
-calls = Calls()
-
-
-class SyncCalls:
-    """The calls, executed."""
-
-    claim_job = claimed(Calls.claim_job)
-    heartbeat_job = executed(Calls.heartbeat_job)
-    checkpoint_job = executed(Calls.checkpoint_job)
-    release_job = executed(Calls.release_job)
-    enqueue = executed(Calls.enqueue)
-    claim_next = claimed(Calls.claim_next)
-    claim_task = claimed(Calls.claim_task)
-    release_task = executed(Calls.release_task)
-    requeue = executed(Calls.requeue)
-    discard = executed(Calls.discard)
-    cancel = executed(Calls.cancel)
-    force_release = executed(Calls.force_release)
-    limit_queue = executed(Calls.limit_queue)
-    batch = together(Calls.batch)
-    claim_many = together(Calls.claim_many)
-    release_many = together(Calls.release_many)
-    enqueue_many = together(Calls.enqueue_many)
-    hand_over = executed(Calls.hand_over)
-    keep_session_alive = executed(Calls.keep_session_alive)
-    save_session = executed(Calls.save_session)
-    revoke_token = executed(Calls.revoke_token)
-    probe = executed(Calls.probe)
+        Nobody has to call this: an expired lease is no owner anyway, and every write tidies up some.
+        """
+        recovered: list[Recovery] = []
+        is_complete = False
+        while not is_complete:
+            step: RecoverReply = yield lambda port: port.execute(c.Recover())
+            recovered += step.recovered
+            is_complete = step.is_complete
+        return recovered
 
 
-class AsyncCalls:
-    """The calls, awaited."""
+class Blocks:
+    """What is used as a block, which each of the stores has in its own form."""
 
-    claim_job = claimed_async(Calls.claim_job)
-    heartbeat_job = executed_async(Calls.heartbeat_job)
-    checkpoint_job = executed_async(Calls.checkpoint_job)
-    release_job = executed_async(Calls.release_job)
-    enqueue = executed_async(Calls.enqueue)
-    claim_next = claimed_async(Calls.claim_next)
-    claim_task = claimed_async(Calls.claim_task)
-    release_task = executed_async(Calls.release_task)
-    requeue = executed_async(Calls.requeue)
-    discard = executed_async(Calls.discard)
-    cancel = executed_async(Calls.cancel)
-    force_release = executed_async(Calls.force_release)
-    limit_queue = executed_async(Calls.limit_queue)
-    batch = together_async(Calls.batch)
-    claim_many = together_async(Calls.claim_many)
-    release_many = together_async(Calls.release_many)
-    enqueue_many = together_async(Calls.enqueue_many)
-    hand_over = executed_async(Calls.hand_over)
-    keep_session_alive = executed_async(Calls.keep_session_alive)
-    save_session = executed_async(Calls.save_session)
-    revoke_token = executed_async(Calls.revoke_token)
-    probe = executed_async(Calls.probe)
+    def hold(
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        metadata: Any = None,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        wait: float = 0,
+        session_id: str | None = None,
+        request_id: str | None = None,
+        again: bool = False,
+        lock_delay: float = 0,
+        outcome: Outcome = "released",
+        on_lost: Callable[[], None] | None = None,
+    ) -> HoldCall:
+        """Own a job for the length of a block: claimed on entry, kept alive from a thread, released at the end.
+
+        Raises `Held`, `AlreadyDone` or (delayed, dead) `Conflict` if it cannot be claimed. When the block ends, the job
+        gets `outcome`, or what `claim.end_as()` chose; when it raises, the error is noted and the job `failed`, which
+        retries an enqueued job and frees any other. If the lease could not be kept, `claim.lost` is set and `on_lost()`
+        called, from another thread, before anybody else can get the job; the end of the block then raises `LeaseLost`.
+        """
+        check_word("outcome", outcome, OUTCOMES)  # before anything is claimed
+        claim = calls.claim_job(
+            job_id,
+            owner,
+            metadata,
+            ttl,
+            wait=wait,
+            session_id=session_id,
+            request_id=request_id,
+            again=again,
+            lock_delay=lock_delay,
+        )
+        return HoldCall(claim, outcome, on_lost)
+
+    def open_session(
+        self,
+        agent: str | None = None,
+        *,
+        ttl: float = TTL_DEFAULT_SECONDS,
+        session_id: str | None = None,
+        request_id: str | None = None,
+    ) -> ClaimCall[SessionReply]:
+        """Begin a session, or resume the ended one of that id: with its context, what was in flight, and `since()`.
+
+        One that was handed over to `agent` is taken, with the claims bound to it. Raises `Held`, telling who has it, if
+        it is alive elsewhere. The same `request_id` and `session_id` again get the session that the first call opened;
+        once that has ended, `LeaseLost`.
+        """
+        command = c.OpenSession(
+            session_id=new_session_id() if session_id is None else session_id,
+            agent=default_owner() if agent is None else agent,
+            ttl=ttl,
+            request_id=new_request_id() if request_id is None else request_id,
+        )
+        return ClaimCall(command, 0, request_id is None)
 
 
-def _listed(field: str, words: Iterable[str]) -> tuple[str, ...]:
+def _listed(field: str, words: Iterable[W]) -> tuple[W, ...]:
     if isinstance(words, str):
         # It would pass for a list of one-letter words, and the worker would wait for ever.
         raise InvalidInput(field, f"must be a list of {field}, such as [{words!r}]")
     return tuple(words)
+
+
+class _Commands(Making, Calls):
+    pass
+
+
+calls = _Commands()
+"""What each call asks, without asking it."""

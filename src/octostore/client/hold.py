@@ -5,15 +5,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from octostore.client.authority import Authority
 from octostore.client.calls import calls
 from octostore.client.claiming import claim
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
-from octostore.core.commands import Command, HandOverSession, HeartbeatJob, KeepSessionAlive, R_co, ReleaseJob
+from octostore.core.commands import Command, HeartbeatJob, KeepSessionAlive, R_co
 from octostore.core.encoding import shorten
 from octostore.core.errors import (
     AlreadyDone,
@@ -27,20 +26,15 @@ from octostore.core.errors import (
 )
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
-from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply
+from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply, ReleaseReply
 from octostore.stores.clock import boottime
 from octostore.stores.pausing import jittered
 
+if TYPE_CHECKING:
+    from octostore.stores.loop_flag import LoopFlag
+
 ENDED = "its block has ended"
 NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
-
-
-class Flag(Protocol):
-    """An event of threads, or of a loop."""
-
-    def set(self) -> None: ...
-
-    def is_set(self) -> bool: ...
 
 
 def describe(error: BaseException) -> str:
@@ -117,8 +111,8 @@ def refreshed(port: Port, answer: Granted) -> Granted:
     return Granted(answer.reply, asked_at, port.execute(refresh).remaining_ms)
 
 
-class HeldClaim:
-    """A claim that is kept alive from another thread for as long as the block runs.
+class KeptClaim:
+    """A claim that is kept alive from another thread for as long as the block runs: `HeldClaim` and `AsyncHeldClaim`.
 
     `lost` is set, and `on_lost` called, before the store can give the job to anybody else. What the block does to other
     systems should carry `fencing_token`, because a process that was paused cannot know in time.
@@ -128,23 +122,25 @@ class HeldClaim:
         self,
         port: Port,
         granted: "Granted",
+        lost: "threading.Event | LoopFlag",
         *,
-        lost: Flag | None = None,
         on_lost: Callable[[], None] | None = None,
         then: Callable[[], Command[ClaimReply] | None] = lambda: None,
     ) -> None:
         """Raises the exception that says why, if what was asked for was not granted.
 
-        `lost` takes the place of the usual event. What `then` gives when the block ends without an exception is claimed
-        in the same transaction: see `following`.
+        What `then` gives when the block ends without an exception is claimed in the same transaction: see `following`.
         """
         reply = granted.reply
         if reply.status != "claimed" or reply.lease_id is None or reply.remaining_ms is None:
             raise refusal(reply)
         self.reply = reply
         self.job_id = reply.job_id or ""
-        self._lost = lost or threading.Event()
-        self._lease_id = reply.lease_id
+        self.lease_id = reply.lease_id
+        self.fencing_token = reply.fencing_token or 0
+        self.ttl = reply.ttl or 0.0
+        self.attempt = reply.attempt or 1
+        self._lost = lost
         self._port = port
         self._authority = Authority()
         self._authority.renew(granted.asked_at, granted.remaining_ms)
@@ -154,33 +150,13 @@ class HeldClaim:
         self._left_at = 0.0
         self._then = then
         self._loss: LeaseLost | NotFound | None = None
-        self._ending: ReleaseJob | None = None
+        self._ending: Command[ReleaseReply] | None = None
         """Where nothing was chosen, it is released."""
         self._is_to_expire = False
         self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
         self._pid = os.getpid()
         self._has_ended = False
         self._is_handed_over = False
-
-    @property
-    def lost(self) -> threading.Event:
-        return cast("threading.Event", self._lost)
-
-    @property
-    def lease_id(self) -> str:
-        return self._lease_id
-
-    @property
-    def fencing_token(self) -> int:
-        return self.reply.fencing_token or 0
-
-    @property
-    def ttl(self) -> float:
-        return self.reply.ttl or 0.0
-
-    @property
-    def attempt(self) -> int:
-        return self.reply.attempt or 1
 
     @property
     def payload(self) -> Any:
@@ -205,18 +181,6 @@ class HeldClaim:
         if self.remaining() <= 0:
             raise self._loss or LeaseLost(self.job_id, ENDED if self._has_ended else NOT_IN_TIME)
 
-    def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
-        """Say what is being done, for people to see. It is a heartbeat, too."""
-        self.check()
-        asked_at = self._authority.now()
-        command = HeartbeatJob(job_id=self.job_id, lease_id=self._lease_id, note=note, percent=percent)
-        self._authority.renew(asked_at, self._persist(command).remaining_ms)
-
-    def checkpoint(self, data: Any) -> None:
-        """Leave what a successor needs to go on from here: JSON of up to 64 KiB. The last one counts."""
-        self.check()
-        self._persist(calls.checkpoint_job(self.job_id, self._lease_id, data))
-
     def end_as(
         self,
         outcome: Outcome,
@@ -229,20 +193,6 @@ class HeldClaim:
         """Choose how the claim ends when the block does without an exception."""
         self._is_to_expire = False
         self._ending = self._release(outcome, result=result, error=error, note=note, retry_after=retry_after)
-
-    def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
-        """Pass the task on to another agent, with the session that it came with. The block ends without settling it."""
-        session = self.reply.session
-        if session is None:
-            raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
-        self.check()
-        command = HandOverSession(session_id=session.session_id, lease_id=self._lease_id, to_agent=to_agent, note=note)
-        reply = self._persist(command)
-        self._heart.stop()
-        self._is_handed_over = True
-        self._loss = LeaseLost(self.job_id, f"it was handed over to {to_agent!r}")
-        self._authority.end()
-        return reply
 
     def let_expire(self) -> None:
         """Do not release the job when the block ends, for what can no longer be done in time."""
@@ -258,19 +208,29 @@ class HeldClaim:
         self._on_lost = on_lost
         return self._authority.ends_at
 
-    # The block
-
-    def __enter__(self) -> Self:
-        self._heart.start()
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        commands = self._leaving(error)
-        self._left(commands, self._port.execute_all(commands), error)
-
     # Below the surface
+
+    def _progress(self, note: str | None, percent: float | None) -> None:
+        self.check()
+        asked_at = self._authority.now()
+        command = HeartbeatJob(job_id=self.job_id, lease_id=self.lease_id, note=note, percent=percent)
+        self._authority.renew(asked_at, self._persist(command).remaining_ms)
+
+    def _checkpoint(self, data: Any) -> None:
+        self.check()
+        self._persist(calls.checkpoint_job(self.job_id, self.lease_id, data))
+
+    def _hand_over(self, to_agent: str, note: str | None) -> HandedOverReply:
+        session = self.reply.session
+        if session is None:
+            raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
+        self.check()
+        reply = self._persist(calls.hand_over(session.session_id, to_agent, note, lease_id=self.lease_id))
+        self._heart.stop()
+        self._is_handed_over = True
+        self._loss = LeaseLost(self.job_id, f"it was handed over to {to_agent!r}")
+        self._authority.end()
+        return reply
 
     def _leaving(self, error: BaseException | None) -> list[Command[Any]]:
         """The block ends. Gives what is to be executed then; `_left` is to be told the answers."""
@@ -299,13 +259,13 @@ class HeldClaim:
             self._authority.end()
 
     def _beat(self) -> Any:
-        return self._port.submit(heartbeat_of(self.reply, self._lease_id))
+        return self._port.submit(heartbeat_of(self.reply, self.lease_id))
 
-    def _release(self, outcome: Outcome, **ending: Any) -> ReleaseJob:
+    def _release(self, outcome: Outcome, **ending: Any) -> Command[ReleaseReply]:
         if self.reply.session is not None:
             session_id = self.reply.session.session_id
-            return calls.release_task(session_id, self.job_id, self._lease_id, outcome, **ending)
-        return calls.release_job(self.job_id, self._lease_id, outcome, **ending)
+            return calls.release_task(session_id, self.job_id, self.lease_id, outcome, **ending)
+        return calls.release_job(self.job_id, self.lease_id, outcome, **ending)
 
     def _lose(self, why: LeaseLost | NotFound | None) -> None:
         self._loss = why
@@ -337,3 +297,31 @@ class HeldClaim:
                 if fault.is_lasting or fault.reason == "closed" or self.remaining() <= RETRY_SECONDS:
                     raise
                 time.sleep(jittered(RETRY_SECONDS))
+
+
+class HeldClaim(KeptClaim):
+    """A claim for the length of a block. See `KeptClaim`."""
+
+    def __init__(self, port: Port, granted: "Granted", **options: Any) -> None:
+        self.lost = threading.Event()
+        super().__init__(port, granted, self.lost, **options)
+
+    def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
+        """Say what is being done, for people to see. It is a heartbeat, too."""
+        self._progress(note, percent)
+
+    def checkpoint(self, data: Any) -> None:
+        """Leave what a successor needs to go on from here: JSON of up to 64 KiB. The last one counts."""
+        self._checkpoint(data)
+
+    def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
+        """Pass the task on to another agent, with the session that it came with. The block ends without settling it."""
+        return self._hand_over(to_agent, note)
+
+    def __enter__(self) -> Self:
+        self._heart.start()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        commands = self._leaving(error)
+        self._left(commands, self._port.execute_all(commands), error)

@@ -1,65 +1,105 @@
-"""Methods of the library, each made of the call that says what it takes and asks (`Calls`)."""
+"""Methods that are written once: they block in an `OctoStore`, and are awaited in an `AsyncOctoStore`."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
-from octostore.client.batching import carry_out, carry_out_async
-from octostore.client.claiming import ClaimCall, claim, claim_async
-from octostore.core.commands import Batch, Command
-from octostore.core.replies import Reply
+from octostore.core.paging import rest_of
+from octostore.core.questions import A_co, Question
 
 P = ParamSpec("P")
-R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
-_Awaited: TypeAlias = Coroutine[Any, Any, T]
+M = TypeVar("M")
 
 
-def executed(make: Callable[Concatenate[Any, P], Command[R]]) -> Callable[Concatenate[Any, P], R]:
-    @wraps(make)
-    def method(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
-        reply: R = self._port.execute(make(self, *args, **options))
-        return reply
-
-    return method
+class Blocking:
+    """Its methods return the answer."""
 
 
-def executed_async(make: Callable[Concatenate[Any, P], Command[R]]) -> Callable[Concatenate[Any, P], _Awaited[R]]:
-    @wraps(make)
-    async def method(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
-        reply: R = await self._port.execute(make(self, *args, **options))
-        return reply
-
-    return method
+class Awaiting:
+    """Its methods are awaited."""
 
 
-def claimed(make: Callable[Concatenate[Any, P], ClaimCall[R]]) -> Callable[Concatenate[Any, P], R]:
-    @wraps(make)
-    def method(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
-        return claim(self._port, *make(self, *args, **options))
-
-    return method
+class Making:
+    """Its methods return what the others carry out."""
 
 
-def claimed_async(make: Callable[Concatenate[Any, P], ClaimCall[R]]) -> Callable[Concatenate[Any, P], _Awaited[R]]:
-    @wraps(make)
-    async def method(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
-        return await claim_async(self._port, *make(self, *args, **options))
+class Method(Generic[P, M, T]):
+    """What `make` returns is carried out with the port of the store."""
 
-    return method
+    def __init__(
+        self,
+        make: Callable[Concatenate[Any, P], M],
+        carry_out: Callable[[Any, M], T],
+        carry_out_async: Callable[[Any, M], Awaitable[T]],
+    ) -> None:
+        @wraps(make)
+        def blocking(store: Any, /, *args: P.args, **options: P.kwargs) -> T:
+            return carry_out(store._port, make(store, *args, **options))  # noqa: SLF001  # it is a method of it
+
+        @wraps(make)
+        async def awaiting(store: Any, /, *args: P.args, **options: P.kwargs) -> T:
+            return await carry_out_async(store._port, make(store, *args, **options))  # noqa: SLF001
+
+        self._forms: Any = ((Blocking, blocking), (Awaiting, awaiting), (Making, make))
+
+    @overload
+    def __get__(self, store: Blocking, kind: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, store: Awaiting, kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(self, store: Making, kind: type) -> Callable[P, M]: ...
+    @overload
+    def __get__(self, store: None, kind: type) -> Callable[..., Any]: ...
+    def __get__(self, store: Any, kind: type) -> Any:
+        for form, function in self._forms:
+            if issubclass(kind, form):
+                return function.__get__(store, kind)
+        raise TypeError(f"{kind.__name__} says neither that it blocks nor that it is awaited")
 
 
-def together(make: Callable[Concatenate[Any, P], Batch]) -> Callable[Concatenate[Any, P], list[Any]]:
-    @wraps(make)
-    def method(self: Any, /, *args: P.args, **options: P.kwargs) -> list[Any]:
-        return carry_out(self._port, make(self, *args, **options))
-
-    return method
+def asked(make: Callable[Concatenate[Any, P], Question[A_co]]) -> Method[P, Question[A_co], A_co]:
+    return Method(make, lambda port, question: port.ask(question), lambda port, question: port.ask(question))
 
 
-def together_async(make: Callable[Concatenate[Any, P], Batch]) -> Callable[Concatenate[Any, P], _Awaited[list[Any]]]:
-    @wraps(make)
-    async def method(self: Any, /, *args: P.args, **options: P.kwargs) -> list[Any]:
-        return await carry_out_async(self._port, make(self, *args, **options))
+Steps: TypeAlias = Generator[Callable[[Any], Any], Any, T]
+"""For what takes several: yields what to do with the port, is sent the answer, and returns the result."""
 
-    return method
+
+def stepped(make: Callable[Concatenate[Any, P], Steps[T]]) -> Method[P, Steps[T], T]:
+    return Method(make, _go, _go_async)
+
+
+def ask(question: Question[A_co]) -> Steps[A_co]:
+    answer: A_co = yield lambda port: port.ask(question)
+    return answer
+
+
+def ask_all(question: Question[A_co]) -> Steps[list[A_co]]:
+    """All pages."""
+    found: list[A_co] = []
+    rest: Question[A_co] | None = question
+    while rest is not None:
+        found.append((yield from ask(rest)))
+        rest = rest_of(rest, found[-1])
+    return found
+
+
+def _go(port: Any, steps: Steps[T]) -> T:
+    answer: Any = None
+    try:
+        while True:
+            answer = steps.send(answer)(port)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def _go_async(port: Any, steps: Steps[T]) -> T:
+    answer: Any = None
+    try:
+        while True:
+            answer = await steps.send(answer)(port)
+    except StopIteration as end:
+        result: T = end.value
+        return result

@@ -2,16 +2,16 @@
 
 import os
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Protocol, Self
 
+from octostore.client.methods import Blocking, Steps, ask, ask_all, asked, stepped
 from octostore.core import questions as q
 from octostore.core.events import Event
 from octostore.core.health import Health, Thresholds, judge
 from octostore.core.limits import PAGE_DEFAULT, PAGE_MAX
 from octostore.core.model import SessionStatus, Status
 from octostore.core.paging import pages
-from octostore.core.replies import Figures, JobOwner, JobPage, JobView, PrincipalView, SessionView, TokenView
+from octostore.core.replies import JobOwner, JobPage, JobView, SessionView, TokenView
 from octostore.stores.base import OnStep
 
 
@@ -28,31 +28,34 @@ class ReadingPort(Protocol):
     def close(self) -> None: ...
 
 
-class Reader:
-    """The half of `OctoStore` that changes nothing."""
-
-    def __init__(self, port: ReadingPort) -> None:
-        self._port = port
+class Questions:
+    """All that can be asked, for `Reader` and `AsyncOctoStore`."""
 
     # Jobs
 
-    def get_job_owner(self, job_id: str) -> JobOwner | None:
-        """Who has the job right now; None if nobody does. A lease that has run out is nobody's at once."""
-        return self.get_job(job_id).claim
+    @stepped
+    def get_job_owner(self, job_id: str) -> Steps[JobOwner | None]:
+        """Who has the job right now; None if nobody does. A lease that has expired is nobody's at once."""
+        return (yield from ask(q.GetJob(job_id=job_id))).claim
 
-    def get_job(self, job_id: str) -> JobView:
+    @asked
+    def get_job(self, job_id: str) -> q.GetJob:
         """All about a job but secrets and its checkpoint, which is the next owner's. An unknown name is a free job."""
-        return self._port.ask(q.GetJob(job_id=job_id))
+        return q.GetJob(job_id=job_id)
 
-    def list_claimed_jobs(self, prefix: str | None = None) -> list[JobOwner]:
+    @stepped
+    def list_claimed_jobs(self, prefix: str | None = None) -> Steps[list[JobOwner]]:
         """The owners of all claimed jobs whose name begins with `prefix`, by name."""
-        found = self.job_pages(prefix, status="claimed")
+        found = yield from ask_all(q.ListJobs(prefix=prefix, status="claimed", limit=PAGE_MAX))
         return [job.claim for page in found for job in page.jobs if job.claim is not None]
 
-    def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> list[JobView]:
+    @stepped
+    def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> Steps[list[JobView]]:
         """The jobs that are out of attempts or cancelled, and wait for a person; without documents (see `get_job`)."""
-        return [job for page in self.job_pages(prefix, status="dead", queue=queue) for job in page.jobs]
+        found = yield from ask_all(q.ListJobs(prefix=prefix, status="dead", queue=queue, limit=PAGE_MAX))
+        return [job for page in found for job in page.jobs]
 
+    @asked
     def list_jobs(
         self,
         prefix: str | None = None,
@@ -61,9 +64,61 @@ class Reader:
         queue: str | None = None,
         limit: int = PAGE_DEFAULT,
         cursor: str | None = None,
-    ) -> JobPage:
+    ) -> q.ListJobs:
         """A page of jobs by name, without their documents; pass its `cursor` to get the next one."""
-        return self._port.ask(q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor))
+        return q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor)
+
+    # Sessions
+
+    @asked
+    def get_session(self, session_id: str) -> q.GetSession:
+        """How a session stands, with its context and the jobs bound to it. Raises `NotFound`."""
+        return q.GetSession(session_id=session_id)
+
+    @stepped
+    def list_sessions(self, *, status: SessionStatus | None = None) -> Steps[list[SessionView]]:
+        """All sessions by id, with the jobs bound to them but without their contexts (see `get_session`).
+
+        One that has expired is `expired` at once. A server tells only your own, unless the token is an operator's.
+        """
+        return (yield from _sessions(status))
+
+    # Tokens
+
+    @asked
+    def whoami(self) -> q.WhoAmI:
+        """Who we are to the store, and what we may do there."""
+        return q.WhoAmI()
+
+    @stepped
+    def list_tokens(self) -> Steps[list[TokenView]]:
+        """All tokens that were made, newest first, also those that are over. For operators."""
+        return (yield from ask(q.ListTokens())).tokens
+
+    # All of it together
+
+    @asked
+    def figures(self) -> q.GetFigures:
+        """How much there is of everything, and how it goes."""
+        return q.GetFigures()
+
+    @stepped
+    def health(self, thresholds: Thresholds | None = None) -> Steps[Health]:
+        """Whether the work gets done: `ok`, `degraded` or `unhealthy`, with the reasons in words."""
+        figures = yield from ask(q.GetFigures())
+        return judge(figures, (yield from _sessions("open")), thresholds or Thresholds())
+
+
+def _sessions(status: SessionStatus | None) -> Steps[list[SessionView]]:
+    found = yield from ask_all(q.ListSessions(status=status, limit=PAGE_MAX))
+    return [session for page in found for session in page.sessions]
+
+
+class Reader(Blocking, Questions):
+    """The half of `OctoStore` that changes nothing."""
+
+    def __init__(self, port: ReadingPort) -> None:
+        self._port = port
 
     def job_pages(
         self,
@@ -75,32 +130,6 @@ class Reader:
     ) -> Iterator[JobPage]:
         """All pages of `list_jobs`, each with up to `limit` jobs, as they are read."""
         return pages(self._port.ask, q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit))
-
-    # Sessions
-
-    def get_session(self, session_id: str) -> SessionView:
-        """How a session stands, with its context and the jobs bound to it. Raises `NotFound`."""
-        return self._port.ask(q.GetSession(session_id=session_id))
-
-    def list_sessions(self, *, status: SessionStatus | None = None) -> list[SessionView]:
-        """All sessions by id, with the jobs bound to them but without their contexts (see `get_session`).
-
-        One that has run out is `expired` at once. A server tells only your own, unless the token is an operator's.
-        """
-        found = pages(self._port.ask, q.ListSessions(status=status, limit=PAGE_MAX))
-        return [session for page in found for session in page.sessions]
-
-    # Tokens
-
-    def whoami(self) -> PrincipalView:
-        """Who we are to the store, and what we may do there."""
-        return self._port.ask(q.WhoAmI())
-
-    def list_tokens(self) -> list[TokenView]:
-        """All tokens that were made, newest first, also those that are over. For operators."""
-        return self._port.ask(q.ListTokens()).tokens
-
-    # The log, and all of it together
 
     def events(
         self,
@@ -121,14 +150,6 @@ class Reader:
             return self._port.follow(question)
         return (event for page in pages(self._port.ask, question) for event in page.events)
 
-    def figures(self) -> Figures:
-        """How much there is of everything, and how it goes."""
-        return self._port.ask(q.GetFigures())
-
-    def health(self, thresholds: Thresholds | None = None) -> Health:
-        """Whether the work gets done: `ok`, `degraded` or `unhealthy`, with the reasons in words."""
-        return judge(self.figures(), self.list_sessions(status="open"), thresholds or Thresholds())
-
     def backup(self, path: str | os.PathLike[str], on_step: OnStep = lambda _done, _all: None) -> int:
         """Copy the embedded store, as it is now, to a new file, while others go on writing.
 
@@ -145,7 +166,5 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()

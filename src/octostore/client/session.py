@@ -4,14 +4,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
-from types import TracebackType
 from typing import Any, Self
 
 from octostore.client.authority import Authority
 from octostore.client.calls import calls
 from octostore.client.heart import Heart
 from octostore.client.port import Port
-from octostore.core.commands import CloseSession, HandOverSession, KeepSessionAlive
+from octostore.core.commands import CloseSession, KeepSessionAlive
 from octostore.core.errors import OctoStoreError
 from octostore.core.events import Event
 from octostore.core.model import Phase
@@ -71,10 +70,7 @@ class Session:
 
     def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
         """Pass the session on, with its context and its claims. This one is over then, and `to_agent` opens it."""
-        command = HandOverSession(
-            session_id=self.session_id, lease_id=self.reply.lease_id, to_agent=to_agent, note=note
-        )
-        reply = self._port.execute(command)
+        reply = self._port.execute(calls.hand_over(self.session_id, to_agent, note, lease_id=self.reply.lease_id))
         self._is_handed_over = True
         self._heart.stop()
         self._authority.end()
@@ -94,9 +90,7 @@ class Session:
         self._heart.start()
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if os.getpid() != self._pid or self._is_handed_over:
             return  # a forked child leaves the block, too; the session is its parent's, or another agent's
         # What the block raised matters more than that its session could not be closed; it expires by itself.

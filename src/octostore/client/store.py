@@ -4,10 +4,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate
+from typing import Any, Concatenate
 
-from octostore.client.calls import Calls, SyncCalls, calls
-from octostore.client.claiming import HoldCall, claim
+from octostore.client.calls import Blocks, Calls, calls
+from octostore.client.claiming import ClaimCall, HoldCall, claim
 from octostore.client.hold import LONG_AGO, HeldClaim, ask_for, granted, refreshed
 from octostore.client.methods import P
 from octostore.client.port import Port
@@ -15,16 +15,11 @@ from octostore.client.reader import Reader
 from octostore.client.session import Session
 from octostore.client.verification import OnEvent, verify
 from octostore.client.work import AnyClaim, Handler, WorkLoop
-from octostore.core import commands as c
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import TTL_DEFAULT_SECONDS, check_whole
-from octostore.core.model import Scope
-from octostore.core.replies import ClaimReply, Recovery
+from octostore.core.replies import ClaimReply, SessionReply
 from octostore.core.verify import Verification
 from octostore.stores.clock import boottime
-
-if TYPE_CHECKING:
-    from octostore.wire.answers import NewToken
 
 CONCURRENCY_MAX = 1_000
 
@@ -44,7 +39,18 @@ def held(
     return method
 
 
-class OctoStore(SyncCalls, Reader):
+def opened(
+    make: Callable[Concatenate[Any, P], ClaimCall[SessionReply]],
+) -> Callable[Concatenate[Any, P], Session]:
+    @wraps(make)
+    def method(self: Any, /, *args: P.args, **options: P.kwargs) -> Session:
+        asked_at = boottime()
+        return Session(self._port, claim(self._port, *make(self, *args, **options)), asked_at)
+
+    return method
+
+
+class OctoStore(Calls, Reader):
     """One owner per job, ownership that anyone can see, and recovery when an owner disappears.
 
     Made by `octostore.connect()`. Safe to use from many threads, and after `fork()`. Every method can be repeated: a
@@ -58,9 +64,8 @@ class OctoStore(SyncCalls, Reader):
     def __init__(self, port: Port) -> None:
         super().__init__(port)
 
-    # Jobs
-
-    hold = held(Calls.hold)
+    hold = held(Blocks.hold)
+    open_session = opened(Blocks.open_session)
 
     @contextmanager
     def keep(
@@ -114,50 +119,6 @@ class OctoStore(SyncCalls, Reader):
         claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl)
         return self._run_loop(claim.command, handler, 1, stop, until_empty=until_empty)
 
-    # Sessions
-
-    def open_session(
-        self,
-        agent: str | None = None,
-        *,
-        ttl: float = TTL_DEFAULT_SECONDS,
-        session_id: str | None = None,
-        request_id: str | None = None,
-    ) -> Session:
-        """Begin a session, or resume the ended one of that id: with its context, what was in flight, and `since()`.
-
-        One that was handed over to `agent` is taken, with the claims bound to it. Raises `Held`, telling who has it, if
-        it is alive elsewhere. The same `request_id` and `session_id` again get the session that the first call opened;
-        once that has ended, `LeaseLost`.
-        """
-        asked_at = boottime()
-        reply = claim(self._port, *calls.open_session(agent, ttl, session_id, request_id))
-        return Session(self._port, reply, asked_at)
-
-    # Tokens
-
-    def create_token(
-        self,
-        name: str,
-        *,
-        scopes: Sequence[Scope] = ("read", "claim"),
-        prefix: str = "",
-        expires_in: float | None = None,
-    ) -> "NewToken":
-        """Let somebody use the store through a server, as `name`. For operators.
-
-        The reply's `token` is the secret, and this is the only time it is told. `scopes` are `read`, `claim` (which
-        includes enqueueing) and `admin` (everything); `prefix` limits it to names that begin with it.
-        """
-        from octostore.wire.answers import NewToken  # noqa: PLC0415  # few processes make one
-        from octostore.wire.tokens import new_token  # noqa: PLC0415
-
-        token = new_token()
-        command = calls.create_token(token, name, scopes, prefix, expires_in)
-        return NewToken.of(self._port.execute(command), token)
-
-    # Verification and recovery
-
     def verify(self, on_event: OnEvent | None = None) -> Verification:
         """Whether the log has no gap, leads to what is stored, and every claim in it ended once. For operators.
 
@@ -165,19 +126,6 @@ class OctoStore(SyncCalls, Reader):
         event as it is read.
         """
         return verify(self, on_event)
-
-    def recover(self) -> list[Recovery]:
-        """Write down every expiry now, and tell what was taken back, with the evidence.
-
-        Nobody has to call this: an expired lease is no owner anyway, and every write tidies up some.
-        """
-        recovered: list[Recovery] = []
-        is_complete = False
-        while not is_complete:
-            step = self._port.execute(c.Recover())
-            recovered += step.recovered
-            is_complete = step.is_complete
-        return recovered
 
     def _run_loop(
         self,

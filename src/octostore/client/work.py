@@ -2,13 +2,13 @@
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from octostore.client.claiming import with_fresh_id
-from octostore.client.hold import Granted, HeldClaim, ask_for, describe, refreshed
+from octostore.client.hold import Granted, HeldClaim, KeptClaim, ask_for, describe, refreshed
 from octostore.client.port import Port
 from octostore.core.commands import Command
 from octostore.core.encoding import shorten
@@ -113,17 +113,21 @@ class WorkLoop(NamedTuple):
 
 def handle(claim: HeldClaim, handler: Handler) -> None:
     """Run `handler` for one job. What it returns is the result; what it raises is noted and retried."""
+    # Where the lease is lost the job is somebody else's now, and whatever this handler did was refused. The next job is
+    # not affected.
+    with suppress(LeaseLost), claim, noted(claim):
+        claim.end_as("done", result=handler(claim))
+
+
+@contextmanager
+def noted(claim: KeptClaim) -> Iterator[None]:
+    """Whatever a handler raises is an outcome of its job."""
     try:
-        with claim:
-            try:
-                claim.end_as("done", result=handler(claim))
-            except Deferred as deferred:
-                claim.end_as("deferred", note=deferred.note, retry_after=deferred.retry_after)
-            except Failed as failed:
-                claim.end_as("failed", error=shorten(str(failed), ERROR_BYTES))
-            except Exception as error:  # whatever a handler raises is an outcome of its job
-                log.warning("job %s failed, attempt %d", claim.job_id, claim.attempt, exc_info=True)
-                claim.end_as("failed", error=describe(error))
-    except LeaseLost:
-        # The job is somebody else's now, and whatever this handler did was refused. The next job is not affected.
-        return
+        yield
+    except Deferred as deferred:
+        claim.end_as("deferred", note=deferred.note, retry_after=deferred.retry_after)
+    except Failed as failed:
+        claim.end_as("failed", error=shorten(str(failed), ERROR_BYTES))
+    except Exception as error:
+        log.warning("job %s failed, attempt %d", claim.job_id, claim.attempt, exc_info=True)
+        claim.end_as("failed", error=describe(error))

@@ -5,15 +5,14 @@ JSON values arrive encoded. `Command[R]` is answered with an `R`.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from octostore.core import limits
+from octostore.core.checks import Checked
 from octostore.core.errors import InvalidInput
-from octostore.core.model import LOCAL, RESERVED, Outcome, Phase, Scope
-from octostore.core.names import check_job_id, check_name, check_prefix, check_session_id
-from octostore.core.phases import check_phase
+from octostore.core.model import LOCAL, Outcome, Phase, Scope
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
@@ -35,14 +34,12 @@ from octostore.core.replies import (
 )
 from octostore.core.secret_free import SecretFree
 
-DIGEST_BYTES = 32
-_OUTCOMES = get_args(Outcome)
 _decode = msgspec.json.Decoder().decode
 
 R_co = TypeVar("R_co", bound=Reply, covariant=True)
 
 
-class Command(SecretFree, msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
+class Command(SecretFree, Checked, Generic[R_co], frozen=True, kw_only=True):
     """`principal` is who asks, as authenticated; it is recorded as the actor of what happens.
 
     `until` is when whoever asks stops waiting for the answer, on the clock of the process that runs it (`boottime`).
@@ -72,15 +69,6 @@ class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     max_claims: int | None = None
     """How many claims (of locks, or of other jobs) the principal may have at once."""
 
-    def check_terms(self) -> None:
-        limits.check_text("owner", self.owner, limits.TEXT_BYTES, required=True)
-        limits.check_bytes("metadata", self.metadata, limits.METADATA_BYTES)
-        _check_ttl(self.ttl)
-        _check_request_id(self.request_id)
-        limits.check_seconds("lock_delay", self.lock_delay, 0, limits.LOCK_DELAY_MAX_MS)
-        if self.session_id is not None:
-            check_session_id(self.session_id)
-
 
 class ClaimJob(ClaimTerms, frozen=True, kw_only=True):
     """Become the one owner of a job. With the `request_id` of a live claim of one's own: get that claim again."""
@@ -88,9 +76,15 @@ class ClaimJob(ClaimTerms, frozen=True, kw_only=True):
     job_id: str
     again: bool = False
 
-    def __post_init__(self) -> None:
-        check_job_id(self.job_id)
-        self.check_terms()
+
+def check_lock_ttl(field: str, ttl: float) -> None:
+    limits.check_seconds(field, ttl, limits.TTL_MIN_MS, limits.LOCK_TTL_MAX_MS)
+
+
+def _check_lock_metadata(field: str, metadata: bytes) -> None:
+    """A lock's metadata is text, and what counts is the text and not how JSON writes it."""
+    text: Any = _decode(metadata)
+    limits.check_size(field, text, limits.METADATA_BYTES)
 
 
 class AcquireLock(ClaimTerms, frozen=True, kw_only=True):
@@ -105,20 +99,10 @@ class AcquireLock(ClaimTerms, frozen=True, kw_only=True):
     ttl: float = limits.LOCK_TTL_DEFAULT_SECONDS
     ephemeral: bool = False
 
+    CHECKS: ClassVar = {"ttl": check_lock_ttl, "metadata": _check_lock_metadata}
+
     def __post_init__(self) -> None:
-        check_job_id(self.job_id)
-        limits.check_text("owner", self.owner, limits.TEXT_BYTES, required=True)
-        check_lock_ttl(self.ttl)
-        _check_request_id(self.request_id)
-        if self.holder is not None:
-            limits.check_text("holder", self.holder, limits.TEXT_BYTES, required=True)
-        limits.check_seconds("lock_delay", self.lock_delay, 0, limits.LOCK_DELAY_MAX_MS)
-        if self.metadata is not None:
-            # A lock's metadata is text, and what counts is the text and not how JSON writes it.
-            text: Any = _decode(self.metadata)
-            limits.check_size("metadata", text, limits.METADATA_BYTES)
-        if self.session_id is not None:
-            check_session_id(self.session_id)
+        Checked.__post_init__(self)
         if self.ephemeral and self.session_id is None:
             raise InvalidInput("ephemeral", "needs a session_id: such a lock ends with its session")
 
@@ -130,12 +114,6 @@ class ClaimNext(ClaimTerms, frozen=True, kw_only=True):
     kinds: tuple[str, ...] | None = None
     prefix: str = ""
     """Only jobs whose name begins with it."""
-
-    def __post_init__(self) -> None:
-        check_name("queue", self.queue)
-        check_prefix(self.prefix)
-        _check_kinds(self.kinds)
-        self.check_terms()
 
 
 class ClaimTask(ClaimTerms, frozen=True, kw_only=True):
@@ -150,26 +128,12 @@ class ClaimTask(ClaimTerms, frozen=True, kw_only=True):
     kinds: tuple[str, ...] | None = None
     prefix: str = ""
 
-    def __post_init__(self) -> None:
-        limits.check_range("queues", len(self.queues), 1, limits.TASK_QUEUES_MAX)
-        for queue in self.queues:
-            check_name("queues", queue)
-        check_prefix(self.prefix)
-        _check_kinds(self.kinds)
-        self.check_terms()
-
 
 class _LeaseCommand(Command[R_co], frozen=True, kw_only=True):
     """A write by an owner. It names the lease that authorises it."""
 
     job_id: str
     lease_id: str
-
-    def __post_init__(self) -> None:
-        check_job_id(self.job_id)
-        if self.lease_id is None:
-            raise InvalidInput("lease_id", "is None: that claim did not succeed; look at its `status`")
-        limits.check_text("lease_id", self.lease_id, limits.LEASE_ID_BYTES, required=True)
 
 
 class HeartbeatJob(_LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
@@ -183,26 +147,12 @@ class HeartbeatJob(_LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
     percent: float | None = None
     number: int | None = None
 
-    def __post_init__(self) -> None:
-        _LeaseCommand.__post_init__(self)
-        _check_number(self.number)
-        if self.ttl is not None:
-            _check_ttl(self.ttl)
-        limits.check_size("note", self.note, limits.NOTE_BYTES)
-        if self.percent is not None:
-            limits.check_range("percent", self.percent, 0, 100)
-
 
 class CheckpointJob(_LeaseCommand[CheckpointReply], frozen=True, kw_only=True):
     """Leave what a successor needs to go on from here. The last one counts."""
 
     data: bytes
     number: int | None = None
-
-    def __post_init__(self) -> None:
-        _LeaseCommand.__post_init__(self)
-        _check_number(self.number)
-        limits.check_bytes("checkpoint", self.data, limits.CHECKPOINT_BYTES)
 
 
 class ReleaseJob(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
@@ -215,27 +165,17 @@ class ReleaseJob(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
     retry_after: float | None = None
 
     def __post_init__(self) -> None:
-        _LeaseCommand.__post_init__(self)
-        check_outcome(self.outcome)
+        Checked.__post_init__(self)
         if self.result is not None and self.outcome != "done":
             raise InvalidInput("result", "can only be given with the outcome done")
         if self.retry_after is not None and self.outcome not in {"failed", "deferred"}:
             raise InvalidInput("retry_after", "can only be given with the outcome failed or deferred")
-        limits.check_bytes("result", self.result, limits.RESULT_BYTES)
-        limits.check_size("error", self.error, limits.ERROR_BYTES)
-        limits.check_size("note", self.note, limits.NOTE_BYTES)
-        if self.retry_after is not None:
-            limits.check_seconds("retry_after", self.retry_after, 0, limits.RETRY_AFTER_MAX_MS)
 
 
 class ReleaseTask(ReleaseJob, frozen=True, kw_only=True):
     """Settle a session's task and free the session, in one step. The lease is the session's."""
 
     session_id: str
-
-    def __post_init__(self) -> None:
-        check_session_id(self.session_id)
-        ReleaseJob.__post_init__(self)
 
 
 class ReleaseLock(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
@@ -253,13 +193,9 @@ class Undo(Command[UndoReply], frozen=True, kw_only=True):
     session_id: str | None = None
 
     def __post_init__(self) -> None:
-        limits.check_text("lease_id", self.lease_id, limits.LEASE_ID_BYTES, required=True)
+        Checked.__post_init__(self)
         if (self.job_id is None) == (self.session_id is None):
             raise InvalidInput("job_id", "or session_id must be given, and not both")
-        if self.job_id is not None:
-            check_job_id(self.job_id)
-        if self.session_id is not None:
-            check_session_id(self.session_id)
 
 
 class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
@@ -275,24 +211,10 @@ class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
     run_at: int | None = None
     max_attempts: int = limits.MAX_ATTEMPTS_DEFAULT
 
-    def __post_init__(self) -> None:
-        check_job_id(self.job_id)
-        check_name("kind", self.kind)
-        check_name("queue", self.queue)
-        limits.check_bytes("payload", self.payload, limits.PAYLOAD_BYTES)
-        limits.check_whole("priority", self.priority, limits.PRIORITY_MIN, limits.PRIORITY_MAX)
-        limits.check_whole("max_attempts", self.max_attempts, 1, limits.MAX_ATTEMPTS_MAX)
-        if self.run_at is not None:
-            limits.check_whole("run_at", self.run_at, 0, limits.RUN_AT_MAX_MS)
-
 
 class _OperatorCommand(Command[JobView], frozen=True, kw_only=True):
     job_id: str
     reason: str | None = None
-
-    def __post_init__(self) -> None:
-        check_job_id(self.job_id)
-        limits.check_text("reason", self.reason, limits.TEXT_BYTES)
 
 
 class CancelJob(_OperatorCommand, frozen=True, kw_only=True):
@@ -322,12 +244,7 @@ class LimitQueue(Command[QueueView], frozen=True, kw_only=True):
     founds = True
 
     queue: str
-    max_claimed: int | None
-
-    def __post_init__(self) -> None:
-        check_name("queue", self.queue)
-        if self.max_claimed is not None:
-            limits.check_whole("max_claimed", self.max_claimed, 1, limits.QUEUE_LIMIT_MAX)
+    max_claimed: int | None = None
 
 
 class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
@@ -343,22 +260,12 @@ class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
     ttl: float = limits.TTL_DEFAULT_SECONDS
     request_id: str | None = None
 
-    def __post_init__(self) -> None:
-        check_session_id(self.session_id)
-        limits.check_text("agent", self.agent, limits.TEXT_BYTES, required=True)
-        _check_ttl(self.ttl)
-        _check_request_id(self.request_id)
-
 
 class _SessionCommand(Command[R_co], frozen=True, kw_only=True):
     """A write by the holder of a session; without a lease, by any that is the same principal."""
 
     session_id: str
-    lease_id: str | None
-
-    def __post_init__(self) -> None:
-        check_session_id(self.session_id)
-        limits.check_text("lease_id", self.lease_id, limits.LEASE_ID_BYTES, required=self.lease_id is not None)
+    lease_id: str | None = None
 
 
 class KeepSessionAlive(_SessionCommand[KeepaliveReply], frozen=True, kw_only=True):
@@ -372,12 +279,6 @@ class SaveSession(_SessionCommand[SavedReply], frozen=True, kw_only=True):
     phase: Phase | None = None
     number: int | None = None
 
-    def __post_init__(self) -> None:
-        _SessionCommand.__post_init__(self)
-        _check_number(self.number)
-        check_phase(self.phase)
-        limits.check_bytes("context", self.context, limits.CONTEXT_BYTES)
-
 
 class HandOverSession(_SessionCommand[HandedOverReply], frozen=True, kw_only=True):
     """Pass a live session on to another agent of the same principal, with its context and the claims bound to it.
@@ -388,11 +289,6 @@ class HandOverSession(_SessionCommand[HandedOverReply], frozen=True, kw_only=Tru
     to_agent: str
     note: str | None = None
 
-    def __post_init__(self) -> None:
-        _SessionCommand.__post_init__(self)
-        limits.check_text("to_agent", self.to_agent, limits.TEXT_BYTES, required=True)
-        limits.check_size("note", self.note, limits.NOTE_BYTES)
-
 
 class CloseSession(_SessionCommand[ClosedReply], frozen=True, kw_only=True):
     """End the session and release the claims bound to it. Its context stays."""
@@ -400,9 +296,6 @@ class CloseSession(_SessionCommand[ClosedReply], frozen=True, kw_only=True):
 
 class _TokenCommand(Command[TokenView], frozen=True, kw_only=True):
     token_id: str
-
-    def __post_init__(self) -> None:
-        check_name("token_id", self.token_id)
 
 
 class CreateToken(_TokenCommand, frozen=True, kw_only=True):
@@ -416,24 +309,11 @@ class CreateToken(_TokenCommand, frozen=True, kw_only=True):
     prefix: str = ""
     expires_in: float | None = None
 
-    def __post_init__(self) -> None:
-        check_name("token_id", self.token_id)
-        check_token_name("name", self.name)
-        check_digest(self.digest)
-        check_scopes(self.scopes)
-        check_prefix(self.prefix)
-        if self.expires_in is not None:
-            limits.check_seconds("expires_in", self.expires_in, 1_000, limits.TOKEN_LIFE_MAX_MS)
-
 
 class RotateToken(_TokenCommand, frozen=True, kw_only=True):
     """Give a token another secret; the old one is worth nothing from then on."""
 
     digest: bytes
-
-    def __post_init__(self) -> None:
-        check_name("token_id", self.token_id)
-        check_digest(self.digest)
 
 
 class RevokeToken(_TokenCommand, frozen=True, kw_only=True):
@@ -446,54 +326,6 @@ class Recover(Command[RecoverReply], frozen=True, kw_only=True):
 
 class Probe(Command[ProbeReply], frozen=True, kw_only=True):
     """Write where the store stands, durably, and change nothing else: whether it works."""
-
-
-def check_lock_ttl(ttl: float) -> None:
-    limits.check_seconds("ttl", ttl, limits.TTL_MIN_MS, limits.LOCK_TTL_MAX_MS)
-
-
-def check_token_name(field: str, name: str) -> None:
-    limits.check_text(field, name, limits.TEXT_BYTES, required=True)
-    if name in RESERVED:
-        raise InvalidInput(field, f"must not be one of {', '.join(sorted(RESERVED))}, which stand for the system")
-    if "[" in name:
-        raise InvalidInput(field, "must not contain [, which sets off the prefix of a limited principal")
-
-
-def check_digest(digest: bytes) -> None:
-    if not isinstance(digest, bytes) or len(digest) != DIGEST_BYTES:
-        raise InvalidInput("digest", "must be the SHA-256 of a token: 32 bytes, or 64 hexadecimal digits over HTTP")
-
-
-def check_scopes(scopes: tuple[Scope, ...]) -> None:
-    if not scopes or len(set(scopes)) != len(scopes) or not set(scopes) <= set(get_args(Scope)):
-        raise InvalidInput("scopes", f"must be one or more of {', '.join(get_args(Scope))}, each once")
-
-
-def check_outcome(outcome: str) -> None:
-    if outcome not in _OUTCOMES:
-        raise InvalidInput("outcome", f"is {outcome!r}; it must be one of {', '.join(_OUTCOMES)}")
-
-
-def _check_kinds(kinds: tuple[str, ...] | None) -> None:
-    if kinds is not None:
-        limits.check_range("kinds", len(kinds), 1, limits.KINDS_MAX)
-        for kind in kinds:
-            check_name("kinds", kind)
-
-
-def _check_request_id(request_id: str | None) -> None:
-    if request_id is not None:
-        limits.check_text("request_id", request_id, limits.REQUEST_ID_BYTES, required=True)
-
-
-def _check_number(number: int | None) -> None:
-    if number is not None:
-        limits.check_whole("number", number, 1, limits.JSON_INTEGER_MAX)
-
-
-def _check_ttl(ttl: float) -> None:
-    limits.check_seconds("ttl", ttl, limits.TTL_MIN_MS, limits.TTL_MAX_MS)
 
 
 class Batch(NamedTuple):

@@ -85,17 +85,19 @@ def check_bytes(field: str, encoded: bytes | None, limit: int) -> None:
         )
 
 
-def check_text(field: str, text: str | None, limit: int, *, required: bool = False) -> None:
-    """One line of text that people will read: within `limit` UTF-8 bytes, and no control characters."""
+def check_line(field: str, text: str | None, limit: int) -> None:
+    """Text that people will read and that must be there: within `limit` UTF-8 bytes, and no control characters."""
     if type(text) is str and text.isascii() and text.isprintable() and 0 < len(text) <= limit:
         return
     if text is None:
-        if required:
-            raise InvalidInput(field, "is required")
-        return
-    check_size(field, text, limit)
-    if required and not text:
+        raise InvalidInput(field, "is required")
+    check_text(field, text, limit)
+    if not text:
         raise InvalidInput(field, "must not be empty")
+
+
+def check_text(field: str, text: str, limit: int) -> None:
+    check_size(field, text, limit)
     if not text.isprintable():
         raise InvalidInput(field, "must not contain control characters or line breaks")
 

@@ -8,17 +8,17 @@ import re
 import unicodedata
 
 from octostore.core.errors import InvalidInput
-from octostore.core.limits import JOB_ID_BYTES, NAME_COMPONENT_BYTES, SESSION_ID_BYTES, check_size, encode_utf8
+from octostore.core.limits import JOB_ID_BYTES, NAME_COMPONENT_BYTES, check_size, encode_utf8
 
 _is_plain = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}").fullmatch
 """The usual case: one component of ASCII that is not `.` or `..`."""
 
 
-def check_job_id(job_id: str) -> None:
+def check_job_id(field: str, job_id: str) -> None:
     if not isinstance(job_id, str) or not _is_plain(job_id):
-        _check_required("job_id", job_id, JOB_ID_BYTES)
+        _check_required(field, job_id, JOB_ID_BYTES)
         for component in job_id.split("/"):
-            _check_component("job_id", component, NAME_COMPONENT_BYTES)
+            _check_component(field, component, NAME_COMPONENT_BYTES)
 
 
 def check_name(field: str, name: str, limit: int = NAME_COMPONENT_BYTES) -> None:
@@ -28,16 +28,12 @@ def check_name(field: str, name: str, limit: int = NAME_COMPONENT_BYTES) -> None
         _check_component(field, name, limit)
 
 
-def check_session_id(session_id: str) -> None:
-    check_name("session_id", session_id, SESSION_ID_BYTES)
-
-
-def check_prefix(prefix: str | None) -> None:
+def check_prefix(field: str, prefix: str | None) -> None:
     """The beginning of a job's name: it may end anywhere, so only its size and characters are checked."""
     if not prefix:
         return
-    check_size("prefix", prefix, JOB_ID_BYTES)
-    _check_characters("prefix", prefix.replace("/", ""))
+    check_size(field, prefix, JOB_ID_BYTES)
+    _check_characters(field, prefix.replace("/", ""))
 
 
 def _check_required(field: str, name: str, limit: int) -> None:

@@ -17,7 +17,7 @@ def pages(ask: Callable[[Question[A_co]], A_co], question: Question[A_co]) -> It
     while asked is not None:
         page = ask(asked)
         yield page
-        asked = _rest(asked, page)
+        asked = rest_of(asked, page)
 
 
 async def pages_async(
@@ -27,10 +27,10 @@ async def pages_async(
     while asked is not None:
         page = await ask(asked)
         yield page
-        asked = _rest(asked, page)
+        asked = rest_of(asked, page)
 
 
-def _rest(question: Q, page: Reply) -> Q | None:
+def rest_of(question: Q, page: Reply) -> Q | None:
     """What `page` has left out; None if nothing. The log tells where it ends by standing still."""
     place = "after" if isinstance(question, ListEvents) else "cursor"
     reached = getattr(page, place)

@@ -1,8 +1,6 @@
 """What a session is doing, as a state machine: which phase may follow on which."""
 
-from typing import get_args
-
-from octostore.core.errors import Conflict, InvalidInput
+from octostore.core.errors import Conflict
 from octostore.core.model import Outcome, Phase, Session, Status
 
 NEXT: dict[Phase, frozenset[Phase]] = {
@@ -14,11 +12,6 @@ NEXT: dict[Phase, frozenset[Phase]] = {
     "done": frozenset({"idle", "planning"}),
     "error": frozenset({"idle", "planning"}),
 }
-
-
-def check_phase(phase: str | None) -> None:
-    if phase is not None and phase not in get_args(Phase):
-        raise InvalidInput("phase", f"is {phase!r}; it must be one of {', '.join(get_args(Phase))}")
 
 
 def next_phase(session: Session, wanted: Phase | None) -> Phase | None:

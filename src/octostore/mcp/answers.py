@@ -41,14 +41,7 @@ class HeldByOther(answers.HeldByOther, tag="held", kw_only=True):
 
 CLAIM_ANSWERS: list[type[msgspec.Struct]] = [Claimed, HeldByOther, answers.Done, answers.Delayed, answers.Dead]
 NEXT_ANSWERS: list[type[msgspec.Struct]] = [Claimed, answers.Empty]
-_BY_STATUS: dict[str, type[msgspec.Struct]] = {
-    "claimed": Claimed,
-    "held": HeldByOther,
-    "done": answers.Done,
-    "delayed": answers.Delayed,
-    "dead": answers.Dead,
-    "empty": answers.Empty,
-}
+_BY_STATUS = answers.by_status(*CLAIM_ANSWERS, *NEXT_ANSWERS)
 
 
 def claim_answer(reply: ClaimReply, *, held_here: bool) -> msgspec.Struct:

@@ -7,7 +7,8 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import get_args
 
-from octostore.core.commands import CreateToken, RotateToken, check_token_name
+from octostore.core.checks import check_token_name
+from octostore.core.commands import CreateToken, RotateToken
 from octostore.core.errors import Conflict, InvalidInput, NotFound, OctoStoreError
 from octostore.core.model import SERVER, Scope
 from octostore.core.names import check_prefix
@@ -179,7 +180,7 @@ def read_static_tokens(path: Path) -> dict[bytes, Principal]:
         if not set(scopes.split(",")) <= set(ALL_SCOPES):
             raise InvalidInput(where, f"must have scopes out of {', '.join(ALL_SCOPES)}")
         try:
-            check_prefix(prefix)
+            check_prefix("prefix", prefix)
         except InvalidInput as error:
             raise InvalidInput(where, f"has a wrong prefix: {error}") from None
         granted = frozenset(scope for scope in ALL_SCOPES if scope in scopes.split(","))

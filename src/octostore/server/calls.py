@@ -35,6 +35,15 @@ class Call(msgspec.Struct):
         values = {} if self.body is None else self.body.values()
         return self.route.asks(**{**values, **self.params, "principal": self.principal.name, **given})
 
+    def question(self, **given: Any) -> Any:
+        """The same for what only asks, which finds only names that the token may use."""
+        values = {} if self.query is None else self.query.values()
+        if "prefix" in values:
+            values["prefix"] = self.principal.narrowed(values["prefix"])
+        if "job_id" in self.params:
+            self.principal.require_name(self.params["job_id"])
+        return self.route.asks(**{**values, **self.params, **given})
+
     def timely(self, command: CommandT) -> CommandT:
         """`command`, which is not carried out any more once whoever asked has given up."""
         msgspec.structs.force_setattr(command, "until", self.request.until)
@@ -63,6 +72,17 @@ def carried_out(operation: str, **more: Any) -> Route:
     """The route of a command that needs nothing particular, or only `prepare` or `answer`."""
     usual = {"handler": carry_out, "prepare": Call.command, "answer": answer_reply}
     return Route.at(operation, **(usual | more))
+
+
+def asked(operation: str, **more: Any) -> Route:
+    """The same for a question."""
+    usual = {"handler": ask, "prepare": Call.question, "answer": answer_reply}
+    return Route.at(operation, **(usual | more))
+
+
+async def ask(call: Call) -> Answer:
+    answer: Answer = call.route.answer(call, await call.services.store.ask(call.route.prepare(call)))
+    return answer
 
 
 async def carry_out(call: Call) -> Answer:

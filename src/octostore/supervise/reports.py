@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -43,9 +42,7 @@ class Reports:
         threading.Thread(target=self._server.serve_forever, name="octostore-reports", daemon=True).start()
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         with suppress(OSError):
             self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes it up; by itself it looks twice a second
         self._server.shutdown()

@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Iterable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 
@@ -33,9 +33,7 @@ class SignalPipe:
         self._before = {number: signal.signal(number, _nothing) for number in self._numbers}
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         signal.set_wakeup_fd(-1)

@@ -4,7 +4,7 @@ The answer to a claim has only the fields that its `status` speaks with; `ClaimR
 other side.
 """
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -13,6 +13,8 @@ from octostore.core.moments import Moment
 from octostore.core.replies import AttemptView, ClaimReply, ProgressView, SessionReply, SessionView, TokenView
 from octostore.core.secret_free import SecretFree
 
+S = TypeVar("S", bound=msgspec.Struct)
+
 
 class _Claim(SecretFree, msgspec.Struct, tag_field="status", kw_only=True):
     job_id: str | None
@@ -20,22 +22,28 @@ class _Claim(SecretFree, msgspec.Struct, tag_field="status", kw_only=True):
     kind: str | None
 
 
-class Claimed(_Claim, tag="claimed"):
-    """It is yours. `lease_id` authorises every later write; `fencing_token` guards what you write elsewhere."""
-
-    lease_id: str
-    fencing_token: int
+class _Owned(_Claim):
     owner: str
     principal: str
-    raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
-    attempt: int
     claimed_at: Moment
     heartbeat_at: Moment
     expires_at: Moment
+
+
+class _Live(_Owned):
+    raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
+    fencing_token: int
+    attempt: int
+    session_id: str | None
+
+
+class Claimed(_Live, tag="claimed"):
+    """It is yours. `lease_id` authorises every later write; `fencing_token` guards what you write elsewhere."""
+
+    lease_id: str
     ttl: Annotated[float, Meta(description="Seconds.")]
     remaining_ms: int
     renew_after_ms: int
-    session_id: str | None
     replayed: bool
     raw_payload: msgspec.Raw = msgspec.field(name="payload")
     raw_checkpoint: msgspec.Raw = msgspec.field(name="checkpoint")
@@ -43,18 +51,9 @@ class Claimed(_Claim, tag="claimed"):
     previous: list[AttemptView]
 
 
-class HeldByOther(_Claim, tag="held"):
+class HeldByOther(_Live, tag="held"):
     """Somebody else has it, and is alive."""
 
-    owner: str
-    principal: str
-    raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
-    fencing_token: int
-    attempt: int
-    claimed_at: Moment
-    heartbeat_at: Moment
-    expires_at: Moment
-    session_id: str | None
     progress: ProgressView | None
     retry_after_ms: int
 
@@ -93,17 +92,16 @@ class Empty(_Claim, tag="empty"):
 
 ClaimAnswer: TypeAlias = Claimed | HeldByOther | Done | Delayed | Dead
 NextAnswer: TypeAlias = Claimed | Empty
-_ANSWERS: dict[str, type[_Claim]] = {
-    "claimed": Claimed,
-    "held": HeldByOther,
-    "done": Done,
-    "delayed": Delayed,
-    "dead": Dead,
-    "empty": Empty,
-}
 
 
-def claim_answer(reply: ClaimReply) -> _Claim:
+def by_status(*kinds: type[msgspec.Struct]) -> dict[Any, type[msgspec.Struct]]:
+    return {kind.__struct_config__.tag: kind for kind in kinds}
+
+
+_ANSWERS = by_status(Claimed, HeldByOther, Done, Delayed, Dead, Empty)
+
+
+def claim_answer(reply: ClaimReply) -> msgspec.Struct:
     return msgspec.convert(reply, _ANSWERS[reply.status], from_attributes=True)
 
 
@@ -113,24 +111,24 @@ class TaskClaimed(Claimed, tag="claimed"):
     session: SessionReply
 
 
-class SessionHeld(_Claim, tag="held"):
+class SessionHeld(_Owned, tag="held"):
     """Somebody else has the session, and is alive."""
 
     session_id: str
-    owner: str
-    principal: str
-    claimed_at: Moment
-    heartbeat_at: Moment
-    expires_at: Moment
     retry_after_ms: int
 
 
 TaskAnswer: TypeAlias = TaskClaimed | SessionHeld | Empty
-_TASK_ANSWERS: dict[str, type[_Claim]] = {"claimed": TaskClaimed, "held": SessionHeld, "empty": Empty}
+_TASK_ANSWERS = by_status(TaskClaimed, SessionHeld, Empty)
 
 
-def task_answer(reply: ClaimReply) -> _Claim:
+def task_answer(reply: ClaimReply) -> msgspec.Struct:
     return msgspec.convert(reply, _TASK_ANSWERS[reply.status], from_attributes=True)
+
+
+def extended(kind: type[S], view: msgspec.Struct, **more: Any) -> S:
+    """`view` as a `kind` of it that says more."""
+    return kind(**{name: getattr(view, name) for name in view.__struct_fields__}, **more)
 
 
 class OpenedSession(SessionReply, frozen=True, kw_only=True):
@@ -138,8 +136,7 @@ class OpenedSession(SessionReply, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, reply: SessionReply) -> Self:
-        fields = {name: getattr(reply, name) for name in reply.__struct_fields__}
-        return cls(**fields, keepalive_interval_secs=max(1, int(reply.ttl // 2)))
+        return extended(cls, reply, keepalive_interval_secs=max(1, int(reply.ttl // 2)))
 
 
 class SessionState(SessionView, frozen=True, kw_only=True):
@@ -159,10 +156,6 @@ class SessionList(msgspec.Struct, kw_only=True):
 
 class NewToken(TokenView, frozen=True, kw_only=True):
     """`token` is shown this once; it is null where you made it yourself."""
-
-    @classmethod
-    def of(cls, view: TokenView, token: str | None) -> Self:
-        return cls(token=token, **{name: getattr(view, name) for name in TokenView.__struct_fields__})
 
     token: str | None
 

@@ -44,8 +44,11 @@ class Shape(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @classmethod
     def of(cls, asked: Any, **more: Any) -> Self:
-        values = ((wire, getattr(asked, core), codec) for wire, core, codec in _fields(cls) if core is not None)
-        return cls(**{wire: codec.outward(value) if codec else value for wire, value, codec in values}, **more)
+        for wire, core, codec in _fields(cls):
+            if core is not None:
+                value = getattr(asked, core)
+                more[wire] = codec.outward(value) if codec else value
+        return cls(**more)
 
 
 class Body(Shape, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -105,7 +105,7 @@ ENDPOINTS = [
     _at("acquire_lock", "POST /locks/{job_id}/acquire", c.AcquireLock, sends=b.AcquireBody, **_CLAIM),
     _at("renew_lock", "POST /locks/{job_id}/renew", c.HeartbeatJob, sends=b.RenewBody, **_CLAIM),
     _at("release_lock", "POST /locks/{job_id}/release", c.ReleaseLock, sends=b.ReleaseLockBody, **_CLAIM),
-    _at("get_lock", "GET /locks/{job_id}"),
+    _at("get_lock", "GET /locks/{job_id}", q.GetJob),
     _at("list_locks", "GET /locks", sends=b.PrefixQuery),
     _at("watch_lock", "GET /locks/{job_id}/watch"),
     # Who may do what

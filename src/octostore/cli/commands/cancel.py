@@ -1,15 +1,11 @@
 """Take queued jobs out of their queue. They are dead then; `requeue` brings them back."""
 
-import argparse
-
 from octostore.cli.command import Arguments, Context
 from octostore.cli.operating import add_operator_options, operate
 
 EXAMPLES = ["octostore cancel import-17 --reason 'no longer needed'"]
 
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_operator_options(parser)
+configure = add_operator_options
 
 
 def run(arguments: Arguments, context: Context) -> int:

@@ -8,7 +8,6 @@ import argparse
 
 import msgspec
 
-from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
 from octostore.cli.options import json_value
 from octostore.core.encoding import encode_any
@@ -21,8 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="JSON", type=json_value, help="as it stands there, @FILE, or - for stdin")
 
 
-def run(arguments: Arguments, context: Context) -> int:
+def run(arguments: Arguments, context: Context) -> None:
     send_report(Report(checkpoint=msgspec.Raw(encode_any("checkpoint", arguments.data))))
     if context.console.is_json:
         context.console.answer({"checkpoint": arguments.data})
-    return exits.DID

@@ -4,7 +4,6 @@ import argparse
 
 from argcomplete.shell_integration import shellcode
 
-from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
 
 SHELLS = ("bash", "zsh", "fish")
@@ -18,7 +17,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=SHELLS, help="which one")
 
 
-def run(arguments: Arguments, context: Context) -> int:
+def run(arguments: Arguments, context: Context) -> None:
     script = shellcode(["octostore"], shell=arguments.shell)
     context.console.answer({"shell": arguments.shell, "script": script}, script)
-    return exits.DID

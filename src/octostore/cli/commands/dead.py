@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Iterator
 from datetime import datetime
 
-from octostore.cli import exits, words
+from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--story", action="store_true", help="tell each whole, with everything that happened to it")
 
 
-def run(arguments: Arguments, context: Context) -> int:
+def run(arguments: Arguments, context: Context) -> None:
     with context.place.look() as store:
         jobs = store.dead_jobs(arguments.prefix, queue=arguments.queue)
         if not arguments.story:
@@ -44,7 +44,6 @@ def run(arguments: Arguments, context: Context) -> int:
                 _tell(store, job.job_id, context.console)
         else:
             context.console.remark("no job is dead")
-    return exits.DID
 
 
 # All of them

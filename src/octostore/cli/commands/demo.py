@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
-from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
 from octostore.cli.console import Console
 from octostore.cli.demo.live import LiveView
@@ -33,14 +32,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """It has no options of its own."""
 
 
-def run(_arguments: Arguments, context: Context) -> int:
+def run(_arguments: Arguments, context: Context) -> None:
     began_at = time.monotonic()
     endings = [number for number in Dispositions().forwarded if number in ENDING]
     open_story(context.console)
     # A signal is waited for like everything else, so that it never comes in the middle of starting or tidying up.
     with SignalPipe(endings) as signals, tempfile.TemporaryDirectory(prefix="octostore-demo-") as folder:
         _race(Path(folder), signals, context.console, began_at)
-    return exits.DID
 
 
 def _race(folder: Path, signals: SignalPipe, console: Console, began_at: float) -> None:

@@ -1,7 +1,5 @@
 """Give dead jobs up for good: they leave their queue, and their names are free. What happened stays in the log."""
 
-import argparse
-
 from octostore.cli.command import Arguments, Context
 from octostore.cli.operating import add_operator_options, operate
 
@@ -10,9 +8,7 @@ EXAMPLES = [
     "octostore dead --queue imports --json | jq -r '.jobs[].job_id' | xargs octostore discard",
 ]
 
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_operator_options(parser)
+configure = add_operator_options
 
 
 def run(arguments: Arguments, context: Context) -> int:

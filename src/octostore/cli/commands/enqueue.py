@@ -3,7 +3,7 @@
 import argparse
 from datetime import datetime, timedelta
 
-from octostore.cli import exits, words
+from octostore.cli import words
 from octostore.cli.command import Arguments, Context
 from octostore.cli.options import json_value, seconds, whole
 from octostore.core.errors import InvalidInput
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: Arguments, context: Context) -> int:
+def run(arguments: Arguments, context: Context) -> None:
     run_at = arguments.run_at
     if arguments.delay is not None:
         run_at = _after(arguments.delay)
@@ -54,7 +54,6 @@ def run(arguments: Arguments, context: Context) -> int:
     if not reply.created:
         said = f"{reply.job_id} had been enqueued before, and is {reply.status}; nothing has changed"
     context.console.answer(reply, said)
-    return exits.DID
 
 
 def _after(delay: float) -> datetime:

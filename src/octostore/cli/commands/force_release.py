@@ -1,15 +1,11 @@
 """Take jobs away from their owners, whose next write is refused and told who did it and why. No attempt is used up."""
 
-import argparse
-
 from octostore.cli.command import Arguments, Context
 from octostore.cli.operating import add_operator_options, operate
 
 EXAMPLES = ["octostore force-release deploy --reason 'its runner was shut down'"]
 
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_operator_options(parser)
+configure = add_operator_options
 
 
 def run(arguments: Arguments, context: Context) -> int:

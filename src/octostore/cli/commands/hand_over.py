@@ -7,7 +7,7 @@ it over; without one, anybody with a token of the same name can. Exit code 20 if
 
 import argparse
 
-from octostore.cli import exits, words
+from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import session_names
 from octostore.cli.options import lease_or_none
@@ -27,11 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: Arguments, context: Context) -> int:
+def run(arguments: Arguments, context: Context) -> None:
     lease = lease_or_none(arguments.lease_id)
     with context.place.open() as store:
         reply = store.hand_over(arguments.session, arguments.to, arguments.note, lease_id=lease)
     jobs = f", with {', '.join(reply.jobs)}" if reply.jobs else ""
     until = words.clock(reply.expires_at, words.now())
     context.console.answer(reply, f"{reply.session_id} waits for {reply.agent}, until {until} UTC{jobs}")
-    return exits.DID

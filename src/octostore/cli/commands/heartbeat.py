@@ -2,7 +2,7 @@
 
 import argparse
 
-from octostore.cli import exits, words
+from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.options import lease_id, number, seconds
@@ -27,7 +27,7 @@ def add_lease_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: Arguments, context: Context) -> int:
+def run(arguments: Arguments, context: Context) -> None:
     lease = lease_id(arguments.lease_id)
     with context.place.open() as store:
         reply = store.heartbeat_job(
@@ -39,4 +39,3 @@ def run(arguments: Arguments, context: Context) -> int:
         f"{reply.job_id} is yours until {words.clock(reply.expires_at, now)} UTC; next heartbeat in "
         f"{words.duration(reply.renew_after_ms / 1_000)}",
     )
-    return exits.DID

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NoReturn, get_args
 
-from octostore.cli import exits, words
+from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
@@ -41,13 +41,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--interval", type=_interval, default=1, metavar="S", help="how often to look with --watch (1)")
 
 
-def run(arguments: Arguments, context: Context) -> int:
+def run(arguments: Arguments, context: Context) -> None:
     with context.place.look() as store:
         if arguments.watch:
             _watch(store, arguments, context.console)
         page = _jobs(store, arguments)
     context.console.answer(page, *_lines(page, arguments, context.console))
-    return exits.DID
 
 
 def _interval(text: str) -> float:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 from datetime import datetime
 
-from octostore.cli import exits, words
+from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
@@ -24,11 +24,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
 
 
-def run(arguments: Arguments, context: Context) -> int:
+def run(arguments: Arguments, context: Context) -> None:
     with context.place.look() as store:
         job = store.get_job(arguments.job)
     context.console.answer(job, *_story(job, context.console))
-    return exits.DID
 
 
 def _story(job: JobView, console: Console) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 import argparse
 
-from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
 from octostore.cli.options import number
 from octostore.supervise.report import Report, send_report
@@ -15,8 +14,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--percent", type=number, metavar="N", help="how far you are, from 0 to 100")
 
 
-def run(arguments: Arguments, context: Context) -> int:
+def run(arguments: Arguments, context: Context) -> None:
     send_report(Report(note=arguments.note, percent=arguments.percent))
     if context.console.is_json:
         context.console.answer({"note": arguments.note, "percent": arguments.percent})
-    return exits.DID

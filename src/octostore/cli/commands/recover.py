@@ -5,7 +5,7 @@ Nobody has to call this: an expired lease is no owner anyway, and every write ti
 
 import argparse
 
-from octostore.cli import exits, words
+from octostore.cli import words
 from octostore.cli.command import Arguments, Context
 
 EXAMPLES = ["octostore recover", "octostore recover --json | jq '.recovered[].job_id'"]
@@ -16,7 +16,7 @@ def configure(_parser: argparse.ArgumentParser) -> None:
     pass
 
 
-def run(_arguments: Arguments, context: Context) -> int:
+def run(_arguments: Arguments, context: Context) -> None:
     with context.place.open() as store:
         recovered = store.recover()
     now = words.now()
@@ -33,4 +33,3 @@ def run(_arguments: Arguments, context: Context) -> int:
     ]
     lines = context.console.table(HEADER, rows) if rows else ["every lease is alive; there was nothing to take back"]
     context.console.answer({"recovered": recovered, "is_complete": True}, *lines)
-    return exits.DID

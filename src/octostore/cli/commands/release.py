@@ -8,7 +8,7 @@ answer; a lease that is over gets exit code 20.
 import argparse
 from typing import get_args
 
-from octostore.cli import exits, words
+from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.commands.heartbeat import add_lease_option
 from octostore.cli.completing import job_names
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--retry-after", type=seconds, metavar="S", help="when it is deferred (60)")
 
 
-def run(arguments: Arguments, context: Context) -> int:
+def run(arguments: Arguments, context: Context) -> None:
     lease = lease_id(arguments.lease_id)
     with context.place.open() as store:
         reply = store.release_job(
@@ -47,4 +47,3 @@ def run(arguments: Arguments, context: Context) -> int:
     now = words.now()
     again = "" if reply.available_at <= now else f", to be had in {words.until(reply.available_at, now)}"
     context.console.answer(reply, f"{reply.job_id} is {reply.status} now ({reply.outcome}{again})")
-    return exits.DID

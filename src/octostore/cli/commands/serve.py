@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
 from octostore.cli.options import positive, whole
 from octostore.core.errors import InvalidInput
@@ -58,7 +57,7 @@ _SECONDS = {
 }
 
 
-def run(arguments: Arguments, context: Context) -> int:
+def run(arguments: Arguments, context: Context) -> None:
     try:
         from octostore.server import listen  # noqa: PLC0415  # those who only call a server need not have it
     except ImportError as missing:
@@ -70,7 +69,6 @@ def run(arguments: Arguments, context: Context) -> int:
     given["allow_origins"] = tuple(origin.rstrip("/") for origin in arguments.allow_origins)
     given["url"] = context.place.url
     listen.main(Settings(**given), lambda greeting: context.console.answer(greeting, *greeting.lines))
-    return exits.DID
 
 
 def _seconds(text: str) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal, get_args
 
-from octostore.cli import exits, words
+from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import session_names
 from octostore.cli.console import Console
@@ -35,14 +35,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--status", choices=[*get_args(SessionStatus), "all"], help="which ones (open)")
 
 
-def run(arguments: Arguments, context: Context) -> int:
+def run(arguments: Arguments, context: Context) -> None:
     if arguments.session is None:
         _list(arguments.status or "open", context)
     elif arguments.status is None:
         _tell(arguments.session, context)
     else:
         raise InvalidInput("status", "chooses which sessions are listed: leave it out, or the session")
-    return exits.DID
 
 
 # All of them

@@ -9,7 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
-from octostore.cli import exits, words
+import msgspec
+
+from octostore.cli import words
 from octostore.cli.command import Arguments, Context
 from octostore.cli.options import seconds
 from octostore.core.errors import InvalidInput
@@ -44,11 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     revoke.add_argument("token_id", metavar="TOKEN", help="its id, as `list` shows it")
 
 
-def run(arguments: Arguments, context: Context) -> int:
-    return _ACTIONS[arguments.action](arguments, context)
+def run(arguments: Arguments, context: Context) -> None:
+    _ACTIONS[arguments.action](arguments, context)
 
 
-def _create(arguments: Arguments, context: Context) -> int:
+def _create(arguments: Arguments, context: Context) -> None:
     with context.place.open() as store:
         made = store.create_token(
             arguments.name,
@@ -58,22 +60,21 @@ def _create(arguments: Arguments, context: Context) -> int:
         )
     if arguments.secret and not context.console.is_json:
         context.console.say(made.token or "")
-        return exits.DID
-    if arguments.to is not None:
-        return _keep(made, arguments.to, context)
-    until = "for ever" if made.expires_at is None else f"until {words.clock(made.expires_at)} UTC"
-    where = f" within {made.prefix}" if made.prefix else ""
-    context.console.answer(
-        made,
-        f"{made.name} may {', '.join(made.scopes)}{where}, {until}",
-        f"  id     {made.token_id}",
-        f"  token  {made.token}",
-        "It is shown this once. Keep it where only its user can read it.",
-    )
-    return exits.DID
+    elif arguments.to is not None:
+        _keep(made, arguments.to, context)
+    else:
+        until = "for ever" if made.expires_at is None else f"until {words.clock(made.expires_at)} UTC"
+        where = f" within {made.prefix}" if made.prefix else ""
+        context.console.answer(
+            made,
+            f"{made.name} may {', '.join(made.scopes)}{where}, {until}",
+            f"  id     {made.token_id}",
+            f"  token  {made.token}",
+            "It is shown this once. Keep it where only its user can read it.",
+        )
 
 
-def _keep(made: NewToken, path: Path, context: Context) -> int:
+def _keep(made: NewToken, path: Path, context: Context) -> None:
     try:
         write_token_file(path, made.token or "")
     except OSError as error:
@@ -81,12 +82,11 @@ def _keep(made: NewToken, path: Path, context: Context) -> int:
             store.revoke_token(made.token_id)  # nobody will ever know it
         raise InvalidInput("--to", f"({path}) cannot be written: {error.strerror}; no token was made") from None
     context.console.answer(
-        NewToken.of(made, None), f"the token of {made.name} is in {path}: OCTOSTORE_TOKEN_FILE={path}"
+        msgspec.structs.replace(made, token=None), f"the token of {made.name} is in {path}: OCTOSTORE_TOKEN_FILE={path}"
     )
-    return exits.DID
 
 
-def _list(_arguments: Arguments, context: Context) -> int:
+def _list(_arguments: Arguments, context: Context) -> None:
     with context.place.look() as store:
         tokens = store.list_tokens()
     now = words.now()
@@ -94,14 +94,12 @@ def _list(_arguments: Arguments, context: Context) -> int:
     if tokens:
         lines = context.console.table(HEADER, [_row(token, now) for token in tokens])
     context.console.answer(TokenList(tokens=tokens), *lines)
-    return exits.DID
 
 
-def _revoke(arguments: Arguments, context: Context) -> int:
+def _revoke(arguments: Arguments, context: Context) -> None:
     with context.place.open() as store:
         token = store.revoke_token(arguments.token_id)
     context.console.answer(token, f"the token {token.token_id} of {token.name} is over")
-    return exits.DID
 
 
 def _row(token: TokenView, now: datetime) -> tuple[str, ...]:

@@ -31,20 +31,19 @@ class Held(_Message, frozen=True):
     heartbeat_at: Moment
 
 
-class Working(_Message, frozen=True):
+class _Step(_Message, frozen=True):
+    step: int
+    steps: int
+    note: str
+
+
+class Working(_Step, frozen=True):
     """A step of the work begins."""
 
-    step: int
-    steps: int
-    note: str
 
-
-class Saved(_Message, frozen=True):
+class Saved(_Step, frozen=True):
     """A step has ended, and nobody will have to do it again."""
 
-    step: int
-    steps: int
-    note: str
     checkpoint: Any
 
 
@@ -58,14 +57,11 @@ class Done(_Message, frozen=True):
     result: Any
 
 
-class Killed(_Message, frozen=True):
+class Killed(_Step, frozen=True):
     """The demo has killed the agent, in the middle of this step."""
 
     pid: int
     signal: int
-    step: int
-    steps: int
-    note: str
 
 
 class TakenOver(_Message, frozen=True, tag="taken_over"):

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self, cast
 
 from octostore.cli.demo import messages as m
@@ -111,9 +110,7 @@ class Team:
         self._talking = set(self._agents)
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self._close()
 
     @property

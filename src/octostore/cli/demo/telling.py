@@ -62,39 +62,15 @@ def _claimed(claimed: m.Claimed) -> str:
     return f"took over, and goes on from the checkpoint that {claimed.took_over_from} left: {left}"
 
 
-def _held(held: m.Held) -> str:
-    return f"sees that {held.owner} has it, since {held.claimed_at:%H:%M:%S} UTC, and waits"
-
-
-def _saved(saved: m.Saved) -> str:
-    return f"step {saved.step} of {saved.steps}, {saved.note}: done. Checkpoint: {words.as_json(saved.checkpoint)}"
-
-
-def _killed(killed: m.Killed) -> str:
-    return f"KILLED while {killed.note} (step {killed.step}): a real kill -9 of process {killed.pid}"
-
-
-def _taken_over(takeover: m.TakenOver) -> str:
-    return (
-        f"got it {takeover.seconds_after_last_heartbeat:.3f} s after the last heartbeat of {takeover.dead}: "
-        f"{takeover.seconds_after_expiry:.3f} s past its TTL of {takeover.ttl:g} s"
-    )
-
-
-def _finished(finished: m.Finished) -> str:
-    return f"finished it, with the result {words.as_json(finished.result)}"
-
-
-def _done(done: m.Done) -> str:
-    return f"is told that it is done, with the result {words.as_json(done.result)}: nothing left to do"
-
-
 _TOLD: dict[type[m.Happened], Callable[[Any], str]] = {
     m.Claimed: _claimed,
-    m.Held: _held,
-    m.Saved: _saved,
-    m.Killed: _killed,
-    m.TakenOver: _taken_over,
-    m.Finished: _finished,
-    m.Done: _done,
+    m.Held: lambda it: f"sees that {it.owner} has it, since {it.claimed_at:%H:%M:%S} UTC, and waits",
+    m.Saved: lambda it: f"step {it.step} of {it.steps}, {it.note}: done. Checkpoint: {words.as_json(it.checkpoint)}",
+    m.Killed: lambda it: f"KILLED while {it.note} (step {it.step}): a real kill -9 of process {it.pid}",
+    m.TakenOver: lambda it: (
+        f"got it {it.seconds_after_last_heartbeat:.3f} s after the last heartbeat of {it.dead}: "
+        f"{it.seconds_after_expiry:.3f} s past its TTL of {it.ttl:g} s"
+    ),
+    m.Finished: lambda it: f"finished it, with the result {words.as_json(it.result)}",
+    m.Done: lambda it: f"is told that it is done, with the result {words.as_json(it.result)}: nothing left to do",
 }

@@ -199,8 +199,8 @@ class AsyncHttpPort:
                 check_is_stream(self._where, response.status, response.headers.get("Content-Type"))
                 self._streams.add(response)
                 try:
-                    async for line in response.content:
-                        for data in frames.feed(line):
+                    async for part in response.content.iter_any():
+                        for data in frames.feed(part):
                             yield read_event(self._where, data) if data else None
                 finally:
                     self._streams.discard(response)

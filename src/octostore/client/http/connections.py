@@ -1,18 +1,16 @@
-"""Connections to one server, kept open and shared by all threads: the standard library's, one user each at a time."""
+"""Connections to one server, kept open and shared by all threads, one user each at a time."""
 
-import http.client
 import os
-import select
 import socket
-import ssl
 import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
-from typing import NamedTuple
+from contextlib import contextmanager, suppress
+from importlib import import_module
 
 from octostore.client.http.answers import no_answer_in_time, not_reached
+from octostore.client.http.connection import Connection, Response
 from octostore.client.http.patience import CONNECT_SECONDS
 from octostore.client.http.server_url import ServerUrl
 from octostore.wire.deadline import deadline_header
@@ -22,55 +20,49 @@ IDLE_SECONDS = 60
 MAX_IDLE = 32
 
 
-class Answer(NamedTuple):
-    status: int
-    body: bytes
-    retry_after: str | None
-
-
 class Connections:
     def __init__(self, place: ServerUrl, token: str) -> None:
         self.place = place
-        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": "octostore-python"}
-        self._tls = ssl.create_default_context() if place.is_secure else None
+        self._headers = (
+            f"Host: {place.address}\r\nAuthorization: Bearer {token}\r\nUser-Agent: octostore-python\r\n"
+            "Accept-Encoding: identity\r\n"  # or a proxy might compress what is not decompressed here
+        )
+        # Only then, because it takes long to import.
+        self._tls = import_module("ssl").create_default_context() if place.is_secure else None
         self._lock = threading.Lock()
-        self._idle: list[tuple[float, http.client.HTTPConnection]] = []
+        self._idle: list[Connection] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._waiting: set[socket.socket] = set()
         """Those on which an answer may be long in coming."""
         self._is_closed = False
         weakref.finalize(self, _close_all, self._idle)
 
-    def call(self, method: str, path: str, body: bytes | None, seconds: float, *, is_waiting: bool = False) -> Answer:
+    def call(
+        self, method: str, path: str, body: bytes | None, seconds: float, *, is_waiting: bool = False
+    ) -> tuple[Response, bytes]:
         """Raises `TryAgain` where there is no answer within `seconds`; with `is_waiting`, also when this is closed."""
+        request = self._request(method, path, deadline_header(seconds), body or b"")
         connection = self._take()
         try:
-            self._connect(connection)
-            with self._told(seconds), self._cut_when_closed(connection) if is_waiting else nullcontext():
-                response = self._send(connection, seconds, method, path, body=body, headers=deadline_header(seconds))
-                answer = Answer(response.status, response.read(), response.headers.get("Retry-After"))
-        except BaseException:
-            # Also when the caller is interrupted: what comes later on it would be taken for the next answer.
-            connection.close()
-            raise
-        if not response.will_close:
-            self._give_back(connection)
-        return answer
+            if is_waiting:
+                self._cut_when_closed(connection)
+            response = connection.ask(request, seconds)
+            answer = response.read()
+        except BaseException as error:  # noqa: BLE001  # raised again
+            raise self._failure(connection, error, seconds) from None
+        self._let_go(connection, is_usable=not response.is_last)
+        return response, answer
 
     @contextmanager
-    def stream(self, path: str, headers: dict[str, str], seconds: float) -> Iterator[http.client.HTTPResponse]:
+    def stream(self, path: str, headers: dict[str, str], seconds: float) -> Iterator[Response]:
         """An answer that goes on; `seconds` is how long it may be silent. Raises `TryAgain` where it breaks off."""
         connection = self._take()
         try:
-            self._connect(connection)
-            with (
-                self._told(seconds),
-                self._cut_when_closed(connection),
-                closing(self._send(connection, seconds, "GET", path, headers=headers)) as response,
-            ):
-                yield response
-        finally:
-            connection.close()
+            self._cut_when_closed(connection)
+            yield connection.ask(self._request("GET", path, headers), seconds)
+        except BaseException as error:  # noqa: BLE001  # raised again
+            raise self._failure(connection, error, seconds) from None
+        self._let_go(connection, is_usable=False)
 
     def close(self) -> None:
         """What waits is cut off; what will be answered soon is not."""
@@ -95,82 +87,55 @@ class Connections:
         self._sockets, self._waiting = weakref.WeakSet(), set()
         self._lock = threading.Lock()
 
-    def _connect(self, connection: http.client.HTTPConnection) -> None:
-        is_connected = connection.sock is not None
-        if is_connected:
-            return
-        try:
-            connection.connect()
-        except (OSError, http.client.HTTPException) as error:
-            raise not_reached(self.place.origin, error, was_taken=False) from None
-        self._sockets.add(connection.sock)
+    def _request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
+        more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        line = f"{method} {self.place.base_path}{path} HTTP/1.1\r\n"
+        # In one piece: a server that gets the head first begins with that, and is woken twice.
+        return f"{line}{self._headers}{more}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
-    def _send(
-        self,
-        connection: http.client.HTTPConnection,
-        seconds: float,
-        method: str,
-        path: str,
-        *,
-        body: bytes | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> http.client.HTTPResponse:
-        connection.sock.settimeout(seconds)
-        connection.request(method, self.place.base_path + path, body, {**self._headers, **(headers or {})})
-        return connection.getresponse()
+    def _failure(self, connection: Connection, error: BaseException, seconds: float) -> BaseException:
+        # Also when the caller is interrupted: what comes later on it would be taken for the next answer.
+        self._let_go(connection, is_usable=False)
+        if isinstance(error, TimeoutError):
+            return no_answer_in_time(self.place.origin, seconds)
+        return not_reached(self.place.origin, error) if isinstance(error, OSError) else error
 
-    @contextmanager
-    def _told(self, seconds: float) -> Iterator[None]:
-        try:
-            yield
-        except TimeoutError:
-            raise no_answer_in_time(self.place.origin, seconds) from None
-        except (OSError, http.client.HTTPException) as error:
-            raise not_reached(self.place.origin, error) from None
-
-    @contextmanager
-    def _cut_when_closed(self, connection: http.client.HTTPConnection) -> Iterator[None]:
-        waiting: socket.socket = connection.sock
+    def _cut_when_closed(self, connection: Connection) -> None:
         with self._lock:
             if self._is_closed:
                 raise ConnectionAbortedError("it has been closed")
-            self._waiting.add(waiting)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._waiting.discard(waiting)
+            self._waiting.add(connection.socket)
 
-    def _take(self) -> http.client.HTTPConnection:
+    def _take(self) -> Connection:
         with self._lock:
             while self._idle:
-                idle_since, connection = self._idle.pop()
-                if time.monotonic() - idle_since < IDLE_SECONDS and not _is_closed(connection):
+                connection = self._idle.pop()
+                if time.monotonic() - connection.idle_since < IDLE_SECONDS and not connection.has_ended():
                     return connection
-                connection.close()
+                connection.socket.close()
+        try:
+            connection = Connection(self._connected())
+        except OSError as error:
+            raise not_reached(self.place.origin, error, was_taken=False) from None
+        self._sockets.add(connection.socket)
+        return connection
+
+    def _connected(self) -> socket.socket:
+        connected = socket.create_connection((self.place.host, self.place.port), CONNECT_SECONDS)
         if self._tls is not None:
-            return http.client.HTTPSConnection(
-                self.place.host, self.place.port, timeout=CONNECT_SECONDS, context=self._tls
-            )
-        return http.client.HTTPConnection(self.place.host, self.place.port, timeout=CONNECT_SECONDS)
+            connected = self._tls.wrap_socket(connected, server_hostname=self.place.host)
+        return connected
 
-    def _give_back(self, connection: http.client.HTTPConnection) -> None:
+    def _let_go(self, connection: Connection, *, is_usable: bool) -> None:
+        connection.idle_since = time.monotonic()
         with self._lock:
-            if len(self._idle) < MAX_IDLE and not self._is_closed:
-                self._idle.append((time.monotonic(), connection))
+            self._waiting.discard(connection.socket)
+            if is_usable and len(self._idle) < MAX_IDLE and not self._is_closed:
+                self._idle.append(connection)
                 return
-        connection.close()
+        connection.socket.close()
 
 
-def _close_all(idle: list[tuple[float, http.client.HTTPConnection]]) -> None:
+def _close_all(idle: list[Connection]) -> None:
     while idle:
-        idle.pop()[1].close()
-
-
-def _is_closed(connection: http.client.HTTPConnection) -> bool:
-    """Whether the server has closed it: then there is something to read, namely the end."""
-    if connection.sock is None:
-        return True
-    poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
-    return bool(poll.poll(0))
+        idle.pop().socket.close()

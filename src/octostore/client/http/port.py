@@ -149,8 +149,8 @@ class HttpPort:
             return refusal
 
     def _once(self, call: HttpCall, seconds: float, *, is_waiting: bool = False) -> Any:
-        answer = self._connections.call(call.method, call.path, call.body, seconds, is_waiting=is_waiting)
-        return read_answer(call, self._where, *answer)
+        response, body = self._connections.call(call.method, call.path, call.body, seconds, is_waiting=is_waiting)
+        return read_answer(call, self._where, response.status, body, response.headers.get("retry-after"))
 
     def _stream(self, question: ListEvents) -> Iterator[Event | None]:
         """None is a sign of life. Goes on until the server ends it or the connection breaks: `TryAgain` in any case."""
@@ -158,11 +158,10 @@ class HttpPort:
         call = call_of(question)
         with self._connections.stream(call.path, STREAM_HEADERS, STREAM_SECONDS) as response:
             if response.status not in OK:
-                retry_after = response.headers.get("Retry-After")
-                read_answer(call, self._where, response.status, response.read(), retry_after)
-            check_is_stream(self._where, response.status, response.headers.get("Content-Type"))
-            while line := response.readline():
-                for data in frames.feed(line):
+                read_answer(call, self._where, response.status, response.read(), response.headers.get("retry-after"))
+            check_is_stream(self._where, response.status, response.headers.get("content-type"))
+            for part in response.parts():
+                for data in frames.feed(part):
                     yield read_event(self._where, data) if data else None
         raise not_reached(self._where, EOFError("the stream has ended"))
 

@@ -24,9 +24,14 @@ class ServerUrl(NamedTuple):
     base_path: str
 
     @property
+    def address(self) -> str:
+        """As requests name it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host.encode("idna").decode()
+        return host if self.port == (443 if self.is_secure else 80) else f"{host}:{self.port}"
+
+    @property
     def origin(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.is_secure else 'http'}://{host}:{self.port}"
+        return f"{'https' if self.is_secure else 'http'}://{self.address}"
 
     @property
     def is_local(self) -> bool:

@@ -4,17 +4,20 @@ from collections.abc import Iterator
 
 
 class FrameReader:
-    """Feed it lines; it gives the data of each event that is complete, and nothing, `b""`, for a sign of life."""
+    """Feed it what comes; it gives the data of each event that is complete, and nothing, `b""`, for a sign of life."""
 
     def __init__(self) -> None:
+        self._rest = b""
         self._data: list[bytes] = []
 
-    def feed(self, line: bytes) -> Iterator[bytes]:
-        line = line.rstrip(b"\r\n")
-        if line.startswith(b"data:"):
-            self._data.append(line[5:].removeprefix(b" "))
-        elif line.startswith(b":"):
-            yield b""
-        elif not line and self._data:
-            yield b"\n".join(self._data)
-            self._data.clear()
+    def feed(self, part: bytes) -> Iterator[bytes]:
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        for ended in lines:
+            line = ended.removesuffix(b"\r")
+            if line.startswith(b"data:"):
+                self._data.append(line[5:].removeprefix(b" "))
+            elif line.startswith(b":"):
+                yield b""
+            elif not line and self._data:
+                yield b"\n".join(self._data)
+                self._data.clear()

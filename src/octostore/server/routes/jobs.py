@@ -5,12 +5,10 @@ from typing import Any
 
 import msgspec
 
-from octostore.core import questions as q
 from octostore.core.replies import ClaimReply, EnqueueReply
-from octostore.server.calls import Call, carried_out
+from octostore.server.calls import Call, asked, carried_out
 from octostore.server.examples import NOW
 from octostore.server.http import Answer
-from octostore.server.router import Route
 from octostore.stores.ids import new_job_id
 from octostore.wire import bodies
 from octostore.wire.answers import ClaimAnswer, claim_answer
@@ -38,16 +36,6 @@ def without_others(call: Call, reply: ClaimReply) -> ClaimReply:
     sooner = timedelta(milliseconds=(reply.retry_after_ms or 0) - USUAL_RETRY_MS)
     at = reply.available_at - sooner if reply.available_at else None
     return msgspec.structs.replace(reply, available_at=at, retry_after_ms=USUAL_RETRY_MS)
-
-
-async def get_job(call: Call) -> Answer:
-    return Answer(await call.services.store.ask(q.GetJob(job_id=call.job_id)))
-
-
-async def list_jobs(call: Call) -> Answer:
-    query: bodies.JobsQuery = call.query
-    narrowed = {**query.values(), "prefix": call.principal.narrowed(query.prefix)}
-    return Answer(await call.services.store.ask(q.ListJobs(**narrowed)))
 
 
 def _prepare_enqueue(call: Call) -> Any:
@@ -141,16 +129,14 @@ ROUTES = [
         ),
         example={"body": {"lease_id": "$LEASE", **JOB}, "answer": {"undone": True}, **CLAIMED},
     ),
-    Route.at(
+    asked(
         "get_job",
-        handler=get_job,
         summary="How a job stands, and who has it",
         description="A name that was never seen is a free job.",
         example={"params": JOB, "answer": CLAIMED_JOB, **CLAIMED},
     ),
-    Route.at(
+    asked(
         "list_jobs",
-        handler=list_jobs,
         summary="Jobs by name, a page at a time",
         example={
             "query": {"prefix": "github-issue-", "status": "claimed"},

@@ -18,7 +18,7 @@ from octostore.core.moments import Moment
 from octostore.core.names import check_job_id
 from octostore.core.paging import pages_async
 from octostore.core.replies import ClaimReply, HeartbeatReply, JobView
-from octostore.server.calls import Call, carried_out
+from octostore.server.calls import Call, asked, carried_out
 from octostore.server.examples import IN_A_MINUTE
 from octostore.server.http import Answer, Streaming
 from octostore.server.refusals import Refusal, refuse
@@ -106,7 +106,7 @@ def _acquired(call: Call, reply: ClaimReply) -> Answer:
 
 def _prepare_renew(call: Call) -> Any:
     _check_lease(call.body.lease_id)
-    c.check_lock_ttl(call.body.ttl_seconds)
+    c.check_lock_ttl("ttl", call.body.ttl_seconds)
     return call.command()
 
 
@@ -118,10 +118,6 @@ def _renewed(call: Call, reply: HeartbeatReply) -> Answer:
 def _prepare_release(call: Call) -> Any:
     _check_lease(call.body.lease_id)
     return call.command()
-
-
-async def get_lock(call: Call) -> Answer:
-    return Answer(_state(call, await call.services.store.ask(q.GetJob(job_id=call.job_id))))
 
 
 async def list_locks(call: Call) -> Answer:
@@ -184,7 +180,7 @@ WATCHED: dict[str, Watched] = {
 
 
 async def watch_lock(call: Call) -> Streaming:
-    check_job_id(call.job_id)  # while there is still somebody to tell
+    check_job_id("job_id", call.job_id)  # while there is still somebody to tell
     watching = _Watching(call, call.job_id)
     return EventStream(call.request, watching.frames(), call.services.settings.stream_seconds)
 
@@ -333,9 +329,9 @@ ROUTES = [
         translate=in_lock_words,
         example={**ACQUIRED, "body": {"lease_id": "$LEASE"}},
     ),
-    Route.at(
+    asked(
         "get_lock",
-        handler=get_lock,
+        answer=lambda call, job: Answer(_state(call, job)),
         summary="How a lock stands",
         description="A name that was never seen is free. `fencing_token` is then the last one that it had.",
         answers={200: LockState},

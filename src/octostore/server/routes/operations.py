@@ -5,9 +5,8 @@ from functools import cache
 
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
-from octostore.core.questions import GetFigures
 from octostore.server import metrics
-from octostore.server.calls import Call
+from octostore.server.calls import Call, asked
 from octostore.server.examples import NOW
 from octostore.server.http import Answer, encode
 from octostore.server.refusals import Refusal, shutting_down
@@ -20,10 +19,6 @@ HTML = b"text/html; charset=utf-8"
 
 async def livez(_call: Call) -> Answer:
     return Answer(Health(status="ok", version=__version__))
-
-
-async def health(call: Call) -> Answer:
-    return await livez(call)
 
 
 async def readyz(call: Call) -> Answer:
@@ -50,10 +45,6 @@ async def status(call: Call) -> Answer:
             store_id=counts.store_id,
         )
     )
-
-
-async def figures(call: Call) -> Answer:
-    return Answer(await call.services.store.ask(GetFigures()))
 
 
 async def metrics_page(call: Call) -> Answer:
@@ -111,7 +102,7 @@ ROUTES = [
     ),
     Route.at(
         "health",
-        handler=health,
+        handler=livez,
         summary="The same as /livez, under the name that lock clients know",
         answers={200: Health},
     ),
@@ -131,9 +122,8 @@ ROUTES = [
             }
         },
     ),
-    Route.at(
+    asked(
         "figures",
-        handler=figures,
         summary="How much there is of everything, and how it goes",
         description="`late` are claims whose owners have missed heartbeats, but still have time.",
         codes={503: ("unreachable",)},

@@ -2,18 +2,16 @@
 
 from typing import Any
 
-from octostore.core import questions as q
 from octostore.core.errors import LeaseLost, OctoStoreError
-from octostore.core.replies import ClaimReply, SessionReply, SessionView
-from octostore.server.calls import Call, carried_out
+from octostore.core.replies import ClaimReply, SessionPage, SessionReply, SessionView
+from octostore.server.calls import Call, asked, carried_out
 from octostore.server.examples import IN_A_MINUTE
 from octostore.server.http import Answer
 from octostore.server.refusals import Refusal
-from octostore.server.router import Route
 from octostore.server.routes.jobs import without_others
 from octostore.stores.ids import new_session_id
 from octostore.wire import bodies
-from octostore.wire.answers import OpenedSession, SessionList, SessionState, TaskAnswer, task_answer
+from octostore.wire.answers import OpenedSession, SessionList, SessionState, TaskAnswer, extended, task_answer
 from octostore.wire.failures import failure_of
 
 TAG = "sessions"
@@ -37,25 +35,21 @@ def _answer_session(_call: Call, reply: SessionReply) -> Answer:
     return Answer(OpenedSession.of(reply), 201)
 
 
-async def get_session(call: Call) -> Answer:
-    view = await call.services.store.ask(q.GetSession(**call.params, principal=_whose(call)))
-    return Answer(_state(call, view))
+def _prepare_look(call: Call) -> Any:
+    """Operators are shown everybody's sessions, others their own."""
+    principal = call.principal
+    sees_all = principal.may("admin") and not principal.prefix
+    return call.question(principal=None if sees_all else principal.name)
 
 
-async def list_sessions(call: Call) -> Answer:
-    page = await call.services.store.ask(q.ListSessions(**call.query.values(), principal=_whose(call)))
+def _answer_page(call: Call, page: SessionPage) -> Answer:
     return Answer(SessionList(sessions=[_state(call, view) for view in page.sessions], cursor=page.cursor))
 
 
-def _whose(call: Call) -> str | None:
-    """Whose sessions are shown: to operators everybody's (None), to others their own."""
-    principal = call.principal
-    return None if principal.may("admin") and not principal.prefix else principal.name
-
-
 def _state(call: Call, view: SessionView) -> SessionState:
-    return SessionState(
-        **{name: getattr(view, name) for name in view.__struct_fields__},
+    return extended(
+        SessionState,
+        view,
         user_id=call.services.pseudonym("user", view.principal),
         active=view.status == "open",
         lock_count=len(view.jobs),
@@ -91,18 +85,20 @@ ROUTES = [
         translate=tell_gone,
         example=SESSION,
     ),
-    Route.at(
+    asked(
         "get_session",
-        handler=get_session,
+        prepare=_prepare_look,
+        answer=lambda call, view: Answer(_state(call, view)),
         summary="How a session stands",
         description="Those of others are not told from those that never were, except to operators.",
         answers={200: SessionState},
         codes={404: ("not_found",)},
         example={**SESSION, "answer": {**OPEN, "status": "open", "jobs": []}},
     ),
-    Route.at(
+    asked(
         "list_sessions",
-        handler=list_sessions,
+        prepare=_prepare_look,
+        answer=_answer_page,
         summary="Sessions by id, a page at a time",
         description="Without their contexts. Those of others are listed for operators only.",
         answers={200: SessionList},

@@ -1,16 +1,15 @@
 """Tokens: who may do what."""
 
-from octostore.core import questions as q
 from octostore.core.moments import to_datetime
 from octostore.core.replies import PrincipalView
 from octostore.server import auth
-from octostore.server.calls import Call
+from octostore.server.calls import Call, asked
 from octostore.server.examples import NOW
 from octostore.server.http import Answer
 from octostore.server.router import Route
 from octostore.stores.ids import new_token_id
 from octostore.wire import bodies
-from octostore.wire.answers import NewToken, RotatedToken
+from octostore.wire.answers import NewToken, RotatedToken, extended
 from octostore.wire.tokens import digest_of, new_token
 
 TAG = "tokens"
@@ -22,11 +21,7 @@ async def create_token(call: Call) -> Answer:
     body.token_id = new_token_id() if body.token_id is None else body.token_id
     token = new_token() if body.digest is None else None
     command = call.command(**({"digest": digest_of(token)} if token else {}))
-    return Answer(NewToken.of(await call.execute(command), token), 201)
-
-
-async def list_tokens(call: Call) -> Answer:
-    return Answer(await call.services.store.ask(q.ListTokens()))
+    return Answer(extended(NewToken, await call.execute(command), token=token), 201)
 
 
 async def revoke_token(call: Call) -> Answer:
@@ -78,9 +73,8 @@ ROUTES = [
             "answer": CI,
         },
     ),
-    Route.at(
+    asked(
         "list_tokens",
-        handler=list_tokens,
         summary="All tokens that were made, without their secrets",
         example={"first": ["create_token"], "answer": {"tokens": [CI]}},
     ),

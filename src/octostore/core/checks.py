@@ -1,0 +1,143 @@
+"""What each field may be. A name means the same in every command and question, and so it is checked in the same way."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, ClassVar, TypeAlias, get_args
+
+import msgspec
+
+from octostore.core import limits
+from octostore.core.errors import InvalidInput
+from octostore.core.limits import (
+    check_bytes,
+    check_line,
+    check_range,
+    check_seconds,
+    check_size,
+    check_text,
+    check_whole,
+)
+from octostore.core.model import RESERVED, Outcome, Phase, Scope
+from octostore.core.names import check_job_id, check_name, check_prefix
+
+DIGEST_BYTES = 32
+OUTCOMES = get_args(Outcome)
+Check: TypeAlias = Callable[[str, Any], None]
+"""Is given the field and its value."""
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """Raises `InvalidInput` when it is built with a field that is out of bounds."""
+
+    CHECKS: ClassVar[dict[str, Check]] = {}
+    """Of fields that are something else here than elsewhere."""
+
+    def __post_init__(self) -> None:
+        for name, default, check in _checks(type(self)):
+            value = getattr(self, name)
+            if value is not default:
+                check(name, value)
+
+
+@cache
+def _checks(kind: type[Checked]) -> list[tuple[str, Any, Check]]:
+    """What a field is by default is within bounds."""
+    known = dict(CHECKS)
+    for base in reversed(kind.__mro__):
+        known |= vars(base).get("CHECKS", {})
+    fields = kind.__struct_fields__
+    defaults = [msgspec.NODEFAULT] * (len(fields) - len(kind.__struct_defaults__)) + [*kind.__struct_defaults__]
+    return [(name, default, known[name]) for name, default in zip(fields, defaults, strict=True) if name in known]
+
+
+def check_token_name(field: str, name: str) -> None:
+    check_line(field, name, limits.TEXT_BYTES)
+    if name in RESERVED:
+        raise InvalidInput(field, f"must not be one of {', '.join(sorted(RESERVED))}, which stand for the system")
+    if "[" in name:
+        raise InvalidInput(field, "must not contain [, which sets off the prefix of a limited principal")
+
+
+def check_word(field: str, word: str, known: Sequence[str]) -> None:
+    if word not in known:
+        raise InvalidInput(field, f"is {word!r}; it must be one of {', '.join(known)}")
+
+
+def _check_lease(field: str, lease_id: str | None) -> None:
+    if lease_id is None:
+        raise InvalidInput(field, "is None: that claim did not succeed; look at its `status`")
+    check_line(field, lease_id, limits.LEASE_ID_BYTES)
+
+
+def _check_names(field: str, names: tuple[str, ...], most: int) -> None:
+    check_range(field, len(names), 1, most)
+    for name in names:
+        check_name(field, name)
+
+
+def _check_digest(field: str, digest: bytes) -> None:
+    if not isinstance(digest, bytes) or len(digest) != DIGEST_BYTES:
+        raise InvalidInput(field, "must be the SHA-256 of a token: 32 bytes, or 64 hexadecimal digits over HTTP")
+
+
+def _check_scopes(field: str, scopes: tuple[Scope, ...]) -> None:
+    if not scopes or len(set(scopes)) != len(scopes) or not set(scopes) <= set(get_args(Scope)):
+        raise InvalidInput(field, f"must be one or more of {', '.join(get_args(Scope))}, each once")
+
+
+def against(check: Callable[[str, Any, Any], None], limit: Any) -> Check:
+    return lambda field, value: check(field, value, limit)
+
+
+def between(check: Callable[[str, Any, int, int], None], low: int, high: int) -> Check:
+    return lambda field, value: check(field, value, low, high)
+
+
+check_session_id = against(check_name, limits.SESSION_ID_BYTES)
+
+CHECKS: dict[str, Check] = {
+    # Names
+    "job_id": check_job_id,
+    "session_id": check_session_id,
+    "queue": check_name,
+    "queues": against(_check_names, limits.TASK_QUEUES_MAX),
+    "kind": check_name,
+    "kinds": against(_check_names, limits.KINDS_MAX),
+    "prefix": check_prefix,
+    "token_id": check_name,
+    "name": check_token_name,
+    # Texts
+    "owner": against(check_line, limits.TEXT_BYTES),
+    "agent": against(check_line, limits.TEXT_BYTES),
+    "to_agent": against(check_line, limits.TEXT_BYTES),
+    "holder": against(check_line, limits.TEXT_BYTES),
+    "lease_id": _check_lease,
+    "request_id": against(check_line, limits.REQUEST_ID_BYTES),
+    "reason": against(check_text, limits.TEXT_BYTES),
+    "note": against(check_size, limits.NOTE_BYTES),
+    "error": against(check_size, limits.ERROR_BYTES),
+    "outcome": against(check_word, OUTCOMES),
+    "phase": against(check_word, get_args(Phase)),
+    "digest": _check_digest,
+    "scopes": _check_scopes,
+    # Documents
+    "metadata": against(check_bytes, limits.METADATA_BYTES),
+    "data": lambda _, data: check_bytes("checkpoint", data, limits.CHECKPOINT_BYTES),
+    "result": against(check_bytes, limits.RESULT_BYTES),
+    "payload": against(check_bytes, limits.PAYLOAD_BYTES),
+    "context": against(check_bytes, limits.CONTEXT_BYTES),
+    # Times
+    "ttl": between(check_seconds, limits.TTL_MIN_MS, limits.TTL_MAX_MS),
+    "lock_delay": between(check_seconds, 0, limits.LOCK_DELAY_MAX_MS),
+    "retry_after": between(check_seconds, 0, limits.RETRY_AFTER_MAX_MS),
+    "expires_in": between(check_seconds, 1_000, limits.TOKEN_LIFE_MAX_MS),
+    "run_at": between(check_whole, 0, limits.RUN_AT_MAX_MS),
+    # Other numbers
+    "percent": between(check_range, 0, 100),
+    "number": between(check_whole, 1, limits.JSON_INTEGER_MAX),
+    "priority": between(check_whole, limits.PRIORITY_MIN, limits.PRIORITY_MAX),
+    "max_attempts": between(check_whole, 1, limits.MAX_ATTEMPTS_MAX),
+    "max_claimed": between(check_whole, 1, limits.QUEUE_LIMIT_MAX),
+    "limit": between(check_whole, 1, limits.PAGE_MAX),
+    "after": between(check_whole, 0, limits.SEQ_MAX),
+}
