@@ -93,7 +93,7 @@ class FaultyBackend:
     def found(self) -> None:
         self.inner.found()
 
-    def back_up(self, copy: str, on_step: OnStep) -> int:
+    def back_up(self, copy: str, on_step: OnStep | None) -> int:
         return self.inner.back_up(copy, on_step)
 
     def writing(self, needs: Needs) -> AbstractContextManager[Any]:

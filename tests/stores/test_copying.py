@@ -2,6 +2,7 @@
 
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -17,10 +18,6 @@ from tests.support.soundness import assert_sound
 
 def url(path: Path) -> str:
     return f"sqlite:///{path}"
-
-
-def ignore(_done: int, _all: int) -> None:
-    pass
 
 
 @pytest.fixture
@@ -51,7 +48,7 @@ def test_a_backup_is_one_consistent_state_while_others_write(tmp_path: Path) -> 
         for number in range(5):
             worker.hear()
             copy = tmp_path / f"{number}.db"
-            seq = back_up(str(path), str(copy), ignore)
+            seq = back_up(str(path), str(copy), None)
             assert assert_sound(copy)[-1].seq == seq
             assert not Path(f"{copy}-wal").exists()
         worker.kill()
@@ -101,7 +98,7 @@ def test_a_restored_store_goes_on_above_every_token_that_was_given_out_since(cop
         since = store.claim_job("since").fencing_token or 0
         store_id = store.figures().store_id
     elsewhere = path.with_name("restored.db")
-    seq, aside = restore(str(copy), str(elsewhere), replace=False, on_step=ignore)
+    seq, aside = restore(str(copy), str(elsewhere), replace=False, on_step=None)
     assert (seq, aside) == (1 + AHEAD, None)
     with octostore.connect(url(elsewhere)) as store:
         assert store.figures().store_id == store_id
@@ -113,10 +110,10 @@ def test_a_restored_store_goes_on_above_every_token_that_was_given_out_since(cop
 
 def test_a_store_is_only_replaced_if_that_was_asked_for_and_then_put_aside(copy: Path, path: Path) -> None:
     with pytest.raises(octostore.InvalidInput, match="--replace"):
-        restore(str(copy), str(path), replace=False, on_step=ignore)
+        restore(str(copy), str(path), replace=False, on_step=None)
     with octostore.connect(url(path)) as store:
         store.claim_job("since")
-    _, aside = restore(str(copy), str(path), replace=True, on_step=ignore)
+    _, aside = restore(str(copy), str(path), replace=True, on_step=None)
     assert aside is not None
     assert len(assert_sound(Path(aside))) == 2
     assert [entry.type for entry in assert_sound(path)] == ["claimed", "restored"]
@@ -127,7 +124,7 @@ def test_a_store_in_use_is_not_replaced(copy: Path, path: Path) -> None:
         assert worker.hear() == "ready"
         worker.ask("claim_job", job_id="since")
         with pytest.raises(octostore.Unreachable) as raised:
-            restore(str(copy), str(path), replace=True, on_step=ignore)
+            restore(str(copy), str(path), replace=True, on_step=None)
         assert raised.value.reason == "busy"
         worker.ask("claim_job", job_id="more")
     assert len(assert_sound(path)) == 3
@@ -141,7 +138,7 @@ def test_a_damaged_store_is_replaced(copy: Path, path: Path, damage: str) -> Non
         path.write_bytes(path.read_bytes()[:5_000])
     else:
         path.rename(f"{path}-wal")
-    restore(str(copy), str(path), replace=True, on_step=ignore)
+    restore(str(copy), str(path), replace=True, on_step=None)
     assert [entry.type for entry in assert_sound(path)] == ["claimed", "restored"]
 
 
@@ -152,7 +149,7 @@ def test_what_is_no_backup_is_not_restored(path: Path, tmp_path: Path, content: 
         copy.write_bytes(content)
     before = path.read_bytes()
     with pytest.raises(octostore.OctoStoreError):
-        restore(str(copy), str(path), replace=True, on_step=ignore)
+        restore(str(copy), str(path), replace=True, on_step=None)
     assert path.read_bytes() == before
 
 
@@ -165,7 +162,7 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> N
     connection.pragma("user_version", 1)
     connection.close()
     before = copy.read_bytes()
-    restore(str(copy), str(tmp_path / "new.db"), replace=False, on_step=ignore)
+    restore(str(copy), str(tmp_path / "new.db"), replace=False, on_step=None)
     assert copy.read_bytes() == before
     assert assert_sound(tmp_path / "new.db")[-1].type == "restored"
 
@@ -183,3 +180,38 @@ def test_a_file_that_was_put_back_by_hand_goes_on_ahead(path: Path, tmp_path: Pa
     assert go_on_ahead(str(alone)) > AHEAD
     with octostore.connect(url(alone)) as store:
         assert (store.claim_job("next").fencing_token or 0) > AHEAD
+
+
+WRITES: dict[str, Callable[[octostore.OctoStore, octostore.ClaimReply], object]] = {
+    "heartbeat": lambda store, had: store.heartbeat_job("job", had.lease_id or "", fencing_token=had.fencing_token),
+    "checkpoint": lambda store, had: store.checkpoint_job(
+        "job", had.lease_id or "", 1, fencing_token=had.fencing_token
+    ),
+    "release": lambda store, had: store.release_job("job", had.lease_id or "", fencing_token=had.fencing_token),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_an_owner_is_told_that_the_store_has_gone_back_in_time(path: Path, tmp_path: Path, name: str) -> None:
+    """The file was put back by hand, and the claim is not in it: that it is lost is more than the store can know."""
+    older = tmp_path / "older.db"
+    shutil.copy(path, older)
+    with octostore.connect(url(path)) as store:
+        had = store.claim_job("job", "ann")
+    with octostore.connect(url(older)) as store:
+        with pytest.raises(octostore.Unreachable, match="gone back in time") as raised:
+            WRITES[name](store, had)
+        assert raised.value.reason == "restored_behind"
+        go_on_ahead(str(older))
+        with pytest.raises(octostore.LeaseLost):
+            WRITES[name](store, had)
+
+
+def test_whoever_holds_a_claim_says_which_token_it_has(path: Path, tmp_path: Path) -> None:
+    older = tmp_path / "older.db"
+    shutil.copy(path, older)
+    held = octostore.connect(url(path)).hold("job", owner="ann").__enter__()
+    held._port = octostore.connect(url(older))._port
+    with pytest.raises(octostore.Unreachable) as raised:
+        held.checkpoint({"step": 1})
+    assert raised.value.reason == "restored_behind"

@@ -146,7 +146,7 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         """See `OctoStore.verify`; `on_event` is called from another thread."""
         return await in_thread(OctoStore(self._port.blocking).verify, on_event)
 
-    async def backup(self, path: str | os.PathLike[str], on_step: OnStep = lambda _done, _all: None) -> int:
+    async def backup(self, path: str | os.PathLike[str], on_step: OnStep | None = None) -> int:
         """Copy the embedded store, as it is now, to a new file, while others go on writing; see `OctoStore.backup`."""
         return await in_thread(self._port.blocking.back_up, os.fspath(path), on_step)
 

@@ -72,7 +72,7 @@ class EmbeddedPort:
                     bell.wait()
                 question = msgspec.structs.replace(question, after=page.after)
 
-    def back_up(self, copy: str, on_step: OnStep) -> int:
+    def back_up(self, copy: str, on_step: OnStep | None) -> int:
         return self.store.engine.backend.back_up(copy, on_step)
 
     def close(self) -> None:

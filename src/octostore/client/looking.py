@@ -38,7 +38,7 @@ class LookingPort:
                 bell.wait(self._backend.look_seconds)
             question = msgspec.structs.replace(question, after=page.after)
 
-    def back_up(self, copy: str, on_step: OnStep) -> int:
+    def back_up(self, copy: str, on_step: OnStep | None) -> int:
         return self._backend.back_up(copy, on_step)
 
     def close(self) -> None:

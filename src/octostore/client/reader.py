@@ -23,7 +23,7 @@ class ReadingPort(Protocol):
     def follow(self, question: q.ListEvents) -> Iterator[Event]:
         """The events that `question` asks for, and then those to come, without end and without a gap."""
 
-    def back_up(self, copy: str, on_step: OnStep) -> int: ...
+    def back_up(self, copy: str, on_step: OnStep | None) -> int: ...
 
     def close(self) -> None: ...
 
@@ -150,7 +150,7 @@ class Reader(Blocking, Questions):
             return self._port.follow(question)
         return (event for page in pages(self._port.ask, question) for event in page.events)
 
-    def backup(self, path: str | os.PathLike[str], on_step: OnStep = lambda _done, _all: None) -> int:
+    def backup(self, path: str | os.PathLike[str], on_step: OnStep | None = None) -> int:
         """Copy the embedded store, as it is now, to a new file, while others go on writing.
 
         Gives the `seq` of the last event in the copy. `on_step` is told how much has been copied, and of how much.

@@ -129,14 +129,15 @@ class ClaimTask(ClaimTerms, frozen=True, kw_only=True):
     prefix: str = ""
 
 
-class _LeaseCommand(Command[R_co], frozen=True, kw_only=True):
-    """A write by an owner. It names the lease that authorises it."""
+class LeaseCommand(Command[R_co], frozen=True, kw_only=True):
+    """A write by an owner. It names the lease that authorises it, and the fencing token that came with that."""
 
     job_id: str
     lease_id: str
+    fencing_token: int | None = None
 
 
-class HeartbeatJob(_LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
+class HeartbeatJob(LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
     """Prove you are alive, and say what is being done. `ttl` changes the claim's; without it the claim's own goes on.
 
     `number` grows with each write of its kind under a lease, here and below: one that comes late changes nothing.
@@ -148,14 +149,14 @@ class HeartbeatJob(_LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
     number: int | None = None
 
 
-class CheckpointJob(_LeaseCommand[CheckpointReply], frozen=True, kw_only=True):
+class CheckpointJob(LeaseCommand[CheckpointReply], frozen=True, kw_only=True):
     """Leave what a successor needs to go on from here. The last one counts."""
 
     data: bytes
     number: int | None = None
 
 
-class ReleaseJob(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
+class ReleaseJob(LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
     """End the claim: `released` (free again), `done`, `failed` (retried) or `deferred` (later, not an attempt)."""
 
     outcome: Outcome = "released"
@@ -178,7 +179,7 @@ class ReleaseTask(ReleaseJob, frozen=True, kw_only=True):
     session_id: str
 
 
-class ReleaseLock(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
+class ReleaseLock(LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
     """Let go of a lock. A lease that has ended is gone, also for the one who ended it."""
 
 

@@ -126,7 +126,7 @@ class Backend(Protocol):
     def reading(self) -> AbstractContextManager[Reading]:
         """A consistent view, from any thread, that waits for nobody."""
 
-    def back_up(self, copy: str, on_step: OnStep) -> int:
+    def back_up(self, copy: str, on_step: OnStep | None) -> int:
         """Copy everything, as it is at this moment, to a new file; gives the `seq` of the last event in it.
 
         Raises `InvalidInput` where this is not done by us.

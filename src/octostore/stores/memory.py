@@ -286,7 +286,7 @@ class MemoryBackend:
         with self._lock:
             yield self.rows
 
-    def back_up(self, _copy: str, _on_step: OnStep) -> int:
+    def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
         raise InvalidInput("url", "names a store in memory, which ends with its process: there is nothing to back up")
 
     def attend(self, ring: Callable[[], None]) -> None:

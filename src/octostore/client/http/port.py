@@ -93,7 +93,7 @@ class HttpPort:
                 patience = patience or Patience(FOLLOW_GIVE_UP_SECONDS)
                 self._pause(patience, failed)
 
-    def back_up(self, _copy: str, _on_step: OnStep) -> int:
+    def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
         raise InvalidInput("url", "is that of a server; make a backup where its store is, with --url sqlite:///FILE")
 
     def close(self) -> None:

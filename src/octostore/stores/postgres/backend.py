@@ -214,7 +214,7 @@ class PostgresBackend:
 
     # Listening
 
-    def back_up(self, _copy: str, _on_step: OnStep) -> int:
+    def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
         raise InvalidInput("url", "is PostgreSQL's, whose own pg_dump makes backups: see docs/how-to/postgres.md")
 
     def attend(self, ring: Callable[[], None]) -> None:

@@ -131,7 +131,7 @@ class SqliteBackend:
         except apsw.Error:
             return False  # the disk may be full, or somebody else at work
 
-    def back_up(self, copy: str, on_step: OnStep) -> int:
+    def back_up(self, copy: str, on_step: OnStep | None) -> int:
         from octostore.stores.sqlite.copying import back_up  # noqa: PLC0415  # few ever do
 
         with self._faults, self._gate:

@@ -21,7 +21,7 @@ PAGES_PER_STEP = 4_096
 SIDES = ("", "-wal", "-shm")
 
 
-def back_up(path: str, copy: str, on_step: OnStep) -> int:
+def back_up(path: str, copy: str, on_step: OnStep | None) -> int:
     """Copy the store at `path`, as it is at this moment, to a new file; gives the last event in it."""
     with FaultsOf(copy), _new_file(copy) as part:
         seq = _copy(path, part, on_step)
@@ -30,7 +30,7 @@ def back_up(path: str, copy: str, on_step: OnStep) -> int:
     return seq
 
 
-def restore(copy: str, path: str, *, replace: bool, on_step: OnStep) -> tuple[int, str | None]:
+def restore(copy: str, path: str, *, replace: bool, on_step: OnStep | None) -> tuple[int, str | None]:
     """Make a store at `path` of a backup: the number that it goes on with, and where the one that was there is now."""
     if not is_there(copy):
         raise InvalidInput("file", f"{copy} is no backup: nothing is there")
@@ -63,7 +63,7 @@ def go_on_ahead(path: str) -> int:
         return seq
 
 
-def _copy(path: str, part: str, on_step: OnStep) -> int:
+def _copy(path: str, part: str, on_step: OnStep | None) -> int:
     source, target = connect(path), apsw.Connection(part)
     try:
         if version_of(source, path) == 0:
@@ -73,7 +73,8 @@ def _copy(path: str, part: str, on_step: OnStep) -> int:
         with target.backup("main", source, "main") as copying:
             while not copying.done:
                 copying.step(PAGES_PER_STEP)
-                on_step(copying.page_count - copying.remaining, copying.page_count)
+                if on_step is not None:
+                    on_step(copying.page_count - copying.remaining, copying.page_count)
         target.pragma("journal_mode", "delete")  # one file, with everything in it
         return seq
     finally:
