@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -80,6 +81,14 @@ def test_after_its_block_a_claim_is_not_ours_any_more(port: Port) -> None:
     with pytest.raises(LeaseLost):
         claim.checkpoint({"step": 1})
     assert events_of(port) == ["claimed", "released"]
+
+
+def test_a_claim_whose_block_has_ended_is_kept_by_nobody(port: Port) -> None:
+    """Its next heartbeat would have been due only much later."""
+    with held(port) as claim:
+        kept = weakref.ref(claim)
+    del claim
+    assert kept() is None
 
 
 def test_progress_makes_it_last_longer(port: Port) -> None:

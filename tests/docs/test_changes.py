@@ -114,7 +114,7 @@ A_FIELD: Edits = {
         ),
     ],
     "stores/sqlite/migrations/0007_colour.sql": [("", "ALTER TABLE jobs ADD COLUMN colour TEXT;\n")],
-    "stores/postgres/migrations/0005_colour.sql": [("", "ALTER TABLE {schema}.jobs ADD COLUMN colour text;\n")],
+    "stores/postgres/migrations/0006_colour.sql": [("", "ALTER TABLE {schema}.jobs ADD COLUMN colour text;\n")],
     "wire/bodies.py": [
         (
             "    lock_delay_seconds: f.LockDelay = 0\n\n\nclass ClaimBody",

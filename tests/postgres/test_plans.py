@@ -12,6 +12,23 @@ from tests.support.postgres import new_schema
 REMEMBERED = 5_000
 
 
+def test_requests_are_found_by_their_ids_also_if_that_was_planned_before_there_were_any() -> None:
+    url = new_schema()
+    open_store(url).close()
+    place = parse_place(url)
+    statement = compiled(load_sql(place.schema))["jobs_of_requests"]
+    with psycopg.connect(place.url, autocommit=True) as connection:
+        connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off")
+        connection.execute("SET enable_bitmapscan = off")
+        connection.execute(b"PREPARE find AS " + statement.text)
+        plan = connection.execute("EXPLAIN EXECUTE find('{local}', '{r}', '{default}')").fetchall()
+    found = [line.strip() for (line,) in plan if "Index" in line]
+    assert [line.split("  (")[0] for line in found] == [
+        "->  Index Scan using jobs_by_request on jobs",
+        "Index Cond: (request_id = unnest.unnest_1)",
+    ], plan
+
+
 @pytest.mark.parametrize("analyzed", [False, True])
 def test_forgetting_requests_reads_only_those_that_it_may_forget(*, analyzed: bool) -> None:
     url = new_schema()

@@ -17,7 +17,8 @@ from tests.support.postgres import postgres_url
         ("bigint", [0, -1, 2**63 - 1, -(2**63), None]),
         ("boolean", [True, False, None]),
         ("text", [None, None]),
-        ("text", ["plain", "more"]),
+        ("text", ["plain", "more", None]),
+        ("bytea", [b"", b"\x00\xff", b'{"json":"\\\\"}']),
         ("bigint", [1, 2]),
         ("text", []),
     ],
@@ -25,5 +26,5 @@ from tests.support.postgres import postgres_url
 def test_what_is_written_as_an_array_is_read_as_it_was(kind: str, values: list[str | bytes | int | None]) -> None:
     with psycopg.connect(postgres_url()) as connection:
         query = f"SELECT ordinality, value FROM unnest(%s::{kind}[]) WITH ORDINALITY AS t(value, ordinality)"
-        rows = connection.execute(query.encode(), (array(values),)).fetchall()
+        rows = connection.execute(query.encode(), (array(values).decode(),)).fetchall()
     assert rows == list(enumerate(values, 1))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octostore.core.commands import CancelJob, ClaimJob, ClaimNext, ClaimTask, Enqueue, LimitQueue, ReleaseJob
+from octostore.core.decide.rules import needs_of
 from octostore.core.errors import InvalidInput
 from octostore.core.questions import GetJob
 from octostore.core.replies import ClaimReply
@@ -370,3 +371,10 @@ def test_a_repeated_request_is_not_a_way_around_the_prefix(world: World) -> None
     again = world.do(ClaimNext(owner="ann", request_id="r", principal="ci"))
     assert (first.status, limited.status) == ("claimed", "empty")
     assert (again.job_id, again.replayed) == ("hidden", True)
+
+
+def test_a_batch_loads_as_much_of_the_line_as_its_commands_can_take_from_it() -> None:
+    held = [ReleaseJob(job_id=f"held-{number}", lease_id="0" * 32, outcome="done") for number in range(8)]
+    by_name = [ClaimJob(job_id="first", owner="a"), CancelJob(job_id="second")]
+    needs = needs_of([*held, *by_name, *[ClaimNext(owner="worker") for _ in range(8)]])
+    assert needs.lines["default"].count == 2 + 8

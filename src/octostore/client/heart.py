@@ -40,7 +40,7 @@ class Heart:
         self._beat: Beat | None = beat
         self._authority = authority
         self._interval = min(ttl / BEATS_PER_TTL, BEAT_MAX_SECONDS)
-        self._on_lost = on_lost
+        self._on_lost: OnLost | None = on_lost
         self._due_at = 0.0
         self._asked_at = 0.0
         self._answer: Future[HeartbeatReply] | Future[KeepaliveReply] | None = None
@@ -51,6 +51,7 @@ class Heart:
     def stop(self) -> None:
         """No beat begins after this; `on_lost` is only called if that had begun already."""
         self._beat = None
+        self._on_lost = None  # until it would have been due the pulse knows it, and need not know its claim
 
     def step(self) -> None:
         """What is due, if anything: a beat, what was answered to it, or to say that the lease is lost."""

@@ -105,7 +105,8 @@ class WorkingSet(msgspec.Struct):
         self.tokens[token.token_id] = self.changed_tokens[token.token_id] = token
 
     def set_checkpoint(self, job_id: str, data: bytes | None) -> None:
-        self.checkpoints[job_id] = self.changed_checkpoints[job_id] = data
+        if data is not None or self.checkpoints.get(job_id, b"") is not None:  # not where there is known to be none
+            self.checkpoints[job_id] = self.changed_checkpoints[job_id] = data
 
     def remember(self, ended: EndedRequest) -> None:
         self.new_ended.append(ended)

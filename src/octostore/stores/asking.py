@@ -1,7 +1,7 @@
 """How a transaction speaks to its database: statements by name, whose answers may come later."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from octostore.stores.rows import Row
 
@@ -20,13 +20,23 @@ class Asking(Protocol):
     def each(self, query: str, rows: Sequence[Row]) -> Answer:
         """What it gives for each row of values."""
 
-    def in_case(self, ask: Callable[[], Answer]) -> Answer:
-        """What may turn out to be needed: asked with the rest, or when the answer is looked at."""
-
     def write(self, query: str, rows: Sequence[Row]) -> None:
         """Change something for each row of values."""
 
     def run(self) -> None: ...
+
+
+class Later(NamedTuple):
+    """What is hardly ever needed: asked, by itself, when the answer is looked at."""
+
+    asking: Asking
+    ask: Callable[[], Answer]
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        answer = self.ask()
+        self.asking.run()
+        return answer.rows
 
 
 class _Nothing:

@@ -1,7 +1,7 @@
 """What a batch needs, as the statements that find it."""
 
 from octostore.core.needs import Needs, Selection
-from octostore.stores.asking import NOTHING, Answer, Asking
+from octostore.stores.asking import NOTHING, Answer, Asking, Later
 from octostore.stores.listing import LAST_NAME
 
 
@@ -29,7 +29,7 @@ class Finding:
             self.expired = asking.ask("expired_claims", limit=limit)
             # One more than there is room for tells whether these are all.
             self.expired_sessions = asking.ask("expired_sessions", limit=limit + 1)
-            self.claims_of_expired = asking.in_case(lambda: asking.ask("claims_of_expired_sessions", limit=limit + 1))
+            self.claims_of_expired = Later(asking, lambda: asking.ask("claims_of_expired_sessions", limit=limit + 1))
         if needs.sessions:
             self.sessions = asking.ask("sessions", sessions=needs.sessions)
         if needs.claims_of:
@@ -50,7 +50,7 @@ class Finding:
             self.lines[queue] = [_selected(asking, queue, which, line.count) for which in line.selections]
         if needs.lines:
             queues = [(queue,) for queue in needs.lines]
-            self.expired_in_queues = asking.in_case(lambda: asking.each("expired_in_queues", queues))
+            self.expired_in_queues = Later(asking, lambda: asking.each("expired_in_queues", queues))
         if needs.requests:
             self.requested = asking.each("jobs_of_requests", list(needs.requests))
 
@@ -60,7 +60,7 @@ class Finding:
         if needs.claim_counts:
             whose = list(needs.claim_counts)
             self.claim_counts = asking.each("claims_of_principals", whose)
-            self.expired_of_principals = asking.in_case(lambda: asking.each("expired_of_principals", whose))
+            self.expired_of_principals = Later(asking, lambda: asking.each("expired_of_principals", whose))
         if needs.tokens:
             self.tokens = asking.ask("tokens", tokens=needs.tokens)
         if needs.digests:

@@ -17,7 +17,7 @@ from octostore.core.replies import CheckpointReply, HeartbeatReply
 from octostore.core.working_set import WorkingSet
 
 
-@decides(HeartbeatJob, needs.job)
+@decides(HeartbeatJob, needs.held_job)
 def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> HeartbeatReply:
     job, claim = live_claim(ws, command, given)
     if not comes_late(command.number, claim.heartbeat_number):
@@ -54,7 +54,7 @@ def renew(ws: WorkingSet, job: Job, claim: Claim, ttl: float | None) -> None:
     ws.renew_job(job)
 
 
-@decides(CheckpointJob, needs.job)
+@decides(CheckpointJob, needs.held_job)
 def checkpoint_job(ws: WorkingSet, command: CheckpointJob, given: Given) -> CheckpointReply:
     job, claim = live_claim(ws, command, given)
     if not comes_late(command.number, claim.checkpoint_number):

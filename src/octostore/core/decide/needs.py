@@ -23,7 +23,8 @@ def _each(field: str, *sets: str) -> Need:
     return add
 
 
-job = _each("job_id", "jobs")
+held_job = _each("job_id", "jobs")
+"""Named by whoever has its lease: if they are right it is claimed, and in no line."""
 job_with_documents = _each("job_id", "jobs", "documents_of")
 queue = _each("queue", "queues")
 counted_queue = _each("queue", "queues", "counted_queues")

@@ -14,7 +14,7 @@ from octostore.core.replies import ReleaseReply
 from octostore.core.working_set import WorkingSet
 
 
-@decides(ReleaseJob, needs.job)
+@decides(ReleaseJob, needs.held_job)
 def release_job(ws: WorkingSet, command: ReleaseJob, given: Given) -> ReleaseReply:
     job = settled(ws, command.job_id, given)
     claim = job.claim
@@ -35,7 +35,7 @@ def release_job(ws: WorkingSet, command: ReleaseJob, given: Given) -> ReleaseRep
     return _reply(job.job_id, command.outcome, ended)
 
 
-@decides(ReleaseLock, needs.job)
+@decides(ReleaseLock, needs.held_job)
 def release_lock(ws: WorkingSet, command: ReleaseLock, given: Given) -> ReleaseReply:
     job, claim = live_claim(ws, command, given)
     ended = end_claim(ws, job, claim, How("released", ended_at=ws.now), actor=command.principal, given=given)

@@ -37,6 +37,6 @@ def needs_of(commands: Sequence[AnyCommand]) -> Needs:
         for add in RULES[type(command)].needs:
             add(needs, command)
     for line in needs.lines.values():
-        # Every command that names a job may take one away from the front of the line before the others look.
-        line.count += len(needs.jobs)
+        # A command that names a job, and does not hold it, may take it from the front of the line before others look.
+        line.count += len(needs.documents_of)
     return needs

@@ -96,7 +96,7 @@ def _nothing_to_do(ws: WorkingSet, command: ClaimTask) -> ClaimReply:
     return views.empty_reply(ws, queue, min(look_again_at(ws, name) for name in command.queues))
 
 
-@decides(ReleaseTask, needs.job, needs.session_with_claims)
+@decides(ReleaseTask, needs.held_job, needs.session_with_claims)
 def release_task(ws: WorkingSet, command: ReleaseTask, given: Given) -> ReleaseReply:
     claim = ws.job(command.job_id).claim
     if claim is not None and claim.session_id != command.session_id and same_lease(claim.lease_id, command.lease_id):

@@ -15,7 +15,7 @@ from octostore.core.working_set import WorkingSet
 NOBODY_WAITED = "the caller had already gone"
 
 
-@decides(Undo, needs.job, needs.session_with_claims)
+@decides(Undo, needs.held_job, needs.session_with_claims)
 def undo(ws: WorkingSet, command: Undo, given: Given) -> UndoReply:
     if command.session_id is not None:
         return UndoReply(undone=_undo_session(ws, command.session_id, command, given))

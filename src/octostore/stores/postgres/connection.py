@@ -114,6 +114,8 @@ class Connection(psycopg.Connection[Any]):
             self.prepared.add(name)
 
     def rows_of(self, result: PGresult) -> list[Row]:
+        if not result.ntuples:
+            return []  # nothing to find the types of all columns for
         self._loaders.set_pgresult(result)
         return self._loaders.load_rows(0, result.ntuples, tuple)
 
@@ -205,7 +207,7 @@ def _migrate(connection: Connection, place: Place) -> None:
             )
 
 
-OLDEST_READER: dict[int, int] = {1: 1, 2: 1, 3: 3, 4: 3}
+OLDEST_READER: dict[int, int] = {1: 1, 2: 1, 3: 3, 4: 3, 5: 3}
 """Version -> the oldest one whose code can still work with it; so that servers can be replaced one by one."""
 
 

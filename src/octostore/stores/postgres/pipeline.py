@@ -6,9 +6,10 @@ something, it does not count us as idle. Whoever is stopped at such a moment wou
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
+import msgspec
 import psycopg
 from psycopg.abc import PQGen
 from psycopg.errors import error_from_result
@@ -19,8 +20,7 @@ from psycopg.waiting import Ready, Wait
 from octostore.stores.postgres.connection import Connection
 from octostore.stores.rows import Row
 
-T = TypeVar("T")
-
+_as_json = msgspec.json.Encoder().encode
 _PARAMETER = re.compile(r"%(?:\((\w+)\))?s")
 
 
@@ -48,17 +48,7 @@ def _compile(name: str, text: str) -> Statement:
 class Answer:
     """What a statement gives, once its pipeline has run."""
 
-    def __init__(self) -> None:
-        self._rows: list[Row] | None = None
-
-    @property
-    def rows(self) -> list[Row]:
-        if self._rows is None:
-            raise LookupError("its pipeline has not run yet")
-        return self._rows
-
-    def give(self, rows: list[Row]) -> None:
-        self._rows = rows
+    rows: list[Row]
 
 
 class Pipeline:
@@ -75,13 +65,10 @@ class Pipeline:
         self._asked.append((statement, [_parameter(values[name]) for name in statement.parameters], answer))
         return answer
 
-    def in_case(self, ask: Callable[[], T]) -> T:
-        return ask()
-
     def each(self, query: str, rows: Sequence[Row]) -> Answer:
         """Of any number of rows, one statement: it takes each column as an array."""
         answer = Answer()
-        self._asked.append((self._sql[query], [_parameter(column) for column in zip(*rows, strict=True)], answer))
+        self._asked.append((self._sql[query], [array(column) for column in zip(*rows, strict=True)], answer))
         return answer
 
     def write(self, query: str, rows: Sequence[Row]) -> None:
@@ -124,7 +111,8 @@ class Pipeline:
                 _check(next(answers))
                 unprepared.remove(name)
                 self._connection.note_prepared(name)
-            answer.give(self._connection.rows_of(_check(next(answers))))
+            answer.rows = self._connection.rows_of(_check(next(answers)))
+        self._asked.clear()
 
 
 def _results(pgconn: PGconn) -> PQGen[list[PGresult]]:
@@ -156,28 +144,30 @@ def _parameter(value: Any) -> bytes | None:
     """A value as PostgreSQL writes it."""
     if value is None:
         return None
-    text = array(value) if isinstance(value, list | tuple | set) else str(value)
-    encoded = text.encode()
+    return array(value) if isinstance(value, list | tuple | set) else _without_nul(str(value).encode())
+
+
+def array(values: Collection[Any]) -> bytes:
+    """Of texts, bytes or numbers, and None. Most columns are plain, and are written as a whole."""
+    kinds = set(map(type, values))
+    if kinds == {bytes}:
+        return ('{"\\\\x' + '","\\\\x'.join(map(bytes.hex, values)) + '"}').encode()
+    if bytes not in kinds:
+        # JSON's brackets are others, and so are its escapes. The rest is the same.
+        encoded = _as_json(values)
+        if b"\\" not in encoded:
+            return b"{" + encoded[1:-1] + b"}"
+    return _without_nul(("{" + ",".join(map(_item, values)) + "}").encode())
+
+
+def _without_nul(encoded: bytes) -> bytes:
     if b"\0" in encoded:
         raise psycopg.DataError("text in PostgreSQL cannot have a NUL in it")
     return encoded
 
 
-def array(values: Collection[Any]) -> str:
-    """Of texts, bytes or numbers, and None. Most columns are of one kind and plain, and are written as a whole."""
-    kinds = set(map(type, values))
-    if kinds == {int}:
-        return "{" + repr([*values])[1:-1] + "}"
-    if kinds == {str}:
-        joined = '","'.join(values)
-        if "\\" not in joined and joined.count('"') == 2 * len(values) - 2:
-            return '{"' + joined + '"}'
-    return "{" + ",".join(["NULL" if value is None else _item(value) for value in values]) + "}"
-
-
-def _item(value: str | bytes | int) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, bytes):
-        return '"\\\\x' + value.hex() + '"'
-    return str(value)
+def _item(value: str | bytes | int | None) -> str:
+    if value is None:
+        return "NULL"
+    text = "\\x" + value.hex() if isinstance(value, bytes) else str(value)
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

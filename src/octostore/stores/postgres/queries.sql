@@ -106,9 +106,9 @@ SELECT wanted.name, wanted.locks,
 FROM unnest(%s::text[], %s::boolean[]) AS wanted(name, locks)
 
 -- name: jobs_of_requests
--- The live claims on queues' jobs that requests made.
+-- The live claims on queues' jobs that requests made. `|| ''` keeps the indexes that begin with the others out of it.
 SELECT {job_columns} FROM {schema}.jobs
-WHERE (principal, request_id, queue) IN (SELECT * FROM unnest(%s::text[], %s::text[], %s::text[]))
+WHERE (principal || '', request_id, queue || '') IN (SELECT * FROM unnest(%s::text[], %s::text[], %s::text[]))
     AND request_id IS NOT NULL AND queue IS NOT NULL
 
 -- name: ended_requests

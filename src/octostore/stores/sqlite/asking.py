@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import apsw
 import msgspec
 
-from octostore.stores.asking import Answer
 from octostore.stores.named_sql import load_queries
 from octostore.stores.rows import COLUMNS, Row
 
@@ -61,14 +60,6 @@ class Found(msgspec.Struct):
     rows: Sequence[Row]
 
 
-class Later(msgspec.Struct):
-    ask: Callable[[], Answer]
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        return self.ask().rows
-
-
 class SqliteAsking:
     def __init__(self, connection: apsw.Connection, now: int = 0) -> None:
         self._execute = connection.execute
@@ -90,9 +81,6 @@ class SqliteAsking:
             size = next(size for size in VALUES_AT_ONCE if size >= len(part))
             found += self._execute(compiled(query, size), part + (None,) * (size - len(part)))
         return found
-
-    def in_case(self, ask: Callable[[], Answer]) -> Later:
-        return Later(ask)
 
     def each(self, query: str, rows: Sequence[Row]) -> Found:
         text = compiled(query)
