@@ -7,8 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-import msgspec
-
+from octostore.client.reader import followed
 from octostore.core.commands import Batch, Command, R_co
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
@@ -64,13 +63,7 @@ class EmbeddedPort:
     def follow(self, question: ListEvents) -> Iterator[Event]:
         bell = threading.Event()
         with self.store.listening(topics_of_log(question), bell.set):
-            while True:
-                bell.clear()
-                page = self.ask(question)
-                yield from page.events
-                if page.after == question.after:
-                    bell.wait()
-                question = msgspec.structs.replace(question, after=page.after)
+            yield from followed(self, question, bell)
 
     def back_up(self, copy: str, on_step: OnStep | None) -> int:
         return self.store.engine.backend.back_up(copy, on_step)

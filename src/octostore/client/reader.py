@@ -1,8 +1,11 @@
 """`Reader`: all that can be asked. By itself, because a process that only looks needs no more, and starts faster."""
 
 import os
+import threading
 from collections.abc import Iterator
 from typing import Protocol, Self
+
+import msgspec
 
 from octostore.client.methods import Blocking, Steps, ask, ask_all, asked, stepped
 from octostore.core import questions as q
@@ -26,6 +29,19 @@ class ReadingPort(Protocol):
     def back_up(self, copy: str, on_step: OnStep | None) -> int: ...
 
     def close(self) -> None: ...
+
+
+def followed(
+    port: ReadingPort, question: q.ListEvents, bell: threading.Event, seconds: float | None = None
+) -> Iterator[Event]:
+    """The log without end. It is read again when `bell` is set, and every so many `seconds`."""
+    while True:
+        bell.clear()
+        page = port.ask(question)
+        yield from page.events
+        if page.after == question.after:
+            bell.wait(seconds)
+        question = msgspec.structs.replace(question, after=page.after)
 
 
 class Questions:

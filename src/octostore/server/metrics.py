@@ -83,18 +83,15 @@ class Metrics:
             return [("", {label: value}, count) for value, count in sorted(self._counts[what].items())]
 
         expiries = self._counts["events"]["expired"]
-        yield from _family("counter", "claims_total", "Claims by what was answered.", by("outcome", "claims"))
-        yield from _family(
-            "counter", "heartbeats_total", "Heartbeats, by whether the lease was live.", by("outcome", "heartbeats")
-        )
-        yield from _family(
-            "counter", "releases_total", "Claims that were ended by their owner.", by("outcome", "releases")
-        )
-        yield from _family("counter", "events_total", "Events of the log, by type.", by("type", "events"))
-        yield from _family("counter", "expiries_total", "Claims that ran out.", [("", {}, expiries)])
-        yield from _family(
-            "counter", "takeovers_total", "Claims of a job whose last owner had lost it.", [("", {}, self._takeovers)]
-        )
+        for name, about, samples in (
+            ("claims_total", "Claims by what was answered.", by("outcome", "claims")),
+            ("heartbeats_total", "Heartbeats, by whether the lease was live.", by("outcome", "heartbeats")),
+            ("releases_total", "Claims that were ended by their owner.", by("outcome", "releases")),
+            ("events_total", "Events of the log, by type.", by("type", "events")),
+            ("expiries_total", "Claims that ran out.", [("", {}, expiries)]),
+            ("takeovers_total", "Claims of a job whose last owner had lost it.", [("", {}, self._takeovers)]),
+        ):
+            yield from _family("counter", name, about, samples)
 
     def _histograms(self) -> Iterator[str]:
         requests = [

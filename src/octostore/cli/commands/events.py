@@ -42,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     session = which.add_argument("--session", metavar="S", help="only those of this session and of its jobs")
     completed_by(session, session_names)
     parser.add_argument("--after", type=whole, default=0, metavar="SEQ", help="only those after this one")
-    parser.add_argument("--limit", type=positive, metavar="N", help="at most so many")
-    parser.add_argument("--follow", action="store_true", help="stay, and print what happens next, until Ctrl-C")
+    parser.add_argument("--limit", type=positive, metavar="N", help="maximum number of events")
+    parser.add_argument("--follow", action="store_true", help="keep printing what happens, until Ctrl-C")
     parser.add_argument("--export", action="store_true", help="as JSON lines")
     parser.add_argument("--verify", action="store_true", help="whether the log is sound; only the whole of it can be")
 
