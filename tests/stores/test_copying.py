@@ -210,8 +210,13 @@ def test_an_owner_is_told_that_the_store_has_gone_back_in_time(path: Path, tmp_p
 def test_whoever_holds_a_claim_says_which_token_it_has(path: Path, tmp_path: Path) -> None:
     older = tmp_path / "older.db"
     shutil.copy(path, older)
-    held = octostore.connect(url(path)).hold("job", owner="ann").__enter__()
-    held._port = octostore.connect(url(older))._port
-    with pytest.raises(octostore.Unreachable) as raised:
-        held.checkpoint({"step": 1})
+    with (
+        octostore.connect(url(path)) as store,
+        octostore.connect(url(older)) as behind,
+        store.hold("job", owner="ann") as held,
+    ):
+        there, held._port = held._port, behind._port
+        with pytest.raises(octostore.Unreachable) as raised:
+            held.checkpoint({"step": 1})
+        held._port = there
     assert raised.value.reason == "restored_behind"

@@ -119,7 +119,7 @@ OwnToken: TypeAlias = Annotated[
         "older copy: it answers 503 `unreachable`, with the reason `restored_behind`, and not that the lease is lost.",
         1,
         limits.JSON_INTEGER_MAX,
-        4711,
+        1,
     ),
 ]
 WriteNumber: TypeAlias = Annotated[

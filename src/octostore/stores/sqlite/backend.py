@@ -8,6 +8,7 @@ from functools import partial
 
 import apsw
 
+from octostore.core.errors import Unreachable
 from octostore.core.needs import Needs
 from octostore.stores.base import Counters, OnStep
 from octostore.stores.clock import Mark
@@ -36,11 +37,12 @@ class SqliteBackend:
         self._has_written = False
         self._gate = Gate()
         self._readers = Readers(partial(connect, self.path))
-        with self._faults:
-            if is_there(self.path):
+        try:
+            with self._faults:
                 self._open()
-            else:
-                check_room(self.path)
+        except Unreachable as fault:
+            if fault.reason != "no_store":
+                raise
 
     def found(self) -> None:
         with self._faults, self._gate:
@@ -50,6 +52,8 @@ class SqliteBackend:
 
     def _open(self) -> OpenedFile:
         with self._opening:
+            if self._readers.is_closed:
+                raise Unreachable("this store has been closed", reason="closed")
             if self._opened is None:
                 if not is_there(self.path):
                     check_room(self.path)
@@ -153,9 +157,10 @@ class SqliteBackend:
 
     def close(self) -> None:
         idle = self._readers.end()
-        if self._opened is not None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
             # The last one to close it copies the -wal and deletes it: by its name, which may be another's by now.
-            keeps_wal = not self._is_whole(self._opened)
+            keeps_wal = not self._is_whole(opened)
             for connection in (*idle, self._writer):
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps_wal)
                 connection.close()
