@@ -1,5 +1,6 @@
 """For all tests."""
 
+import gc
 import os
 import signal
 
@@ -8,6 +9,9 @@ from hypothesis import settings
 
 from octostore.supervise import prctl
 from tests.support.promised import watch
+
+# Thousands of tests and all that they import stay to the end: nobody need look for garbage among them, see below.
+gc.disable()
 
 # No timed assertions: an example that takes long on a busy machine is no counterexample.
 settings.register_profile("untimed", deadline=None)
@@ -23,7 +27,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Groups that are not obeyed would only be seen by how long everything takes."""
+    gc.freeze()
+    gc.enable()
+    # Groups that are not obeyed would only be seen by how long everything takes.
     if getattr(session.config.option, "loadgroup", False):
         grouped = (item for item in session.items if item.get_closest_marker("xdist_group"))
         lost = [item.nodeid for item in grouped if "@" not in item.nodeid]

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from octostore.client.connect import connect
+from octostore.client.embedded import EmbeddedPort
 from octostore.client.hold import HeldClaim
 from octostore.client.store import OctoStore
 from octostore.core.errors import InvalidInput, Unreachable
@@ -37,6 +37,7 @@ from octostore.core.replies import (
     Reply,
     SessionView,
 )
+from octostore.stores.store import open_store
 
 log = logging.getLogger("octostore.orchestrator")
 
@@ -123,7 +124,9 @@ class Orchestrator:
             raise Unreachable(
                 f"the folder {path.parent} cannot be made: {error}; set {PATH_VARIABLE} to another file", reason="io"
             ) from error
-        return cls(connect(f"sqlite:///{quote(str(path))}"))
+        local = open_store(f"sqlite:///{quote(str(path))}")
+        local.found()
+        return cls(OctoStore(EmbeddedPort(local)))
 
     def close(self) -> None:
         self.store.close()

@@ -20,10 +20,11 @@ from octostore.stores.memory import MemoryBackend
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.sqlite import SqliteBackend
+from octostore.stores.sqlite.connection import make
 from octostore.stores.store import LocalStore, usual_given
 from octostore.stores.wakeups import Topic
 from tests.support.async_as_sync import Loop, StoreAsSync
-from tests.support.postgres import new_schema
+from tests.support.postgres import empty_store, give_back
 from tests.support.served import ServedStore
 from tests.support.world import ManualClock
 
@@ -92,6 +93,7 @@ def open_memory(_folder: Path, clock: ManualClock) -> Opened:
 
 
 def open_sqlite(folder: Path, clock: ManualClock) -> Opened:
+    make(str(folder / "store.db"))
     return OneForEach(lambda: SqliteBackend(folder / "store.db"), clock).opened()
 
 
@@ -105,8 +107,9 @@ def open_server(folder: Path, clock: ManualClock) -> Opened:
 
 
 def open_postgres(_folder: Path, clock: ManualClock) -> Opened:
-    place = parse_place(new_schema())
-    return OneForEach(partial(PostgresBackend, place, lambda: clock(Mark(0, "", 0)).now), as_stored).opened()
+    url = empty_store()
+    stores = OneForEach(partial(PostgresBackend, parse_place(url), lambda: clock(Mark(0, "", 0)).now), as_stored)
+    return stores.opened()._replace(close=lambda: give_back(url))
 
 
 KINDS: dict[str, Callable[[Path, ManualClock], Opened]] = {

@@ -18,6 +18,15 @@ from tests.support.replay import replay
 from tests.support.server import ServerProcess
 
 AHEAD = 1_000_000_000
+UNTIL_ALL_WAIT = """;
+    DO $$ BEGIN
+        WHILE (
+            SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))
+        ) < 2 LOOP
+            PERFORM pg_sleep(0.01);
+        END LOOP;
+    END $$"""
+"""A server writes and reads. Who reads has begun to look before, and so sees the new tables empty."""
 
 
 class Backup:
@@ -27,11 +36,11 @@ class Backup:
         self._schema = parse_place(url).schema
         self._dump = programs().run("pg_dump", "-d", postgres_url(), "-n", self._schema)
 
-    def restore(self, arguments: str = "") -> None:
+    def restore(self, arguments: str = "", *, meanwhile: str = "") -> None:
         """Everything at once, so that nobody sees the store as it was: `psql --single-transaction`."""
         drop, resume = f"DROP SCHEMA {self._schema} CASCADE", f"SELECT {self._schema}.resume_after_restore({arguments})"
         command = ["-d", postgres_url(), "-v", "ON_ERROR_STOP=1", "--single-transaction"]
-        programs().run("psql", *command, "-c", drop, "-f", "-", "-c", resume, input=self._dump)
+        programs().run("psql", *command, "-c", drop + meanwhile, "-f", "-", "-c", resume, input=self._dump)
 
 
 def claim_and_release(store: octostore.OctoStore, times: int) -> int:
@@ -102,7 +111,7 @@ def test_a_server_that_lives_through_it_repeats_nothing(url: str, tmp_path: Path
             with server.stream("/events", headers={"Last-Event-ID": str(last - 1)}) as stream:
                 assert [frame.id for frame in stream.take(1)] == [str(last)]
                 # Less than the server remembers, so that it has to know what follows what.
-                backup.restore(arguments="10")
+                backup.restore(arguments="10", meanwhile=UNTIL_ALL_WAIT)
                 assert [frame.event for frame in stream.take(1)] == ["restored"]
                 claim_and_release(library, 1)
                 assert [frame.event for frame in stream.take(2)] == ["claimed", "released"]

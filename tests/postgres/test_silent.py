@@ -88,7 +88,10 @@ def test_reading_goes_on(store: octostore.OctoStore, proxy: PgProxy, where: byte
     assert proxy.is_idle
 
 
-def test_of_several_connections_that_read_only_one_is_waited_for(store: octostore.OctoStore, proxy: PgProxy) -> None:
+def test_of_several_connections_that_read_only_one_is_waited_for(
+    store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(backend.LIMITS, "idle", "60s")
     store.claim_job("job", "ann")
     reading = backend_of(store)
     with reading.reading(), reading.reading(), reading.reading():

@@ -17,7 +17,7 @@ def test_what_a_run_has_started_dies_with_it(tmp_path: Path) -> None:
     environment = {**os.environ, "TOLD": str(told), "PYTEST_ADDOPTS": f"--basetemp={tmp_path / 'base'}"}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as run:
         try:
-            until(lambda: told.exists() or run.poll() is not None)
+            until(lambda: told.exists() or run.poll() is not None, 4 * PATIENCE_SECONDS)
         finally:
             run.kill()
         said, _ = run.communicate(timeout=PATIENCE_SECONDS)

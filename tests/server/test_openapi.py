@@ -169,7 +169,6 @@ def run_schemathesis(target: ServerProcess, folder: Path, *arguments: str) -> No
 class TestSchemathesis:
     """The same requests every time, so that a failure is about what was changed; others in the long form."""
 
-    @pytest.mark.timeout(300)
     def test_it_finds_nothing(self, target: ServerProcess, tmp_path: Path) -> None:
         same = ("--seed", "1", "--max-examples", "2", "--generation-codec", "ascii")
         run_schemathesis(target, tmp_path, "--phases", "examples,fuzzing", *same)

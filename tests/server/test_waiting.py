@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 
 from tests.support.connections import Connection
-from tests.support.processes import PATIENCE_SECONDS, SOON_SECONDS, until
+from tests.support.processes import PATIENCE_SECONDS, until
 from tests.support.server import ServerProcess
+from tests.support.starting import UNHURRIED
+
+WAIT_SECONDS = 60
+"""Longer than tests are patient: who has not been woken is not heard of in time."""
 
 
 class Waiter:
@@ -21,7 +25,7 @@ class Waiter:
     def __init__(self, server: ServerProcess, path: str, *, token: str | None = None, **terms: Any) -> None:
         before = waiting(server)
         self._connection = Connection(server.port)
-        body = {"wait_seconds": 30, **terms}
+        body = {"wait_seconds": WAIT_SECONDS, **terms}
         self._connection.request("POST", path, body, token=token or server.token)
         until(lambda: waiting(server) == before + 1)
 
@@ -63,20 +67,16 @@ def owners(server: ServerProcess, job_id: str) -> list[str]:
 def test_a_release_wakes_the_waiter_at_once(server: ServerProcess) -> None:
     held = claim(server, "released")
     waiter = Waiter(server, "/jobs/released/claim", owner="waiter")
-    started = time.monotonic()
     release(server, held)
     answer = waiter.answer()
-    assert time.monotonic() - started < SOON_SECONDS
     assert (answer["status"], answer["owner"], answer["replayed"]) == ("claimed", "waiter", False)
     assert [attempt["how"] for attempt in answer["previous"]] == ["released"]
 
 
 def test_an_expiry_wakes_the_waiter_when_it_happens(server: ServerProcess) -> None:
-    started = time.monotonic()
     dead = claim(server, "expired", owner="dead", ttl_seconds=1)
     waiter = Waiter(server, "/jobs/expired/claim", owner="heir")
     answer = waiter.answer()
-    assert 1 <= time.monotonic() - started < 1 + SOON_SECONDS
     assert (answer["status"], [attempt["how"] for attempt in answer["previous"]]) == ("claimed", ["expired"])
     assert datetime.fromisoformat(answer["claimed_at"]) >= datetime.fromisoformat(dead["expires_at"])
 
@@ -84,10 +84,8 @@ def test_an_expiry_wakes_the_waiter_when_it_happens(server: ServerProcess) -> No
 def test_an_enqueued_job_wakes_a_worker_at_once(server: ServerProcess) -> None:
     worker = Waiter(server, "/queues/builds/claim", owner="worker", kinds=["build"])
     server.post("/jobs", {"kind": "lint", "queue": "builds"})
-    started = time.monotonic()
     server.post("/jobs", {"kind": "build", "queue": "builds", "job_id": "build-1"})
     answer = worker.answer()
-    assert time.monotonic() - started < SOON_SECONDS
     assert (answer["status"], answer["job_id"]) == ("claimed", "build-1")
 
 
@@ -95,25 +93,24 @@ def test_a_job_that_becomes_due_wakes_a_worker(server: ServerProcess) -> None:
     due = datetime.now(UTC) + timedelta(seconds=0.7)
     server.post("/jobs", {"kind": "k", "queue": "scheduled", "job_id": "due", "run_at": due.isoformat()})
     worker = Waiter(server, "/queues/scheduled/claim")
-    assert worker.answer()["job_id"] == "due"
-    assert timedelta() <= datetime.now(UTC) - due < timedelta(seconds=SOON_SECONDS)
+    answer = worker.answer()
+    assert answer["job_id"] == "due"
+    assert datetime.fromisoformat(answer["claimed_at"]) >= due - timedelta(milliseconds=1)  # as exact as the store
 
 
 def test_another_process_on_the_same_store_wakes_the_waiter(server: ServerProcess) -> None:
     held = claim(server, "shared")
     waiter = Waiter(server, "/jobs/shared/claim")
     with ServerProcess(server.home) as other:
-        started = time.monotonic()
         release(other, held)
         assert waiter.answer()["status"] == "claimed"
-        assert time.monotonic() - started < SOON_SECONDS
 
 
 def test_a_wait_that_runs_out_is_answered_as_if_there_had_been_none(server: ServerProcess) -> None:
     held = claim(server, "patience", owner="holder", ttl_seconds=60)
     started = time.monotonic()
     answer = claim(server, "patience", wait_seconds=0.3)
-    assert 0.3 <= time.monotonic() - started < 0.3 + SOON_SECONDS
+    assert time.monotonic() - started >= 0.3
     assert (answer["status"], answer["owner"]) == ("held", "holder")
     assert answer["expires_at"] == held["expires_at"]
     empty = server.post("/queues/nothing/claim", {"wait_seconds": 0.2}).json
@@ -174,9 +171,7 @@ def test_whoever_comes_back_in_time_has_kept_the_place(server: ServerProcess) ->
 def test_a_claim_that_one_has_already_is_not_waited_for(server: ServerProcess) -> None:
     mine = claim(server, "mine", request_id="mine")
     other = Waiter(server, "/jobs/mine/claim", owner="other")
-    started = time.monotonic()
-    again = claim(server, "mine", request_id="mine", wait_seconds=30)
-    assert time.monotonic() - started < SOON_SECONDS
+    again = claim(server, "mine", request_id="mine", wait_seconds=WAIT_SECONDS)
     assert (again["status"], again["replayed"], again["lease_id"]) == ("claimed", True, mine["lease_id"])
     release(server, mine)
     assert other.answer()["status"] == "claimed"
@@ -246,7 +241,8 @@ def test_a_retry_is_not_robbed_by_the_end_of_what_it_repeats(server: ServerProce
 
 @pytest.fixture
 def stopping(tmp_path: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path) as process:
+    """Which has all the time in the world, unless it is told to stop."""
+    with ServerProcess(tmp_path, "--request-seconds", "600", "--idle-seconds", "600", program=UNHURRIED) as process:
         yield process
         process.check_has_not_failed()
 
@@ -281,7 +277,6 @@ def test_a_stop_answers_everybody_first(stopping: ServerProcess, sign: signal.Si
     waiters = [Waiter(server, "/jobs/held/claim"), Waiter(server, "/queues/empty/claim")]
     events, watch = server.stream("/events?after=0"), server.stream("/locks/held/watch")
     with events, watch, half_a_claim(server, "under-way") as under_way:
-        started = time.monotonic()
         server.process.send_signal(sign)
         assert [waiter.answer()["status"] for waiter in waiters] == ["held", "empty"]
         assert [frame.event for frame in events.rest()] == ["token_created", "claimed"]
@@ -291,20 +286,17 @@ def test_a_stop_answers_everybody_first(stopping: ServerProcess, sign: signal.Si
         answer = under_way.response()
         assert (answer.status, answer.json["owner"]) == (200, "late")
         assert server.process.wait(PATIENCE_SECONDS) == 0
-        assert time.monotonic() - started < SOON_SECONDS
     with ServerProcess(server.home) as again:
         assert again.get("/jobs/under-way").json["owner"] == "late", "what was answered is kept"
 
 
-def test_a_second_signal_does_not_wait_for_anybody(own_server: ServerProcess) -> None:
-    with half_a_claim(own_server, "never-finished"):
-        own_server.process.send_signal(signal.SIGTERM)
-        until(lambda: _refuses(own_server))
-        assert own_server.process.poll() is None
-        started = time.monotonic()
-        own_server.process.send_signal(signal.SIGTERM)
-        assert own_server.process.wait(PATIENCE_SECONDS) == 0
-        assert time.monotonic() - started < SOON_SECONDS
+def test_a_second_signal_does_not_wait_for_anybody(stopping: ServerProcess) -> None:
+    with half_a_claim(stopping, "never-finished"):
+        stopping.process.send_signal(signal.SIGTERM)
+        until(lambda: _refuses(stopping))
+        assert stopping.process.poll() is None
+        stopping.process.send_signal(signal.SIGTERM)
+        assert stopping.process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_connections_without_a_request_do_not_hold_up_a_stop(stopping: ServerProcess) -> None:
@@ -313,9 +305,7 @@ def test_connections_without_a_request_do_not_hold_up_a_stop(stopping: ServerPro
         between.response()
         half.send(b"GET /livez HT")
         until(lambda: _is_listened_to(stopping))
-        started = time.monotonic()
         assert stopping.stop() == 0
-        assert time.monotonic() - started < SOON_SECONDS
         assert silent.is_ended()
 
 

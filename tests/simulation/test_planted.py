@@ -7,7 +7,6 @@ from tests.simulation.shrink import shrink
 from tests.simulation.world import Plan, run
 
 pytestmark = [
-    pytest.mark.timeout(300),
     # Whatever a killed process was about to await is never awaited.
     pytest.mark.filterwarnings(
         "ignore:coroutine .* was never awaited", "ignore::pytest.PytestUnraisableExceptionWarning"

@@ -21,7 +21,6 @@ RUNS = [
     *(Plan(seed, hours=0.5, store="sqlite") for seed in range(31, 34)),
 ]
 pytestmark = [
-    pytest.mark.timeout(300),  # it only computes, and takes as long as the machine is busy with other things
     # Whatever a killed process was about to await is never awaited.
     pytest.mark.filterwarnings(
         "ignore:coroutine .* was never awaited", "ignore::pytest.PytestUnraisableExceptionWarning"

@@ -16,13 +16,17 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     """Each store in turn, with time and chance in the test's hands."""
     clock = DatabaseClock() if request.param == "postgres" else ManualClock()
     backend: Backend | None = None
+    url = None
     if request.param == "sqlite":
         backend = SqliteBackend(tmp_path / "store.db")
     elif request.param == "postgres":
-        backend = PostgresBackend(parse_place(postgres.new_schema()), lambda: clock.now_ms)
+        url = postgres.empty_store()
+        backend = PostgresBackend(parse_place(url), lambda: clock.now_ms)
     world = World(backend, clock)
     yield world
     world.backend.close()
+    if url is not None:
+        postgres.give_back(url)
 
 
 @pytest.fixture(scope="session")

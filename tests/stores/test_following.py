@@ -20,6 +20,7 @@ from tests.support.processes import PATIENCE_SECONDS, until
 def stores(tmp_path: Path) -> Iterator[list[LocalStore]]:
     """Two that share a file, as two processes would."""
     stores = [LocalStore(lambda: SqliteBackend(tmp_path / "store.db")) for _ in range(2)]
+    stores[0].found()
     yield stores
     for store in stores:
         store.close()
@@ -185,9 +186,10 @@ def test_more_than_a_page_of_somebody_elses() -> None:
     log.wakeups.close()
 
 
-def test_a_log_that_cannot_be_read_for_a_moment(log: Log) -> None:
+@pytest.mark.parametrize("fault", [Unreachable("not now", reason="io"), IndexError("which nobody foresaw")])
+def test_a_log_that_cannot_be_read_for_a_moment(log: Log, fault: Exception) -> None:
     def fail() -> None:
-        raise Unreachable("not now", reason="io")
+        raise fault
 
     log.write()
     log.before_read.append(fail)

@@ -10,13 +10,13 @@ from octostore.stores.base import Backend
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from tests.stores.test_promises import Histories
-from tests.support.postgres import drop_schema, new_schema
+from tests.support.postgres import empty_store, give_back
 from tests.support.world import DatabaseClock, World
 
 
 class PostgresPromises(Histories):
     def __init__(self) -> None:
-        self.place = parse_place(new_schema())
+        self.url = empty_store()
         super().__init__()
         self.run([Probe()])  # the others keep the first moment in any case, because their clock is new to them
 
@@ -24,7 +24,7 @@ class PostgresPromises(Histories):
         return World(self.reopened(), DatabaseClock())
 
     def reopened(self) -> Backend:
-        return PostgresBackend(self.place, lambda: self.clock.now_ms)
+        return PostgresBackend(parse_place(self.url), lambda: self.clock.now_ms)
 
     def all_questions(self) -> list[Question[Any]]:
         jobs = [ListJobs(limit=2), *(ListJobs(status=status, limit=3) for status in ("free", "queued", "dead"))]
@@ -32,7 +32,7 @@ class PostgresPromises(Histories):
 
     def teardown(self) -> None:
         super().teardown()
-        drop_schema(self.place)
+        give_back(self.url)
 
 
 TestPostgresPromises = PostgresPromises.TestCase

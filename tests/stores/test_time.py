@@ -36,7 +36,7 @@ from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.reading import ask
 from octostore.stores.sqlite import SqliteBackend
-from tests.support.postgres import drop_schema, new_schema
+from tests.support.postgres import empty_store, give_back
 from tests.support.world import START_MS, repeatable_given
 
 JOBS = st.sampled_from(["a", "b", "c"])
@@ -288,7 +288,9 @@ class SqliteHistories(Histories):
         return [self.open_one(), self.open_one()]
 
     def open_one(self) -> Backend:
-        return SqliteBackend(self.folder / "store.db")
+        backend = SqliteBackend(self.folder / "store.db")
+        backend.found()
+        return backend
 
     @rule(process=PROCESSES)
     def a_process_is_started_again(self, process: int) -> None:
@@ -305,17 +307,17 @@ class PostgresHistories(SqliteHistories):
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = parse_place(new_schema())
+        self.url = empty_store()
 
     def clock(self) -> Clock:
         return as_stored
 
     def open_one(self) -> Backend:
-        return PostgresBackend(self.place, lambda: self.wall_ms)
+        return PostgresBackend(parse_place(self.url), lambda: self.wall_ms)
 
     def teardown(self) -> None:
         super().teardown()
-        drop_schema(self.place)
+        give_back(self.url)
 
 
 @pytest.mark.parametrize("histories", [Histories, SqliteHistories, PostgresHistories])

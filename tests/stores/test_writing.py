@@ -15,6 +15,7 @@ from octostore.stores.base import TryAgain
 from octostore.stores.batch import Answer, Committed
 from octostore.stores.readers import IDLE_READERS
 from octostore.stores.sqlite.backend import SqliteBackend
+from octostore.stores.sqlite.connection import make
 from octostore.stores.writer import MAX_BATCH, Writer
 from tests.support.processes import PATIENCE_SECONDS, until
 
@@ -98,6 +99,7 @@ def test_all_of_a_batch_that_fails_are_told(place: Place, writer: Writer) -> Non
 
 @pytest.fixture
 def backend(tmp_path: Path) -> SqliteBackend:
+    make(str(tmp_path / "store.db"))
     return SqliteBackend(tmp_path / "store.db")
 
 

@@ -18,7 +18,7 @@ from tests.support.running import (
     signals_of,
     types_of,
 )
-from tests.support.starting import SCRIPT
+from tests.support.starting import DEAF, SCRIPT
 
 NOTING = str(ROOT / "tests" / "supervise" / "commands" / "noting.py")
 FORWARDED = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM]
@@ -143,6 +143,17 @@ def test_a_signal_ends_the_wait_and_leaves_no_claim(
 def test_a_signal_ends_the_wait_at_a_server_and_leaves_no_claim(served: Served, tmp_path: Path) -> None:
     with library.connect(served.server.url, token=served.server.token) as store:
         check_leaves_nothing(served.octostore, store, tmp_path)
+
+
+def test_a_signal_is_heard_whatever_claiming_is_doing(
+    octostore: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
+    run = octostore.start("run", "job", "--", "touch", "ran", program=DEAF)
+    until((tmp_path / "asking").exists)
+    run.send(signal.SIGTERM)
+    assert run.wait() == (143, "", "")
+    assert store.get_job("job").status == "free"
+    assert not (tmp_path / "ran").exists()
 
 
 def check_leaves_nothing_at_any_moment(octostore: Octostore, path: Path) -> None:

@@ -3,7 +3,8 @@
 import http.client
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from io import BytesIO
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -58,6 +59,13 @@ class Connection:
         finally:
             answer.close()
 
+    def get_all(self, path: str, tokens: Sequence[str]) -> list[Response]:
+        """All asked at once, so that the server is as fast as it can be; nothing can be asked after that."""
+        heads = [f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n" for token in tokens]
+        self.send(("\r\n".join(heads) + "Connection: close\r\n\r\n").encode())
+        told = _Told(self.everything())
+        return [told.next_response() for _ in tokens]
+
     def everything(self) -> bytes:
         """All that comes until the other side ends it, however it does."""
         content = b""
@@ -82,6 +90,21 @@ class Connection:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _Told(BytesIO):
+    """What came on a connection, in place of its socket."""
+
+    def next_response(self) -> Response:
+        answer = http.client.HTTPResponse(self)  # type: ignore[arg-type]
+        answer.begin()
+        return Response.read_from(answer)
+
+    def makefile(self, _mode: str) -> Self:
+        return self
+
+    def close(self) -> None:
+        """Each response does that, and the next one begins behind it."""
 
 
 class Frame(NamedTuple):

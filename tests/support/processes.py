@@ -18,8 +18,6 @@ from tests.support.starting import start
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 30.0
-SOON_SECONDS = 10.0
-"""Enough for a busy machine, and less than half of what it takes where nobody hurries."""
 
 
 class Worker:

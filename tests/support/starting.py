@@ -25,6 +25,8 @@ SCRIPT = (str(Path(sys.executable).with_name("octostore")),)
 """What users start."""
 HURRIED = (*_MODULE, "tests.support.hurried")
 BLIND = (*_MODULE, "tests.support.blind")
+UNHURRIED = (*_MODULE, "tests.support.unhurried")
+DEAF = (*_MODULE, "tests.support.deaf")
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ")
 _starting = threading.Lock()
 

@@ -69,6 +69,8 @@ COMMANDS = [
     Command("health", LOOK, "whether the work gets done, and why not"),
     Command("recover", OPERATE, "write down every expiry now, and tell what was taken back"),
     Command("force-release", OPERATE, "take a job away from its owner"),
+    Command("backup", OPERATE, "copy the store to a file, while others write"),
+    Command("restore", OPERATE, "make a store of a backup"),
     Command("serve", SETUP, "serve a store over HTTP"),
     Command("mcp", SETUP, "serve a store to an agent, as MCP tools"),
     Command("token", SETUP, "who may use a server"),

@@ -15,6 +15,7 @@ from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import ClaimReply, is_worth_waiting
 from octostore.core.undo import undo_of
+from octostore.stores.base import OnStep
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic, topics_of_claim
 
@@ -63,6 +64,9 @@ class EmbeddedPort:
         bell = threading.Event()
         with self.store.listening(topics_of_log(question), bell.set):
             yield from followed(self, question, bell)
+
+    def back_up(self, copy: str, on_step: OnStep | None) -> int:
+        return self.store.engine.backend.back_up(copy, on_step)
 
     def close(self) -> None:
         self.store.close()

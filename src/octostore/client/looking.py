@@ -7,6 +7,7 @@ from octostore.client.reader import Reader, followed
 from octostore.core.events import Event
 from octostore.core.questions import A_co, ListEvents, Question
 from octostore.core.retry import RetryPolicy
+from octostore.stores.base import OnStep
 from octostore.stores.opening import Where, find_store
 from octostore.stores.reading import ask
 
@@ -28,6 +29,9 @@ class LookingPort:
         bell = threading.Event()
         self._backend.attend(bell.set)
         return followed(self, question, bell, self._backend.look_seconds)
+
+    def back_up(self, copy: str, on_step: OnStep | None) -> int:
+        return self._backend.back_up(copy, on_step)
 
     def close(self) -> None:
         self._backend.close()

@@ -52,6 +52,7 @@ class Services:
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
+        await self.store.in_thread(self.store.local.found)  # for whoever comes, also if they only look
         self._key = (await self.store.ask(GetStoreKey())).key
         if self.settings.tokens_file is None:
             await auth.ensure_admin_token(self.store, self.admin_file)

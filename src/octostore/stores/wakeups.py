@@ -1,9 +1,10 @@
 """Waking those who wait: by the commit itself in this process, and by looking at the log for those of others."""
 
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
 from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask
@@ -11,6 +12,8 @@ from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.model import Job
 from octostore.core.replies import ClaimReply
+
+log = logging.getLogger("octostore.wakeups")
 
 Topic: TypeAlias = tuple[Literal["job", "renewal", "queue", "session", "all"], str]
 EVERYTHING: Topic = ("all", "")
@@ -169,9 +172,13 @@ class Wakeups:
             self._look_now.clear()
             self._somebody_listens.wait()
             # A store that cannot be read now is tried again: whoever waits has a deadline, and asks for itself then.
-            with suppress(Unreachable):
+            try:
                 while self._look_at_a_page():
                     pass
+            except Unreachable:
+                pass
+            except Exception:  # nobody else would ever look
+                log.exception("looking at the log went wrong")
 
     def _look_at_a_page(self) -> bool:
         """Whether there was anything new: under load, there may be more than one page of it."""

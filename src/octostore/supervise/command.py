@@ -15,9 +15,8 @@ from octostore.supervise.dispositions import ENDING
 from octostore.supervise.guardian import Guardian, GuardianDied
 from octostore.supervise.processes import descendants
 from octostore.supervise.terminal import Terminal, stop_our_group
-from octostore.supervise.wakeups import SignalPipe
+from octostore.supervise.wakeups import TICK_SECONDS, SignalPipe
 
-TICK_SECONDS = 1.0
 SIGNALLED = 128
 """What shells add to the number of a signal to tell who died of one."""
 NOT_EXECUTABLE = 126

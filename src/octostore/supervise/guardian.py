@@ -35,7 +35,7 @@ class Guardian:
         # Should the guardian be killed, what it watched over becomes ours.
         prctl.adopt_orphans()
         self._line, theirs = socket.socketpair()
-        self._sending = threading.RLock()  # an order is longer than what is surely sent at once
+        self._sending = threading.Lock()  # an order is longer than what is surely sent at once
         self._turn = 0
         self._unread = b""
         self.is_over = False

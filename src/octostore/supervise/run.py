@@ -4,12 +4,10 @@ import os
 import select
 import shutil
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from types import FrameType
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -22,7 +20,7 @@ from octostore.core.errors import Conflict, Held, LeaseLost, OctoStoreError, Unr
 from octostore.core.limits import ERROR_BYTES
 from octostore.stores.clock import boottime
 from octostore.stores.ids import new_request_id
-from octostore.supervise.command import NOT_EXECUTABLE, TICK_SECONDS, Command, Ending, Terms
+from octostore.supervise.command import NOT_EXECUTABLE, Command, Ending, Terms
 from octostore.supervise.dispositions import ENDING, Dispositions
 from octostore.supervise.guardian import Guardian
 from octostore.supervise.report import JOB_VARIABLE
@@ -30,7 +28,7 @@ from octostore.supervise.reports import Reports
 from octostore.supervise.streams import fill_closed_streams, lead_to_one_place
 from octostore.supervise.tail import Tail
 from octostore.supervise.terminal import Terminal
-from octostore.supervise.wakeups import SignalPipe
+from octostore.supervise.wakeups import TICK_SECONDS, SignalPipe
 
 SECRET_VARIABLES = ("OCTOSTORE_TOKEN", "OCTOSTORE_LEASE_ID")
 """Not for the command: it reports over its socket, and for calls of its own there is OCTOSTORE_TOKEN_FILE."""
@@ -46,15 +44,12 @@ RunOutcome: TypeAlias = Literal["released", "done", "failed"]
 T = TypeVar("T")
 
 
-class Interrupted(SystemExit):
+class Interrupted(Exception):
     """A signal came while we waited for the job."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(128 + number)
+        super().__init__(signal.Signals(number).name)
         self.number = number
-
-    def __str__(self) -> str:
-        return signal.Signals(self.number).name
 
 
 class NoCommand(Exception):
@@ -144,23 +139,27 @@ class _Run:
         self._tell = tell
         self._request_id = new_request_id()
         self._owner = default_owner() if options.owner is None else options.owner
-        self._has_asked = False
+        self._has_asked = self._has_given_up = False
 
     def run(self, open_store: Callable[[], OctoStore]) -> Ran:
-        signals = self._dispositions.forwarded
-        with _interrupting(signals), ExitStack() as at_end:
-            store = self._patiently(open_store)
-            at_end.callback(store.close)
+        with SignalPipe(self._dispositions.forwarded) as signals, ExitStack() as at_end:
             held = ExitStack()
+            claiming = signals.apart(lambda: self._get(open_store, at_end, held))
             try:
-                claim = self._patiently(lambda: self._claim(store, held))
-                with SignalPipe([*signals, signal.SIGTSTP]) as came:
-                    return self._own(claim, held, came)
+                signals.wait(claiming, _interrupt)
             except Interrupted:
-                self._give_back(store)
+                self._has_given_up = True
+                signals.wait(signals.apart(lambda: self._give_back(open_store, at_end)), _interrupt)
                 raise
+            signals.add(signal.SIGTSTP)
+            return self._own(claiming.result(), held, signals)
 
     # The claim
+
+    def _get(self, open_store: Callable[[], OctoStore], at_end: ExitStack, held: ExitStack) -> HeldClaim:
+        store = self._patiently(open_store)
+        at_end.callback(store.close)
+        return self._patiently(lambda: self._claim(store, held))
 
     def _patiently(self, attempt: Callable[[], T]) -> T:
         has_told = False
@@ -168,7 +167,7 @@ class _Run:
             try:
                 return attempt()
             except Unreachable as fault:
-                if self._options.on_unreachable == "fail":
+                if self._options.on_unreachable == "fail" or self._has_given_up:
                     raise
                 self._has_asked = False
                 if not has_told:
@@ -192,6 +191,8 @@ class _Run:
     def _hold(self, store: OctoStore, wait: float) -> AbstractContextManager[HeldClaim]:
         options = self._options
         self._has_asked = True
+        if self._has_given_up:
+            raise Unreachable("nobody waits for it any more", reason="closed")
         return store.hold(
             options.job_id,
             owner=self._owner,
@@ -201,12 +202,16 @@ class _Run:
             request_id=self._request_id,
         )
 
-    def _give_back(self, store: OctoStore) -> None:
-        """The claim may have been granted in the moment of the signal. Asked again, the store gives the same one."""
+    def _give_back(self, open_store: Callable[[], OctoStore], at_end: ExitStack) -> None:
+        """The claim may have been granted in the moment of the signal. Asked again, the store gives the same one.
+
+        Another one is asked: ours must be closed first, so that it does not claim once more.
+        """
+        at_end.close()
         if not self._has_asked:
             return
         options = self._options
-        with suppress(OctoStoreError):
+        with suppress(OctoStoreError), open_store() as store:
             reply = store.claim_job(
                 options.job_id, self._owner, options.metadata, options.ttl, request_id=self._request_id
             )
@@ -225,7 +230,7 @@ class _Run:
                 outcome = self._settle(claim, ending, said)
                 if not ending.is_stopped:
                     self._keep_until(claimed_at + self._options.min_hold, claim, signals)
-                self._end(held.pop_all(), claim)
+                self._end(held.pop_all(), claim, signals)
         except LeaseLost as lost:
             outcome = None
             ending = (ending or Ending(code=0))._replace(is_lost=True, problem=str(lost))
@@ -278,23 +283,18 @@ class _Run:
             if ENDING.intersection(signals.taken()):
                 return
 
-    def _end(self, held: ExitStack, claim: HeldClaim) -> None:
-        """Tried for as long as the lease lasts, unless a signal says that nobody wants to wait for it.
-
-        That is why it happens in another thread: whatever it is doing when the signal comes, it goes on.
-        """
-        answer: Future[None] = Future()
-        threading.Thread(target=_answer, args=(answer, held.close), name="octostore-end", daemon=True).start()
+    def _end(self, held: ExitStack, claim: HeldClaim, signals: SignalPipe) -> None:
+        """Tried for as long as the lease lasts, unless a signal says that nobody wants to wait for it."""
+        ending = signals.apart(held.close)
         try:
-            with _interrupting([number for number in self._dispositions.forwarded if number in ENDING]):
-                if not wait([answer], PATIENCE_SECONDS).done:
-                    left = claim.remaining()
-                    self._tell(f"the command has ended; the store does not answer, and is asked for {left:.0f}s more")
-                answer.result()
+            if not signals.wait(ending, _interrupt_if_ending, PATIENCE_SECONDS):
+                left = claim.remaining()
+                self._tell(f"the command has ended; the store does not answer, and is asked for {left:.0f}s more")
+                signals.wait(ending, _interrupt_if_ending)
         except Interrupted as interrupted:
-            if not wait([answer], LAST_CHANCE_SECONDS).done:
+            if not wait([ending], LAST_CHANCE_SECONDS).done:
                 raise Unreachable(f"{interrupted} came before an answer did", reason="network") from None
-            answer.result()
+        ending.result()
 
     def _ran(self, claim: HeldClaim, ending: Ending, outcome: RunOutcome | None) -> Ran:
         return Ran(
@@ -316,25 +316,10 @@ def error_text(ending: Ending, said: bytes) -> str:
     return shorten(first + last, ERROR_BYTES).strip()
 
 
-def _answer(answer: "Future[None]", act: Callable[[], None]) -> None:
-    try:
-        act()
-    except Exception as error:  # noqa: BLE001  # for whoever waits for the answer
-        answer.set_exception(error)
-    else:
-        answer.set_result(None)
+def _interrupt(number: int) -> None:
+    raise Interrupted(number)
 
 
-@contextmanager
-def _interrupting(numbers: Sequence[signal.Signals]) -> Iterator[None]:
-    """While the block runs, these signals end whatever is being waited for."""
-
-    def interrupt(number: int, _frame: FrameType | None) -> None:
+def _interrupt_if_ending(number: int) -> None:
+    if number in ENDING:
         raise Interrupted(number)
-
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

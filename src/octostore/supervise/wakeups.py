@@ -1,19 +1,34 @@
 """Signals as something to wait for, together with everything else."""
 
 import os
+import select
 import signal
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from contextlib import suppress
 from types import FrameType
-from typing import Self
+from typing import Any, Self, TypeVar
+
+from octostore.stores.clock import boottime
+
+TICK_SECONDS = 1.0
+"""How long to wait at a time at most: timers stand still while the machine sleeps, and leases do not."""
+T = TypeVar("T")
 
 
 class SignalPipe:
-    """While the block runs, `numbers` are written down here instead of being acted upon. For the main thread."""
+    """While the block runs, `numbers` are written down here instead of being acted upon. For the main thread.
+
+    A handler that raises would be lost in some of what the thread may be doing, such as C code that asks Python for a
+    hash. So what takes long is done apart, and waited for together with signals.
+    """
 
     def __init__(self, numbers: Iterable[signal.Signals]) -> None:
         self._numbers = list(numbers)
-        self._before: dict[signal.Signals, object] = {}
+        self._before: dict[signal.Signals, Any] = {}
         self._out, self._in = os.pipe()
+        self._closing = threading.Lock()
         for end in (self._out, self._in):
             os.set_blocking(end, False)
 
@@ -26,19 +41,53 @@ class SignalPipe:
             came = os.read(self._out, 1_024)
         except BlockingIOError:
             return []
-        return [number for number in came if number in self._numbers]
+        return [number for number in came if number in self._before]
+
+    def add(self, number: signal.Signals) -> None:
+        self._before[number] = signal.signal(number, _nothing)
+
+    def apart(self, act: Callable[[], T]) -> "Future[T]":
+        """What `act` gives or raises, in a thread that goes on whatever comes, and that nobody has to wait for."""
+        answer: Future[T] = Future()
+        answer.add_done_callback(self._wake)
+        threading.Thread(target=_answer, args=(answer, act), name="octostore-apart", daemon=True).start()
+        return answer
+
+    def wait(self, answer: "Future[Any]", take: Callable[[int], None], seconds: float = float("inf")) -> bool:
+        """Whether it came within `seconds`. `take` is given the signals that come before, and may raise."""
+        until = boottime() + seconds
+        while not answer.done() and (left := until - boottime()) > 0:
+            select.select([self], [], [], min(left, TICK_SECONDS))
+            for number in self.taken():
+                take(number)
+        return answer.done()
 
     def __enter__(self) -> Self:
         signal.set_wakeup_fd(self._in, warn_on_full_buffer=False)
-        self._before = {number: signal.signal(number, _nothing) for number in self._numbers}
+        for number in self._numbers:
+            self.add(number)
         return self
 
     def __exit__(self, *_raised: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            signal.signal(number, handler)
         signal.set_wakeup_fd(-1)
-        os.close(self._in)
+        with self._closing:
+            os.close(self._in)
+            self._in = -1
         os.close(self._out)
+
+    def _wake(self, _answer: object) -> None:
+        with self._closing, suppress(BlockingIOError):
+            if self._in >= 0:
+                os.write(self._in, b"\0")
+
+
+def _answer(answer: "Future[T]", act: Callable[[], T]) -> None:
+    try:
+        answer.set_result(act())
+    except BaseException as error:  # noqa: BLE001  # for whoever waits for it
+        answer.set_exception(error)
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:

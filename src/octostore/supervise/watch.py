@@ -16,10 +16,8 @@ from octostore.supervise import prctl
 from octostore.supervise.dispositions import Dispositions
 from octostore.supervise.processes import descendants, kill_below, signal_all
 from octostore.supervise.terminal import take_foreground
-from octostore.supervise.wakeups import SignalPipe
+from octostore.supervise.wakeups import TICK_SECONDS, SignalPipe
 
-TICK_SECONDS = 1.0
-"""How long to sleep at a time at most: timers stand still while the machine sleeps, and leases do not."""
 HURRY_SECONDS = 0.01
 """How soon to look again for what was forked while everything was being killed."""
 STREAMS = 3

@@ -3,10 +3,8 @@
 import queue
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from tempfile import TemporaryFile
-from types import FrameType
 from typing import Any
 
 import msgspec
@@ -24,6 +22,7 @@ from octostore.supervise.reports import Reports
 from octostore.supervise.run import Tell, check_command, command_environment, error_text
 from octostore.supervise.streams import fill_closed_streams
 from octostore.supervise.tail import Tail
+from octostore.supervise.wakeups import SignalPipe
 
 
 class WorkOptions(msgspec.Struct, kw_only=True, frozen=True):
@@ -57,17 +56,11 @@ def work(open_store: Callable[[], OctoStore], options: WorkOptions, tell: Tell) 
     ]
     try:
         worker = _Worker(guardians, options, tell)
-        with open_store() as store, worker.draining_on(dispositions.forwarded):
-            return store.work(
-                options.queue,
-                worker.handle,
-                kinds=options.kinds,
-                owner=options.owner,
-                ttl=options.ttl,
-                concurrency=options.concurrency,
-                stop=worker.stop,
-                until_empty=options.until_empty,
-            )
+        draining = set(dispositions.forwarded) - {signal.SIGUSR1, signal.SIGUSR2}
+        with open_store() as store, SignalPipe(draining) as signals:
+            handled = signals.apart(lambda: worker.work(store))
+            signals.wait(handled, worker.drain)
+            return handled.result()
     finally:
         for guardian in guardians:
             guardian.close()
@@ -75,7 +68,7 @@ def work(open_store: Callable[[], OctoStore], options: WorkOptions, tell: Tell) 
 
 class _Worker:
     def __init__(self, guardians: Sequence[Guardian], options: WorkOptions, tell: Tell) -> None:
-        self.stop = threading.Event()
+        self._stop = threading.Event()
         self._guardians = guardians
         self._idle: queue.SimpleQueue[Guardian] = queue.SimpleQueue()
         for guardian in guardians:
@@ -84,30 +77,32 @@ class _Worker:
         self._tell = tell
         self._is_hurried = False
 
-    @contextmanager
-    def draining_on(self, numbers: Sequence[signal.Signals]) -> Iterator[None]:
+    def work(self, store: OctoStore) -> int:
+        options = self._options
+        return store.work(
+            options.queue,
+            self.handle,
+            kinds=options.kinds,
+            owner=options.owner,
+            ttl=options.ttl,
+            concurrency=options.concurrency,
+            stop=self._stop,
+            until_empty=options.until_empty,
+        )
+
+    def drain(self, number: int) -> None:
         """The first signal lets the commands that run finish; the second stops them."""
-
-        def drain(number: int, _frame: FrameType | None) -> None:
-            if not self.stop.is_set():
-                self.stop.set()
-                self._tell(f"{signal.Signals(number).name}: no new jobs; a second one stops the commands that run")
-                return
-            self._is_hurried = True
-            for guardian in self._guardians:
-                guardian.stop(self._options.terms.stop_grace)
-
-        draining = [number for number in numbers if number not in {signal.SIGUSR1, signal.SIGUSR2}]
-        before = {number: signal.signal(number, drain) for number in draining}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        if not self._stop.is_set():
+            self._stop.set()
+            self._tell(f"{signal.Signals(number).name}: no new jobs; a second one stops the commands that run")
+            return
+        self._is_hurried = True
+        for guardian in self._guardians:
+            guardian.stop(self._options.terms.stop_grace)
 
     def handle(self, claim: HeldClaim) -> Any:
         """The job's result; raises what becomes of it otherwise."""
-        if self.stop.is_set():
+        if self._stop.is_set():
             raise Deferred(0, "whoever claimed it was told to stop")
         guardian = self._idle.get()
         try:
@@ -118,7 +113,7 @@ class _Worker:
             return self._result(claim, stdout)
         self._tell(f"{claim.job_id}: {'the lease was lost, so the command was stopped' if ending.is_lost else ending}")
         if guardian.is_over:
-            self.stop.set()  # without it, no command can be started safely
+            self._stop.set()  # without it, no command can be started safely
         if ending.is_lost or self._is_hurried or guardian.is_over:
             raise Deferred(0, f"the command was stopped ({ending})")
         if ending.code == self._options.deferred_exit:

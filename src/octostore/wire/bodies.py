@@ -113,8 +113,12 @@ class ProgressBody(Body):
     percent: f.Percent | None = None
 
 
-class HeartbeatBody(Body):
+class LeaseBody(Body):
     lease_id: f.LeaseId
+    fencing_token: f.OwnToken | None = None
+
+
+class HeartbeatBody(LeaseBody, kw_only=True):
     ttl_seconds: f.Ttl | None = None
     progress: (
         Annotated[f.ProgressNote | ProgressBody, Meta(description="What is being done: a text, or note and percent.")]
@@ -136,14 +140,12 @@ class HeartbeatBody(Body):
         return body
 
 
-class CheckpointBody(Body):
-    lease_id: f.LeaseId
+class CheckpointBody(LeaseBody, kw_only=True):
     data: f.Checkpoint
     number: f.WriteNumber | None = None
 
 
-class ReleaseBody(Body):
-    lease_id: f.LeaseId
+class ReleaseBody(LeaseBody, kw_only=True):
     outcome: Annotated[Outcome, Meta(description="How it went.")] = "released"
     result: f.Result = None
     error: f.ErrorText | None = None
