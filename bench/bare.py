@@ -15,7 +15,7 @@ import apsw
 
 from bench.opening import opened
 from bench.workload import PHASES, Workload
-from octostore.stores.sqlite.connection import connect, prepare
+from octostore.stores.sqlite.connection import connect, make
 
 
 class Step(NamedTuple):
@@ -45,7 +45,7 @@ def record(path: Path, jobs: int, batch: int) -> Recording:
 
 @contextmanager
 def opened_bare(path: Path) -> Iterator[apsw.Connection]:
-    prepare(path)
+    make(str(path))
     connection = connect(path)
     try:
         yield connection

@@ -16,7 +16,7 @@ import apsw
 
 from bench.sample_rows import BUILT_AT, SampleRows
 from octostore.stores.rows import COLUMNS, job_to_row, to_row
-from octostore.stores.sqlite.connection import connect, migrations, prepare
+from octostore.stores.sqlite.connection import connect, make, migrations
 
 CACHE_PREFIX = "octostore-bench-"
 
@@ -29,7 +29,7 @@ class SampleFile(NamedTuple):
 
 def build(path: Path, jobs: int, events: int) -> SampleFile:
     started = perf_counter()
-    prepare(path)
+    make(str(path))
     connection = connect(path)
     try:
         # Nothing is lost with a file that was only half built: nobody uses it.

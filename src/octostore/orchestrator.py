@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from octostore.client.connect import connect
+from octostore.client.embedded import EmbeddedPort
 from octostore.client.hold import HeldClaim
 from octostore.client.store import OctoStore
 from octostore.core.errors import InvalidInput, Unreachable
@@ -35,9 +35,9 @@ from octostore.core.replies import (
     Recovery,
     ReleaseReply,
     Reply,
-    SessionReply,
     SessionView,
 )
+from octostore.stores.store import open_store
 
 log = logging.getLogger("octostore.orchestrator")
 
@@ -45,6 +45,8 @@ PATH_VARIABLE = "ORCH_DB_PATH"
 DEFAULT_PATH = Path(".openclaw") / "data" / "orchestrator.db"
 QUEUE = "tasks"
 OWN_QUEUE_PREFIX = "session."
+_KEPT = ("last_action", "next_action", "turn", "memory_ref", "context_hash")
+"""What of the state is kept in the session's context."""
 
 
 class SessionState(Reply, frozen=True):
@@ -122,7 +124,9 @@ class Orchestrator:
             raise Unreachable(
                 f"the folder {path.parent} cannot be made: {error}; set {PATH_VARIABLE} to another file", reason="io"
             ) from error
-        return cls(connect(f"sqlite:///{quote(str(path))}"))
+        local = open_store(f"sqlite:///{quote(str(path))}")
+        local.found()
+        return cls(OctoStore(EmbeddedPort(local)))
 
     def close(self) -> None:
         self.store.close()
@@ -187,7 +191,7 @@ class Orchestrator:
         return _task_claim(session_id, reply)
 
     def heartbeat(self, session_id: str, lock_token: str) -> KeepaliveReply:
-        """Prove to be alive, for the session and its task. Raises `LeaseLost` if they are somebody else's by now."""
+        """Prove you are alive, for the session and its task. Raises `LeaseLost` if they are somebody else's by now."""
         return self.store.keep_session_alive(session_id, lock_token)
 
     def checkpoint(self, task_id: str, lock_token: str, data: Any) -> CheckpointReply:
@@ -348,49 +352,23 @@ def _given(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _task_claim(session_id: str, reply: ClaimReply) -> TaskClaim:
-    status: Literal["claimed", "held", "empty"] = "empty"
-    if reply.status in {"claimed", "held"}:
-        status = "claimed" if reply.status == "claimed" else "held"
-    session: SessionReply | None = reply.session
+    session: Any = reply.session
+    shared = ("kind", "payload", "checkpoint", "attempt", "fencing_token", "expires_at", "retry_after_ms", "replayed")
+    told: dict[str, Any] = {name: getattr(reply, name) for name in shared}
+    if session is not None:
+        told |= {name: getattr(session, name) for name in ("phase", "context", "note", "in_flight")}
     return TaskClaim(
-        status=status,
+        status=reply.status if reply.status in {"claimed", "held"} else "empty",
         session_id=session_id,
         agent=reply.owner,
         task_id=reply.job_id,
         lock_token=reply.lease_id,
-        kind=reply.kind,
-        payload=reply.payload,
-        checkpoint=reply.checkpoint,
-        attempt=reply.attempt,
-        fencing_token=reply.fencing_token,
-        expires_at=reply.expires_at,
-        retry_after_ms=reply.retry_after_ms,
-        phase=session.phase if session else None,
-        context=session.context if session else None,
-        note=session.note if session else None,
-        in_flight=session.in_flight if session else [],
-        replayed=reply.replayed,
+        **told,
     )
 
 
 def _state(session: SessionView) -> SessionState:
     kept = session.context if isinstance(session.context, dict) else {}
-    return SessionState(
-        session_id=session.session_id,
-        agent=session.agent,
-        status=session.status,
-        phase=session.phase,
-        last_action=kept.get("last_action"),
-        next_action=kept.get("next_action"),
-        turn=kept.get("turn"),
-        memory_ref=kept.get("memory_ref"),
-        context_hash=kept.get("context_hash"),
-        checkpoint_seq=session.context_seq,
-        context=session.context,
-        offered=session.offered,
-        note=session.note,
-        tasks=session.jobs,
-        in_flight=session.in_flight,
-        heartbeat_at=session.heartbeat_at,
-        expires_at=session.expires_at,
-    )
+    said: dict[str, Any] = {name: kept.get(name) for name in _KEPT}
+    known = {name: getattr(session, name) for name in SessionState.__struct_fields__ if hasattr(session, name)}
+    return SessionState(**said, **known, checkpoint_seq=session.context_seq, tasks=session.jobs)

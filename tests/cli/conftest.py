@@ -14,7 +14,9 @@ import pytest
 import octostore
 from octostore.cli.main import main
 from octostore.client.embedded import EmbeddedPort
+from octostore.stores.opening import default_path
 from octostore.stores.sqlite import SqliteBackend
+from octostore.stores.sqlite.connection import make
 from octostore.stores.store import LocalStore
 from tests.support.cli import Done, LiveCli, run_cli
 from tests.support.served import ServedStore
@@ -89,6 +91,14 @@ class Cli:
         return [(event.seq, event.type) for event in self.store.events() if event.type not in QUIET]
 
 
+@pytest.fixture
+def empty_store() -> str:
+    """Where this user's store is, in which nothing has happened yet."""
+    path = default_path()
+    make(path)
+    return path
+
+
 @pytest.fixture(params=["file", "server"])
 def cli(
     request: pytest.FixtureRequest, clean: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -97,6 +107,8 @@ def cli(
         server: ServerProcess = request.getfixturevalue("server")
         monkeypatch.setenv("OCTOSTORE_URL", server.url)
         monkeypatch.setenv("OCTOSTORE_TOKEN", server.token)
+    else:
+        request.getfixturevalue("empty_store")
     with octostore.connect() as store:
         yield Cli(capsys, store, clean)
 

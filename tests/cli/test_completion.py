@@ -61,7 +61,7 @@ def offered(line: str) -> list[str]:
 @pytest.mark.usefixtures("path")
 def test_commands_and_options() -> None:
     assert offered("octostore ow") == ["owner"]
-    assert set(offered("octostore re")) == {"release", "recover", "requeue"}
+    assert set(offered("octostore re")) == {"release", "recover", "requeue", "restore"}
     assert set(offered("octostore list --")) >= {"--status", "--queue", "--limit", "--watch", "--json", "--url"}
     assert offered("octostore list --wa") == ["--watch"]
     assert set(offered("octostore list --status d")) == {"done", "dead"}

@@ -362,6 +362,7 @@ def test_nothing_to_read(cli: Cli) -> None:
     assert "argument --payload: it is not valid JSON" in payload.err
 
 
+@pytest.mark.usefixtures("empty_store")
 def test_nobody_reads_the_answer(clean: Path) -> None:
     out, err = clean / "out", clean / "err"
     script = f'"$@" >&- 2>{err}; echo $?; "$@" --nonsense 2>&- >{out}; echo $?'

@@ -95,6 +95,7 @@ def test_several_are_told_as_several() -> None:
     ]
 
 
+@pytest.mark.usefixtures("empty_store")
 def test_a_store_where_nothing_is_wrong() -> None:
     done = run_cli("health")
     assert done == (

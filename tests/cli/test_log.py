@@ -31,7 +31,8 @@ def test_the_log_is_exported(cli: Cli) -> None:
         ("claimed", "ann", None),
     ]
     assert cli.run("events", "--job", cli.job, "--export", "--json").out == done.out
-    assert cli.json("events", "--job", cli.job)["events"] == events
+    store_id = cli.store.figures().store_id
+    assert [{"store_id": store_id} | event for event in cli.json("events", "--job", cli.job)["events"]] == events
 
 
 def test_a_part_of_the_log_is_exported(cli: Cli) -> None:

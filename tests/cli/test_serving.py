@@ -40,8 +40,8 @@ def test_ctrl_c_ends_a_server() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
-        (["--port", "65536"], 64, "'65536' is no port; ports are from 0 to 65535"),
-        (["--port", "http"], 64, "'http' is no whole number"),
+        (["--port", "65536"], 64, "'65536' is not a whole number from 0 to 65535"),
+        (["--port", "http"], 64, "'http' is not a whole number"),
         (["--max-locks", "0"], 64, "argument --max-locks: '0' is not a whole number from 1"),
         (["--idle-seconds", "-1"], 64, "argument --idle-seconds: "),
         (["--url", "http://127.0.0.1:1"], 64, "the store's URL is that of a server; "),

@@ -49,6 +49,7 @@ def test_sessions(cli: Cli, name: str) -> None:
     assert name in [session["session_id"] for session in cli.json("sessions", "--status", "all")["sessions"]]
 
 
+@pytest.mark.usefixtures("empty_store")
 def test_no_session() -> None:
     assert run_cli("sessions").out == "there is no open session\n"
 

@@ -43,8 +43,8 @@ LINES = {
 BATCH = '{"command": "claim_job", "job_id": "new-3"}\n'
 BY_HTTP = ("run", "claim", "batch", "work", "list", "token")
 """Between them, they use all that commands need for a server."""
-ELSEWHERE = {"demo", "serve"}
-"""The one on a terminal, in `test_demo.py`; the other here, below, as what the lines are sent to."""
+ELSEWHERE = {"demo", "serve", "backup", "restore"}
+"""In `test_demo.py`, on a terminal; here, below, as what the lines are sent to; and in `test_backup.py`."""
 
 
 def test_every_command_is_here() -> None:

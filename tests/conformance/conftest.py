@@ -20,6 +20,7 @@ from octostore.stores.memory import MemoryBackend
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.sqlite import SqliteBackend
+from octostore.stores.sqlite.connection import make
 from octostore.stores.store import LocalStore, usual_given
 from octostore.stores.wakeups import Topic
 from tests.support.async_as_sync import Loop, StoreAsSync
@@ -92,6 +93,7 @@ def open_memory(_folder: Path, clock: ManualClock) -> Opened:
 
 
 def open_sqlite(folder: Path, clock: ManualClock) -> Opened:
+    make(str(folder / "store.db"))
     return OneForEach(lambda: SqliteBackend(folder / "store.db"), clock).opened()
 
 

@@ -25,7 +25,7 @@ from tests.support.server import ServerProcess
 
 PAGES = {
     name: ROOT / "docs" / "how-to" / f"{name}.md"
-    for name in ("agents-with-curl", "cron", "github-actions", "migrations", "systemd")
+    for name in ("agents-with-curl", "backup", "cron", "github-actions", "migrations", "systemd")
 }
 URL = SERVER_URLS[1]
 BREAK = "-- the next block --"
@@ -78,6 +78,10 @@ def test_a_token_for_cron_can_be_read_by_nobody_else(new_machine: NewMachine) ->
     token = machine.folder / "nightly.token"
     assert token.read_text(encoding="utf-8").startswith("octo_")
     assert token.stat().st_mode & 0o077 == 0
+
+
+def test_a_store_is_backed_up_restored_and_moved(new_machine: NewMachine) -> None:
+    follow("backup", new_machine("machine"))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 import octostore
+from octostore.stores.sqlite.connection import make
 
 
 @pytest.fixture
@@ -13,5 +14,6 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[octostore.OctoStore]:
+    make(str(path))
     with octostore.connect(f"sqlite:///{path}") as store:
         yield store

@@ -59,3 +59,8 @@ def test_a_child_that_leaves_a_session_leaves_it_to_its_parent(path: Path) -> No
     said = play("child_leaves_a_session", path)
     assert {"still_ours": True} in said
     assert {"still_bound": True} in said
+
+
+def test_a_child_does_not_go_on_with_another_store_in_the_same_place(tmp_path: Path) -> None:
+    said = play("another_takes_its_place", tmp_path / "octostore.db")
+    assert [line["reason"] for line in said if "reason" in line] == ["moved"]

@@ -17,7 +17,7 @@ import pytest
 
 import octostore
 from octostore.stores.postgres.connection import parse_place
-from octostore.stores.sqlite.connection import connect
+from octostore.stores.sqlite.connection import connect, make
 from tests.support.connections import Connection
 from tests.support.postgres import new_schema
 from tests.support.processes import PATIENCE_SECONDS, Worker, until
@@ -123,7 +123,7 @@ def test_a_claim_that_is_repeated_at_another_server_is_not_given_back(tmp_path: 
 
 def test_a_claim_that_timed_out_here_and_is_repeated_is_not_given_back(path: Path) -> None:
     """With no server at all."""
-    octostore.connect(f"sqlite:///{path}").close()
+    make(str(path))
     blocker = connect(path)
 
     async def main() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import octostore
 from tests.processes.ledger import Ledger
+from tests.support.embedded import local_store
 from tests.support.processes import Worker
 from tests.support.soundness import assert_sound, look_at
 
@@ -25,6 +26,7 @@ def fail_at(path: Path, operation: int, seed: int) -> int | None:
             return None
         assert worker.exit_code() == -signal.SIGKILL
     with octostore.connect(f"sqlite:///{path}") as store:
+        local_store(store).found()  # it may have failed before there was one
         ledger = Ledger(partial(look_at, path))
         ledger.check(acks)
         ledger.check_tokens(acks)

@@ -289,7 +289,7 @@ def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_
 
     async def test(store: ServedStore, _place: Place) -> None:
         seen: list[int] = []
-        feed = Feed(store, lambda entry: seen.append(entry.seq), tick_seconds=3_600)
+        feed = Feed(store, lambda entries: seen.extend(entry.seq for entry in entries), tick_seconds=3_600)
         feed.start()
         number = kept + 5
         await store.submit([ClaimJob(job_id=f"job-{n}", owner="ann") for n in range(number)])

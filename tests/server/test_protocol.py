@@ -481,6 +481,33 @@ def test_a_stream_whose_reader_does_not_read_waits_and_then_ends_it() -> None:
     with_client(test, handle)
 
 
+def test_many_that_are_answered_at_once_follow_on_one_that_is_not() -> None:
+    """Whatever is answered without waiting must not pile up on the stack."""
+
+    async def run() -> None:
+        opened = asyncio.Event()
+
+        async def wait(request: Request) -> None:
+            await opened.wait()
+            answer(request)
+
+        def answer(request: Request) -> None:
+            request.send(Answer(b"", 200))
+            request.close()
+
+        connections = Connections(Settings(), lambda r: wait(r) if r.raw_path == "/0" else answer(r))
+        connection, transport = connections.accept(), Transport()
+        connection.connection_made(transport)
+        connection.data_received(b"".join(GET % number for number in range(3_000)))
+        assert (transport.written, transport.is_reading()) == (b"", False)
+        opened.set()
+        await asyncio.wait(connections.under_way.values())
+        assert transport.written.count(b"HTTP/1.1 200 OK") == 3_000
+        assert transport.is_reading()
+
+    asyncio.run(run())
+
+
 def test_an_answer_that_fails_halfway_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
         def __init__(self, request: Request) -> None:
@@ -497,7 +524,7 @@ def test_an_answer_that_fails_halfway_is_cut_off(monkeypatch: pytest.MonkeyPatch
         async def handle(request: Request) -> Broken:
             return Broken(request)
 
-        monkeypatch.setattr(app, "_handle", handle)
+        monkeypatch.setattr(app, "_begin", handle)
         connections = Connections(Settings(), app.answer)
         connection, transport = connections.accept(), Transport()
         connection.connection_made(transport)

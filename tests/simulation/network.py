@@ -94,6 +94,7 @@ class Exchange(asyncio.Transport):
     def close(self) -> None:
         if not self._is_closing:
             self._is_closing = True
+            self.server.exchanges.pop(self, None)
             self._connection.connection_lost(None)
 
     abort = close

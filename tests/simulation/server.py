@@ -86,8 +86,6 @@ class Server:
             self._network.observer.arrived(exchange)
         assert self._connections is not None
         exchange.open(self._connections.accept())
-        *_, task = self._connections.under_way.values()
-        task.add_done_callback(lambda _task: self.exchanges.pop(exchange, None))
 
     async def _serve(self, process: Process) -> None:
         self._stopping = asyncio.Event()

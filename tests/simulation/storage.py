@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from octostore.core.errors import Unreachable
 from octostore.core.needs import Needs
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, TryAgain
+from octostore.stores.base import Backend, OnStep, TryAgain
 from octostore.stores.clock import Mark
 from octostore.stores.memory import MemoryBackend, MemoryRows
 from octostore.stores.sqlite import SqliteBackend
@@ -89,6 +89,12 @@ class FaultyBackend:
         self.inner = inner
         self.process = process
         self._storage = storage
+
+    def found(self) -> None:
+        self.inner.found()
+
+    def back_up(self, copy: str, on_step: OnStep | None) -> int:
+        return self.inner.back_up(copy, on_step)
 
     def writing(self, needs: Needs) -> AbstractContextManager[Any]:
         return self._writing(needs, BUSY_SECONDS)

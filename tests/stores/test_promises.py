@@ -395,8 +395,11 @@ def comparable(answer: Any) -> Any:
 
 
 def timeless(answer: Any) -> Any:
-    """Without the moment of a reading: after a clock was set back, each store knows another one as its latest."""
-    return msgspec.structs.replace(answer, at=None) if isinstance(answer, Figures) else answer
+    """Without the moment of a reading, and which store it was.
+
+    After a clock was set back, each store knows another moment as its latest.
+    """
+    return msgspec.structs.replace(answer, at=None, store_id="") if isinstance(answer, Figures) else answer
 
 
 def without_hints(answer: Any) -> Any:

@@ -13,7 +13,7 @@ from octostore.core.commands import AcquireLock, ClaimJob, HeartbeatJob, Release
 from octostore.core.errors import LimitExceeded
 from octostore.core.questions import GetFigures, GetJob, GetStoreKey, ListTokens
 from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.sqlite.connection import APPLICATION_ID, migrations
+from octostore.stores.sqlite.connection import APPLICATION_ID, make, migrations
 from tests.support.processes import Worker
 from tests.support.soundness import assert_sound
 from tests.support.world import World
@@ -93,7 +93,7 @@ def test_the_log_takes_what_comes_next(raw: apsw.Connection) -> None:
         "UPDATE jobs SET lease_id = 'stolen'",
         "UPDATE jobs SET status = 'claimed'",
         "UPDATE jobs SET status = 'lost'",
-        "INSERT INTO counters VALUES (2, 0, 0, '', 0)",
+        "INSERT INTO counters VALUES (2, 0, 0, '', 0, '', 0)",
     ],
 )
 def test_rows_that_contradict_themselves_are_refused(raw: apsw.Connection, statement: str) -> None:
@@ -114,6 +114,7 @@ def test_nobody_else_may_read_the_file(path: Path, mask: str) -> None:
 
 
 def test_a_new_file_says_whose_it_is_and_how_it_is_kept(path: Path) -> None:
+    make(str(path))
     backend = SqliteBackend(path)
     writer = backend._writer
     assert writer.pragma("application_id") == APPLICATION_ID
@@ -133,7 +134,7 @@ def schema_version(path: Path) -> int:
 
 def test_eight_processes_open_a_new_file_at_once_and_one_of_them_makes_it(tmp_path: Path, path: Path) -> None:
     alone = tmp_path / "alone.db"
-    SqliteBackend(alone).close()
+    make(str(alone))
     with ExitStack() as stack:
         openers = [stack.enter_context(Worker("opener", path, 0)) for _ in range(OPENERS)]
         for opener in openers:
@@ -242,6 +243,7 @@ def test_an_older_file_keeps_everything(old: Path) -> None:
 
 def test_an_older_file_ends_up_with_the_schema_of_a_new_one(tmp_path: Path, old: Path) -> None:
     schemas = []
+    make(str(tmp_path / "new.db"))
     for path in (old, tmp_path / "new.db"):
         SqliteBackend(path).close()
         connection = apsw.Connection(str(path))

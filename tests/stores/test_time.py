@@ -288,7 +288,9 @@ class SqliteHistories(Histories):
         return [self.open_one(), self.open_one()]
 
     def open_one(self) -> Backend:
-        return SqliteBackend(self.folder / "store.db")
+        backend = SqliteBackend(self.folder / "store.db")
+        backend.found()
+        return backend
 
     @rule(process=PROCESSES)
     def a_process_is_started_again(self, process: int) -> None:

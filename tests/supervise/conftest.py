@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 import octostore as library
+from octostore.stores.sqlite.connection import make
 from tests.support.running import Octostore, Served
 from tests.support.server import ServerProcess
 
@@ -15,6 +16,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[library.OctoStore]:
+    make(str(path))
     with library.connect(f"sqlite:///{path}") as store:
         yield store
 

@@ -7,6 +7,7 @@ from types import FrameType
 
 import octostore
 from octostore.client.embedded import EmbeddedPort
+from octostore.client.reader import followed
 from octostore.stores.clock import Clock
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.store import LocalStore
@@ -34,7 +35,7 @@ def waiting_threads() -> int:
 
 
 def _waits_to_be_woken(frame: FrameType | None) -> bool:
-    waiters = {EmbeddedPort.execute.__code__, EmbeddedPort.follow.__code__}
+    waiters = {EmbeddedPort.execute.__code__, followed.__code__}
     while frame is not None:
         caller = frame.f_back
         if frame.f_code is threading.Event.wait.__code__ and caller is not None and caller.f_code in waiters:

@@ -55,6 +55,7 @@ class World:
         retry: RetryPolicy | None = None,
     ) -> None:
         self.backend = backend or MemoryBackend()
+        self.backend.found()
         self.clock = clock or ManualClock()
         self.given = repeatable_given(retry=retry)
 

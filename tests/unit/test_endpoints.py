@@ -21,7 +21,7 @@ from tests.support.commands import any_command
 KINDS = {
     kind for name, kind in vars(c).items() if isinstance(kind, type) and issubclass(kind, Command) and name[0] != "_"
 }
-KINDS -= {Command, c.ClaimTerms}
+KINDS -= {Command, c.ClaimTerms, c.LeaseCommand}
 
 OF_SERVER = {"principal": "local", "until": None, "max_claims": None, "prefix": ""}
 """What only a server says, from the token and its settings."""

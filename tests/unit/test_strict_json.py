@@ -1,14 +1,24 @@
-"""Two readers of JSON: the quick one may only answer where the strict one says the same."""
+"""Two readers of JSON, and two writers: the quick one may only answer where the strict one says the same."""
 
 import json
 import math
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from octostore.core.encoding import _UNSURE, _read_quickly, _read_strictly, decode_strictly
+from octostore.core.encoding import (
+    _UNSURE,
+    _read_quickly,
+    _read_strictly,
+    _write_quickly,
+    _write_strictly,
+    decode_strictly,
+    encode_any,
+)
 from octostore.core.errors import InvalidInput
 
 NUMBERS = [
@@ -96,6 +106,8 @@ def test_the_quick_reader_says_what_the_strict_one_says_or_nothing(document: byt
         b'{"a": [1]}',
         b'{"a": {"b": 1}}',
         b'{"a": {}}',
+        b'{"at": "10:30"}',
+        b'{"a:b": ["c::d", {":": ":"}]}',
         b'{"commands": [{"a": 1}, {"a": [{"a": 2}]}], "atomic": true}',
     ],
 )
@@ -103,7 +115,7 @@ def test_the_usual_is_read_quickly(document: bytes) -> None:
     assert _read_quickly(document) == json.loads(document)
 
 
-@pytest.mark.parametrize("document", [b'{"at": "10:30"}', b'{"a": "\\u0061"}', b'{"a": "1234567890123456"}', b"7"])
+@pytest.mark.parametrize("document", [b'{"a": "\\u0061"}', b'{"a": "1234567890123456"}', b"7"])
 def test_what_is_less_usual_is_read_all_the_same(document: bytes) -> None:
     assert _read_quickly(document) is _UNSURE
     assert decode_strictly("body", document) == json.loads(document)
@@ -112,3 +124,42 @@ def test_what_is_less_usual_is_read_all_the_same(document: bytes) -> None:
 def test_a_name_that_is_there_twice_is_refused() -> None:
     with pytest.raises(InvalidInput, match="has the name 'a' twice"):
         decode_strictly("body", b'{"a": 1, "a": 1}')
+
+
+LEAVES = st.one_of(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+    st.sampled_from(["\ud800", b"a", Decimal(1), datetime(2026, 1, 1, tzinfo=UTC), {1, 2}, object(), -0.0, 1e16, 1e-7]),
+)
+KEYS = st.text(max_size=3) | st.sampled_from([1, 1.5, None, True, "\ud800", (1,)])
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4) | st.tuples(inner, inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(VALUES)
+@example(math.nan)
+@example([math.inf])
+def test_the_quick_writer_says_what_the_strict_one_says_or_nothing(value: Any) -> None:
+    quickly = _write_quickly(value)
+    if quickly is not None:
+        assert is_same(json.loads(quickly), json.loads(_write_strictly("payload", value)))
+
+
+def test_the_usual_is_written_quickly() -> None:
+    value = {"branch": "main", "tries": [1, 2.5, None, True], "by": {"name": "Jürgen"}}
+    assert _write_quickly(value) == encode_any("payload", value) == _write_strictly("payload", value)
+
+
+def nested(value: Any, depth: int) -> Any:
+    for _ in range(depth):
+        value = (value,)
+    return value
+
+
+def test_tuples_are_arrays_and_as_deep() -> None:
+    assert encode_any("payload", nested(1, 64)) == b"[" * 64 + b"1" + b"]" * 64
+    with pytest.raises(InvalidInput, match="nested deeper than 64"):
+        encode_any("payload", nested(1, 65))

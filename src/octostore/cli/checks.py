@@ -6,6 +6,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -17,7 +18,7 @@ from octostore.cli import exits, words
 from octostore.cli.failing import exit_code_of
 from octostore.cli.place import Place
 from octostore.client.store import OctoStore
-from octostore.core.errors import InvalidInput, NotAllowed, OctoStoreError
+from octostore.core.errors import InvalidInput, NotAllowed, OctoStoreError, Unreachable
 from octostore.core.replies import ProbeReply
 from octostore.stores.opening import sqlite_path
 from octostore.stores.sqlite import SQLITE_VERSION
@@ -68,6 +69,8 @@ def _reach(store: OctoStore) -> Iterator[Check]:
     probe = store.probe()
     took = (time.monotonic() - began) * 1_000
     yield Check(name="write", finding=f"a durable write took {took:.0f} ms; the log is at seq {probe.seq:,}")
+    with suppress(NotAllowed):  # only whoever may read everything is told
+        yield Check(name="id", finding=f"of the store is {store.figures().store_id}")
     yield _clock(probe)
     if probe.version != __version__:
         yield Check(
@@ -101,6 +104,8 @@ def _token(store: OctoStore) -> Check:
 def _problem(error: OctoStoreError) -> Check:
     if isinstance(error, NotAllowed) or (isinstance(error, InvalidInput) and error.field == "token"):
         name, advice = "token", "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE; `octostore token create` makes one"
+    elif isinstance(error, Unreachable) and error.reason == "no_store":
+        name, advice = "store", "see whether that is the right place; if it is, nothing is wrong yet"
     elif isinstance(error, InvalidInput):
         name, advice = "url", "correct what names the store, see above"
     else:

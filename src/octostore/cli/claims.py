@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 
-from octostore.cli import words
+from octostore.cli import exits, words
 from octostore.cli.console import Console
 from octostore.cli.story import told_attempts
 from octostore.core.replies import ClaimReply
 from octostore.wire.answers import claim_answer
 
 
-def tell_claim(reply: ClaimReply, console: Console, *, lease_only: bool = False) -> None:
+def tell_claim(reply: ClaimReply, console: Console, *, lease_only: bool = False) -> int:
+    """The exit code."""
     if console.is_json or not lease_only:
         console.answer(claim_answer(reply), *_lines(reply, console))
     elif reply.status == "claimed":
@@ -17,6 +18,7 @@ def tell_claim(reply: ClaimReply, console: Console, *, lease_only: bool = False)
     else:
         # Where the lease should stand, there must be nothing else.
         console.remark(*_lines(reply, console))
+    return exits.CLAIMS[reply.status]
 
 
 def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:

@@ -49,7 +49,7 @@ OWN, QUEUES, LOOK, OPERATE, SETUP = "Own a job", "Queues", "Look", "Operate", "S
 COMMANDS = [
     Command("run", OWN, "run a command as the one owner of a job"),
     Command("claim", OWN, "become the owner of a job"),
-    Command("heartbeat", OWN, "prove to be alive, and keep the job"),
+    Command("heartbeat", OWN, "prove you are alive, and keep the job"),
     Command("release", OWN, "end the claim, as done, failed or simply over"),
     Command("hand-over", OWN, "pass a live session on to another agent, with its jobs"),
     Command("progress", OWN, "say what is being done, from inside `run` or `work`"),
@@ -69,6 +69,8 @@ COMMANDS = [
     Command("health", LOOK, "whether the work gets done, and why not"),
     Command("recover", OPERATE, "write down every expiry now, and tell what was taken back"),
     Command("force-release", OPERATE, "take a job away from its owner"),
+    Command("backup", OPERATE, "copy the store to a file, while others write"),
+    Command("restore", OPERATE, "make a store of a backup"),
     Command("serve", SETUP, "serve a store over HTTP"),
     Command("mcp", SETUP, "serve a store to an agent, as MCP tools"),
     Command("token", SETUP, "who may use a server"),

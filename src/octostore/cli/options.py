@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ def seconds(text: str) -> float:
     """`90`, `1.5`, `2m` or `1h30m`."""
     found = _DURATION.fullmatch(text)
     if not text or found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration; give seconds, or 2m, 1h30m, 1d")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; give seconds, or 2m, 1h30m, 1d")
     return sum(float(part or 0) * size for part, size in zip(found.groups(), (86_400, 3_600, 60, 1), strict=True))
 
 
@@ -44,27 +45,29 @@ def whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
-def positive(text: str) -> int:
-    value = whole(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return value
+def whole_from(low: int, high: int = sys.maxsize) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        number = whole(text)
+        if not low <= number <= high:
+            span = f"from {low}" if high == sys.maxsize else f"from {low} to {high}"
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {span}")
+        return number
+
+    return convert
+
+
+positive = whole_from(1)
+exit_status = whole_from(0, 255)
 
 
 def number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-
-
-def exit_status(text: str) -> int:
-    if not text.isdecimal() or int(text) > 255:  # noqa: PLR2004  # what an exit status is
-        raise argparse.ArgumentTypeError(f"{text!r} is no exit code; they are from 0 to 255")
-    return int(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def signal_number(text: str) -> int:
@@ -78,7 +81,7 @@ def signal_number(text: str) -> int:
         found = signal.Signals.__members__.get(f"SIG{name}")
         if found is not None:
             return int(found)
-    raise argparse.ArgumentTypeError(f"{text!r} is no signal; try TERM or INT")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a signal; try TERM or INT")
 
 
 def lease_or_none(given: str | None) -> str | None:

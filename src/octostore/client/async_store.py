@@ -1,6 +1,7 @@
 """`AsyncOctoStore`: the library's interface for asyncio. The contract of each method is that of `OctoStore`."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import wraps
@@ -28,6 +29,7 @@ from octostore.core.model import Status
 from octostore.core.paging import pages_async
 from octostore.core.replies import ClaimReply, JobPage, SessionReply
 from octostore.core.verify import Verification
+from octostore.stores.base import OnStep
 from octostore.stores.clock import boottime
 from octostore.stores.loop_flag import LoopFlag
 
@@ -143,6 +145,10 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
     async def verify(self, on_event: OnEvent | None = None) -> Verification:
         """See `OctoStore.verify`; `on_event` is called from another thread."""
         return await in_thread(OctoStore(self._port.blocking).verify, on_event)
+
+    async def backup(self, path: str | os.PathLike[str], on_step: OnStep | None = None) -> int:
+        """Copy the embedded store, as it is now, to a new file, while others go on writing; see `OctoStore.backup`."""
+        return await in_thread(self._port.blocking.back_up, os.fspath(path), on_step)
 
     async def close(self) -> None:
         """See `OctoStore.close`."""

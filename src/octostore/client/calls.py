@@ -93,18 +93,25 @@ class Calls:
         ttl: float | None = None,
         progress: str | None = None,
         percent: float | None = None,
+        fencing_token: int | None = None,
     ) -> c.HeartbeatJob:
         """Prove you are alive: the claim now ends `ttl` seconds from now (by default what it was claimed with).
 
         `progress` and `percent` are shown to whoever asks. Raises `LeaseLost`, telling who has the job now, if this
-        lease has ended.
+        lease has ended. With its `fencing_token`, here and below, a store that was put back from an older copy raises
+        `Unreachable` instead: it cannot know.
         """
-        return c.HeartbeatJob(job_id=job_id, lease_id=lease_id, ttl=ttl, note=progress, percent=percent)
+        return c.HeartbeatJob(
+            job_id=job_id, lease_id=lease_id, fencing_token=fencing_token, ttl=ttl, note=progress, percent=percent
+        )
 
     @executed
-    def checkpoint_job(self, job_id: str, lease_id: str, data: Any) -> c.CheckpointJob:
+    def checkpoint_job(
+        self, job_id: str, lease_id: str, data: Any, *, fencing_token: int | None = None
+    ) -> c.CheckpointJob:
         """Leave what a successor needs to go on from here: JSON of up to 64 KiB. Raises `LeaseLost`."""
-        return c.CheckpointJob(job_id=job_id, lease_id=lease_id, data=encode_any("checkpoint", data))
+        encoded = encode_any("checkpoint", data)
+        return c.CheckpointJob(job_id=job_id, lease_id=lease_id, fencing_token=fencing_token, data=encoded)
 
     @executed
     def release_job(
@@ -117,6 +124,7 @@ class Calls:
         error: str | None = None,
         note: str | None = None,
         retry_after: float | None = None,
+        fencing_token: int | None = None,
     ) -> c.ReleaseJob:
         """End the claim.
 
@@ -132,6 +140,7 @@ class Calls:
         return c.ReleaseJob(
             job_id=job_id,
             lease_id=lease_id,
+            fencing_token=fencing_token,
             outcome=outcome,
             result=encode_json("result", result),
             error=error,
@@ -235,12 +244,14 @@ class Calls:
         error: str | None = None,
         note: str | None = None,
         retry_after: float | None = None,
+        fencing_token: int | None = None,
     ) -> c.ReleaseTask:
         """Settle a session's task as `release_job` does, and free the session, in one step."""
         return c.ReleaseTask(
             session_id=session_id,
             job_id=job_id,
             lease_id=lease_id,
+            fencing_token=fencing_token,
             outcome=outcome,
             result=encode_json("result", result),
             error=error,

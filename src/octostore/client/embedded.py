@@ -7,8 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-import msgspec
-
+from octostore.client.reader import followed
 from octostore.core.commands import Batch, Command, R_co
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
@@ -16,6 +15,7 @@ from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import ClaimReply, is_worth_waiting
 from octostore.core.undo import undo_of
+from octostore.stores.base import OnStep
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic, topics_of_claim
 
@@ -63,13 +63,10 @@ class EmbeddedPort:
     def follow(self, question: ListEvents) -> Iterator[Event]:
         bell = threading.Event()
         with self.store.listening(topics_of_log(question), bell.set):
-            while True:
-                bell.clear()
-                page = self.ask(question)
-                yield from page.events
-                if page.after == question.after:
-                    bell.wait()
-                question = msgspec.structs.replace(question, after=page.after)
+            yield from followed(self, question, bell)
+
+    def back_up(self, copy: str, on_step: OnStep | None) -> int:
+        return self.store.engine.backend.back_up(copy, on_step)
 
     def close(self) -> None:
         self.store.close()

@@ -94,7 +94,7 @@ def heartbeat_of(reply: ClaimReply, lease_id: str) -> Command[Any]:
     """What keeps the claim alive; one that came with its session lives with that."""
     if reply.session is not None:
         return KeepSessionAlive(session_id=reply.session.session_id, lease_id=lease_id)
-    return HeartbeatJob(job_id=reply.job_id or "", lease_id=lease_id)
+    return HeartbeatJob(job_id=reply.job_id or "", lease_id=lease_id, fencing_token=reply.fencing_token)
 
 
 def ask_for(port: Port, command: Command[ClaimReply], wait: float, is_generated: bool) -> Granted:
@@ -213,12 +213,18 @@ class KeptClaim:
     def _progress(self, note: str | None, percent: float | None) -> None:
         self.check()
         asked_at = self._authority.now()
-        command = HeartbeatJob(job_id=self.job_id, lease_id=self.lease_id, note=note, percent=percent)
+        command = HeartbeatJob(
+            job_id=self.job_id,
+            lease_id=self.lease_id,
+            fencing_token=self.reply.fencing_token,
+            note=note,
+            percent=percent,
+        )
         self._authority.renew(asked_at, self._persist(command).remaining_ms)
 
     def _checkpoint(self, data: Any) -> None:
         self.check()
-        self._persist(calls.checkpoint_job(self.job_id, self.lease_id, data))
+        self._persist(calls.checkpoint_job(self.job_id, self.lease_id, data, fencing_token=self.reply.fencing_token))
 
     def _hand_over(self, to_agent: str, note: str | None) -> HandedOverReply:
         session = self.reply.session
@@ -262,6 +268,7 @@ class KeptClaim:
         return self._port.submit(heartbeat_of(self.reply, self.lease_id))
 
     def _release(self, outcome: Outcome, **ending: Any) -> Command[ReleaseReply]:
+        ending["fencing_token"] = self.reply.fencing_token
         if self.reply.session is not None:
             session_id = self.reply.session.session_id
             return calls.release_task(session_id, self.job_id, self.lease_id, outcome, **ending)

@@ -3,12 +3,11 @@
 import threading
 from collections.abc import Iterator
 
-import msgspec
-
-from octostore.client.reader import Reader
+from octostore.client.reader import Reader, followed
 from octostore.core.events import Event
 from octostore.core.questions import A_co, ListEvents, Question
 from octostore.core.retry import RetryPolicy
+from octostore.stores.base import OnStep
 from octostore.stores.opening import Where, find_store
 from octostore.stores.reading import ask
 
@@ -29,13 +28,10 @@ class LookingPort:
     def follow(self, question: ListEvents) -> Iterator[Event]:
         bell = threading.Event()
         self._backend.attend(bell.set)
-        while True:
-            bell.clear()
-            page = self.ask(question)
-            yield from page.events
-            if page.after == question.after:
-                bell.wait(self._backend.look_seconds)
-            question = msgspec.structs.replace(question, after=page.after)
+        return followed(self, question, bell, self._backend.look_seconds)
+
+    def back_up(self, copy: str, on_step: OnStep | None) -> int:
+        return self._backend.back_up(copy, on_step)
 
     def close(self) -> None:
         self._backend.close()

@@ -1,7 +1,11 @@
 """`Reader`: all that can be asked. By itself, because a process that only looks needs no more, and starts faster."""
 
+import os
+import threading
 from collections.abc import Iterator
 from typing import Protocol, Self
+
+import msgspec
 
 from octostore.client.methods import Blocking, Steps, ask, ask_all, asked, stepped
 from octostore.core import questions as q
@@ -11,6 +15,7 @@ from octostore.core.limits import PAGE_DEFAULT, PAGE_MAX
 from octostore.core.model import SessionStatus, Status
 from octostore.core.paging import pages
 from octostore.core.replies import JobOwner, JobPage, JobView, SessionView, TokenView
+from octostore.stores.base import OnStep
 
 
 class ReadingPort(Protocol):
@@ -21,7 +26,22 @@ class ReadingPort(Protocol):
     def follow(self, question: q.ListEvents) -> Iterator[Event]:
         """The events that `question` asks for, and then those to come, without end and without a gap."""
 
+    def back_up(self, copy: str, on_step: OnStep | None) -> int: ...
+
     def close(self) -> None: ...
+
+
+def followed(
+    port: ReadingPort, question: q.ListEvents, bell: threading.Event, seconds: float | None = None
+) -> Iterator[Event]:
+    """The log without end. It is read again when `bell` is set, and every so many `seconds`."""
+    while True:
+        bell.clear()
+        page = port.ask(question)
+        yield from page.events
+        if page.after == question.after:
+            bell.wait(seconds)
+        question = msgspec.structs.replace(question, after=page.after)
 
 
 class Questions:
@@ -145,6 +165,15 @@ class Reader(Blocking, Questions):
         if follow:
             return self._port.follow(question)
         return (event for page in pages(self._port.ask, question) for event in page.events)
+
+    def backup(self, path: str | os.PathLike[str], on_step: OnStep | None = None) -> int:
+        """Copy the embedded store, as it is now, to a new file, while others go on writing.
+
+        Gives the `seq` of the last event in the copy. `on_step` is told how much has been copied, and of how much.
+        Raises `InvalidInput` if there is something at `path`, or if the store is not a file. `octostore restore` makes
+        a store of it.
+        """
+        return self._port.back_up(os.fspath(path), on_step)
 
     def close(self) -> None:
         """Let go of everything. What was answered is durable; calls after this raise `Unreachable`."""

@@ -48,7 +48,7 @@ class Session:
         self._heart = Heart(self._beat, self._authority, reply.ttl, self._lose)
 
     def keepalive(self) -> KeepaliveReply:
-        """Prove to be alive, for the session and all its claims. Raises `LeaseLost` when it has ended."""
+        """Prove you are alive, for the session and all its claims. Raises `LeaseLost` when it has ended."""
         asked_at = self._authority.now()
         reply = self._port.execute(self._keepalive_command())
         self._authority.renew(asked_at, reply.remaining_ms)

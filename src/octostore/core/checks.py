@@ -135,6 +135,7 @@ CHECKS: dict[str, Check] = {
     # Other numbers
     "percent": between(check_range, 0, 100),
     "number": between(check_whole, 1, limits.JSON_INTEGER_MAX),
+    "fencing_token": between(check_whole, 1, limits.JSON_INTEGER_MAX),
     "priority": between(check_whole, limits.PRIORITY_MIN, limits.PRIORITY_MAX),
     "max_attempts": between(check_whole, 1, limits.MAX_ATTEMPTS_MAX),
     "max_claimed": between(check_whole, 1, limits.QUEUE_LIMIT_MAX),

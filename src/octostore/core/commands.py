@@ -48,12 +48,17 @@ class Command(SecretFree, Checked, Generic[R_co], frozen=True, kw_only=True):
     principal: str = LOCAL
     until: float | None = None
 
+    founds: ClassVar[bool] = False
+    """Whether it makes sense as the first of a store. What is about something that exists already does not."""
+
 
 AnyCommand: TypeAlias = Command[Any]
 
 
 class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     """What the two ways of claiming have in common."""
+
+    founds = True
 
     owner: str
     metadata: bytes | None = None
@@ -124,14 +129,15 @@ class ClaimTask(ClaimTerms, frozen=True, kw_only=True):
     prefix: str = ""
 
 
-class _LeaseCommand(Command[R_co], frozen=True, kw_only=True):
-    """A write by an owner. It names the lease that authorises it."""
+class LeaseCommand(Command[R_co], frozen=True, kw_only=True):
+    """A write by an owner. It names the lease that authorises it, and the fencing token that came with that."""
 
     job_id: str
     lease_id: str
+    fencing_token: int | None = None
 
 
-class HeartbeatJob(_LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
+class HeartbeatJob(LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
     """Prove you are alive, and say what is being done. `ttl` changes the claim's; without it the claim's own goes on.
 
     `number` grows with each write of its kind under a lease, here and below: one that comes late changes nothing.
@@ -143,14 +149,14 @@ class HeartbeatJob(_LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
     number: int | None = None
 
 
-class CheckpointJob(_LeaseCommand[CheckpointReply], frozen=True, kw_only=True):
+class CheckpointJob(LeaseCommand[CheckpointReply], frozen=True, kw_only=True):
     """Leave what a successor needs to go on from here. The last one counts."""
 
     data: bytes
     number: int | None = None
 
 
-class ReleaseJob(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
+class ReleaseJob(LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
     """End the claim: `released` (free again), `done`, `failed` (retried) or `deferred` (later, not an attempt)."""
 
     outcome: Outcome = "released"
@@ -173,7 +179,7 @@ class ReleaseTask(ReleaseJob, frozen=True, kw_only=True):
     session_id: str
 
 
-class ReleaseLock(_LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
+class ReleaseLock(LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
     """Let go of a lock. A lease that has ended is gone, also for the one who ended it."""
 
 
@@ -195,6 +201,8 @@ class Undo(Command[UndoReply], frozen=True, kw_only=True):
 
 class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
     """Put a job in a queue. Where it was enqueued before, nothing changes."""
+
+    founds = True
 
     job_id: str
     kind: str
@@ -234,6 +242,8 @@ class ForceReleaseJob(_OperatorCommand, frozen=True, kw_only=True):
 class LimitQueue(Command[QueueView], frozen=True, kw_only=True):
     """Say how many jobs of a queue may be claimed at once; 1 makes it serial, None lifts the limit."""
 
+    founds = True
+
     queue: str
     max_claimed: int | None = None
 
@@ -243,6 +253,8 @@ class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
 
     One that was handed over to this agent is taken, with the claims bound to it, all of which get the session's lease.
     """
+
+    founds = True
 
     session_id: str
     agent: str
@@ -289,6 +301,8 @@ class _TokenCommand(Command[TokenView], frozen=True, kw_only=True):
 
 class CreateToken(_TokenCommand, frozen=True, kw_only=True):
     """Let whoever knows the secret of `digest` act as the principal `name`. The same again changes nothing."""
+
+    founds = True
 
     name: str
     digest: bytes

@@ -145,6 +145,8 @@ class Unreachable(OctoStoreError):
 
     `reason` is a stable word: `busy`, `disk_full`, `read_only`, `not_a_database`, `newer_schema`, `corrupt`, `closed`,
     `late` (its turn came after its caller had given up, and nothing was done),
+    `no_store` (there is none at this place yet), `moved` (what was there has gone, or another store is in its place),
+    `restored_behind` (it was put back from a copy, and knows nothing of a lease that came later),
     `io`, `denied` (it does not let us in), `address` (a server cannot listen there); and over a network `network` (no
     connection, or no answer in time) and `server` (an answer that is none).
     """
@@ -158,4 +160,12 @@ class Unreachable(OctoStoreError):
     @property
     def is_lasting(self) -> bool:
         """Whether trying again is of no use until somebody has done something about it."""
-        return self.reason in {"corrupt", "newer_schema", "not_a_database", "read_only"}
+        return self.reason in {
+            "corrupt",
+            "moved",
+            "newer_schema",
+            "no_store",
+            "not_a_database",
+            "read_only",
+            "restored_behind",
+        }

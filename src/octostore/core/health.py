@@ -59,6 +59,7 @@ class Health(Reply, frozen=True):
     takeovers_last_hour: int
     open_sessions: int
     sessions: list[SessionHealth]
+    store_id: str = ""
 
 
 def is_late(heartbeat_at: datetime, expires_at: datetime, now: datetime) -> bool:
@@ -87,6 +88,7 @@ def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds)
     return Health(
         status=status,
         reasons=[text for level, text in worst_first if level != "ok"],
+        store_id=figures.store_id,
         queued=figures.waiting,
         running=figures.claimed,
         late=figures.late,

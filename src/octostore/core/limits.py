@@ -140,4 +140,6 @@ def check_whole(field: str, value: int, low: int, high: int) -> None:
 
 def check_seconds(field: str, seconds: float, low_ms: int, high_ms: int) -> None:
     """A duration as callers give it, in seconds, against limits that are kept in milliseconds."""
-    check_range(field, seconds, low_ms // 1_000, high_ms // 1_000, unit=" seconds")
+    low, high = low_ms // 1_000, high_ms // 1_000
+    if type(seconds) not in _PLAIN_NUMBERS or not low <= seconds <= high:
+        check_range(field, seconds, low, high, unit=" seconds")

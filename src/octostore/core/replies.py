@@ -347,7 +347,8 @@ class Figures(Reply, frozen=True):
 
     `late` are the claims whose owners have missed heartbeats but still have time. `oldest_due_at` is since when the job
     that has waited longest could have been claimed. `taken_back` are the claims that expired or were taken away within
-    the last hour. What has run out and is not written down yet is taken back, and its jobs wait.
+    the last hour. What has run out and is not written down yet is taken back, and its jobs wait. `store_id` was drawn
+    when the store was made, and is the same for as long as it is that store.
     """
 
     claimed: int
@@ -360,6 +361,7 @@ class Figures(Reply, frozen=True):
     queued: dict[str, int]
     seq: int
     at: Moment
+    store_id: str = ""
 
 
 class Recovery(Reply, frozen=True):

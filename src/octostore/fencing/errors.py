@@ -7,7 +7,8 @@ OctoStoreError
 
 from collections.abc import Mapping
 
-from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.core.errors import OctoStoreError
+from octostore.core.limits import check_whole
 
 TOKEN_MAX = 2**63 - 1
 """The highest number that fits the integer columns of PostgreSQL and SQLite."""
@@ -42,7 +43,4 @@ class MissingRow(OctoStoreError):
 
 def check_token(token: int) -> None:
     """Raise `InvalidInput` for what no claim can have. A reply that is no claim has None, and compares with nothing."""
-    if isinstance(token, bool) or not isinstance(token, int):
-        raise InvalidInput("token", f"must be a whole number, not {type(token).__name__}")
-    if not 1 <= token <= TOKEN_MAX:
-        raise InvalidInput("token", f"is {token:,}; it must be from 1 to {TOKEN_MAX:,}", limit=TOKEN_MAX, size=token)
+    check_whole("token", token, 1, TOKEN_MAX)

@@ -54,19 +54,19 @@ class OneJob(Arguments):
     job_id: JobId
 
 
-class _Terms(Arguments):
+class Terms(Arguments):
     owner: Owner | None = None
     metadata: f.Metadata = None
     ttl: Ttl = limits.TTL_DEFAULT_SECONDS
     wait: Wait = 0
 
 
-class ClaimJob(_Terms, kw_only=True):
+class ClaimJob(Terms, kw_only=True):
     job_id: JobId
     again: Annotated[bool, Meta(description="Claim it although it is done.")] = False
 
 
-class ClaimNext(_Terms):
+class ClaimNext(Terms):
     queue: f.Queue = "default"
     kinds: f.Kinds | None = None
 

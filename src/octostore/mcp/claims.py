@@ -70,7 +70,7 @@ class KeptClaim:
         with self._noticing_loss():
             return await self._store.checkpoint_job(self.job_id, self._claim.lease_id, data)
 
-    async def release(self, outcome: Outcome, **details: Any) -> ReleaseReply:
+    async def release(self, outcome: Outcome = "released", **details: Any) -> ReleaseReply:
         """Tried also when the lease counts as lost here, or was released before: the store knows better."""
         try:
             reply = await self._store.release_job(self.job_id, self._claim.lease_id, outcome, **details)
@@ -83,7 +83,7 @@ class KeptClaim:
     async def give_back(self, tell: Tell) -> None:
         """For whoever comes next, at once and not as an attempt; what was left with the job stays there."""
         try:
-            await self.release("released", error=LEFT)
+            await self.release(error=LEFT)
             tell(f"gave back {self.job_id}")
         except OctoStoreError as error:
             tell(f"could not give back {self.job_id}, which ends by itself: {error}")

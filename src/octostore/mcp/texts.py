@@ -150,7 +150,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     answers.Done: lambda one: f"{one.job_id} is done already, with the `result` below. Do not do it again.",
     answers.Delayed: lambda one: f"Nobody has {one.job_id}, but it cannot be claimed before {_time(one.available_at)}.",
     answers.Dead: lambda one: f"{one.job_id} is dead ({one.error or 'cancelled'}), and waits for a person.",
-    answers.Empty: lambda one: f"Nothing in queue {one.queue} can be claimed now. That is no error: there is no work.",
+    answers.Empty: lambda one: f"Nothing in queue {one.queue} can be claimed now. This is not an error.",
     a.Kept: lambda one: f"{one.job_id} is still yours.",
     CheckpointReply: lambda one: f"The checkpoint of {one.job_id} is saved: a successor goes on from there.",
     ReleaseReply: _released,

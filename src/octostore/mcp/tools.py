@@ -6,10 +6,12 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import asdict
 
 from octostore.client.async_store import AsyncOctoStore
 from octostore.core.events import Event
 from octostore.core.limits import check_range, check_whole
+from octostore.core.model import Status
 from octostore.core.replies import CheckpointReply, ClaimReply, EnqueueReply, EventPage, JobPage, JobView, ReleaseReply
 from octostore.mcp import answers as a
 from octostore.mcp import arguments as g
@@ -42,13 +44,7 @@ async def claim_job(desk: Desk, given: g.ClaimJob) -> msgspec.Struct:
     call release_job. Any other status means that you must not work on it: `held` (somebody else has it, and is alive),
     `done` (it is finished, with its `result`), `delayed` (not before `available_at`), `dead` (out of attempts).
     """
-
-    async def ask() -> ClaimReply:
-        return await desk.store.claim_job(
-            given.job_id, _owner(desk, given.owner), given.metadata, given.ttl, wait=given.wait, again=given.again
-        )
-
-    return await _claim(desk, given.job_id, given.wait, ask)
+    return await _claim(desk, desk.store.claim_job, given, given.job_id)
 
 
 async def claim_next_job(desk: Desk, given: g.ClaimNext) -> msgspec.Struct:
@@ -57,18 +53,7 @@ async def claim_next_job(desk: Desk, given: g.ClaimNext) -> msgspec.Struct:
     `claimed` is as in claim_job; what is to be done is in `kind` and `payload`. `empty` means that there is no work
     now, which is no error. With `wait`, a job that comes within that time is yours.
     """
-
-    async def ask() -> ClaimReply:
-        return await desk.store.claim_next(
-            given.queue,
-            kinds=given.kinds,
-            owner=_owner(desk, given.owner),
-            metadata=given.metadata,
-            ttl=given.ttl,
-            wait=given.wait,
-        )
-
-    return await _claim(desk, f"a job of queue {given.queue}", given.wait, ask)
+    return await _claim(desk, desk.store.claim_next, given, f"a job of queue {given.queue}")
 
 
 async def report_progress(desk: Desk, given: g.Progress) -> a.Kept:
@@ -103,10 +88,8 @@ async def release_job(desk: Desk, given: g.Release) -> ReleaseReply:
     `error`; a job of a queue is tried again later. `deferred`: not now (out of quota, say), again in `retry_after`
     seconds; no attempt is used up. `released`: somebody else, please. The same call again gets the same answer.
     """
-    kept = await _kept(desk, given.job_id)
-    return await kept.release(
-        given.outcome, result=given.result, error=given.error, note=given.note, retry_after=given.retry_after
-    )
+    ending = asdict(given)
+    return await (await _kept(desk, ending.pop("job_id"))).release(**ending)
 
 
 async def my_claims(desk: Desk, _given: g.Nothing) -> a.MyClaims:
@@ -165,15 +148,7 @@ async def enqueue_job(desk: Desk, given: g.Enqueue) -> EnqueueReply:
 
     Give it a `job_id` that says what it is about, such as `review-pr-77`: the same one again changes nothing.
     """
-    return await desk.store.enqueue(
-        given.kind,
-        given.payload,
-        job_id=given.job_id,
-        queue=given.queue,
-        priority=given.priority,
-        run_at=given.run_at,
-        max_attempts=given.max_attempts,
-    )
+    return await desk.store.enqueue(**asdict(given))
 
 
 async def recover_jobs(desk: Desk, _given: g.Nothing) -> a.Recovered:
@@ -186,36 +161,32 @@ async def recover_jobs(desk: Desk, _given: g.Nothing) -> a.Recovered:
 
 async def dead_jobs(desk: Desk, given: g.DeadListing) -> JobPage:
     """The jobs that are out of attempts or cancelled, and wait for a person. get_job tells what went wrong."""
-    return await _page(desk, given, "dead", given.queue)
+    return await _page(desk, given, "dead")
 
 
 async def requeue_job(desk: Desk, given: g.Operation) -> JobView:
     """Let a dead or done job run again, with all its attempts. Only when the person you work for wants that."""
-    return await desk.store.requeue(given.job_id, reason=given.reason)
+    return await desk.store.requeue(**asdict(given))
 
 
 async def cancel_job(desk: Desk, given: g.Operation) -> JobView:
     """Take a job that waits out of its queue: nobody will do it. Only when the person you work for wants that."""
-    return await desk.store.cancel(given.job_id, reason=given.reason)
+    return await desk.store.cancel(**asdict(given))
 
 
 # What they share
-
-
-def _owner(desk: Desk, given: str | None) -> str | None:
-    return desk.owner if given is None else given
 
 
 def _still_yours(beat: Any) -> a.Kept:
     return a.Kept(job_id=beat.job_id, expires_at=beat.expires_at)
 
 
-async def _claim(desk: Desk, what: str, wait: float, ask: Callable[[], Awaitable[ClaimReply]]) -> msgspec.Struct:
-    check_range("wait", wait, 0, g.WAIT_MAX_SECONDS, " seconds")
+async def _claim(desk: Desk, claim: Callable[..., Awaitable[ClaimReply]], given: g.Terms, what: str) -> msgspec.Struct:
+    check_range("wait", given.wait, 0, g.WAIT_MAX_SECONDS, " seconds")
     desk.claims.check_room()
     asked_at = boottime()
-    async with _saying_that_it_waits(desk, what, wait):
-        reply = await ask()
+    async with _saying_that_it_waits(desk, what, given.wait):
+        reply = await claim(**asdict(given) | {"owner": desk.owner if given.owner is None else given.owner})
     if reply.status == "claimed":
         await desk.claims.keep(desk.store, reply, asked_at)
     return a.claim_answer(reply, held_here=desk.claims.has(reply))
@@ -246,9 +217,9 @@ async def _kept(desk: Desk, job_id: str) -> KeptClaim:
     return kept
 
 
-async def _page(desk: Desk, given: g.Listing, status: Any, queue: str | None = None) -> JobPage:
+async def _page(desk: Desk, given: g.Listing, status: Status) -> JobPage:
     check_whole("limit", given.limit, 1, g.PAGE_MAX)
-    return await desk.store.list_jobs(given.prefix, status=status, queue=queue, limit=given.limit, cursor=given.cursor)
+    return await desk.store.list_jobs(**asdict(given), status=status)
 
 
 # The table

@@ -2,19 +2,21 @@
 
 import logging
 import time
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
 
 import msgspec
 
+from octostore.core.commands import AnyCommand
 from octostore.core.encoding import decode_strictly
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import JSON_DEPTH
-from octostore.server.calls import Call, admit
+from octostore.server.calls import Call, admit, answer_to, wait_and_answer
 from octostore.server.guard import Guard
 from octostore.server.http import Answer, ClientGone, Request, Streaming
 from octostore.server.principals import Principal
 from octostore.server.refusals import refusal_of, retry_after, too_fast
-from octostore.server.router import Route, Router, params_of
+from octostore.server.router import Route, Router, decoded
 from octostore.server.routes import ROUTES
 from octostore.server.services import Services
 from octostore.server.shapes import problem_of, shape_error
@@ -24,9 +26,12 @@ from octostore.wire.failures import Failure, Problem
 log = logging.getLogger("octostore.server")
 
 PROBLEM_JSON = b"application/problem+json"
+CLIENT_GONE = 499  # as others call it
 SERVER_ERROR = 500
-SHOWN_BYTES = 200
 
+Waiting: TypeAlias = Coroutine[Any, Any, Any]
+Outcome: TypeAlias = Answer | Waiting | None
+"""None where the store has been asked, and will call back."""
 
 ANYBODY = Principal(name="anybody", scopes=frozenset())
 
@@ -36,61 +41,83 @@ class App:
         self.services = services
         self._guard = Guard(services.settings)
         self._router = Router(ROUTES)
+        self._limits = (services.settings.max_body_bytes, services.settings.max_batch_bytes)
         services.routes = {route.operation: route for route in ROUTES}
 
-    async def answer(self, request: Request) -> None:
-        started = time.perf_counter()
-        status = 499  # what others call a client that has gone
-        try:
-            answer = await self._handle(request)
-            if isinstance(answer, Answer):
-                status = answer.status
-                request.send(answer)
-            else:
-                status = 200
-                await self._stream(answer)
-        except ClientGone:
-            pass
-        except Exception as error:  # noqa: BLE001  # the one place where everything is answered
-            status = self._refuse(request, error)
-        finally:
-            request.close()
-            seconds = time.perf_counter() - started
-            self.services.metrics.on_request(request.route_name, status, seconds)
-            log.debug("%s %s %d %.1f ms", request.id, request.route_name, status, seconds * 1_000)
+    def answer(self, request: Request) -> Waiting | None:
+        """Plain calls until there is something to wait for. If that is the store, it calls back.
 
-    async def _handle(self, request: Request) -> Any:
+        A task, a future and their turns in the loop would cost as much as all that is done here.
+        """
+        request.began_at = time.perf_counter()
+        try:
+            outcome = self._begin(request)
+        except Exception as error:  # noqa: BLE001  # here and below: whatever it is, it is answered
+            self._end(request, error)
+            return None
+        if isinstance(outcome, Answer):
+            self._end(request, outcome)
+            return None
+        return None if outcome is None else self._wait(request, outcome)
+
+    def _begin(self, request: Request) -> Outcome:
         request.answer_headers = self._guard.check(request)
-        preflight = self._guard.preflight(request)
-        if preflight is not None:
+        if request.method == "OPTIONS" and (preflight := self._guard.preflight(request)):
             return Answer(b"", 204, headers=preflight)
-        route, values = self._router.find(request.method, request.raw_path)
-        request.route_name = route.name
-        try:
-            params = params_of(route, values)
-            if route.has_deadline:
-                request.until = self.services.attention.deadline_of(request)
-            principal = ANYBODY
-            if not route.is_public:
-                principal = self.services.auth.known(request) or await self.services.auth.principal(request)
-                self._let_in(principal, route)
-            call = Call(route, params, request, principal, self.services)
-            if route.query is not None:
-                call.query = _read_query(request, route.query)
-            settings = self.services.settings
-            body = await request.body(settings.max_batch_bytes if route.is_batch else settings.max_body_bytes)
-            if route.body is not None:
-                call.body = _read_body(body, route.body)
-            return await route.handler(call)
-        except OctoStoreError as error:
-            # Existing lock clients know other words for some errors.
-            raise (route.translate(error) if route.translate else error) from None
+        route, params = self._router.find(request.method, request.raw_path)
+        request.route = route
+        if "%" in request.raw_path:
+            params = {name: decoded(name, value) for name, value in params.items()}
+        if route.has_deadline:
+            request.until = self.services.attention.deadline_of(request)
+        principal = ANYBODY if route.is_public else self.services.auth.known(request)
+        if principal is None or not request.is_whole:
+            return self._read(request, route, params, principal)
+        call = self._let_in(Call(route, params, request, principal, self.services))
+        return self._handle(call, request.whole_body(self._limits[route.is_batch]))
 
-    def _let_in(self, principal: Principal, route: Route) -> None:
-        pause_ms = self.services.rates.take(principal.name)
-        if pause_ms:
-            raise too_fast(pause_ms)
-        admit(principal, route)
+    async def _read(self, request: Request, route: Route, params: dict[str, str], principal: Principal | None) -> Any:
+        """The rest of a body is not read before its token is checked."""
+        principal = principal or await self.services.auth.principal(request)
+        call = self._let_in(Call(route, params, request, principal, self.services))
+        outcome = self._handle(call, await request.body(self._limits[route.is_batch]))
+        return await outcome if isinstance(outcome, Coroutine) else outcome
+
+    def _let_in(self, call: Call) -> Call:
+        route, principal = call.route, call.principal
+        if not route.is_public:
+            pause_ms = self.services.rates.take(principal.name)
+            if pause_ms:
+                raise too_fast(pause_ms)
+            admit(principal, route)
+        if route.query is not None:
+            call.query = _read_query(call.request, route.query)
+        return call
+
+    def _handle(self, call: Call, body: bytes) -> Outcome:
+        route = call.route
+        if route.body is not None:
+            call.body = _read_body(body, route.body)
+        if route.handler is not None:
+            return route.handler(call)
+        wait = getattr(call.body, "wait_seconds", 0)
+        if wait:
+            return wait_and_answer(call, wait)
+        command = route.prepare(call)
+        self.services.store.ask_for([command], _Told(call, command, self._end))
+        return None
+
+    async def _wait(self, request: Request, waiting: Waiting) -> None:
+        outcome: Any = ClientGone()
+        try:
+            outcome = await waiting
+            if outcome is not None and not isinstance(outcome, Answer):
+                await self._stream(outcome)
+        except Exception as error:  # noqa: BLE001
+            outcome = error
+        finally:
+            if outcome is not None:
+                self._end(request, outcome)
 
     async def _stream(self, stream: Streaming) -> None:
         self.services.metrics.streams += 1
@@ -99,7 +126,27 @@ class App:
         finally:
             self.services.metrics.streams -= 1
 
+    def _end(self, request: Request, outcome: Answer | Streaming | Exception) -> None:
+        status = 200
+        try:
+            if isinstance(outcome, Answer):
+                status = outcome.status
+                request.send(outcome)
+            elif isinstance(outcome, Exception):
+                status = self._refuse(request, outcome)
+        except Exception as error:  # noqa: BLE001
+            status = self._refuse(request, error)
+        request.close()
+        seconds = time.perf_counter() - request.began_at
+        name = "none" if request.route is None else request.route.name
+        self.services.metrics.on_request(name, status, seconds)
+        log.debug("%s %s %d %.1f ms", request.id, name, status, seconds * 1_000)
+
     def _refuse(self, request: Request, error: Exception) -> int:
+        if isinstance(error, ClientGone):
+            return CLIENT_GONE
+        if request.route is not None and request.route.translate is not None and isinstance(error, OctoStoreError):
+            error = request.route.translate(error)  # existing lock clients know other words for some errors
         refusal = refusal_of(error)
         if refusal.status == SERVER_ERROR:
             log.error("%s %s failed", request.id, request.method, exc_info=error)
@@ -114,6 +161,27 @@ class App:
         else:
             request.send(answer)
         return refusal.status
+
+
+class _Told(msgspec.Struct):
+    """Waits for the reply to a command, as a future would, and answers."""
+
+    call: Call
+    command: AnyCommand
+    end: Callable[[Request, Answer | Exception], None]
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, replies: list[Any]) -> None:
+        try:
+            outcome: Answer | Exception = answer_to(self.call, self.command, replies[0])
+        except Exception as error:  # noqa: BLE001
+            outcome = error
+        self.end(self.call.request, outcome)
+
+    def set_exception(self, fault: Exception) -> None:
+        self.set_result([fault])
 
 
 def _problem(status: int, failure: Failure) -> dict[str, Any]:

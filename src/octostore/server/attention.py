@@ -45,9 +45,10 @@ class Attention:
 
     def deadline_of(self, request: Request) -> float | None:
         """Until when its caller waits for an answer, on the clock of `boottime`; None where it does not say."""
-        text = request.header(_HEADER)
-        if text is None:
+        header = request.headers.get(_HEADER)
+        if header is None:
             return None
+        text = header.decode("latin-1")
         if not _MILLISECONDS.fullmatch(text) or int(text) > DEADLINE_MAX_MS:
             raise InvalidInput(DEADLINE_HEADER, f"must be a whole number of milliseconds, 1 to {DEADLINE_MAX_MS:,}")
         return self._received_at() + int(text) / 1_000

@@ -13,11 +13,11 @@ from octostore.server.settings import Settings
 TICK_SECONDS = 0.1
 """One timer for all, since hardly any request or pause lasts long enough to be worth one of its own."""
 
-App: TypeAlias = Callable[[Request], Coroutine[Any, Any, None]]
+App: TypeAlias = Callable[[Request], Coroutine[Any, Any, None] | None]
 
 
 class Connections:
-    """`answer` is called with each request, whose `close` it calls in the end."""
+    """`answer` is called with each request, whose `close` it calls in the end; what it returns is still to be run."""
 
     def __init__(self, settings: Settings, answer: App) -> None:
         self.settings = settings
@@ -33,7 +33,9 @@ class Connections:
         return Connection(self)
 
     def answer(self, request: Request) -> None:
-        self.under_way[request] = self.loop.create_task(self._answer(request))
+        rest = self._answer(request)
+        if rest is not None:
+            self.under_way[request] = self.loop.create_task(rest)
 
     def tick(self) -> None:
         """To be called once; it goes on by itself."""

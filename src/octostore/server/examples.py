@@ -63,6 +63,7 @@ USUAL: dict[str, Any] = {
     "scopes": ["read", "claim"],
     "seq": 4712,
     "session_id": None,
+    "store_id": "5f1c0a6e8b3d459e8394b0633a35a26b",
     "token": TOKEN,
     "token_id": "tok-5f1c0a6e",
     "total": 1,

@@ -24,11 +24,10 @@ KEPT = 10_000
 _encode = msgspec.json.Encoder().encode
 
 
-class Line:
+class Line(msgspec.Struct, dict=True):
     """An event, and how it looks on a stream: made when somebody wants it, once for all."""
 
-    def __init__(self, entry: LogEntry) -> None:
-        self.entry = entry
+    entry: LogEntry
 
     @cached_property
     def event(self) -> Event:
@@ -44,11 +43,11 @@ def frame_of(event: Event) -> bytes:
 
 
 class Feed:
-    """`on_entry` is told of each new entry, in order; every `tick_seconds` readers are woken also without one."""
+    """`on_entries` is told of new entries, in order; every `tick_seconds` readers are woken also without any."""
 
-    def __init__(self, store: ServedStore, on_entry: Callable[[LogEntry], None], tick_seconds: float) -> None:
+    def __init__(self, store: ServedStore, on_entries: Callable[[list[LogEntry]], None], tick_seconds: float) -> None:
         self._store = store
-        self._on_entry = on_entry
+        self._on_entries = on_entries
         self._tick_seconds = tick_seconds
         self._readers: list[asyncio.Future[None]] = []
         self._has_news = False
@@ -130,11 +129,11 @@ class Feed:
     async def _take_all(self) -> None:
         while await self._bell.event.wait():
             self._bell.event.clear()
-            while self._arrived:
-                entry = self._arrived.popleft()
+            arrived = [self._arrived.popleft() for _ in range(len(self._arrived))]
+            for entry in arrived:
                 if entry.seq != self.last_seq + 1:
                     self._kept.clear()  # a backup was restored; what is kept has no gap
                 self._kept.append(Line(entry))
                 self.last_seq = entry.seq
-                self._on_entry(entry)
+            self._on_entries(arrived)
             self.wake()

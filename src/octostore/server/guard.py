@@ -44,8 +44,8 @@ class Guard:
         return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
 
     def preflight(self, request: Request) -> Headers | None:
-        """What a browser is told that asks before it calls; None if this is no such question."""
-        if request.method != "OPTIONS" or b"access-control-request-method" not in request.headers:
+        """What a browser is told that asks by `OPTIONS` before it calls; None if this is no such question."""
+        if b"access-control-request-method" not in request.headers:
             return None
         return [
             (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),

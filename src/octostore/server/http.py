@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -16,6 +16,7 @@ from octostore.stores.ids import new_request_id
 
 if TYPE_CHECKING:
     from octostore.server.protocol import Connection
+    from octostore.server.router import Route
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
@@ -45,7 +46,7 @@ _STARTS = {status: start + _SECURITY_LINES for status, start in _STARTS.items()}
 """What is the same in all answers of a status."""
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """`content` is encoded as JSON unless it is bytes of `content_type`."""
 
     content: Any
@@ -65,9 +66,11 @@ class ClientGone(Exception):  # nobody is there to be told of an error
 
 
 class Request:
-    """One request. `route_name` is set once the route is known."""
+    """One request. `route` is set once it is known."""
 
-    route_name = "none"
+    route: "Route | None" = None
+    began_at = 0.0
+    """When answering it began, on the clock of `perf_counter`."""
     admitted_at = -1
     """How many changes of tokens there had been when its token was last checked."""
     until: float | None = None
@@ -123,6 +126,12 @@ class Request:
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
+    def whole_body(self, limit: int) -> bytes:
+        """Of a request of which all has come."""
+        if len(self._body) > limit:
+            raise body_too_large(limit)
+        return bytes(self._body)
+
     async def body(self, limit: int) -> bytes:
         """The rest of it is only read from the network once this is called."""
         if int(self.headers.get(b"content-length", 0)) > limit:
@@ -134,11 +143,9 @@ class Request:
             while not (self.is_whole or self._is_lost or len(self._body) > limit):
                 self._news = asyncio.get_running_loop().create_future()
                 await self._news
-        if len(self._body) > limit:
-            raise body_too_large(limit)
-        if not self.is_whole:
+        if self._is_lost and not self.is_whole:
             raise ClientGone
-        return bytes(self._body)
+        return self.whole_body(limit)
 
     # What the connection has to tell
 
@@ -161,7 +168,8 @@ class Request:
 
     def complete(self) -> None:
         self.is_whole = True
-        self._wake()
+        if self._news is not None:
+            self._wake()
 
     def lose(self) -> None:
         """The client has gone."""
@@ -207,19 +215,18 @@ class Request:
     def send(self, answer: Answer) -> None:
         """All of it, in one piece."""
         if answer.status == NO_CONTENT:
-            self._line.write(self._head(answer.status, answer.headers))
+            self._line.write(self._head(answer.status, answer.headers, b"", b""))
             return
         body = encode(answer.content)
         content = b"content-type: %b\r\ncontent-length: %d\r\n" % (answer.content_type, len(body))
-        head = self._head(answer.status, answer.headers, content)
-        self._line.write(head if self.method == "HEAD" else head + body)
+        self._line.write(self._head(answer.status, answer.headers, content, b"" if self.method == "HEAD" else body))
 
     def begin(self, content_type: bytes, headers: Headers) -> None:
         """An answer that comes in parts, until `close`."""
         if not self.has_chunks:
             self.keeps_alive = False
         coding = b"transfer-encoding: chunked\r\n" if self.has_chunks and self.method != "HEAD" else b""
-        self._line.write(self._head(200, headers, b"content-type: %b\r\n%b" % (content_type, coding)))
+        self._line.write(self._head(200, headers, b"content-type: %b\r\n%b" % (content_type, coding), b""))
 
     async def send_part(self, part: bytes) -> None:
         if self._line.is_clogged:
@@ -236,20 +243,14 @@ class Request:
         self.is_over = True
         self._line.finish(self)
 
-    def _head(self, status: int, headers: Headers, content: bytes = b"") -> bytes:
+    def _head(self, status: int, headers: Headers, content: bytes, body: bytes) -> bytes:
         self.has_begun = True
         if self.expects_continue and not self.is_whole:
             self.keeps_alive = False  # it may or may not send the body now, and nobody can tell
         more = lines_of((*headers, *self.answer_headers)) if headers or self.answer_headers else b""
         closing = b"" if self.keeps_alive else b"connection: close\r\n"
-        return b"%b%b%b%b%bx-request-id: %b\r\n\r\n" % (
-            _STARTS[status],
-            self._line.date,
-            content,
-            more,
-            closing,
-            self.id.encode(),
-        )
+        end = b"x-request-id: %b\r\n\r\n" % self.id.encode()
+        return b"".join((_STARTS[status], self._line.company.date, content, more, closing, end, body))
 
 
 _encode = msgspec.json.Encoder().encode

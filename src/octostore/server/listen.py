@@ -92,7 +92,9 @@ def _listen(settings: Settings) -> socket.socket:
         if settings.uds is not None:
             return _listen_on_file(settings.uds)
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+        # Only by its number it knows that it is TCP, where asyncio lets nothing wait for what was sent to be confirmed.
+        return socket.socket(fileno=listener.detach())
     except OSError as error:
         where = settings.uds or f"{settings.host}:{settings.port}"
         raise Unreachable(

@@ -4,7 +4,7 @@ import msgspec
 
 from octostore.core.model import Scope
 from octostore.core.replies import TokenView
-from octostore.server.refusals import out_of_prefix, out_of_scope
+from octostore.server.refusals import out_of_prefix
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,10 +20,6 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or "admin" in self.scopes
-
-    def require(self, scope: Scope) -> None:
-        if not self.may(scope):
-            raise out_of_scope(scope)
 
     def require_name(self, job_id: str) -> None:
         if not job_id.startswith(self.prefix):

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import socket
 from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, cast
@@ -31,7 +30,7 @@ class Connection(asyncio.Protocol):
     """Requests are answered one after the other, in the order in which they came."""
 
     def __init__(self, company: "Connections") -> None:
-        self._company = company
+        self.company = company
         self._settings = company.settings
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
@@ -44,6 +43,8 @@ class Connection(asyncio.Protocol):
         self._arriving: Request | None = None
         """Its head has come, and the end of its body has not."""
         self._answering: Request | None = None
+        self._is_beginning = False
+        """Whether it is about to be answered, and may be at once."""
         self._waiting: deque[Request] = deque()
         """Those that came before the one before them was answered."""
         self._begun = 0
@@ -57,15 +58,14 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        _send_at_once(self._transport)
-        self._company.open.add(self)
+        self.company.open.add(self)
         self._wait_for_request()
-        if len(self._company.open) > self._settings.max_connections:
+        if len(self.company.open) > self._settings.max_connections:
             self._cut(too_many_connections())
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
-        self._company.open.discard(self)
+        self.company.open.discard(self)
         self._waiting.clear()
         self.resume_writing()
         if self._answering is not None:
@@ -87,6 +87,7 @@ class Connection(asyncio.Protocol):
         if (self._is_in_head or self._arriving is not None) and not self._is_within_bounds(data, begun):
             self._cut(self._head_too_large())
         elif self._waiting or self._arriving is not None:
+            self._answer_next()
             self._read_or_pause()
 
     def pause_writing(self) -> None:
@@ -129,7 +130,6 @@ class Connection(asyncio.Protocol):
         self._is_in_head = False
         self._arriving = request
         self._waiting.append(request)
-        self._answer_next()
 
     def on_body(self, body: bytes) -> None:
         self._other_bytes -= len(body)
@@ -146,12 +146,9 @@ class Connection(asyncio.Protocol):
             self._wait_for_request()
         else:
             self.deadline = NEVER
+            self._answer_next()
 
     # What requests tell
-
-    @property
-    def date(self) -> bytes:
-        return self._company.date
 
     @property
     def client_address(self) -> str:
@@ -172,14 +169,14 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     async def drain(self) -> None:
-        self._drained = self._company.loop.create_future()
+        self._drained = self.company.loop.create_future()
         await self._drained
 
     def abort(self) -> None:
         self._transport.abort()
 
     def finish(self, request: Request) -> None:
-        self._company.under_way.pop(request, None)
+        self.company.under_way.pop(request, None)
         self._answering = None
         if self._transport.is_closing():
             return
@@ -212,13 +209,18 @@ class Connection(asyncio.Protocol):
     # One after the other
 
     def _answer_next(self) -> None:
-        if self._answering is None and self._waiting and not self.is_clogged:
+        """Those that are answered at once follow on each other in this loop, and not on the stack."""
+        if self._is_beginning:
+            return
+        while self._answering is None and self._waiting and not self.is_clogged:
             self._answering = self._waiting.popleft()
             if self._arriving is None:  # or its body would be waited for without end
                 self.deadline = NEVER
             if self._is_paused:
                 self._read_or_pause()
-            self._company.answer(self._answering)
+            self._is_beginning = True
+            self.company.answer(self._answering)
+            self._is_beginning = False
 
     def _read_or_pause(self) -> None:
         """Nothing is read ahead: not the next request, and not a body that nobody has asked for yet."""
@@ -235,10 +237,10 @@ class Connection(asyncio.Protocol):
                 self._wait_for_rest()
 
     def _wait_for_request(self) -> None:
-        self.deadline = self._company.loop.time() + self._settings.idle_seconds
+        self.deadline = self.company.loop.time() + self._settings.idle_seconds
 
     def _wait_for_rest(self) -> None:
-        self.deadline = self._company.loop.time() + self._settings.request_seconds
+        self.deadline = self.company.loop.time() + self._settings.request_seconds
 
     # Bounds
 
@@ -269,7 +271,8 @@ class Connection(asyncio.Protocol):
 
     def _cut(self, refusal: Refusal) -> None:
         """Answer by ourselves, if the client would take it for the answer to this request, and close."""
-        if self._answering is self._arriving and not (self._answering is not None and self._answering.has_begun):
+        next_answered = self._answering or next(iter(self._waiting), None)
+        if next_answered is self._arriving and not (next_answered is not None and next_answered.has_begun):
             answer = Request(self, "", "", b"", {})
             answer.keeps_alive = False
             refusal.failure.request_id = answer.id
@@ -280,13 +283,3 @@ class Connection(asyncio.Protocol):
         self._waiting.clear()
         self._transport.close()
         self._wait_for_request()  # or rather for the client to read what it was sent
-
-
-def _send_at_once(transport: asyncio.Transport) -> None:
-    """What follows on something else is not to wait 40 ms for that to be confirmed.
-
-    asyncio sees to that by itself, except for listeners that were made without naming TCP.
-    """
-    connected = transport.get_extra_info("socket")
-    if connected is not None and connected.family in {socket.AF_INET, socket.AF_INET6}:
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,6 +1,6 @@
 """The table of routes: what there is, who may use it, what it takes and gives. Everything else is derived from it."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Self, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -10,13 +10,14 @@ from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.server.refusals import no_route, wrong_method
 from octostore.wire.endpoints import BY_OPERATION, Endpoint
 
-Handler: TypeAlias = Callable[..., Awaitable[Any]]
+Handler: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
 
 class Route(Endpoint, frozen=True, kw_only=True):
     """An endpoint, and what the server does with it and says of it."""
 
-    handler: Handler
+    handler: Handler | None = None
+    """What answers; None for a command, which is carried out."""
     prepare: Any = None
     """For a command: what is to be carried out, made from the call. Refuses what the caller may not ask."""
     answer: Any = None
@@ -45,10 +46,13 @@ class Route(Endpoint, frozen=True, kw_only=True):
 
     name: str = ""
     """Unique, and fit for a metric's label."""
+    has_deadline: bool = False
+    """Whether it does something that must not be done for somebody who has given up."""
 
     def __post_init__(self) -> None:
         Endpoint.__post_init__(self)
         msgspec.structs.force_setattr(self, "name", f"{self.method} {self.path}")
+        msgspec.structs.force_setattr(self, "has_deadline", self.method != "GET" and not self.is_public)
         if not self.answers and self.reply is not None:
             msgspec.structs.force_setattr(self, "answers", {200: self.reply})
 
@@ -56,15 +60,6 @@ class Route(Endpoint, frozen=True, kw_only=True):
     def at(cls, operation: str, **more: Any) -> Self:
         """The route of an endpoint."""
         return cls(**msgspec.structs.asdict(BY_OPERATION[operation]), **more)
-
-    @property
-    def has_deadline(self) -> bool:
-        """Whether it does something that must not be done for somebody who has given up."""
-        return self.method != "GET" and not self.is_public
-
-    @property
-    def segments(self) -> list[str]:
-        return self.path.split("/")[1:]
 
 
 class _Node:
@@ -82,7 +77,7 @@ class Router:
 
     def _add(self, route: Route) -> None:
         node = self._root
-        for segment in route.segments:
+        for segment in route.path[1:].split("/"):
             if segment.startswith("{"):
                 node.param = node.param or _Node()
                 node = node.param
@@ -90,11 +85,11 @@ class Router:
                 node = node.literals.setdefault(segment, _Node())
         node.routes[route.method] = route
 
-    def find(self, method: str, raw_path: str) -> tuple[Route, list[str]]:
-        """The route, and the values of its parameters as they were sent; raises a refusal if there is none."""
+    def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
+        """The route, and its parameters as they were sent; raises a refusal if there is none."""
         node = self._root
         values: list[str] = []
-        for segment in raw_path.split("/")[1:]:
+        for segment in raw_path[1:].split("/"):
             following = node.literals.get(segment)
             if following is None:
                 following = node.param
@@ -102,22 +97,14 @@ class Router:
             if following is None:
                 raise no_route(raw_path)
             node = following
-        if not node.routes:
-            raise no_route(raw_path)
-        route = node.routes.get("GET" if method == "HEAD" else method)
+        route = node.routes.get(method) or node.routes.get("GET" if method == "HEAD" else "")
         if route is None:
-            raise wrong_method(method, sorted(node.routes))
-        return route, values
+            raise wrong_method(method, sorted(node.routes)) if node.routes else no_route(raw_path)
+        return route, dict(zip(route.params, values, strict=True))
 
 
-def params_of(route: Route, values: list[str]) -> dict[str, str]:
-    """The parameters by name, decoded."""
-    return {name: _decoded(name, value) for name, value in zip(route.params, values, strict=True)}
-
-
-def _decoded(name: str, value: str) -> str:
-    if "%" not in value:
-        return value
+def decoded(name: str, value: str) -> str:
+    """Of a parameter."""
     try:
         return unquote_to_bytes(value).decode()
     except UnicodeDecodeError:

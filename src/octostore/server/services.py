@@ -42,7 +42,7 @@ class Services:
         self.auth = auth.Auth(self.store, static)
         self.waiting = WaitingRoom(self.store)
         self.attention = Attention()
-        self.feed = Feed(self.store, self._on_entry, settings.keepalive_seconds / 3)
+        self.feed = Feed(self.store, self._on_entries, settings.keepalive_seconds / 3)
         self.is_stopping = False
         self.routes: dict[str, Any] = {}
         """By operation, as a batch names them."""
@@ -52,6 +52,7 @@ class Services:
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
+        await self.store.in_thread(self.store.local.found)  # for whoever comes, also if they only look
         self._key = (await self.store.ask(GetStoreKey())).key
         if self.settings.tokens_file is None:
             await auth.ensure_admin_token(self.store, self.admin_file)
@@ -90,9 +91,10 @@ class Services:
             self._probe = (now, asyncio.create_task(self.store.execute(Probe())))
         return await asyncio.shield(self._probe[1])
 
-    def _on_entry(self, entry: LogEntry) -> None:
-        self.metrics.on_entry(entry)
-        if entry.type in auth.EVENTS:
+    def _on_entries(self, entries: list[LogEntry]) -> None:
+        types = [entry.type for entry in entries]
+        self.metrics.on_entries(entries, types)
+        if not auth.EVENTS.isdisjoint(types):
             self.auth.forget()
 
     async def _sweep(self) -> None:

@@ -1,15 +1,15 @@
 """The store, as the server uses it: commands by the loop, and what reads in threads of its own."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from octostore.core.commands import AnyCommand, Command, R_co
+from octostore.core.commands import Command, R_co
 from octostore.core.errors import OctoStoreError
+from octostore.core.limits import BATCH_STEP
 from octostore.core.questions import Question
-from octostore.stores.batch import Answer
 from octostore.stores.loop_store import LoopStore
 from octostore.stores.store import LocalStore
 
@@ -17,13 +17,12 @@ READER_THREADS = 8
 
 
 class ServedStore(LoopStore):
+    RUN_HERE_MAX = BATCH_STEP
+
     def __init__(self, store: LocalStore) -> None:
         super().__init__(store)
         self._loop = asyncio.get_running_loop()
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="octostore-reader")
-
-    def _run_here(self, commands: Sequence[AnyCommand]) -> list[Answer] | None:
-        return self.local.run_here(commands) if len(commands) == 1 else None
 
     async def execute(self, command: Command[R_co]) -> R_co:
         (answer,) = await self.submit([command])

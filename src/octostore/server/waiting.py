@@ -47,13 +47,7 @@ class WaitingRoom:
         self._is_stopping = False
 
     async def claim(self, command: ClaimCommand, wait: float, request: Request) -> ClaimReply:
-        """Claim, now or within `wait` seconds. Raises `ClientGone`, and then the job is nobody's on this account."""
-        if not wait:
-            reply = await self._store.execute(command)
-            if request.is_closed:
-                self.undo(command, reply)
-                raise ClientGone
-            return reply
+        """Claim within `wait` seconds. Raises `ClientGone`, and then the job is nobody's on this account."""
         waiter = _Waiter(command, self._loop.time() + wait)
         try:
             return await self._wait(waiter, request.gone())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -15,12 +15,16 @@ from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.clock import Mark
 
+OnStep: TypeAlias = Callable[[int, int], None]
+"""Told how much of something has been done, and of how much."""
+
 
 class Counters(NamedTuple):
-    """Where the store stands: the last event, and the latest moment it has ever used."""
+    """Where the store stands: the last event, the latest moment it has ever used, and which store it is."""
 
     seq: int
     mark: Mark
+    store_id: str
     next_expiry: int = 0
     """Before this moment nothing runs out; 0 where that is not known."""
 
@@ -103,6 +107,9 @@ class TryAgain(Exception):  # never leaves the library
 class Backend(Protocol):
     """Where the rows are. Methods raise `Unreachable` when the place fails; nothing is half done then."""
 
+    def found(self) -> None:
+        """Make the store, where there is none yet. Before that, all others raise `Unreachable`, reason `no_store`."""
+
     def writing(self, needs: Needs) -> AbstractContextManager[Writing]:
         """A transaction: durable when the block has ended, undone when it raises. Only ever one at a time.
 
@@ -118,6 +125,12 @@ class Backend(Protocol):
 
     def reading(self) -> AbstractContextManager[Reading]:
         """A consistent view, from any thread, that waits for nobody."""
+
+    def back_up(self, copy: str, on_step: OnStep | None) -> int:
+        """Copy everything, as it is at this moment, to a new file; gives the `seq` of the last event in it.
+
+        Raises `InvalidInput` where this is not done by us.
+        """
 
     def attend(self, ring: Callable[[], None]) -> None:
         """From now on, call `ring`, from any thread, when another process has committed, where that can be known."""

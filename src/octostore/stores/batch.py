@@ -1,5 +1,6 @@
 """One transaction: load what a batch of commands needs, decide each in order, save."""
 
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -28,6 +29,8 @@ class Committed(NamedTuple):
     """Jobs that will be free earlier than was last told."""
     renewed: list[str]
     """Jobs whose claim was renewed."""
+    seconds: float = 0.0
+    """How long it took to be durable, once all was computed."""
 
 
 def run_batch(
@@ -48,7 +51,8 @@ def run_batch(
         # A mark from before the machine was started again does not go on by itself: it is replaced in any case.
         if ws.has_changes or mark.boot_id != counters.mark.boot_id:
             writing.save(ws, mark)
-    return Committed(answers, ws.entries, ws.hastened, list(ws.renewed_jobs))
+        saved_at = time.monotonic()
+    return Committed(answers, ws.entries, ws.hastened, list(ws.renewed_jobs), time.monotonic() - saved_at)
 
 
 def _answer(ws: WorkingSet, command: AnyCommand, given: Given, begun_at: float) -> Answer:

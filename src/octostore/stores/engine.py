@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeAlias
 
 from octostore.core.commands import AnyCommand, R_co
+from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.given import Given
 from octostore.core.limits import PAGE_MAX
@@ -55,7 +56,13 @@ class Engine:
 
     def _run(self, commands: Sequence[AnyCommand], *, at_once: bool = False) -> Committed:
         started = time.perf_counter()
-        committed = run_batch(self.backend, commands, self._clock, self._given, at_once=at_once)
+        try:
+            committed = run_batch(self.backend, commands, self._clock, self._given, at_once=at_once)
+        except Unreachable as fault:
+            if fault.reason != "no_store" or not any(command.founds for command in commands):
+                raise
+            self.backend.found()
+            committed = run_batch(self.backend, commands, self._clock, self._given)
         if self._on_batch is not None:
             self._on_batch(len(commands), time.perf_counter() - started)
         return committed

@@ -1,10 +1,12 @@
 """Fresh names and secrets."""
 
 import os
+import re
 import time
 
 ID_DIGITS = 32
 DRAWN_AT_ONCE = 256
+_EACH = re.compile(f".{{{ID_DIGITS}}}")
 
 
 class _Chance:
@@ -23,16 +25,14 @@ class _Chance:
             try:
                 return self._drawn.pop()
             except IndexError:
-                fresh = os.urandom(ID_DIGITS // 2 * DRAWN_AT_ONCE).hex()
-                self._drawn.extend(fresh[start : start + ID_DIGITS] for start in range(0, len(fresh), ID_DIGITS))
+                self._drawn.extend(_EACH.findall(os.urandom(ID_DIGITS // 2 * DRAWN_AT_ONCE).hex()))
 
 
 _chance = _Chance()
 _VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 
-def new_request_id() -> str:
-    return _chance.draw()
+new_request_id = _chance.draw
 
 
 def new_lease_id() -> str:

@@ -7,6 +7,8 @@ from copy import copy
 from functools import partial
 from typing import Any, TypeAlias
 
+import msgspec
+
 from octostore.core.commands import AnyCommand, Command
 from octostore.core.errors import Unreachable
 from octostore.core.undo import undo_of
@@ -18,7 +20,9 @@ Answers: TypeAlias = "asyncio.Future[list[Answer]]"
 
 
 class LoopStore:
-    """For tasks of any loop. It never blocks one."""
+    """For tasks of any loop. It never blocks one, but for what `RUN_HERE_MAX` commands take on a quick disk."""
+
+    RUN_HERE_MAX = 0
 
     def __init__(self, store: LocalStore) -> None:
         self.local = store
@@ -27,25 +31,31 @@ class LoopStore:
 
     def submit(self, commands: Sequence[AnyCommand]) -> Answers:
         """Run in one transaction, and do so whether or not anybody waits for it."""
-        return self._ask(commands).answers
+        answers: Answers = self.ask_for(commands).answers
+        return answers
 
     async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Answer]:
         """The same, but what is claimed for a caller who is cancelled meanwhile is given back."""
-        asked = self._ask(commands)
+        asked = self.ask_for(commands)
+        answers: Answers = asked.answers
         try:
-            return await asked.answers
+            return await answers
         except asyncio.CancelledError:
             asked.turn.abandoned.append(asked)
             self._give_back(asked.turn)
             raise
 
-    def _ask(self, commands: Sequence[AnyCommand]) -> "_Asked":
+    def ask_for(self, commands: Sequence[AnyCommand], answers: Any = None) -> "_Asked":
+        """`answers` is what waits for them: a future, or what has its methods `done`, `set_result`, `set_exception`."""
         loop = asyncio.get_running_loop()
         turn = self._turn
         if turn is None or turn.loop is not loop or turn.size >= MAX_BATCH:
             turn = self._turn = _Turn(loop)
             loop.call_soon(self._end_turn, turn)
-        return turn.add(_Asked(commands, loop.create_future()))
+        asked = _Asked(commands, answers or loop.create_future(), turn)
+        turn.asked.append(asked)
+        turn.size += len(commands)
+        return asked
 
     def _end_turn(self, turn: "_Turn") -> None:
         if self._turn is turn:
@@ -55,7 +65,8 @@ class LoopStore:
     def _hand_over(self, turn: "_Turn") -> None:
         commands = [command for asked in turn.asked for command in asked.commands]
         try:
-            turn.outcome = self._run_here(commands)
+            if len(commands) <= self.RUN_HERE_MAX:
+                turn.outcome = self.local.run_here(commands)
             if turn.outcome is None:
                 self.local.submit_to(commands, partial(self._on_done, turn))
                 return
@@ -63,10 +74,6 @@ class LoopStore:
             turn.outcome = fault
         self._deliver(turn)
         self._give_back(turn)
-
-    def _run_here(self, _commands: Sequence[AnyCommand]) -> list[Answer] | None:
-        """The answers, if it was done in the loop's own thread."""
-        return None
 
     def _on_done(self, turn: "_Turn", outcome: list[Answer] | Exception) -> None:
         """In the writer's thread."""
@@ -86,9 +93,8 @@ class LoopStore:
         waiting = [asked for asked in turn.asked if not asked.answers.done()]
         if len(turn.asked) > 1 and not isinstance(fault, Unreachable):
             for asked in waiting:  # a bug met by one of them is not the others' problem
-                alone = _Turn(turn.loop)
-                alone.add(asked)
-                self._hand_over(alone)
+                asked.turn = _Turn(turn.loop, [asked])
+                self._hand_over(asked.turn)
             return
         for asked in waiting:
             # Each raises, and so changes, an error of its own.
@@ -110,38 +116,26 @@ class LoopStore:
         )
         commands: list[AnyCommand] = [undo for undo in undoing if undo is not None]
         if commands:
-            self.local.submit_to(commands, _forget)
+            self.local.submit_to(commands, lambda _: None)  # nobody waits for this one either
 
 
-class _Asked:
-    """Commands, and their answers to come."""
+class _Asked(msgspec.Struct, eq=False):
+    """Commands, and who waits for their answers."""
 
-    __slots__ = ("answers", "commands", "turn")
-
+    commands: Sequence[AnyCommand]
+    answers: Any
     turn: "_Turn"
 
-    def __init__(self, commands: Sequence[AnyCommand], answers: Answers) -> None:
-        self.commands = commands
-        self.answers = answers
 
-
-class _Turn:
+class _Turn(msgspec.Struct, eq=False):
     """What a loop asks in one turn, and what became of it."""
 
-    __slots__ = ("abandoned", "asked", "loop", "outcome", "size")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.asked: list[_Asked] = []
-        self.size = 0
-        self.outcome: list[Answer] | Exception | None = None
-        self.abandoned: list[_Asked] = []
-
-    def add(self, asked: _Asked) -> _Asked:
-        asked.turn = self
-        self.asked.append(asked)
-        self.size += len(asked.commands)
-        return asked
+    loop: asyncio.AbstractEventLoop
+    asked: list[_Asked] = []
+    size: int = 0
+    outcome: Any = None
+    """The answers, or a fault."""
+    abandoned: list[_Asked] = []
 
     def replies(self) -> Iterator[tuple[_Asked, list[Answer]]]:
         """None without an outcome, or with a fault."""
@@ -151,7 +145,3 @@ class _Turn:
                 end = start + len(asked.commands)
                 yield asked, self.outcome[start:end]
                 start = end
-
-
-def _forget(_outcome: object) -> None:
-    """Nobody waits for this one either."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 
+from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
 from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
 from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS, SWEEP_LIMIT
@@ -16,7 +17,7 @@ from octostore.core.needs import Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Counters, JobFilter, SessionFilter
+from octostore.stores.base import Counters, JobFilter, OnStep, SessionFilter
 from octostore.stores.clock import Mark
 
 LOOK_SECONDS = 1.0
@@ -38,9 +39,10 @@ class MemoryRows:
         self._ended_by_id: dict[tuple[str, str], list[EndedRequest]] = {}
         self.log: list[LogEntry] = []
         self._key = secrets.token_bytes(32)
+        self._store_id = secrets.token_hex(16)
 
     def counters(self) -> Counters:
-        return Counters(self.seq, self.mark)
+        return Counters(self.seq, self.mark, self._store_id)
 
     def load(self, ws: WorkingSet, needs: Needs) -> None:
         ws.jobs.update(dict.fromkeys(needs.jobs))
@@ -118,6 +120,7 @@ class MemoryRows:
             taken_back=sum(entry.at > now - TAKEN_BACK_MS for entry in lost) + len(run_out),
             queued=dict(longest[:FIGURES_QUEUES]),
             seq=self.seq,
+            store_id=self._store_id,
             at=to_datetime(now),
         )
 
@@ -270,6 +273,9 @@ class MemoryBackend:
         self.rows = rows or MemoryRows()
         self._lock = threading.RLock()
 
+    def found(self) -> None:
+        """It is there from the beginning."""
+
     @contextmanager
     def writing(self, _needs: Needs) -> Iterator[MemoryRows]:
         with self._lock:
@@ -279,6 +285,9 @@ class MemoryBackend:
     def reading(self) -> Iterator[MemoryRows]:
         with self._lock:
             yield self.rows
+
+    def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
+        raise InvalidInput("url", "names a store in memory, which ends with its process: there is nothing to back up")
 
     def attend(self, ring: Callable[[], None]) -> None:
         """There are no other processes."""

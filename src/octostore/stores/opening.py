@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.stores.base import Backend
 from octostore.stores.clock import Clock, SystemClock, as_stored
+from octostore.stores.identity import Identity
 
 URL_VARIABLE = "OCTOSTORE_URL"
 HOME_VARIABLE = "OCTOSTORE_HOME"
@@ -44,7 +46,7 @@ def find_store(url: str | None) -> Where:
     if path is not None:
         from octostore.stores.sqlite.backend import SqliteBackend  # noqa: PLC0415
 
-        return Where(lambda: SqliteBackend(path), SystemClock(), path)
+        return Where(partial(SqliteBackend, path, Identity()), SystemClock(), path)
     if scheme in {"postgresql", "postgres"} and url is not None:
         return _find_postgres(url)
     # Never the whole URL: it may carry a password.
@@ -68,7 +70,7 @@ def _find_postgres(url: str) -> Where:
         raise InvalidInput("url", "is PostgreSQL's, for which psycopg is needed: install octostore[postgres]") from None
     place = parse_place(url)
     # Its time is the database's, which comes with the counters.
-    return Where(lambda: PostgresBackend(place), as_stored, str(place))
+    return Where(partial(PostgresBackend, place, identity=Identity()), as_stored, str(place))
 
 
 def sqlite_path(url: str | None) -> str | None:

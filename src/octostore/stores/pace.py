@@ -12,7 +12,7 @@ class Pace:
         self._quick_from = 0.0
 
     def note(self, seconds: float) -> None:
-        """What a transaction took, in whichever thread."""
+        """How long a commit took, in whichever thread: all else goes on at the same pace anywhere."""
         if seconds > MOMENT_SECONDS:
             self._quick_from = max(self._quick_from, time.monotonic() + CALM * (seconds - MOMENT_SECONDS))
 

@@ -83,6 +83,10 @@ class LocalStore:
         """Run `commands` in this thread, if that takes but a moment; None if they are to be submitted."""
         return self.engine.run_here(commands)
 
+    def found(self) -> None:
+        """Make the store now, where there is none: whoever serves it to others does not wait for the first of them."""
+        self.engine.backend.found()
+
     def ask(self, question: Question[R_co]) -> R_co:
         return self.engine.ask(question)
 

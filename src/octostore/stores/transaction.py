@@ -132,6 +132,7 @@ class Transaction:
             taken_back=taken_back + run_out,
             queued=dict(queued.rows),
             seq=self._counters.seq,
+            store_id=self._counters.store_id,
             at=to_datetime(now),
         )
 

@@ -172,11 +172,9 @@ class Writer:
             return None
 
     def _timed(self, run: Run, commands: Sequence[AnyCommand]) -> Committed:
-        began_at = time.monotonic()
-        try:
-            return run(commands)
-        finally:
-            self._pace.note(time.monotonic() - began_at)
+        committed = run(commands)
+        self._pace.note(committed.seconds)
+        return committed
 
     def _give_up_on_those_until(self, moment: float, fault: Unreachable) -> None:
         """Whoever waits and was patient until then is told, however many batches they would be by themselves."""

@@ -239,3 +239,4 @@ class ServerStatus(msgspec.Struct, kw_only=True):
     open_sessions: int
     dead_jobs: int
     seq: int
+    store_id: str

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import msgspec
@@ -113,8 +113,12 @@ class ProgressBody(Body):
     percent: f.Percent | None = None
 
 
-class HeartbeatBody(Body):
+class LeaseBody(Body):
     lease_id: f.LeaseId
+    fencing_token: f.OwnToken | None = None
+
+
+class HeartbeatBody(LeaseBody, kw_only=True):
     ttl_seconds: f.Ttl | None = None
     progress: (
         Annotated[f.ProgressNote | ProgressBody, Meta(description="What is being done: a text, or note and percent.")]
@@ -136,14 +140,12 @@ class HeartbeatBody(Body):
         return body
 
 
-class CheckpointBody(Body):
-    lease_id: f.LeaseId
+class CheckpointBody(LeaseBody, kw_only=True):
     data: f.Checkpoint
     number: f.WriteNumber | None = None
 
 
-class ReleaseBody(Body):
-    lease_id: f.LeaseId
+class ReleaseBody(LeaseBody, kw_only=True):
     outcome: Annotated[Outcome, Meta(description="How it went.")] = "released"
     result: f.Result = None
     error: f.ErrorText | None = None
@@ -366,7 +368,7 @@ def _digest_from(text: str) -> bytes:
 
 def _document(field: str) -> _Codec:
     """JSON, and None where there is none."""
-    return _Codec(lambda value: encode_json(field, value), _unless_none(Raw))
+    return _Codec(partial(encode_json, field), _unless_none(Raw))
 
 
 _LIST = _Codec(_unless_none(tuple), _unless_none(list))
@@ -375,8 +377,8 @@ _CODECS = {
     "payload": _document("payload"),
     "result": _document("result"),
     # In these null is a value, too.
-    "data": _Codec(lambda value: encode_any("checkpoint", value), Raw),
-    "context": _Codec(lambda value: encode_any("context", value), Raw),
+    "data": _Codec(partial(encode_any, "checkpoint"), Raw),
+    "context": _Codec(partial(encode_any, "context"), Raw),
     "kinds": _LIST,
     "queues": _LIST,
     "run_at": _Codec(_unless_none(lambda value: to_moment("run_at", value)), _unless_none(to_datetime)),

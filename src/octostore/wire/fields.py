@@ -112,6 +112,16 @@ LeaseId: TypeAlias = Annotated[
         minimum=1,
     ),
 ]
+OwnToken: TypeAlias = Annotated[
+    int,
+    _number(
+        "The fencing token that came with the lease. A store that has given out none as high was put back from an "
+        "older copy: it answers 503 `unreachable`, with the reason `restored_behind`, and not that the lease is lost.",
+        1,
+        limits.JSON_INTEGER_MAX,
+        1,
+    ),
+]
 WriteNumber: TypeAlias = Annotated[
     int,
     _number(

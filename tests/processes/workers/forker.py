@@ -383,6 +383,30 @@ def connections() -> int:
     return found
 
 
+def another_takes_its_place(store: octostore.OctoStore) -> None:
+    """The child opens what is at the path by then, which is not the store that its parent had."""
+    claim(store, "parent-before")
+    path = Path(local_store(store).place)
+    files, aside = [path, Path(f"{path}-wal"), Path(f"{path}-shm")], path.parent / "aside"
+    aside.mkdir()
+    with octostore.connect(f"sqlite:///{path.with_suffix('.other')}") as another:
+        another.claim_job("other")
+
+    def in_child() -> None:
+        for file in files:
+            file.rename(aside / file.name)
+        path.with_suffix(".other").rename(path)
+        try:
+            store.claim_job("child")
+        except octostore.Unreachable as error:
+            say({"reason": error.reason})
+        for file in files:
+            (aside / file.name).rename(file)
+
+    say({"child": Child(in_child).wait()})
+    claim(store, "parent-after")
+
+
 SCENES: dict[str, Callable[[octostore.OctoStore], None]] = {
     scene.__name__: scene
     for scene in (
@@ -402,6 +426,7 @@ SCENES: dict[str, Callable[[octostore.OctoStore], None]] = {
         parent_waits,
         while_somebody_begins_to_listen,
         child_outlives_its_parent,
+        another_takes_its_place,
     )
 } | {
     "child_leaves_a_hold": lambda store: child_leaves_a_hold(store, by_raising=False),

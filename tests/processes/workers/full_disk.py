@@ -37,7 +37,7 @@ def live(folder: Path) -> None:
     url = f"sqlite:///{folder / 'octostore.db'}"
 
     fill(ballast)
-    say({"when": "making a store", "reason": reason(lambda: octostore.connect(url))})
+    say({"when": "making a store", "reason": reason(lambda: octostore.connect(url).claim_job("first"))})
     make_room(ballast)
 
     with octostore.connect(url) as store:

@@ -1,4 +1,4 @@
-"""Opens a store, and stops before a chosen SQL statement until it is told to go on.
+"""Makes or opens a store, and stops before a chosen SQL statement until it is told to go on.
 
 With -1 it stops nowhere, and says which statements there are.
 """
@@ -33,7 +33,11 @@ def stop_at(number: int) -> None:
 if __name__ == "__main__":
     stop_at(int(sys.argv[2]))
     try:
-        SqliteBackend(Path(sys.argv[1])).close()
+        backend = SqliteBackend(Path(sys.argv[1]))
+        backend.found()
+        with backend.reading():
+            pass
+        backend.close()
     except octostore.Unreachable as fault:
         say({"fault": str(fault)})
     else:

@@ -6,7 +6,6 @@ anywhere. `octostore run` does all of this by itself, for as long as a command r
 
 import argparse
 
-from octostore.cli import exits
 from octostore.cli.claims import tell_claim
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
@@ -64,5 +63,4 @@ def run(arguments: Arguments, context: Context) -> int:
             again=arguments.again,
             lock_delay=arguments.lock_delay,
         )
-    tell_claim(reply, context.console, lease_only=arguments.lease)
-    return exits.CLAIMS[reply.status]
+    return tell_claim(reply, context.console, lease_only=arguments.lease)

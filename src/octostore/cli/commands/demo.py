@@ -18,6 +18,7 @@ from octostore.cli.demo.race import Race
 from octostore.cli.demo.team import Team
 from octostore.cli.demo.telling import Narrator, close_story, open_story
 from octostore.client.connect import connect
+from octostore.stores.sqlite.connection import make
 from octostore.supervise.dispositions import ENDING, Dispositions
 from octostore.supervise.wakeups import SignalPipe
 
@@ -41,7 +42,9 @@ def run(_arguments: Arguments, context: Context) -> None:
 
 
 def _race(folder: Path, signals: SignalPipe, console: Console, began_at: float) -> None:
-    url = f"sqlite:///{quote(str(folder / 'octostore.db'))}"
+    path = str(folder / "octostore.db")
+    url = f"sqlite:///{quote(path)}"
+    make(path)  # it is looked at before anybody has claimed
     with connect(url) as store:
         with Team(AGENTS, url, folder, signals) as team:
             show = LiveView(console, store, team.pids) if console.is_live else Narrator(console)

@@ -1,14 +1,17 @@
 """What happened, from the append-only log, oldest first.
 
-With --export as JSON lines, one event on each, as they are read: for a file, or another program. With --verify the
-whole log is read and compared with what is stored: no event is missing, each claim ended once, and every job and
-session is what its events made it. Exit code 0 if that is so; 70 if not, for then it is a fault of ours, or somebody
-has written to the database past us. It needs an operator's token, and can be done while others work.
+With --export as JSON lines, one event on each with the id of its store, as they are read: for a file, or another
+program. With --verify the whole log is read and compared with what is stored: no event is missing, each claim ended
+once, and every job and session is what its events made it. Exit code 0 if that is so; 70 if not, for then it is a fault
+of ours, or somebody has written to the database past us. It needs an operator's token, and can be done while others
+work.
 """
 
 import argparse
 from collections.abc import Iterator
 from itertools import islice
+
+import msgspec
 
 from octostore.cli import exits
 from octostore.cli.command import Arguments, Context, completed_by
@@ -39,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     session = which.add_argument("--session", metavar="S", help="only those of this session and of its jobs")
     completed_by(session, session_names)
     parser.add_argument("--after", type=whole, default=0, metavar="SEQ", help="only those after this one")
-    parser.add_argument("--limit", type=positive, metavar="N", help="at most so many")
-    parser.add_argument("--follow", action="store_true", help="stay, and print what happens next, until Ctrl-C")
+    parser.add_argument("--limit", type=positive, metavar="N", help="maximum number of events")
+    parser.add_argument("--follow", action="store_true", help="keep printing what happens, until Ctrl-C")
     parser.add_argument("--export", action="store_true", help="as JSON lines")
     parser.add_argument("--verify", action="store_true", help="whether the log is sound; only the whole of it can be")
 
@@ -51,6 +54,7 @@ def run(arguments: Arguments, context: Context) -> int:
         return verify(context)
     console = Console(is_json=True) if arguments.export else context.console
     with context.place.look() as store:
+        store_id = store.figures().store_id if arguments.export else None
         found = store.events(
             arguments.after,
             job_id=arguments.job,
@@ -65,16 +69,17 @@ def run(arguments: Arguments, context: Context) -> int:
             page = list(events)
             console.answer(EventPage(events=page, after=page[-1].seq if page else arguments.after))
         else:
-            _tell(events, console)
+            _tell(events, console, store_id)
     return exits.DID
 
 
-def _tell(events: Iterator[Event], console: Console) -> None:
+def _tell(events: Iterator[Event], console: Console, store_id: str | None) -> None:
     """Each as it comes, so that a log may be longer than there is memory for."""
     is_empty = True
     for event in events:
         is_empty = False
-        console.answer(event, "" if console.is_json else told_event(event, console))
+        told = event if store_id is None else {"store_id": store_id} | msgspec.structs.asdict(event)
+        console.answer(told, "" if console.is_json else told_event(event, console))
     if is_empty:
         console.remark("there is no such event")
 

@@ -1,4 +1,4 @@
-"""Prove to be alive: the claim now lasts for its TTL from this moment. Exit code 20 if the lease is over."""
+"""Prove you are alive: the claim now lasts for its TTL from this moment. Exit code 20 if the lease is over."""
 
 import argparse
 

@@ -19,7 +19,7 @@ from octostore.core.replies import JobPage, JobView
 
 EXAMPLES = [
     "octostore list",
-    "octostore list github-issue- --watch    # stays, and follows what happens",
+    "octostore list github-issue- --watch    # keeps refreshing",
     "octostore list --status queued --queue builds --json",
 ]
 LIMIT_DEFAULT = 1_000
@@ -35,9 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--status", choices=[*get_args(Status), "all"], default="claimed", help="which ones (claimed)")
     parser.add_argument("--queue", metavar="Q", help="only those of this queue")
     parser.add_argument(
-        "--limit", type=positive, default=LIMIT_DEFAULT, metavar="N", help=f"at most so many ({LIMIT_DEFAULT:,})"
+        "--limit", type=positive, default=LIMIT_DEFAULT, metavar="N", help=f"maximum number of jobs ({LIMIT_DEFAULT:,})"
     )
-    parser.add_argument("--watch", action="store_true", help="stay, and follow what happens, until Ctrl-C")
+    parser.add_argument("--watch", action="store_true", help="keep refreshing, until Ctrl-C")
     parser.add_argument("--interval", type=_interval, default=1, metavar="S", help="how often to look with --watch (1)")
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 
-from octostore.cli import exits
 from octostore.cli.claims import tell_claim
 from octostore.cli.command import Arguments, Context
 from octostore.cli.commands.claim import add_claim_options
@@ -32,5 +31,4 @@ def run(arguments: Arguments, context: Context) -> int:
             session_id=arguments.session,
             request_id=arguments.request_id,
         )
-    tell_claim(reply, context.console, lease_only=arguments.lease)
-    return exits.CLAIMS[reply.status]
+    return tell_claim(reply, context.console, lease_only=arguments.lease)

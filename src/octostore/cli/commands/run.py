@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=0,
         metavar="S",
-        help="keep the job at least so long, for cron with skewed clocks",
+        help="hold the job for at least this long, for cron with skewed clocks",
     )
     add(
         "--on-unreachable",

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from octostore.cli.command import Arguments, Context
-from octostore.cli.options import positive, whole
+from octostore.cli.options import positive, whole_from
 from octostore.core.errors import InvalidInput
 from octostore.server.settings import Settings
 
@@ -28,7 +28,7 @@ PORT_MAX = 65_535
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--host", help="the address to listen on (%(default)s)")
-    add("--port", type=_port, help="the port to listen on; 0 for any that is free (%(default)s)")
+    add("--port", type=whole_from(0, PORT_MAX), help="the port to listen on; 0 for any that is free (%(default)s)")
     add("--uds", type=Path, metavar="FILE", help="listen on this Unix socket instead")
     add(
         "--tokens-file",
@@ -77,12 +77,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         number = 0
     if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
-    return number
-
-
-def _port(text: str) -> int:
-    number = whole(text)
-    if not 0 <= number <= PORT_MAX:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; ports are from 0 to {PORT_MAX}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return number

@@ -9,7 +9,7 @@ import argparse
 
 from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
-from octostore.cli.options import exit_status, seconds, whole
+from octostore.cli.options import exit_status, seconds, whole_from
 from octostore.cli.running import add_command_options, tell_of, terms_of
 from octostore.supervise.run import NoCommand
 from octostore.supervise.work import WorkOptions, work
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("queue", metavar="QUEUE", help="its name")
     add = parser.add_argument
     add("--kind", action="append", metavar="K", help="only jobs of this kind; may be given again")
-    add("--concurrency", type=_concurrency, default=1, metavar="N", help="how many jobs at once (1)")
+    add("--concurrency", type=whole_from(1, CONCURRENCY_MAX), default=1, metavar="N", help="how many jobs at once (1)")
     add("--until-empty", action="store_true", help="end when no job can be claimed")
     add(
         "--deferred-exit",
@@ -64,10 +64,3 @@ def run(arguments: Arguments, context: Context) -> int:
     if context.console.is_json:
         context.console.answer({"queue": arguments.queue, "handled": handled})
     return exits.DID if handled or not arguments.until_empty else exits.NOTHING_TO_DO
-
-
-def _concurrency(text: str) -> int:
-    number = whole(text)
-    if not 1 <= number <= CONCURRENCY_MAX:
-        raise argparse.ArgumentTypeError(f"{text} is not from 1 to {CONCURRENCY_MAX}")
-    return number

@@ -2,13 +2,15 @@
 
 import signal
 import time
+from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 
+from octostore.cli import words
 from octostore.cli.demo import messages as m
 from octostore.cli.demo.plot import FATAL_STEP, JOB_ID, PATIENCE_SECONDS
-from octostore.cli.demo.takeover import measured
 from octostore.cli.demo.team import Agent, Team
 from octostore.client.store import OctoStore
+from octostore.core.events import Event
 
 TICK_SECONDS = 0.1
 Heard: TypeAlias = list[tuple[Agent, m.Said]]
@@ -103,3 +105,16 @@ class Race:
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._began_at
+
+
+def measured(events: Iterable[Event]) -> m.TakenOver:
+    """How long the takeover took, by the event log: from the last heartbeat of the dead owner to the next claim."""
+    rest = iter(events)
+    expired = next(event for event in rest if event.type == "expired")
+    claimed = next(event for event in rest if event.type == "claimed")
+    return m.TakenOver(
+        dead=expired.data["owner"],
+        ttl=expired.data["ttl_ms"] / 1_000,
+        seconds_after_last_heartbeat=words.seconds_between(expired.data["heartbeat_at"], claimed.at),
+        seconds_after_expiry=words.seconds_between(expired.data["ended_at"], claimed.at),
+    )

@@ -27,12 +27,12 @@ from octostore.client.http.patience import (
 from octostore.client.http.server_url import ServerUrl
 from octostore.client.http.sse import FrameReader
 from octostore.core.commands import Batch, Command, R_co
-from octostore.core.errors import OctoStoreError, Unreachable
+from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
-from octostore.stores.base import TryAgain
+from octostore.stores.base import OnStep, TryAgain
 
 BEATING_THREADS = 32
 STREAM_HEADERS = {"Accept": "text/event-stream"}
@@ -92,6 +92,9 @@ class HttpPort:
             except TryAgain as failed:
                 patience = patience or Patience(FOLLOW_GIVE_UP_SECONDS)
                 self._pause(patience, failed)
+
+    def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
+        raise InvalidInput("url", "is that of a server; make a backup where its store is, with --url sqlite:///FILE")
 
     def close(self) -> None:
         self._is_closed.set()

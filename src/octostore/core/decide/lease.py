@@ -1,14 +1,15 @@
 """Writes by the owner of a live claim. Each names its lease; a late one is refused and told who has the job now."""
 
 from hmac import compare_digest
+from typing import Any
 
 from octostore.core import views
-from octostore.core.commands import CheckpointJob, HeartbeatJob
+from octostore.core.commands import CheckpointJob, HeartbeatJob, LeaseCommand
 from octostore.core.decide import needs
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.repeats import comes_late
 from octostore.core.decide.rules import decides
-from octostore.core.errors import LeaseLost
+from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.given import Given
 from octostore.core.model import Attempt, Claim, Job, Outcome, Progress, read_history
 from octostore.core.moments import to_datetime
@@ -18,7 +19,7 @@ from octostore.core.working_set import WorkingSet
 
 @decides(HeartbeatJob, needs.held_job)
 def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> HeartbeatReply:
-    job, claim = live_claim(ws, command.job_id, command.lease_id, given)
+    job, claim = live_claim(ws, command, given)
     if not comes_late(command.number, claim.heartbeat_number):
         _beat(ws, job, claim, command)
     expires_at = views.expiry_of(ws, claim)
@@ -55,7 +56,7 @@ def renew(ws: WorkingSet, job: Job, claim: Claim, ttl: float | None) -> None:
 
 @decides(CheckpointJob, needs.held_job)
 def checkpoint_job(ws: WorkingSet, command: CheckpointJob, given: Given) -> CheckpointReply:
-    job, claim = live_claim(ws, command.job_id, command.lease_id, given)
+    job, claim = live_claim(ws, command, given)
     if not comes_late(command.number, claim.checkpoint_number):
         ws.set_checkpoint(job.job_id, command.data)
         if command.number is not None:
@@ -64,11 +65,11 @@ def checkpoint_job(ws: WorkingSet, command: CheckpointJob, given: Given) -> Chec
     return CheckpointReply(job_id=job.job_id, saved_at=to_datetime(ws.now), number=claim.checkpoint_number)
 
 
-def live_claim(ws: WorkingSet, job_id: str, lease_id: str, given: Given) -> tuple[Job, Claim]:
+def live_claim(ws: WorkingSet, command: LeaseCommand[Any], given: Given) -> tuple[Job, Claim]:
     """The claim that this lease authorises writes for; raises `LeaseLost` where there is none."""
-    job = settled(ws, job_id, given)
-    if job.claim is None or not same_lease(job.claim.lease_id, lease_id):
-        raise lease_lost(ws, job, ended_attempt(job, lease_id))
+    job = settled(ws, command.job_id, given)
+    if job.claim is None or not same_lease(job.claim.lease_id, command.lease_id):
+        raise lease_lost(ws, job, command)
     return job, job.claim
 
 
@@ -85,7 +86,14 @@ def ended_attempt(job: Job, lease_id: str, outcome: Outcome | None = None) -> At
     return next((attempt for attempt in theirs if outcome in {None, attempt.how}), None)
 
 
-def lease_lost(ws: WorkingSet, job: Job, ended: Attempt | None) -> LeaseLost:
+def lease_lost(ws: WorkingSet, job: Job, command: LeaseCommand[Any]) -> LeaseLost | Unreachable:
+    if command.fencing_token is not None and command.fencing_token > ws.seq:
+        return Unreachable(
+            f"the store has gone back in time: this lease has fencing token {command.fencing_token}, and the store is "
+            f"at {ws.seq}. It was put back from an older copy; `octostore restore --forward` lets it go on above",
+            reason="restored_behind",
+        )
+    ended = ended_attempt(job, command.lease_id)
     holder = views.owner_view(ws, job)
     if ended is None:
         why = "it is not a current lease of this job"

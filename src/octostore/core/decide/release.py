@@ -22,7 +22,7 @@ def release_job(ws: WorkingSet, command: ReleaseJob, given: Given) -> ReleaseRep
         repeated = ended_attempt(job, command.lease_id, command.outcome)
         if repeated is not None:
             return _reply(job.job_id, command.outcome, repeated)
-        raise lease_lost(ws, job, ended_attempt(job, command.lease_id))
+        raise lease_lost(ws, job, command)
     end = How(
         command.outcome,
         ended_at=ws.now,
@@ -37,7 +37,7 @@ def release_job(ws: WorkingSet, command: ReleaseJob, given: Given) -> ReleaseRep
 
 @decides(ReleaseLock, needs.held_job)
 def release_lock(ws: WorkingSet, command: ReleaseLock, given: Given) -> ReleaseReply:
-    job, claim = live_claim(ws, command.job_id, command.lease_id, given)
+    job, claim = live_claim(ws, command, given)
     ended = end_claim(ws, job, claim, How("released", ended_at=ws.now), actor=command.principal, given=given)
     return _reply(job.job_id, "released", ended)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from octostore.core.commands import AnyCommand, Batch
 from octostore.core.errors import InvalidInput, OctoStoreError
-from octostore.server.calls import Call, admit, count
+from octostore.server.calls import Call, admit, answer_to
 from octostore.server.examples import NOW
 from octostore.server.http import Answer, ClientGone
 from octostore.server.refusals import Refusal, refusal_of, too_fast
@@ -51,7 +51,7 @@ def _prepare(call: Call, document: dict[str, Any]) -> _Prepared:
         one = Call(route, {}, call.request, call.principal, call.services)
         one.params, one.body = values_in(document, endpoint)
         admit(call.principal, route)
-        return _Prepared(one, one.timely(route.prepare(one)))
+        return _Prepared(one, route.prepare(one))
     except msgspec.ValidationError as error:
         return _Prepared(one, shape_error(error))
     except UnicodeEncodeError:
@@ -79,13 +79,9 @@ def _answer(one: _Prepared, replies: Iterator[Any]) -> OneAnswer:
     call, command = one
     if isinstance(command, Exception):
         return _refused(call, command)
-    reply = next(replies)
-    count(call, command, reply)
-    if isinstance(reply, Exception):
-        return _refused(call, reply)
     try:
-        answer: Answer = call.route.answer(call, reply)
-    except OctoStoreError as error:
+        answer = answer_to(call, command, next(replies))
+    except Exception as error:  # noqa: BLE001  # told in its place, and logged if nobody knows why
         return _refused(call, error)
     return OneAnswer(status=answer.status, body=answer.content)
 

@@ -58,13 +58,9 @@ CLAIMED_JOB: dict[str, Any] = {
     "available_at": None,
 }
 FREE = {"status": "free", "owner": None, "priority": None, "max_attempts": None, "available_at": NOW}
-BUILD = {
-    "job_id": "build-3f1c2aa",
-    "queue": "default",
-    "kind": "build",
-    "owner": None,
-    "payload": {"commit": "3f1c2aa"},
-}
+BUILD = {"job_id": "build-3f1c2aa", "queue": "default", "kind": "build"}
+CLAIMED_BUILD = {**BUILD, "metadata": None, "payload": {"commit": "3f1c2aa"}}
+FREE_BUILD = {**BUILD, "owner": None, "payload": {"commit": "3f1c2aa"}}
 
 ROUTES = [
     carried_out(
@@ -153,13 +149,7 @@ ROUTES = [
         answers={201: EnqueueReply, 200: EnqueueReply},
         example={
             "body": {"kind": "build", "payload": {"commit": "3f1c2aa"}, "job_id": "build-3f1c2aa"},
-            "answer": {
-                "job_id": "build-3f1c2aa",
-                "status": "queued",
-                "queue": "default",
-                "kind": "build",
-                "available_at": NOW,
-            },
+            "answer": {**BUILD, "status": "queued", "available_at": NOW},
             "others": {"200": {"created": False}},
         },
     ),
@@ -172,7 +162,7 @@ ROUTES = [
             "body": {"reason": "fixed"},
             "first": ["enqueue", "cancel_job"],
             "answer": {
-                **BUILD,
+                **FREE_BUILD,
                 "status": "queued",
                 "available_at": NOW,
                 "last_outcome": "cancelled",
@@ -189,7 +179,7 @@ ROUTES = [
             "body": {"reason": "not needed"},
             "first": ["enqueue"],
             "answer": {
-                **BUILD,
+                **FREE_BUILD,
                 "status": "dead",
                 "available_at": None,
                 "last_outcome": "cancelled",

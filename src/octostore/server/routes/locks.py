@@ -180,8 +180,10 @@ WATCHED: dict[str, Watched] = {
 
 
 async def watch_lock(call: Call) -> Streaming:
-    check_job_id("job_id", call.job_id)  # while there is still somebody to tell
-    watching = _Watching(call, call.job_id)
+    job_id = call.params["job_id"]
+    call.principal.require_name(job_id)
+    check_job_id("job_id", job_id)  # while there is still somebody to tell
+    watching = _Watching(call, job_id)
     return EventStream(call.request, watching.frames(), call.services.settings.stream_seconds)
 
 

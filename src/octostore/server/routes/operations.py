@@ -42,6 +42,7 @@ async def status(call: Call) -> Answer:
             open_sessions=counts.open_sessions,
             dead_jobs=counts.dead,
             seq=counts.seq,
+            store_id=counts.store_id,
         )
     )
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from octostore.server.calls import Call, carried_out
-from octostore.server.routes.jobs import answer_claim, prepare_claim
+from octostore.server.routes.jobs import CLAIMED_BUILD, answer_claim, prepare_claim
 from octostore.wire.answers import NextAnswer
 
 TAG = "queues"
@@ -26,13 +26,7 @@ ROUTES = [
             "params": {"queue": "default"},
             "body": {"owner": "agent-3", "kinds": ["build"]},
             "first": ["enqueue"],
-            "answer": {
-                "job_id": "build-3f1c2aa",
-                "queue": "default",
-                "kind": "build",
-                "metadata": None,
-                "payload": {"commit": "3f1c2aa"},
-            },
+            "answer": CLAIMED_BUILD,
             "others": {"empty": {"job_id": None, "kind": None}},
         },
     ),

@@ -8,7 +8,7 @@ from octostore.server.calls import Call, asked, carried_out
 from octostore.server.examples import IN_A_MINUTE
 from octostore.server.http import Answer
 from octostore.server.refusals import Refusal
-from octostore.server.routes.jobs import without_others
+from octostore.server.routes.jobs import CLAIMED_BUILD, without_others
 from octostore.stores.ids import new_session_id
 from octostore.wire import bodies
 from octostore.wire.answers import OpenedSession, SessionList, SessionState, TaskAnswer, extended, task_answer
@@ -147,12 +147,8 @@ ROUTES = [
             "body": {"agent": "agent-3", "queues": ["default"]},
             "first": ["enqueue"],
             "answer": {
-                "job_id": "build-3f1c2aa",
-                "queue": "default",
-                "kind": "build",
-                "metadata": None,
+                **CLAIMED_BUILD,
                 "session_id": "agent-3",
-                "payload": {"commit": "3f1c2aa"},
                 "session": {**OPEN, "ttl": 120, "phase": "planning"},
             },
             "others": {

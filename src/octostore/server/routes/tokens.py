@@ -21,11 +21,11 @@ async def create_token(call: Call) -> Answer:
     body.token_id = new_token_id() if body.token_id is None else body.token_id
     token = new_token() if body.digest is None else None
     command = call.command(**({"digest": digest_of(token)} if token else {}))
-    return Answer(extended(NewToken, await call.execute(command), token=token), 201)
+    return Answer(extended(NewToken, await call.services.store.execute(command), token=token), 201)
 
 
 async def revoke_token(call: Call) -> Answer:
-    view = await call.execute(call.command())
+    view = await call.services.store.execute(call.command())
     call.services.auth.forget()
     call.services.feed.wake()  # for its open streams to end
     return Answer(view)

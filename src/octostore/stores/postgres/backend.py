@@ -9,13 +9,14 @@ from uuid import uuid4
 
 import psycopg
 
-from octostore.core.errors import Unreachable
+from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.needs import Needs
 from octostore.stores.asking import Answer, Asking
-from octostore.stores.base import Counters, TryAgain
+from octostore.stores.base import Counters, OnStep, TryAgain
 from octostore.stores.clock import Mark
 from octostore.stores.finding import Finding
 from octostore.stores.gate import Gate
+from octostore.stores.identity import Identity
 from octostore.stores.persist import persist
 from octostore.stores.postgres.connection import Connection, Place, connect, disown, prepare
 from octostore.stores.postgres.faults import is_lost, told_apart
@@ -40,8 +41,9 @@ LOOK_ALONE_SECONDS = 0.1
 class PostgresBackend:
     """`now` takes the place of the database's clock, for tests."""
 
-    def __init__(self, place: Place, now: Callable[[], int] | None = None) -> None:
+    def __init__(self, place: Place, now: Callable[[], int] | None = None, identity: Identity | None = None) -> None:
         self._place = place
+        self._identity = identity or Identity()
         self._now: Callable[[], int | None] = now or (lambda: None)
         self._sql = compiled(load_sql(place.schema))
         self._gate = Gate()
@@ -65,6 +67,9 @@ class PostgresBackend:
     # Writing
 
     writing_at_once = None
+
+    def found(self) -> None:
+        """It was made when it was opened."""
 
     @contextmanager
     def writing(self, needs: Needs) -> Iterator[Transaction]:
@@ -160,8 +165,11 @@ class PostgresBackend:
         if not counters.rows:  # a backup was restored since this transaction began, which sees nothing of it
             raise TryAgain(Unreachable(f"{self._place} is just being restored", reason="busy"))
         # `now` is a setting of the transaction.
-        seq, now, *_ = counters.rows[0]
-        return Transaction(lambda _now: Pipeline(connection, self._sql), Counters(seq, Mark(now, "", 0)), found)
+        seq, store_id, now, *_ = counters.rows[0]
+        self._identity.check(store_id, self._place)
+        return Transaction(
+            lambda _now: Pipeline(connection, self._sql), Counters(seq, Mark(now, "", 0), store_id), found
+        )
 
     def _end(self, connection: Connection) -> None:
         """Of a transaction that changed nothing."""
@@ -207,6 +215,9 @@ class PostgresBackend:
                 self._readers.give_back(connection)
 
     # Listening
+
+    def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
+        raise InvalidInput("url", "is PostgreSQL's, whose own pg_dump makes backups: see docs/how-to/postgres.md")
 
     def attend(self, ring: Callable[[], None]) -> None:
         with self._gate, self._lock:

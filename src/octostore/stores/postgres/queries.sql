@@ -49,16 +49,16 @@ DISCARD PLANS
 -- Be the only one who writes, but not for long. Then, as below, where the store stands, and the time. Whoever vanishes
 -- while it sends something does not count as idle; from 17 on PostgreSQL can limit the whole transaction, which begins
 -- with the lock.
-WITH locked AS MATERIALIZED (SELECT seq, now FROM {schema}.counters FOR UPDATE)
-SELECT seq, set_config('octostore.now', greatest(now,
+WITH locked AS MATERIALIZED (SELECT seq, now, store_id FROM {schema}.counters FOR UPDATE)
+SELECT seq, store_id, set_config('octostore.now', greatest(now,
     coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))::text, true)::bigint,
     CASE WHEN current_setting('server_version_num')::integer >= 170000
         THEN set_config('transaction_timeout', %(transaction)s, true) END
 FROM locked
 
 -- name: counters
--- Where the store stands, and the time: that of the database unless one is given, and never before the last.
-SELECT seq, set_config('octostore.now', greatest(now,
+-- Where the store stands, which it is, and the time: that of the database unless one is given, and never before the last.
+SELECT seq, store_id, set_config('octostore.now', greatest(now,
     coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))::text, true)::bigint
 FROM {schema}.counters
 

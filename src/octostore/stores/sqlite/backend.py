@@ -1,20 +1,24 @@
 """The SQLite backend: one connection that writes, and as many that read as are used at once."""
 
 import os
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 
 import apsw
 
+from octostore.core.errors import Unreachable
 from octostore.core.needs import Needs
-from octostore.stores.base import Counters
+from octostore.stores.base import Counters, OnStep
 from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
+from octostore.stores.identity import Identity
 from octostore.stores.readers import Readers
 from octostore.stores.sqlite.asking import SqliteAsking, compiled
-from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, prepare, set_patience
+from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, make, prepare, set_patience
 from octostore.stores.sqlite.faults import FaultsOf
+from octostore.stores.sqlite.file import OpenedFile, check_room, is_there, no_store
 from octostore.stores.transaction import Transaction
 
 LOOK_SECONDS = 0.1
@@ -22,15 +26,43 @@ LOOK_SECONDS = 0.1
 
 
 class SqliteBackend:
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], identity: Identity | None = None) -> None:
         self.path = os.fspath(path)
+        self._identity = identity or Identity()
         self._faults = FaultsOf(self.path)
-        with self._faults:
-            prepare(self.path)
-            self._writer = connect(self.path)
+        self._pid = os.getpid()
+        self._opening = threading.Lock()
+        self._opened: OpenedFile | None = None
         self._patience_ms = BUSY_TIMEOUT_MS
+        self._has_written = False
         self._gate = Gate()
         self._readers = Readers(partial(connect, self.path))
+        try:
+            with self._faults:
+                self._open()
+        except Unreachable as fault:
+            if fault.reason != "no_store":
+                raise
+
+    def found(self) -> None:
+        with self._faults, self._gate:
+            if not is_there(self.path):
+                check_room(self.path)
+                make(self.path)
+
+    def _open(self) -> OpenedFile:
+        with self._opening:
+            if self._readers.is_closed:
+                raise Unreachable("this store has been closed", reason="closed")
+            if self._opened is None:
+                if not is_there(self.path):
+                    check_room(self.path)
+                    raise no_store(self.path)
+                opened = OpenedFile(self.path)
+                prepare(self.path)
+                self._writer = connect(self.path)
+                self._opened = opened
+            return self._opened
 
     def writing(self, _needs: Needs) -> AbstractContextManager[Transaction]:
         return self._writing(BUSY_TIMEOUT_MS)
@@ -41,15 +73,24 @@ class SqliteBackend:
     @contextmanager
     def _writing(self, patience_ms: int) -> Iterator[Transaction]:
         with self._faults, self._gate:
+            file = self._opened or self._open()
             if patience_ms != self._patience_ms:
                 set_patience(self._writer, patience_ms)
                 self._patience_ms = patience_ms
             self._writer.execute("BEGIN IMMEDIATE")
             try:
-                transaction = _transaction(self._writer)
+                file.check()
+                counters, is_open = self._counters(self._writer)
+                transaction = Transaction(partial(SqliteAsking, self._writer), counters)
                 yield transaction
-                # A batch that changed nothing has nothing to make durable.
-                self._writer.execute("ROLLBACK" if transaction.saving is None else "COMMIT")
+                if transaction.saving is None:
+                    self._writer.execute("ROLLBACK")  # there is nothing to make durable
+                else:
+                    self._writer.execute("COMMIT")
+                    self._has_written = True
+                    if not is_open:
+                        self._say_that_it_is_open()
+                file.check()
             except BaseException:
                 # After some faults (a full disk, for one) SQLite has rolled back by itself.
                 if self._writer.in_transaction:
@@ -59,14 +100,47 @@ class SqliteBackend:
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         with self._faults, self._gate:
+            file = self._opened or self._open()
+            file.check()
             connection = self._readers.take()
             try:
                 connection.execute("BEGIN")
-                yield _transaction(connection)
+                counters, _ = self._counters(connection)
+                yield Transaction(partial(SqliteAsking, connection), counters)
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 self._readers.give_back(connection)
+
+    def _counters(self, connection: apsw.Connection) -> tuple[Counters, bool]:
+        """With whether the database itself says that it is not all there is."""
+        ((seq, now, boot_id, counted_ms, store_id, is_open, next_expiry),) = connection.execute(compiled("counters"))
+        self._identity.check(store_id, self.path)
+        return Counters(seq, Mark(now, boot_id, counted_ms), store_id, next_expiry), is_open
+
+    def _say_that_it_is_open(self) -> None:
+        """In the database, where it is seen also by somebody who finds that without its -wal."""
+        with suppress(apsw.Error):  # what was written is durable, whatever happens now
+            self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+
+    def _is_whole(self, file: OpenedFile) -> bool:
+        """Whether nothing is missing once the -wal has been copied into the database, and deleted."""
+        if os.getpid() != self._pid or not file.is_in_place:
+            return False
+        try:
+            set_patience(self._writer, 0)
+            if self._has_written:
+                self._writer.execute(compiled("note_closed"))
+            return not self._writer.execute(compiled("is_open")).get
+        except apsw.Error:
+            return False  # the disk may be full, or somebody else at work
+
+    def back_up(self, copy: str, on_step: OnStep | None) -> int:
+        from octostore.stores.sqlite.copying import back_up  # noqa: PLC0415  # few ever do
+
+        with self._faults, self._gate:
+            (self._opened or self._open()).check()
+            return back_up(self.path, copy, on_step)
 
     def attend(self, ring: Callable[[], None]) -> None:
         """SQLite tells nobody, so the log is looked at."""
@@ -82,11 +156,11 @@ class SqliteBackend:
         self._gate.open()
 
     def close(self) -> None:
-        for connection in [self._writer, *self._readers.end()]:
-            connection.close()
-
-
-def _transaction(connection: apsw.Connection) -> Transaction:
-    ((seq, now, boot_id, counted_ms, next_expiry),) = connection.execute(compiled("counters"))
-    counters = Counters(seq, Mark(now, boot_id, counted_ms), next_expiry)
-    return Transaction(partial(SqliteAsking, connection), counters)
+        idle = self._readers.end()
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            # The last one to close it copies the -wal and deletes it: by its name, which may be another's by now.
+            keeps_wal = not self._is_whole(opened)
+            for connection in (*idle, self._writer):
+                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps_wal)
+                connection.close()

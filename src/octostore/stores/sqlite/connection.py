@@ -6,6 +6,7 @@ import time
 import apsw
 
 from octostore.core.errors import Unreachable
+from octostore.stores.sqlite.file import has_wal, is_cut_off, moved, no_store
 
 APPLICATION_ID = 0x4F637453  # "OctS": tells our files from other SQLite databases
 HEADER_BYTES = 100
@@ -22,9 +23,9 @@ BUSY_TIMEOUT_MS = 10_000
 """How long to wait for other processes' transactions, each of which takes milliseconds, before giving up."""
 
 
-def connect(path: str | os.PathLike[str]) -> apsw.Connection:
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    connection = apsw.Connection(str(path), flags=flags, statementcachesize=STATEMENTS_KEPT)
+def connect(path: str | os.PathLike[str], *, create: bool = False) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    connection = apsw.Connection(os.fspath(path), flags=flags, statementcachesize=STATEMENTS_KEPT)
     set_patience(connection, BUSY_TIMEOUT_MS)
     # Plans that do not depend on values: otherwise SQLite compiles a statement with `LIMIT ?` anew each time it is run,
     # which takes ten times as long as running it.
@@ -43,24 +44,54 @@ def set_patience(connection: apsw.Connection, milliseconds: int) -> None:
     connection.setlk_timeout(milliseconds, 0)
 
 
-def prepare(path: str | os.PathLike[str]) -> None:
-    """Create the file if there is none, and bring its schema up to date."""
-    size = os.path.getsize(path) if os.path.exists(path) else None
-    folder = os.path.dirname(os.path.abspath(path))
-    if size and size < HEADER_BYTES:
-        # SQLite takes a file of a few bytes for an empty database, and would write over them.
-        raise _not_a_store(path, "it is too short to be an SQLite database")
-    if size is None and os.path.isdir(folder) and not os.access(folder, os.W_OK):
-        raise PermissionError(f"{folder} may not be written to")  # SQLite would only say that it cannot open it
-    connection = connect(path)
+def make(path: str) -> None:
+    """A new store, unless somebody else makes it first."""
+    is_new = not os.path.exists(path)
+    connection = connect(path, create=True)
     try:
-        _refuse_strangers(connection, path)
-        if size is None:
+        if is_new:
             # Lease ids are secrets, so nobody else may read the file. SQLite gives its -wal and -shm the same mode. Not
             # by creating the file ourselves: closing it would drop the locks that other threads have on it by then.
             os.chmod(path, 0o600)
-        _migrate(connection, path)
+        # All tables come to be in the database itself, and at once: without its -wal it is never taken for a new one.
+        migrate(connection, path)
+        _switch_to_wal(connection)
     finally:
+        connection.close()
+
+
+def prepare(path: str) -> None:
+    """See that it is a store, and bring its schema up to date."""
+    try:
+        _prepare(path)
+    except apsw.CorruptError:
+        if is_cut_off(path):
+            raise moved(path, "it is shorter than it says: cut off, or without its write-ahead log (-wal)") from None
+        raise
+
+
+def _prepare(path: str) -> None:
+    if os.path.getsize(path) < HEADER_BYTES:
+        # SQLite takes a file of a few bytes for an empty database, and would write over them.
+        raise _not_a_store(path, "it is too short to be an SQLite database")
+    had_wal = has_wal(path)
+    connection = connect(path)
+    try:
+        version = version_of(connection, path)
+        if version == 0 and os.path.getsize(path) == 0:
+            raise no_store(path)  # whoever made it was killed half-way, and it was undone just now
+        if version == 0:
+            raise _not_a_store(path, "it is an SQLite database, but an empty one")
+        _switch_to_wal(connection)
+        if version < len(_scripts()):
+            migrate(connection, path)
+        is_open = connection.execute("SELECT is_open FROM counters").get
+        # Somebody may have opened it just now, and has a -wal by now.
+        if is_open and not had_wal and not has_wal(path):
+            raise moved(path, "its write-ahead log (-wal) is missing, and with it what was written last")
+    finally:
+        # Whatever there is in a -wal stays there until somebody who has written closes the database.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, had_wal)
         connection.close()
 
 
@@ -77,23 +108,24 @@ def _scripts() -> list[str]:
     return sorted(name for name in os.listdir(MIGRATIONS) if name.endswith(".sql"))
 
 
-def _not_a_store(path: str | os.PathLike[str], why: str) -> Unreachable:
+def _not_a_store(path: str, why: str) -> Unreachable:
     return Unreachable(f"{path} is no store: {why}; check the path. It was left as it is", reason="not_a_database")
 
 
-def _refuse_strangers(connection: apsw.Connection, path: str | os.PathLike[str]) -> None:
-    """Before anything is written: this must be ours, or empty, and no newer than we are."""
+def version_of(connection: apsw.Connection, path: str) -> int:
+    """How far its schema is; 0 where it is empty. Before anything is written: it must be ours, and no newer than we."""
     # In this order: another process may be making the file at this moment, its tables and its mark in one step.
     is_empty = not connection.execute("SELECT count(*) FROM sqlite_schema").get
     if not is_empty and connection.pragma("application_id") != APPLICATION_ID:
         raise _not_a_store(path, "it is an SQLite database, but not OctoStore's")
-    version, known = connection.pragma("user_version"), len(_scripts())
+    version, known = int(connection.pragma("user_version")), len(_scripts())
     if version > known:
         raise Unreachable(
             f"{path} has schema version {version}, and this OctoStore knows {known} at most; upgrade OctoStore. "
             "The file was left as it is",
             reason="newer_schema",
         )
+    return version
 
 
 def _switch_to_wal(connection: apsw.Connection) -> None:
@@ -108,16 +140,12 @@ def _switch_to_wal(connection: apsw.Connection) -> None:
             time.sleep(0.01)
 
 
-def _migrate(connection: apsw.Connection, path: str | os.PathLike[str]) -> None:
-    _switch_to_wal(connection)
-    if connection.pragma("user_version") == len(_scripts()):
-        return
+def migrate(connection: apsw.Connection, path: str) -> None:
     scripts = migrations()
     # Whoever comes first has the lock and does it; the others find it done.
     connection.execute("BEGIN IMMEDIATE")
     try:
-        _refuse_strangers(connection, path)
-        for script in scripts[connection.pragma("user_version") :]:
+        for script in scripts[version_of(connection, path) :]:
             connection.execute(script)
         connection.pragma("application_id", APPLICATION_ID)
         connection.pragma("user_version", len(scripts))

@@ -21,15 +21,24 @@ max
 queue
 
 -- name: counters
--- Where the store stands, and when the next claim or session runs out (without any, in some hundred million years).
-SELECT seq, now, boot_id, counted_ms, min(
+-- Where the store stands, which it is, and when the next claim or session runs out (without any, in some hundred million
+-- years).
+SELECT seq, now, boot_id, counted_ms, store_id, is_open, min(
     coalesce((SELECT min(expires_at) FROM {schema}.jobs WHERE expires_at IS NOT NULL), 9223372036854775807),
     coalesce((SELECT min(expires_at) FROM {schema}.sessions WHERE status = 'open'), 9223372036854775807))
 FROM {schema}.counters
 
 -- name: save_counters
 -- Where the store stands after this transaction.
-UPDATE {schema}.counters SET seq = %(seq)s, now = %(now)s, boot_id = %(boot_id)s, counted_ms = %(counted_ms)s
+UPDATE {schema}.counters SET seq = %(seq)s, now = %(now)s, boot_id = %(boot_id)s, counted_ms = %(counted_ms)s, is_open = 1
+
+-- name: is_open
+-- Whether the database without its -wal would lack something.
+SELECT is_open FROM {schema}.counters
+
+-- name: note_closed
+-- That it would not, once the -wal has been copied into it.
+UPDATE {schema}.counters SET is_open = 0
 
 -- name: names_in_flight
 -- The jobs that sessions were working on when they were lost; for a condition to follow.

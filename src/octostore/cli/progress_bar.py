@@ -1,0 +1,37 @@
+"""How far something is that takes a while, for whoever watches."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+QUIET_SECONDS = 0.5
+"""What is over by then needs no bar."""
+WIDTH = 30
+
+
+class ProgressBar:
+    """On stderr, if that is a terminal, and gone when it is over."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._shown_at = time.monotonic() + QUIET_SECONDS
+        self._is_shown = False
+
+    def show(self, done: int, total: int) -> None:
+        if not sys.stderr.isatty() or time.monotonic() < self._shown_at:
+            return
+        share = done / total if total else 1.0
+        filled = round(share * WIDTH)
+        sys.stderr.write(f"\r[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%} {self._what}")
+        sys.stderr.flush()
+        self._is_shown = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")

@@ -1,0 +1,20 @@
+"""Which store it is, from the first look on: another one that takes its place is not it."""
+
+from octostore.core.errors import Unreachable
+
+
+class Identity:
+    """For one process, and for those that it forks."""
+
+    def __init__(self) -> None:
+        self._store_id: str | None = None
+
+    def check(self, store_id: str, place: object) -> None:
+        if self._store_id is None:
+            self._store_id = store_id
+        elif store_id != self._store_id:
+            raise Unreachable(
+                f"{place} is another store than before: it is {store_id}, and was {self._store_id}. "
+                "See that the right one is there, or start again to use this one",
+                reason="moved",
+            )

@@ -1,0 +1,70 @@
+"""A store is a file, not a path: where there is none, and whether it is still the one that was opened."""
+
+import os
+
+from octostore.core.errors import Unreachable
+
+
+def is_there(path: str) -> bool:
+    """An empty file is where a store may be made, and not one yet."""
+    try:
+        return os.path.getsize(path) > 0
+    except FileNotFoundError:
+        return False
+
+
+def no_store(path: str) -> Unreachable:
+    return Unreachable(f"there is no store at {path}; the first claim or enqueue makes it", reason="no_store")
+
+
+def has_wal(path: str) -> bool:
+    return is_there(f"{os.path.realpath(path)}-wal")
+
+
+def is_cut_off(path: str) -> bool:
+    """Whether its header tells of more pages than there are. Only of a damaged file: this drops all locks on it."""
+    with open(path, "rb") as file:
+        header = file.read(100)
+    return int.from_bytes(header[16:18]) * int.from_bytes(header[28:32]) > os.path.getsize(path)
+
+
+def check_room(path: str) -> None:
+    """Whether a store can be made at `path`, where there is none."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(folder) and not os.access(folder, os.W_OK):
+        raise PermissionError(f"{folder} may not be written to")  # SQLite would only say that it cannot open it
+    os.stat(folder)
+    if has_wal(path):
+        raise moved(path, "its write-ahead log (-wal) is there, but the database is not: it was moved or deleted alone")
+
+
+class OpenedFile:
+    """The file that was at `path` when it was opened."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._identity = self._found()
+
+    @property
+    def is_in_place(self) -> bool:
+        return self._found() == self._identity
+
+    def check(self) -> None:
+        """Nothing may be answered from a file that nobody else finds any more."""
+        if not self.is_in_place:
+            raise moved(self._path, "it was moved, replaced or deleted while this process had it open")
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            return None
+        return status.st_dev, status.st_ino
+
+
+def moved(path: str, what: str) -> Unreachable:
+    return Unreachable(
+        f"the store at {path} cannot be used: {what}. Put the database and its -wal back together, or restore a backup "
+        "(`octostore restore`), and start again",
+        reason="moved",
+    )

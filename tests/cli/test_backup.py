@@ -1,0 +1,102 @@
+"""Backups by the command line, and stores made of them; and what is said where there is no store."""
+
+from pathlib import Path
+
+import pytest
+
+import octostore
+from tests.cli.conftest import Cli
+from tests.support.cli import run_cli
+from tests.support.soundness import assert_sound
+
+
+def test_a_backup_is_made_and_restored_elsewhere(empty_store: str, tmp_path: Path) -> None:
+    run_cli("claim", "old", "--owner", "ann", "--ttl", "1h")
+    copy, elsewhere = tmp_path / "backup.db", tmp_path / "elsewhere.db"
+    with octostore.connect(f"sqlite:///{empty_store}") as store:
+        store_id = store.figures().store_id
+    done = run_cli("backup", str(copy))
+    assert done == (0, f"{copy} has all of store {store_id} up to event 1\n", "")
+    done = run_cli("restore", str(copy), "--url", f"sqlite:///{elsewhere}")
+    assert done.code == 0
+    assert done.out == f"{elsewhere} goes on with event 1,000,000,002: no fencing token is given out twice\n"
+    assert run_cli("owner", "old", "--url", f"sqlite:///{elsewhere}").out.startswith("ann has old")
+    assert len(assert_sound(elsewhere)) == 2
+
+
+def test_the_same_as_json(empty_store: str, tmp_path: Path) -> None:
+    copy = str(tmp_path / "backup.db")
+    made = run_cli("backup", copy, "--json").json
+    assert (made["file"], made["seq"], len(made["store_id"])) == (copy, 0, 32)
+    replaced = run_cli("restore", copy, "--replace", "--json").json
+    assert (replaced["path"], replaced["seq"]) == (empty_store, 1_000_000_000)
+    assert Path(replaced["replaced"]).exists()
+    assert run_cli("restore", "--forward", "--json").json == {
+        "path": empty_store,
+        "seq": 2_000_000_000,
+        "replaced": None,
+    }
+
+
+def test_nothing_is_written_over(empty_store: str, tmp_path: Path) -> None:
+    copy = tmp_path / "backup.db"
+    assert run_cli("backup", str(copy)).code == 0
+    before = copy.read_bytes(), Path(empty_store).read_bytes()
+    again, over = run_cli("backup", str(copy)), run_cli("restore", str(copy))
+    assert (again.code, over.code) == (64, 64)
+    assert f"{copy} exists already" in again.err
+    assert "--replace" in over.err
+    assert (copy.read_bytes(), Path(empty_store).read_bytes()) == before
+
+
+@pytest.mark.parametrize("arguments", [[], ["f", "--forward"], ["--forward", "--replace"]])
+def test_a_restore_has_a_backup_or_only_goes_forward(arguments: list[str]) -> None:
+    done = run_cli("restore", *arguments)
+    assert done.code == 64
+    assert "file is needed, or --forward without one" in done.err
+
+
+@pytest.mark.parametrize(
+    "line", ["backup copy.db --url memory:", "restore copy.db --url memory:", "restore copy.db --url postgresql://h/db"]
+)
+def test_only_a_file_is_backed_up_or_restored(line: str) -> None:
+    done = run_cli(*line.split())
+    assert done.code == 64
+    assert done.err.startswith("octostore: url ")
+
+
+# Where there is no store
+
+LOOKING = [
+    ["owner", "job"],
+    ["list"],
+    ["list", "--status", "dead"],
+    ["dead"],
+    ["events"],
+    ["events", "--verify"],
+    ["events", "--export"],
+    ["sessions"],
+    ["health"],
+    ["doctor"],
+    ["token", "list"],
+    ["backup", "copy.db"],
+    ["heartbeat", "job", "--lease-id", "x"],
+    ["release", "job", "--lease-id", "x"],
+    ["cancel", "job"],
+    ["recover"],
+]
+
+
+@pytest.mark.parametrize("arguments", LOOKING, ids=" ".join)
+def test_looking_makes_no_store(clean: Path, cli_here: Cli, arguments: list[str]) -> None:
+    missing = clean / "typo.db"
+    done = cli_here.call(*arguments, "--url", f"sqlite:///{missing}")
+    assert done.code == 69
+    told = f"there is no store at {missing}; the first claim or enqueue makes it"
+    assert told in done.err + done.out
+    assert not any(file.name.startswith("typo") for file in clean.iterdir())
+
+
+@pytest.fixture
+def cli_here(capsys: pytest.CaptureFixture[str], clean: Path) -> Cli:
+    return Cli(capsys, octostore.connect("memory:"), clean)

@@ -1,0 +1,222 @@
+"""Backups: taken while others write, whole, and never over something; and stores that are made of them."""
+
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+import octostore
+from octostore.stores.sqlite.connection import APPLICATION_ID, migrations
+from octostore.stores.sqlite.copying import AHEAD, back_up, go_on_ahead, restore
+from octostore.wire.tokens import new_token
+from tests.support.processes import Worker
+from tests.support.soundness import assert_sound
+
+
+def url(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store with one claim, which nobody has open."""
+    path = tmp_path / "octostore.db"
+    with octostore.connect(url(path)) as store:
+        store.claim_job("old", "ann", ttl=3_600)
+    return path
+
+
+@pytest.fixture
+def copy(tmp_path: Path, path: Path) -> Path:
+    copy = tmp_path / "backup.db"
+    with octostore.connect(url(path)) as store:
+        assert store.backup(copy) == 1
+    return copy
+
+
+# Making one
+
+
+def test_a_backup_is_one_consistent_state_while_others_write(tmp_path: Path) -> None:
+    path = tmp_path / "octostore.db"
+    with Worker("mayhem", path, "worker", 1_800_000_000_000) as worker:
+        assert worker.hear() == "ready"
+        worker.tell("go")
+        for number in range(5):
+            worker.hear()
+            copy = tmp_path / f"{number}.db"
+            seq = back_up(str(path), str(copy), None)
+            assert assert_sound(copy)[-1].seq == seq
+            assert not Path(f"{copy}-wal").exists()
+        worker.kill()
+    whole = assert_sound(path)
+    for number in range(5):
+        log = assert_sound(tmp_path / f"{number}.db")
+        assert log == whole[: len(log)]
+
+
+def test_a_backup_is_its_owners_alone_and_says_how_far_it_is(path: Path, tmp_path: Path) -> None:
+    steps: list[tuple[int, int]] = []
+    with octostore.connect(url(path)) as store:
+        store.backup(tmp_path / "backup.db", lambda done, total: steps.append((done, total)))
+    assert stat.S_IMODE((tmp_path / "backup.db").stat().st_mode) == 0o600
+    assert steps[-1][0] == steps[-1][1] > 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["backup.db", "octostore.db"]
+
+
+def test_a_backup_goes_over_nothing(path: Path, tmp_path: Path) -> None:
+    there = tmp_path / "letter.txt"
+    there.write_text("dear ann")
+    with octostore.connect(url(path)) as store, pytest.raises(octostore.InvalidInput, match="exists already"):
+        store.backup(there)
+    assert there.read_text() == "dear ann"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["letter.txt", "octostore.db"]
+
+
+@pytest.mark.parametrize("place", ["memory:", "http://127.0.0.1:1"])
+def test_only_a_file_is_backed_up(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTOSTORE_TOKEN", new_token())
+    with octostore.connect(place) as store, pytest.raises(octostore.InvalidInput, match="url"):
+        store.backup(tmp_path / "backup.db")
+
+
+def test_nothing_is_not_backed_up(tmp_path: Path) -> None:
+    with octostore.connect(url(tmp_path / "typo.db")) as store, pytest.raises(octostore.Unreachable) as raised:
+        store.backup(tmp_path / "backup.db")
+    assert raised.value.reason == "no_store"
+    assert list(tmp_path.iterdir()) == []
+
+
+# Making a store of one
+
+
+def test_a_restored_store_goes_on_above_every_token_that_was_given_out_since(copy: Path, path: Path) -> None:
+    with octostore.connect(url(path)) as store:
+        since = store.claim_job("since").fencing_token or 0
+        store_id = store.figures().store_id
+    elsewhere = path.with_name("restored.db")
+    seq, aside = restore(str(copy), str(elsewhere), replace=False, on_step=None)
+    assert (seq, aside) == (1 + AHEAD, None)
+    with octostore.connect(url(elsewhere)) as store:
+        assert store.figures().store_id == store_id
+        assert store.get_job("old").owner == "ann"
+        assert (store.claim_job("since").fencing_token or 0) > seq > since
+        assert [event.type for event in store.events()] == ["claimed", "restored", "claimed"]
+    assert len(assert_sound(elsewhere)) == 3
+
+
+def test_a_store_is_only_replaced_if_that_was_asked_for_and_then_put_aside(copy: Path, path: Path) -> None:
+    with pytest.raises(octostore.InvalidInput, match="--replace"):
+        restore(str(copy), str(path), replace=False, on_step=None)
+    with octostore.connect(url(path)) as store:
+        store.claim_job("since")
+    _, aside = restore(str(copy), str(path), replace=True, on_step=None)
+    assert aside is not None
+    assert len(assert_sound(Path(aside))) == 2
+    assert [entry.type for entry in assert_sound(path)] == ["claimed", "restored"]
+
+
+def test_a_store_in_use_is_not_replaced(copy: Path, path: Path) -> None:
+    with Worker("puppet", path) as worker:
+        assert worker.hear() == "ready"
+        worker.ask("claim_job", job_id="since")
+        with pytest.raises(octostore.Unreachable) as raised:
+            restore(str(copy), str(path), replace=True, on_step=None)
+        assert raised.value.reason == "busy"
+        worker.ask("claim_job", job_id="more")
+    assert len(assert_sound(path)) == 3
+
+
+@pytest.mark.parametrize("damage", ["noise", "cut", "only its log"])
+def test_a_damaged_store_is_replaced(copy: Path, path: Path, damage: str) -> None:
+    if damage == "noise":
+        path.write_bytes(bytes(range(256)) * 64)
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:5_000])
+    else:
+        path.rename(f"{path}-wal")
+    restore(str(copy), str(path), replace=True, on_step=None)
+    assert [entry.type for entry in assert_sound(path)] == ["claimed", "restored"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no backup", bytes(4_096)])
+def test_what_is_no_backup_is_not_restored(path: Path, tmp_path: Path, content: bytes | None) -> None:
+    copy = tmp_path / "letter.txt"
+    if content is not None:
+        copy.write_bytes(content)
+    before = path.read_bytes()
+    with pytest.raises(octostore.OctoStoreError):
+        restore(str(copy), str(path), replace=True, on_step=None)
+    assert path.read_bytes() == before
+
+
+def test_a_backup_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    copy = tmp_path / "old.db"
+    connection = apsw.Connection(str(copy))
+    connection.execute(migrations()[0])
+    connection.execute((Path(__file__).parent / "version_1.sql").read_text(encoding="utf-8"))
+    connection.pragma("application_id", APPLICATION_ID)
+    connection.pragma("user_version", 1)
+    connection.close()
+    before = copy.read_bytes()
+    restore(str(copy), str(tmp_path / "new.db"), replace=False, on_step=None)
+    assert copy.read_bytes() == before
+    assert assert_sound(tmp_path / "new.db")[-1].type == "restored"
+
+
+def test_a_file_that_was_put_back_by_hand_goes_on_ahead(path: Path, tmp_path: Path) -> None:
+    """Its log was left behind: it is refused until somebody says that it is to go on as it is."""
+    with Worker("puppet", path) as worker:
+        assert worker.hear() == "ready"
+        worker.ask("claim_job", job_id="since")
+        worker.kill()
+    alone = tmp_path / "alone.db"
+    shutil.copy(path, alone)
+    with pytest.raises(octostore.Unreachable, match="-wal"):
+        octostore.connect(url(alone))
+    assert go_on_ahead(str(alone)) > AHEAD
+    with octostore.connect(url(alone)) as store:
+        assert (store.claim_job("next").fencing_token or 0) > AHEAD
+
+
+WRITES: dict[str, Callable[[octostore.OctoStore, octostore.ClaimReply], object]] = {
+    "heartbeat": lambda store, had: store.heartbeat_job("job", had.lease_id or "", fencing_token=had.fencing_token),
+    "checkpoint": lambda store, had: store.checkpoint_job(
+        "job", had.lease_id or "", 1, fencing_token=had.fencing_token
+    ),
+    "release": lambda store, had: store.release_job("job", had.lease_id or "", fencing_token=had.fencing_token),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_an_owner_is_told_that_the_store_has_gone_back_in_time(path: Path, tmp_path: Path, name: str) -> None:
+    """The file was put back by hand, and the claim is not in it: that it is lost is more than the store can know."""
+    older = tmp_path / "older.db"
+    shutil.copy(path, older)
+    with octostore.connect(url(path)) as store:
+        had = store.claim_job("job", "ann")
+    with octostore.connect(url(older)) as store:
+        with pytest.raises(octostore.Unreachable, match="gone back in time") as raised:
+            WRITES[name](store, had)
+        assert raised.value.reason == "restored_behind"
+        go_on_ahead(str(older))
+        with pytest.raises(octostore.LeaseLost):
+            WRITES[name](store, had)
+
+
+def test_whoever_holds_a_claim_says_which_token_it_has(path: Path, tmp_path: Path) -> None:
+    older = tmp_path / "older.db"
+    shutil.copy(path, older)
+    with (
+        octostore.connect(url(path)) as store,
+        octostore.connect(url(older)) as behind,
+        store.hold("job", owner="ann") as held,
+    ):
+        there, held._port = held._port, behind._port
+        with pytest.raises(octostore.Unreachable) as raised:
+            held.checkpoint({"step": 1})
+        held._port = there
+    assert raised.value.reason == "restored_behind"

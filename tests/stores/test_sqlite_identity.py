@@ -1,0 +1,259 @@
+"""A store is a file, not a path: nothing is taken for it that is not it, and nothing is made by looking."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import octostore
+from octostore.client.looking import look
+from tests.support.processes import Worker
+from tests.support.soundness import assert_sound
+
+READS: dict[str, Callable[[octostore.OctoStore], Any]] = {
+    "get_job": lambda store: store.get_job("job"),
+    "get_job_owner": lambda store: store.get_job_owner("job"),
+    "list_claimed_jobs": lambda store: store.list_claimed_jobs(),
+    "dead_jobs": lambda store: store.dead_jobs(),
+    "list_jobs": lambda store: store.list_jobs(),
+    "get_session": lambda store: store.get_session("session"),
+    "list_sessions": lambda store: store.list_sessions(),
+    "whoami": lambda store: store.whoami(),
+    "list_tokens": lambda store: store.list_tokens(),
+    "events": lambda store: list(store.events()),
+    "follow": lambda store: next(store.events(follow=True)),
+    "figures": lambda store: store.figures(),
+    "health": lambda store: store.health(),
+}
+NOT_FIRST: dict[str, Callable[[octostore.OctoStore], Any]] = {
+    "heartbeat": lambda store: store.heartbeat_job("job", "lease"),
+    "release": lambda store: store.release_job("job", "lease"),
+    "checkpoint": lambda store: store.checkpoint_job("job", "lease", {}),
+    "cancel": lambda store: store.cancel("job", reason="typo"),
+    "force_release": lambda store: store.force_release("job", reason="typo"),
+    "recover": lambda store: store.recover(),
+    "probe": lambda store: store.probe(),
+}
+FIRST: dict[str, Callable[[octostore.OctoStore], Any]] = {
+    "claim": lambda store: store.claim_job("job"),
+    "claim_next": lambda store: store.claim_next("queue"),
+    "enqueue": lambda store: store.enqueue("task"),
+    "session": lambda store: store.open_session("agent"),
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "octostore.db"
+
+
+def url(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def fault(call: Callable[[], object]) -> octostore.Unreachable:
+    with pytest.raises(octostore.Unreachable) as raised:
+        call()
+    return raised.value
+
+
+def listing(path: Path) -> list[str]:
+    return sorted(file.name for file in path.parent.iterdir())
+
+
+# Where there is none
+
+
+@pytest.mark.parametrize("name", READS)
+def test_reading_makes_no_store(path: Path, name: str) -> None:
+    with octostore.connect(url(path)) as store:
+        missing = fault(lambda: READS[name](store))
+    assert missing.reason == "no_store"
+    assert str(missing) == f"there is no store at {path}; the first claim or enqueue makes it"
+    assert listing(path) == []
+
+
+def test_looking_makes_no_store_either(path: Path) -> None:
+    with look(url(path)) as reader:
+        assert fault(reader.figures).reason == "no_store"
+    assert listing(path) == []
+
+
+@pytest.mark.parametrize("name", NOT_FIRST)
+def test_what_is_about_something_that_exists_makes_no_store(path: Path, name: str) -> None:
+    with octostore.connect(url(path)) as store:
+        assert fault(lambda: NOT_FIRST[name](store)).reason == "no_store"
+    assert listing(path) == []
+
+
+@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("is_empty_file", [False, True])
+def test_what_can_be_the_first_of_a_store_makes_it(path: Path, name: str, is_empty_file: bool) -> None:
+    if is_empty_file:
+        path.touch()
+    with octostore.connect(url(path)) as store:
+        FIRST[name](store)
+        assert store.figures().store_id
+    assert listing(path) == ["octostore.db"]
+
+
+def test_a_reader_finds_the_store_that_somebody_made_in_the_meantime(path: Path) -> None:
+    with octostore.connect(url(path)) as reader, octostore.connect(url(path)) as writer:
+        assert fault(reader.figures).reason == "no_store"
+        writer.claim_job("job")
+        assert reader.get_job("job").status == "claimed"
+
+
+# Which one it is
+
+
+def test_a_store_keeps_its_id_and_no_two_have_the_same(tmp_path: Path) -> None:
+    ids = []
+    for name in ("one", "one", "other"):
+        with octostore.connect(url(tmp_path / f"{name}.db")) as store:
+            store.claim_job("job")
+            ids.append((store.figures().store_id, store.health().store_id))
+    assert ids[0] == ids[1] != ids[2]
+    assert all(len(one) == 32 and one == other for one, other in ids)
+
+
+# What was moved
+
+
+def make_store(path: Path) -> str:
+    with octostore.connect(url(path)) as store:
+        store.claim_job("old")
+        return store.figures().store_id
+
+
+def test_a_log_without_its_database_is_not_taken_for_nothing(path: Path, tmp_path: Path) -> None:
+    killed(path)
+    path.rename(tmp_path / "elsewhere.db")
+    before = listing(path)
+    for call in (lambda: octostore.connect(url(path)), lambda: look(url(path))):
+        error = fault(call)
+        assert error.reason == "moved"
+        assert "-wal" in str(error)
+    assert listing(path) == before
+
+
+def killed(path: Path, claims: int = 3) -> None:
+    """A store whose last owner was killed, and left its write-ahead log."""
+    with Worker("puppet", path) as worker:
+        assert worker.hear() == "ready"
+        for number in range(claims):
+            worker.ask("claim_job", job_id=f"job-{number}")
+        worker.kill()
+    assert Path(f"{path}-wal").stat().st_size
+
+
+@pytest.mark.parametrize("claims", [1, 1_000])
+def test_a_database_without_its_log_is_not_taken_for_the_store(path: Path, tmp_path: Path, claims: int) -> None:
+    killed(path, claims)
+    alone = tmp_path / "alone" / "octostore.db"
+    alone.parent.mkdir()
+    shutil.copy(path, alone)
+    error = fault(lambda: octostore.connect(url(alone)))
+    assert error.reason == "moved"
+    assert "-wal" in str(error)
+    assert listing(alone) == ["octostore.db"]
+    # With its log it is whole.
+    shutil.copy(f"{path}-wal", f"{alone}-wal")
+    with octostore.connect(url(alone)) as store:
+        assert len(store.list_claimed_jobs()) == claims
+
+
+def test_a_store_that_was_closed_may_go_anywhere_alone(path: Path, tmp_path: Path) -> None:
+    make_store(path)
+    assert listing(path) == ["octostore.db"]
+    path.rename(tmp_path / "elsewhere.db")
+    with octostore.connect(url(tmp_path / "elsewhere.db")) as store:
+        assert store.get_job("old").status == "claimed"
+
+
+def test_looking_at_a_killed_store_leaves_its_log_to_those_who_write(path: Path) -> None:
+    killed(path)
+    for _ in range(2):
+        with look(url(path)) as reader:
+            assert len(reader.list_claimed_jobs()) == 3
+    with octostore.connect(url(path)) as store:
+        assert store.claim_job("next").status == "claimed"
+    assert listing(path) == ["octostore.db"]
+    assert len(assert_sound(path)) == 4
+
+
+def test_one_of_two_processes_that_closes_it_leaves_nothing_to_be_lost(path: Path, tmp_path: Path) -> None:
+    """What the other writes after that is in the log alone again, and the database says so."""
+    with Worker("puppet", path) as worker:
+        assert worker.hear() == "ready"
+        worker.ask("claim_job", job_id="job-1")
+        make_store(path)
+        worker.ask("claim_job", job_id="job-2")
+        worker.kill()
+    alone = tmp_path / "alone.db"
+    shutil.copy(path, alone)
+    assert fault(lambda: octostore.connect(url(alone))).reason == "moved"
+    assert len(assert_sound(path)) == 3
+
+
+def moved_away(path: Path, new: Path) -> None:
+    path.rename(new)
+
+
+def deleted(path: Path, _new: Path) -> None:
+    path.unlink()
+
+
+def replaced(path: Path, new: Path) -> None:
+    make_store(new)
+    new.rename(path)
+
+
+def copied_over(path: Path, new: Path) -> None:
+    shutil.copy(path, new)
+    new.rename(path)
+
+
+@pytest.mark.parametrize("happens", [moved_away, deleted, replaced, copied_over])
+def test_a_running_process_notices_that_its_file_is_gone(
+    path: Path, tmp_path: Path, happens: Callable[[Path, Path], None]
+) -> None:
+    with octostore.connect(url(path)) as store:
+        claim = store.claim_job("job")
+        happens(path, tmp_path / "new.db")
+        assert fault(lambda: store.claim_job("more")).reason == "moved"
+        assert fault(lambda: store.heartbeat_job("job", claim.lease_id or "")).reason == "moved"
+        assert fault(lambda: store.get_job("job")).reason == "moved"
+
+
+def test_a_file_that_is_put_back_is_used_again(path: Path, tmp_path: Path) -> None:
+    with octostore.connect(url(path)) as store:
+        store.claim_job("job")
+        path.rename(tmp_path / "elsewhere.db")
+        assert fault(lambda: store.claim_job("more")).reason == "moved"
+        (tmp_path / "elsewhere.db").rename(path)
+        assert store.claim_job("more").status == "claimed"
+    assert len(assert_sound(path)) == 2
+
+
+def test_whoever_lost_its_file_takes_nothing_from_the_one_in_its_place(path: Path) -> None:
+    """SQLite deletes the log of the database that it closes last, by name."""
+    store = octostore.connect(url(path))
+    store.claim_job("old")
+    for file in path.parent.iterdir():
+        file.unlink()
+    killed(path)
+    store.close()
+    assert len(assert_sound(path)) == 3
+
+
+def test_a_database_that_is_empty_is_not_made_a_store(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE t (x); DROP TABLE t")
+    connection.close()
+    before = path.read_bytes()
+    assert fault(lambda: octostore.connect(url(path))).reason == "not_a_database"
+    assert path.read_bytes() == before
