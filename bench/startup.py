@@ -5,20 +5,19 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import NamedTuple
 
-import octostore
 from bench.rounds import interleaved, ratio
 from bench.served.peers import BEFORE
 from bench.served.processes import clean_environment, python_of
 from bench.tables import show
 
 JOB = "job-1"
-TTL_SECONDS = 86_400
 COLLECTED = re.compile(r"==(\d+)== Collected : (\d+)")
 COMMANDS = (
     ("-c", "import octostore"),
@@ -30,6 +29,7 @@ COMMANDS = (
 class Start(NamedTuple):
     title: str
     command: list[str]
+    environment: dict[str, str]
 
 
 class Took(NamedTuple):
@@ -39,52 +39,52 @@ class Took(NamedTuple):
 
 
 def report(scratch: Path, starts: int) -> None:
-    environment = _environment(scratch)
-    with octostore.connect(environment["OCTOSTORE_URL"]) as store:
-        store.claim_job(JOB, "holder", ttl=TTL_SECONDS)
-    commands = _commands()
+    commands = _commands(scratch)
     for start in commands:
-        _run(start, environment)  # writes the bytecode
-    results = interleaved([partial(_run, start, environment) for start in commands], starts)
+        _run(start)  # writes the bytecode
+    results = interleaved([partial(_run, start) for start in commands], starts)
     show(
         f"Start of a process until its end (medians of {starts}, in turn; the store is a file with one job)\n"
         "   CPU: of all its processes; instructions: of the first one, in millions, by valgrind",
         ["process", "ms", "CPU ms", "CPU it:nothing", "instructions"],
         [
-            [start.title, *_cells(own, results[0]), _instructions(start, environment)]
+            [start.title, *_cells(own, results[0]), _instructions(start)]
             for start, own in zip(commands, results, strict=True)
         ],
     )
 
 
-def _commands() -> list[Start]:
-    commands = [Start("nothing: python -c pass", [sys.executable, "-c", "pass"])]
+def _commands(scratch: Path) -> list[Start]:
+    pythons = {"": sys.executable} | ({"before: ": python_of(BEFORE)} if BEFORE else {})
+    environments = {whose: _environment(scratch, python) for whose, python in pythons.items()}
+    commands = [Start("nothing: python -c pass", [sys.executable, "-c", "pass"], environments[""])]
     for arguments in COMMANDS:
-        title = " ".join(arguments[1:])
-        commands.append(Start(title, [sys.executable, *arguments]))
-        if BEFORE:
-            commands.append(Start(f"before: {title}", [python_of(BEFORE), *arguments]))
+        for whose, python in pythons.items():
+            commands.append(Start(whose + " ".join(arguments[1:]), [python, *arguments], environments[whose]))
     return commands
 
 
-def _environment(scratch: Path) -> dict[str, str]:
-    """With a place for bytecode: without one, what was edited last would be compiled every time."""
-    url = f"sqlite:///{scratch / 'startup.db'}"
-    return {**clean_environment(), "PYTHONPYCACHEPREFIX": str(scratch / "bytecode"), "OCTOSTORE_URL": url}
+def _environment(scratch: Path, python: str) -> dict[str, str]:
+    """With a store, and a place for bytecode: without one, what was edited last would be compiled every time."""
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    places = {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "OCTOSTORE_URL": f"sqlite:///{folder / 'startup.db'}"}
+    environment = {**clean_environment(), **places}
+    _run(Start("a job", [python, "-m", "octostore", "claim", JOB, "--owner", "holder", "--ttl", "1d"], environment))
+    return environment
 
 
-def _run(start: Start, environment: dict[str, str]) -> Took:
+def _run(start: Start) -> Took:
     started, before = perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(start.command, env=environment, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(start.command, env=start.environment, stdout=subprocess.DEVNULL, check=True)
     ended, after = perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     return Took(ended - started, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-def _instructions(start: Start, environment: dict[str, str]) -> str:
+def _instructions(start: Start) -> str:
     if shutil.which("valgrind") is None:
         return "no valgrind"
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *start.command]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(command, env=start.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         said = process.communicate()[1].decode()
     # A child that was forked counts on from where its parent was.
     counted = {int(pid): int(number) for pid, number in COLLECTED.findall(said)}

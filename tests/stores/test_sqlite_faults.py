@@ -14,7 +14,7 @@ import pytest
 
 import octostore
 from octostore.stores.sqlite.connection import APPLICATION_ID, migrations
-from tests.support.embedded import backend_of
+from tests.support.embedded import backend_of, writer_of
 from tests.support.processes import Worker
 from tests.support.soundness import assert_sound
 
@@ -209,7 +209,7 @@ def test_a_write_ahead_log_that_lost_its_end_costs_only_the_end(tmp_path: Path) 
 
 
 def make_impatient(store: octostore.OctoStore, timeout_ms: int) -> None:
-    writer = backend_of(store)._writer
+    writer = writer_of(backend_of(store))
     writer.set_busy_timeout(timeout_ms)
     writer.setlk_timeout(timeout_ms, 0)
 
@@ -217,8 +217,8 @@ def make_impatient(store: octostore.OctoStore, timeout_ms: int) -> None:
 def test_a_store_that_somebody_else_writes_to_for_too_long(path: Path) -> None:
     with Worker("puppet", path) as stuck, octostore.connect(url(path)) as store:
         assert stuck.hear() == "ready"
-        stuck.ask("lock")
         make_impatient(store, 50)
+        stuck.ask("lock")
         error = fault(lambda: store.claim_job("late"))
         assert error.reason == "busy"
         assert str(path) in str(error)
@@ -242,7 +242,7 @@ def test_a_store_that_somebody_else_writes_to_for_a_while_is_waited_for(path: Pa
 
 def test_a_file_that_may_not_grow(path: Path) -> None:
     with octostore.connect(url(path)) as store:
-        writer = backend_of(store)._writer
+        writer = writer_of(backend_of(store))
         writer.pragma("max_page_count", writer.pragma("page_count"))
         acknowledged = 0
         faults: list[str] = []

@@ -14,6 +14,7 @@ from octostore.core.errors import LimitExceeded
 from octostore.core.questions import GetFigures, GetJob, GetStoreKey, ListTokens
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import APPLICATION_ID, make, migrations
+from tests.support.embedded import writer_of
 from tests.support.processes import Worker
 from tests.support.soundness import assert_sound
 from tests.support.world import World
@@ -116,7 +117,7 @@ def test_nobody_else_may_read_the_file(path: Path, mask: str) -> None:
 def test_a_new_file_says_whose_it_is_and_how_it_is_kept(path: Path) -> None:
     make(str(path))
     backend = SqliteBackend(path)
-    writer = backend._writer
+    writer = writer_of(backend)
     assert writer.pragma("application_id") == APPLICATION_ID
     assert writer.pragma("user_version") == len(migrations())
     assert writer.pragma("journal_mode") == "wal"

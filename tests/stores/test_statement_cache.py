@@ -51,4 +51,5 @@ def test_nothing_is_compiled_again(world: World, work: Callable[[World, int], No
 
 def misses(world: World) -> int:
     assert isinstance(world.backend, SqliteBackend)
+    assert world.backend._writer is not None
     return world.backend._writer.cache_stats()["misses"]

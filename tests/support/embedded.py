@@ -5,9 +5,13 @@ import threading
 from pathlib import Path
 from types import FrameType
 
+import apsw
+
 import octostore
 from octostore.client.embedded import EmbeddedPort
 from octostore.client.reader import followed
+from octostore.core.needs import Needs
+from octostore.stores.base import Backend
 from octostore.stores.clock import Clock
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.store import LocalStore
@@ -27,6 +31,15 @@ def backend_of(store: octostore.OctoStore) -> SqliteBackend:
     backend = local_store(store).engine.backend
     assert isinstance(backend, SqliteBackend)
     return backend
+
+
+def writer_of(backend: Backend) -> apsw.Connection:
+    """The connection that it writes with, which it opens for its first transaction."""
+    assert isinstance(backend, SqliteBackend)
+    with backend.writing(Needs()):
+        pass
+    assert backend._writer is not None
+    return backend._writer
 
 
 def waiting_threads() -> int:

@@ -34,7 +34,7 @@ class SqliteBackend:
         self._opening = threading.Lock()
         self._opened: OpenedFile | None = None
         self._patience_ms = BUSY_TIMEOUT_MS
-        self._has_written = False
+        self._writer: apsw.Connection | None = None
         self._gate = Gate()
         self._readers = Readers(partial(connect, self.path))
         try:
@@ -60,7 +60,6 @@ class SqliteBackend:
                     raise no_store(self.path)
                 opened = OpenedFile(self.path)
                 prepare(self.path)
-                self._writer = connect(self.path)
                 self._opened = opened
             return self._opened
 
@@ -74,27 +73,27 @@ class SqliteBackend:
     def _writing(self, patience_ms: int) -> Iterator[Transaction]:
         with self._faults, self._gate:
             file = self._opened or self._open()
+            writer = self._writer = self._writer or connect(self.path)
             if patience_ms != self._patience_ms:
-                set_patience(self._writer, patience_ms)
+                set_patience(writer, patience_ms)
                 self._patience_ms = patience_ms
-            self._writer.execute("BEGIN IMMEDIATE")
+            writer.execute("BEGIN IMMEDIATE")
             try:
                 file.check()
-                counters, is_open = self._counters(self._writer)
-                transaction = Transaction(partial(SqliteAsking, self._writer), counters)
+                counters, is_open = self._counters(writer)
+                transaction = Transaction(partial(SqliteAsking, writer), counters)
                 yield transaction
                 if transaction.saving is None:
-                    self._writer.execute("ROLLBACK")  # there is nothing to make durable
+                    writer.execute("ROLLBACK")  # there is nothing to make durable
                 else:
-                    self._writer.execute("COMMIT")
-                    self._has_written = True
+                    writer.execute("COMMIT")
                     if not is_open:
-                        self._say_that_it_is_open()
+                        _say_that_it_is_open(writer)
                 file.check()
             except BaseException:
                 # After some faults (a full disk, for one) SQLite has rolled back by itself.
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
+                if writer.in_transaction:
+                    writer.execute("ROLLBACK")
                 raise
 
     @contextmanager
@@ -118,23 +117,6 @@ class SqliteBackend:
         self._identity.check(store_id, self.path)
         return Counters(seq, Mark(now, boot_id, counted_ms), store_id, next_expiry), is_open
 
-    def _say_that_it_is_open(self) -> None:
-        """In the database, where it is seen also by somebody who finds that without its -wal."""
-        with suppress(apsw.Error):  # what was written is durable, whatever happens now
-            self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
-
-    def _is_whole(self, file: OpenedFile) -> bool:
-        """Whether nothing is missing once the -wal has been copied into the database, and deleted."""
-        if os.getpid() != self._pid or not file.is_in_place:
-            return False
-        try:
-            set_patience(self._writer, 0)
-            if self._has_written:
-                self._writer.execute(compiled("note_closed"))
-            return not self._writer.execute(compiled("is_open")).get
-        except apsw.Error:
-            return False  # the disk may be full, or somebody else at work
-
     def back_up(self, copy: str, on_step: OnStep | None) -> int:
         from octostore.stores.sqlite.copying import back_up  # noqa: PLC0415  # few ever do
 
@@ -156,11 +138,32 @@ class SqliteBackend:
         self._gate.open()
 
     def close(self) -> None:
-        idle = self._readers.end()
+        connections = self._readers.end()
         opened, self._opened = self._opened, None
-        if opened is not None:
-            # The last one to close it copies the -wal and deletes it: by its name, which may be another's by now.
-            keeps_wal = not self._is_whole(opened)
-            for connection in (*idle, self._writer):
-                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps_wal)
-                connection.close()
+        if opened is None:
+            return
+        is_ours = os.getpid() == self._pid and opened.is_in_place
+        if self._writer is not None:
+            connections.append(self._writer)
+        # The last one to close it copies the -wal and deletes it: by its name, which may be another's by now.
+        keeps_wal = not (is_ours and connections and _is_whole(connections[-1], has_written=self._writer is not None))
+        for connection in connections:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps_wal)
+            connection.close()
+
+
+def _say_that_it_is_open(writer: apsw.Connection) -> None:
+    """In the database, where it is seen also by somebody who finds that without its -wal."""
+    with suppress(apsw.Error):  # what was written is durable, whatever happens now
+        writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+
+
+def _is_whole(connection: apsw.Connection, *, has_written: bool) -> bool:
+    """Whether nothing is missing once the -wal has been copied into the database, and deleted."""
+    try:
+        if has_written:
+            set_patience(connection, 0)
+            connection.execute(compiled("note_closed"))
+        return not connection.execute(compiled("is_open")).get
+    except apsw.Error:
+        return False  # the disk may be full, or somebody else at work

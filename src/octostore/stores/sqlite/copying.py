@@ -13,7 +13,7 @@ from octostore.stores.base import OnStep
 from octostore.stores.sqlite.asking import compiled
 from octostore.stores.sqlite.connection import connect, migrate, version_of
 from octostore.stores.sqlite.faults import FaultsOf
-from octostore.stores.sqlite.file import is_there, no_store
+from octostore.stores.sqlite.file import has_wal, is_there, no_store
 
 AHEAD = 1_000_000_000
 """By how much a restored store's numbers go on: more than can have been given out since the backup."""
@@ -64,6 +64,7 @@ def go_on_ahead(path: str) -> int:
 
 
 def _copy(path: str, part: str, on_step: OnStep | None) -> int:
+    had_wal = has_wal(path)
     source, target = connect(path), apsw.Connection(part)
     try:
         if version_of(source, path) == 0:
@@ -80,8 +81,7 @@ def _copy(path: str, part: str, on_step: OnStep | None) -> int:
     finally:
         if source.in_transaction:
             source.execute("ROLLBACK")
-        # It is not ours to tidy up.
-        source.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        source.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, had_wal)  # it is not ours to tidy up
         source.close()
         target.close()
 
