@@ -112,15 +112,10 @@ def test_only_a_few_connections_are_kept_for_later(backend: SqliteBackend) -> No
 
 
 def test_a_closed_file_is_not_read_and_what_was_being_read_is_let_go_of(backend: SqliteBackend) -> None:
-    opened: list[apsw.Connection] = []
-    apsw.connection_hooks.append(opened.append)
-    try:
-        with backend.reading() as reading:
-            reading.counters()
-            backend.close()
-    finally:
-        apsw.connection_hooks.remove(opened.append)
-    (connection,) = opened
+    (connection,) = backend._readers.idle
+    with backend.reading() as reading:
+        reading.counters()
+        backend.close()
     assert backend._readers.idle == []
     with pytest.raises(apsw.ConnectionClosedError):
         connection.execute("SELECT 1")

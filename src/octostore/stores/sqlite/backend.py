@@ -59,7 +59,7 @@ class SqliteBackend:
                     check_room(self.path)
                     raise no_store(self.path)
                 opened = OpenedFile(self.path)
-                prepare(self.path)
+                self._readers.give_back(prepare(self.path))
                 self._opened = opened
             return self._opened
 

@@ -60,39 +60,49 @@ def make(path: str) -> None:
         connection.close()
 
 
-def prepare(path: str) -> None:
-    """See that it is a store, and bring its schema up to date."""
+def prepare(path: str) -> apsw.Connection:
+    """A connection to a store, of which is certain that it is one, whole and up to date."""
     try:
-        _prepare(path)
+        return _prepare(path)
     except apsw.CorruptError:
         if is_cut_off(path):
             raise moved(path, "it is shorter than it says: cut off, or without its write-ahead log (-wal)") from None
         raise
 
 
-def _prepare(path: str) -> None:
+def _prepare(path: str) -> apsw.Connection:
     if os.path.getsize(path) < HEADER_BYTES:
         # SQLite takes a file of a few bytes for an empty database, and would write over them.
         raise _not_a_store(path, "it is too short to be an SQLite database")
     had_wal = has_wal(path)
     connection = connect(path)
     try:
-        version = version_of(connection, path)
-        if version == 0 and os.path.getsize(path) == 0:
-            raise no_store(path)  # whoever made it was killed half-way, and it was undone just now
-        if version == 0:
-            raise _not_a_store(path, "it is an SQLite database, but an empty one")
-        _switch_to_wal(connection)
-        if version < len(_scripts()):
-            migrate(connection, path)
-        is_open = connection.execute("SELECT is_open FROM counters").get
-        # Somebody may have opened it just now, and has a -wal by now.
-        if is_open and not had_wal and not has_wal(path):
-            raise moved(path, "its write-ahead log (-wal) is missing, and with it what was written last")
-    finally:
+        _update(connection, path)
+        _check_whole(connection, path, had_wal=had_wal)
+    except BaseException:
         # Whatever there is in a -wal stays there until somebody who has written closes the database.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, had_wal)
         connection.close()
+        raise
+    return connection
+
+
+def _update(connection: apsw.Connection, path: str) -> None:
+    version = version_of(connection, path)
+    if version == 0 and os.path.getsize(path) == 0:
+        raise no_store(path)  # whoever made it was killed half-way, and it was undone just now
+    if version == 0:
+        raise _not_a_store(path, "it is an SQLite database, but an empty one")
+    _switch_to_wal(connection)
+    if version < len(_scripts()):
+        migrate(connection, path)
+
+
+def _check_whole(connection: apsw.Connection, path: str, *, had_wal: bool) -> None:
+    is_open = connection.execute("SELECT is_open FROM counters").get
+    # Somebody may have opened it just now, and has a -wal by now.
+    if is_open and not had_wal and not has_wal(path):
+        raise moved(path, "its write-ahead log (-wal) is missing, and with it what was written last")
 
 
 def migrations() -> list[str]:
