@@ -303,6 +303,7 @@ def test_a_unit_for_a_worker_drains(server: ServerProcess, new_machine: NewMachi
     server.post("/jobs", {"kind": "review", "queue": "reviews", "job_id": "review-3"})
     until(started.exists)
     stop_by_systemd(worker, unit)
+    worker.hear("no new jobs")
     go.touch()
     code, told = worker.end()
     assert code == 0, told

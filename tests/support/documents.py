@@ -64,6 +64,7 @@ class Process:
             start_new_session=True,
             text=True,
         )
+        self._heard = ""
 
     @property
     def has_ended(self) -> bool:
@@ -77,10 +78,19 @@ class Process:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
+    def hear(self, text: str) -> None:
+        """Wait until it has printed a line with this in it."""
+        assert self._process.stdout is not None
+        line = ""
+        while text not in line:
+            line = self._process.stdout.readline()
+            assert line, f"it has ended without a word of {text!r}: {self._heard}"
+            self._heard += line
+
     def end(self) -> tuple[int, str]:
         """Its exit code, and everything that it has printed."""
         printed, _ = self._process.communicate(timeout=PATIENCE_SECONDS)
-        return self._process.returncode, printed
+        return self._process.returncode, self._heard + printed
 
 
 class Machine:
