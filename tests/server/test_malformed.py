@@ -359,6 +359,17 @@ NOT_HTTP: dict[str, bytes] = {
     + HEAD
     + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
     "an unknown coding": b"POST /jobs HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: gzip\r\n\r\n{}",
+    "the same length twice": b"POST /jobs HTTP/1.1\r\n" + HEAD + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+    "a coding before chunks": b"POST /jobs HTTP/1.1\r\n"
+    + HEAD
+    + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "codings in two headers": b"POST /jobs HTTP/1.1\r\n"
+    + HEAD
+    + b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "chunks in HTTP/1.0": b"POST /jobs HTTP/1.0\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "two hosts": b"GET /livez HTTP/1.1\r\n" + HEAD + b"Host: localhost\r\n\r\n",
+    "two tokens": b"GET /livez HTTP/1.1\r\n" + HEAD + b"Authorization: Bearer a\r\nauthorization: Bearer b\r\n\r\n",
+    "two origins": b"GET /livez HTTP/1.1\r\n" + HEAD + b"Origin: http://localhost\r\nOrigin: http://localhost\r\n\r\n",
     "a chunk that is none": b"POST /livez HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
 }
 
@@ -377,6 +388,19 @@ def test_without_a_host_we_are_nobody(server: ServerProcess) -> None:
     with server.connect() as connection:
         connection.send(b"GET /livez HTTP/1.1\r\n\r\n")
         check_refused(connection.response(), 421, "host_not_allowed")
+
+
+@pytest.mark.parametrize("host", ["me@localhost", "me:secret@127.0.0.1:3000", "@localhost"])
+def test_a_host_has_no_user(server: ServerProcess, host: str) -> None:
+    with server.connect() as connection:
+        connection.send(f"GET /livez HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        check_refused(connection.response(), 421, "host_not_allowed")
+
+
+def test_headers_that_may_be_repeated_are(server: ServerProcess) -> None:
+    with server.connect() as connection:
+        connection.send(b"GET /livez HTTP/1.1\r\n" + HEAD + b"Accept: a/b\r\nAccept: c/d\r\n\r\n")
+        assert connection.response().status == 200
 
 
 def test_asking_for_another_protocol_changes_nothing(server: ServerProcess) -> None:

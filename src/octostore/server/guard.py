@@ -72,7 +72,9 @@ def is_loopback(name: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Without the port."""
+    """Without the port. One with a user before it is nobody's."""
+    if "@" in host:
+        return ""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:

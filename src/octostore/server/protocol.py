@@ -26,6 +26,10 @@ NEVER = math.inf
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
+ONCE = {b"host", b"authorization", b"content-length", b"origin", b"transfer-encoding"}
+"""Of two of these, somebody before us may go by one and we by the other."""
+
+
 class Connection(asyncio.Protocol):
     """Requests are answered one after the other, in the order in which they came."""
 
@@ -120,6 +124,10 @@ class Connection(asyncio.Protocol):
         size = len(self._url) + sum(map(len, chain.from_iterable(self._fields)))
         if len(self._fields) > settings.max_headers or size > settings.max_head_bytes:
             raise self._head_too_large()
+        if len(headers) < len(self._fields) and any(name in ONCE for name in _repeated(self._fields)):
+            raise malformed()
+        if b"transfer-encoding" in headers and not self._has_plain_chunks(headers):
+            raise malformed()
         url = httptools.parse_url(self._url)
         request = Request(self, parser.get_method().decode(), url.path.decode("ascii"), url.query, headers)
         request.keeps_alive = parser.should_keep_alive()
@@ -266,6 +274,10 @@ class Connection(asyncio.Protocol):
             if not {b"content-length", b"transfer-encoding"}.isdisjoint(request.headers):
                 raise upgrade_with_body()
 
+    def _has_plain_chunks(self, headers: dict[bytes, bytes]) -> bool:
+        """Whoever stands before us may understand anything else as another end of the request."""
+        return headers[b"transfer-encoding"].lower() == b"chunked" and self._parser.get_http_version() != "1.0"
+
     def _head_too_large(self) -> Refusal:
         return head_too_large(self._settings.max_head_bytes, self._settings.max_headers)
 
@@ -283,3 +295,8 @@ class Connection(asyncio.Protocol):
         self._waiting.clear()
         self._transport.close()
         self._wait_for_request()  # or rather for the client to read what it was sent
+
+
+def _repeated(fields: list[tuple[bytes, bytes]]) -> list[bytes]:
+    names = [name for name, _ in fields]
+    return [name for name in names if names.count(name) > 1]
