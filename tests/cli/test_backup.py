@@ -1,5 +1,6 @@
 """Backups by the command line, and stores made of them; and what is said where there is no store."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ def test_a_backup_is_made_and_restored_elsewhere(empty_store: str, tmp_path: Pat
     assert done == (0, f"{copy} has all of store {store_id} up to event 1\n", "")
     done = run_cli("restore", str(copy), "--url", f"sqlite:///{elsewhere}")
     assert done.code == 0
-    assert done.out == f"{elsewhere} goes on with event 1,000,000,002: no fencing token is given out twice\n"
+    assert re.fullmatch(f"{elsewhere} goes on with event [0-9,]+: no fencing token is given out twice\n", done.out)
     assert run_cli("owner", "old", "--url", f"sqlite:///{elsewhere}").out.startswith("ann has old")
     assert len(assert_sound(elsewhere)) == 2
 
@@ -29,13 +30,11 @@ def test_the_same_as_json(empty_store: str, tmp_path: Path) -> None:
     made = run_cli("backup", copy, "--json").json
     assert (made["file"], made["seq"], len(made["store_id"])) == (copy, 0, 32)
     replaced = run_cli("restore", copy, "--replace", "--json").json
-    assert (replaced["path"], replaced["seq"]) == (empty_store, 1_000_000_000)
+    assert replaced["path"] == empty_store
     assert Path(replaced["replaced"]).exists()
-    assert run_cli("restore", "--forward", "--json").json == {
-        "path": empty_store,
-        "seq": 2_000_000_000,
-        "replaced": None,
-    }
+    forward = run_cli("restore", "--forward", "--json").json
+    assert (forward["path"], forward["replaced"]) == (empty_store, None)
+    assert forward["seq"] > replaced["seq"] > 1_000_000_000
 
 
 def test_nothing_is_written_over(empty_store: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The log as a whole: exported, and verified."""
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,16 @@ def test_a_part_of_the_log_is_exported(cli: Cli) -> None:
     assert [json.loads(line)["seq"] for line in done.out.splitlines()] == seqs[2:5]
     nothing = cli.call("events", "--job", cli.job, "--export", "--after", str(seqs[-1]))
     assert nothing == (0, "", "octostore: there is no such event\n")
+
+
+def test_a_part_may_be_exported_by_whoever_may_see_no_more(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.environ.get("OCTOSTORE_URL") is None:
+        pytest.skip("a file has no tokens")
+    cli.lease()
+    limited = cli.json("token", "create", "limited", "--prefix", cli.job)["token"]
+    monkeypatch.setenv("OCTOSTORE_TOKEN", limited)
+    (line,) = cli.call("events", "--prefix", cli.job, "--export").out.splitlines()
+    assert (json.loads(line)["type"], json.loads(line)["store_id"]) == ("claimed", None)
 
 
 def test_an_export_does_not_wait_for_its_end(cli: Cli) -> None:

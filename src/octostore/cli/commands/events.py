@@ -10,6 +10,7 @@ work.
 import argparse
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,9 +21,12 @@ from octostore.cli.console import Console
 from octostore.cli.options import positive, whole
 from octostore.cli.story import told_event
 from octostore.cli.verifying import verify
-from octostore.core.errors import InvalidInput
+from octostore.core.errors import InvalidInput, NotAllowed
 from octostore.core.events import Event
 from octostore.core.replies import EventPage
+
+if TYPE_CHECKING:
+    from octostore.client.reader import Reader
 
 EXAMPLES = [
     "octostore events --job github-issue-1842",
@@ -54,7 +58,7 @@ def run(arguments: Arguments, context: Context) -> int:
         return verify(context)
     console = Console(is_json=True) if arguments.export else context.console
     with context.place.look() as store:
-        store_id = store.figures().store_id if arguments.export else None
+        told_with = _origin(store) if arguments.export else {}
         found = store.events(
             arguments.after,
             job_id=arguments.job,
@@ -69,16 +73,24 @@ def run(arguments: Arguments, context: Context) -> int:
             page = list(events)
             console.answer(EventPage(events=page, after=page[-1].seq if page else arguments.after))
         else:
-            _tell(events, console, store_id)
+            _tell(events, console, told_with)
     return exits.DID
 
 
-def _tell(events: Iterator[Event], console: Console, store_id: str | None) -> None:
+def _origin(store: "Reader") -> dict[str, str | None]:
+    """Which store it is, if we may know: a token for a part of the names is not told how the whole stands."""
+    try:
+        return {"store_id": store.figures().store_id}
+    except NotAllowed:
+        return {"store_id": None}
+
+
+def _tell(events: Iterator[Event], console: Console, told_with: dict[str, str | None]) -> None:
     """Each as it comes, so that a log may be longer than there is memory for."""
     is_empty = True
     for event in events:
         is_empty = False
-        told = event if store_id is None else {"store_id": store_id} | msgspec.structs.asdict(event)
+        told = told_with | msgspec.structs.asdict(event) if told_with else event
         console.answer(told, "" if console.is_json else told_event(event, console))
     if is_empty:
         console.remark("there is no such event")

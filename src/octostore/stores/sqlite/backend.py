@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 import apsw
@@ -35,6 +35,8 @@ class SqliteBackend:
         self._opened: OpenedFile | None = None
         self._patience_ms = BUSY_TIMEOUT_MS
         self._writer: apsw.Connection | None = None
+        self._is_marked = False
+        """Whether the database says by itself that it is not all there is, as far as we know."""
         self._gate = Gate()
         self._readers = Readers(partial(connect, self.path))
         try:
@@ -87,8 +89,7 @@ class SqliteBackend:
                     writer.execute("ROLLBACK")  # there is nothing to make durable
                 else:
                     writer.execute("COMMIT")
-                    if not is_open:
-                        _say_that_it_is_open(writer)
+                    self._is_marked = (self._is_marked and is_open) or _mark(writer)
                 file.check()
             except BaseException:
                 # After some faults (a full disk, for one) SQLite has rolled back by itself.
@@ -145,17 +146,23 @@ class SqliteBackend:
         is_ours = os.getpid() == self._pid and opened.is_in_place
         if self._writer is not None:
             connections.append(self._writer)
-        # The last one to close it copies the -wal and deletes it: by its name, which may be another's by now.
+        # The -wal is deleted by its name, which may be another's by now.
         keeps_wal = not (is_ours and connections and _is_whole(connections[-1], has_written=self._writer is not None))
         for connection in connections:
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps_wal)
             connection.close()
 
 
-def _say_that_it_is_open(writer: apsw.Connection) -> None:
-    """In the database, where it is seen also by somebody who finds that without its -wal."""
-    with suppress(apsw.Error):  # what was written is durable, whatever happens now
-        writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+def _mark(writer: apsw.Connection) -> bool:
+    """Copy what was written, and with it `is_open`, to where it is seen also by those who find no -wal.
+
+    Whether it was: somebody who reads for long, as for a backup, keeps what is newer out, and is not waited for.
+    """
+    try:
+        pages, copied = writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    except apsw.Error:
+        return False  # what was written is durable, whatever happens now
+    return pages == copied
 
 
 def _is_whole(connection: apsw.Connection, *, has_written: bool) -> bool:

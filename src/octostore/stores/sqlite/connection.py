@@ -6,7 +6,7 @@ import time
 import apsw
 
 from octostore.core.errors import Unreachable
-from octostore.stores.sqlite.file import has_wal, is_cut_off, moved, no_store
+from octostore.stores.sqlite.file import has_wal, is_cut_off, is_there, moved, no_store
 
 APPLICATION_ID = 0x4F637453  # "OctS": tells our files from other SQLite databases
 HEADER_BYTES = 100
@@ -33,6 +33,8 @@ def connect(path: str | os.PathLike[str], *, create: bool = False) -> apsw.Conne
     # FULL: every commit is on the disk before it is answered.
     connection.pragma("synchronous", "FULL")
     connection.wal_autocheckpoint(PAGES_PER_CHECKPOINT)
+    # The last one to close a database copies its -wal and deletes it, unless told otherwise. Whoever may do so says it.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     return connection
 
 
@@ -46,9 +48,10 @@ def set_patience(connection: apsw.Connection, milliseconds: int) -> None:
 
 def make(path: str) -> None:
     """A new store, unless somebody else makes it first."""
-    is_new = not os.path.exists(path)
+    is_new = not is_there(path)
     connection = connect(path, create=True)
     try:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         if is_new:
             # Lease ids are secrets, so nobody else may read the file. SQLite gives its -wal and -shm the same mode. Not
             # by creating the file ourselves: closing it would drop the locks that other threads have on it by then.
@@ -78,7 +81,7 @@ def _prepare(path: str) -> apsw.Connection:
     connection = connect(path)
     try:
         _update(connection, path)
-        _check_whole(connection, path, had_wal=had_wal)
+        check_whole(connection, path, had_wal=had_wal)
     except BaseException:
         # Whatever there is in a -wal stays there until somebody who has written closes the database.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, had_wal)
@@ -98,7 +101,11 @@ def _update(connection: apsw.Connection, path: str) -> None:
         migrate(connection, path)
 
 
-def _check_whole(connection: apsw.Connection, path: str, *, had_wal: bool) -> None:
+def is_current(connection: apsw.Connection) -> bool:
+    return bool(connection.pragma("user_version") == len(_scripts()))
+
+
+def check_whole(connection: apsw.Connection, path: str, *, had_wal: bool) -> None:
     is_open = connection.execute("SELECT is_open FROM counters").get
     # Somebody may have opened it just now, and has a -wal by now.
     if is_open and not had_wal and not has_wal(path):
@@ -161,5 +168,6 @@ def migrate(connection: apsw.Connection, path: str) -> None:
         connection.pragma("user_version", len(scripts))
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # where the disk was full, SQLite has rolled back by itself
+            connection.execute("ROLLBACK")
         raise

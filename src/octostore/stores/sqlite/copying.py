@@ -1,6 +1,7 @@
 """Copies of a store's file: a backup that is taken while others write, and a store that is made from one."""
 
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -11,22 +12,26 @@ from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.events import Restored, encode_details
 from octostore.stores.base import OnStep
 from octostore.stores.sqlite.asking import compiled
-from octostore.stores.sqlite.connection import connect, migrate, version_of
+from octostore.stores.sqlite.connection import check_whole, connect, is_current, migrate, version_of
 from octostore.stores.sqlite.faults import FaultsOf
 from octostore.stores.sqlite.file import has_wal, is_there, no_store
 
 AHEAD = 1_000_000_000
-"""By how much a restored store's numbers go on: more than can have been given out since the backup."""
+"""By how much a restored store's numbers go on at least: more than can have been given out since the backup."""
+NUMBERS_PER_MS = 1_000
+"""They go on from the time, too, by more than are ever given out in it: the same backup may be restored once more."""
 PAGES_PER_STEP = 4_096
-SIDES = ("", "-wal", "-shm")
+BESIDE = ("-wal", "-shm", "-journal")
 
 
 def back_up(path: str, copy: str, on_step: OnStep | None) -> int:
     """Copy the store at `path`, as it is at this moment, to a new file; gives the last event in it."""
-    with FaultsOf(copy), _new_file(copy) as part:
+    _check_free(copy)
+    with FaultsOf(copy), _part_of(copy) as part:
         seq = _copy(path, part, on_step)
-        with closing(connect(part)) as connection:
+        with closing(apsw.Connection(part)) as connection:
             connection.execute(compiled("note_closed"))
+        _place(part, copy)
     return seq
 
 
@@ -34,14 +39,18 @@ def restore(copy: str, path: str, *, replace: bool, on_step: OnStep | None) -> t
     """Make a store at `path` of a backup: the number that it goes on with, and where the one that was there is now."""
     if not is_there(copy):
         raise InvalidInput("file", f"{copy} is no backup: nothing is there")
+    path = os.path.realpath(path)
     with FaultsOf(path):
-        if any(is_there(path + side) for side in SIDES) and not replace:
+        is_taken = is_there(path) or has_wal(path)
+        if is_taken and not replace:
             raise InvalidInput("url", f"names {path}, where there is something; use --replace, or restore elsewhere")
-        with _new_file(path) as part:
+        with _part_of(path) as part:
             _copy(copy, part, on_step)
             seq = go_on_ahead(part)
-            aside = _put_aside(path) if replace else None
-        return seq, aside
+            if is_taken or os.path.exists(path):
+                return seq, _replace(part, path)
+            _place(part, path)
+            return seq, None
 
 
 def go_on_ahead(path: str) -> int:
@@ -50,12 +59,14 @@ def go_on_ahead(path: str) -> int:
         if not is_there(path):
             raise no_store(path)
         with closing(connect(path)) as connection:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             if version_of(connection, path) == 0:
                 raise no_store(path)
             migrate(connection, path)
             connection.execute("BEGIN IMMEDIATE")
-            ((last, now),) = connection.execute("SELECT seq, now FROM counters")
-            seq, now = int(last) + AHEAD, max(now, time.time_ns() // 1_000_000)
+            ((last, stored),) = connection.execute("SELECT seq, now FROM counters")
+            now = max(int(stored), time.time_ns() // 1_000_000)
+            seq = max(int(last) + AHEAD, now * NUMBERS_PER_MS)
             event = (seq, now, "restored", "octostore", encode_details(Restored(after=last)))
             connection.execute("INSERT INTO events (seq, at, type, actor, details) VALUES (?, ?, ?, ?, ?)", event)
             connection.execute("UPDATE counters SET seq = ?, now = ?, is_open = 0", (seq, now))
@@ -64,54 +75,84 @@ def go_on_ahead(path: str) -> int:
 
 
 def _copy(path: str, part: str, on_step: OnStep | None) -> int:
-    had_wal = has_wal(path)
-    source, target = connect(path), apsw.Connection(part)
+    with FaultsOf(path), closing(apsw.Connection(part)) as target:
+        had_wal = has_wal(path)
+        source = connect(path)
+        try:
+            if version_of(source, path) == 0:
+                raise no_store(path)
+            if is_current(source):
+                check_whole(source, path, had_wal=had_wal)
+            return _copy_pages(source, target, on_step)
+        finally:
+            source.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, had_wal)  # it is not ours to tidy up
+            source.close()
+
+
+def _copy_pages(source: apsw.Connection, target: apsw.Connection, on_step: OnStep | None) -> int:
+    source.execute("BEGIN")  # one state, however long it takes and whatever others write meanwhile
     try:
-        if version_of(source, path) == 0:
-            raise no_store(path)
-        source.execute("BEGIN")  # one state, however long it takes and whatever others write meanwhile
         seq = int(source.execute("SELECT seq FROM counters").get)
         with target.backup("main", source, "main") as copying:
             while not copying.done:
                 copying.step(PAGES_PER_STEP)
                 if on_step is not None:
                     on_step(copying.page_count - copying.remaining, copying.page_count)
-        target.pragma("journal_mode", "delete")  # one file, with everything in it
-        return seq
     finally:
-        if source.in_transaction:
-            source.execute("ROLLBACK")
-        source.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, had_wal)  # it is not ours to tidy up
-        source.close()
-        target.close()
+        source.execute("ROLLBACK")
+    target.pragma("journal_mode", "delete")  # one file, with everything in it
+    return seq
 
 
 @contextmanager
-def _new_file(path: str) -> Iterator[str]:
-    """What the block writes comes to be at `path` when it has ended, durable and in one step; never over something."""
-    part = f"{path}.part-{os.getpid()}"
+def _part_of(path: str) -> Iterator[str]:
+    """A file beside `path` for what is to be there, and gone afterwards."""
+    part = f"{path}.part-{secrets.token_hex(4)}"
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         yield part
-        _sync(part)
-        os.link(part, path)
-        _sync(os.path.dirname(os.path.abspath(path)))
-    except FileExistsError:
-        raise InvalidInput("file", f"{path} exists already, and is left as it is") from None
     finally:
-        for side in SIDES:
+        for side in ("", *BESIDE):
             with suppress(FileNotFoundError):
                 os.unlink(part + side)
 
 
-def _put_aside(path: str) -> str | None:
-    """What is at `path`, under another name. Refused while somebody uses it."""
-    aside = f"{path}.replaced-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+def _check_free(path: str) -> None:
+    if os.path.lexists(path):
+        raise InvalidInput("file", f"{path} exists already, and is left as it is")
+
+
+def _place(part: str, path: str) -> None:
+    """Durable, in one step, and never over something."""
+    _sync(part)
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        _check_free(path)
+        raise
+    _sync(os.path.dirname(os.path.abspath(path)))
+
+
+def _replace(part: str, path: str) -> str | None:
+    """The same, with what is there under another name afterwards. Refused while somebody uses it."""
+    _sync(part)
+    aside = _free_name(f"{path}.replaced-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
     with _alone(path):
-        for side in SIDES:
+        if is_there(path):
+            os.link(path, aside)
+        for side in BESIDE:
             with suppress(FileNotFoundError):
                 os.rename(path + side, aside + side)
-    return aside if is_there(aside) else None
+        os.replace(part, path)  # at no moment is nothing there, which somebody could take for a place for a new store
+    _sync(os.path.dirname(path))
+    return aside if any(os.path.exists(aside + side) for side in ("", *BESIDE)) else None
+
+
+def _free_name(name: str) -> str:
+    number, free = 1, name
+    while any(os.path.lexists(free + side) for side in ("", *BESIDE)):
+        number, free = number + 1, f"{name}-{number}"
+    return free
 
 
 @contextmanager
@@ -120,18 +161,17 @@ def _alone(path: str) -> Iterator[None]:
     if not is_there(path):
         yield
         return
-    connection = apsw.Connection(path)
-    try:
+    with closing(apsw.Connection(path)) as connection:
         try:
             connection.pragma("journal_mode", "delete")  # which needs that nobody else is there
+            with suppress(apsw.SQLError):  # of an older version, or not ours
+                connection.execute(compiled("note_closed"))
             connection.execute("BEGIN EXCLUSIVE")
         except (apsw.CorruptError, apsw.NotADBError):
             pass  # it is damaged, which is why it is replaced
         except apsw.BusyError:
             raise Unreachable(f"{path} is in use; stop what uses it, and try again", reason="busy") from None
         yield
-    finally:
-        connection.close()
 
 
 def _sync(path: str) -> None:

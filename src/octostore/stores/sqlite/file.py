@@ -57,7 +57,7 @@ class OpenedFile:
     def _found(self) -> tuple[int, int] | None:
         try:
             status = os.stat(self._path)
-        except FileNotFoundError:
+        except OSError:
             return None
         return status.st_dev, status.st_ino
 
