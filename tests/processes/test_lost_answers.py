@@ -121,6 +121,21 @@ def test_a_claim_that_is_repeated_at_another_server_is_not_given_back(tmp_path: 
                 keeps_it(second, job_id, again.response().json)
 
 
+def test_locks_and_sessions_of_a_client_that_has_gone_are_given_back(server: ServerProcess) -> None:
+    sent = {"/locks/of-the-gone/acquire": {"ttl_seconds": 60}, "/sessions": {"session_id": "of-the-gone", "agent": "a"}}
+    with busy(server.home):
+        for path, body in sent.items():
+            with Connection(server.port) as connection:
+                connection.request("POST", path, body, token=server.token)
+                has_read(server)
+    until(lambda: server.get("/locks/of-the-gone").json["status"] == "free")
+    until(
+        lambda: (
+            server.get("/sessions/of-the-gone").status == 404 or not server.get("/sessions/of-the-gone").json["active"]
+        )
+    )
+
+
 def test_a_claim_that_timed_out_here_and_is_repeated_is_not_given_back(path: Path) -> None:
     """With no server at all."""
     make(str(path))

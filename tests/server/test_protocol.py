@@ -187,6 +187,30 @@ def test_who_does_not_read_gets_no_more_answers() -> None:
     with_client(test)
 
 
+def test_who_does_not_read_is_cut_off_whatever_it_has_begun_to_send() -> None:
+    async def test(client: Client) -> None:
+        client.connection.pause_writing()
+        await client.send(GET % 1 + GET % 2 + b"GET /x")
+        assert client.has_time_until(IDLE_SECONDS)
+
+    with_client(test)
+
+
+def test_who_stops_reading_in_the_middle_is_cut_off_whatever_it_has_begun_to_send() -> None:
+    async def handle(request: Request) -> None:
+        request.send(Answer(b"yes"))
+        clients[0].connection.pause_writing()
+
+    async def test(client: Client) -> None:
+        clients.append(client)
+        await client.send(GET % 1 + GET % 2 + GET % 3 + b"GET /x")
+        assert client.statuses == [200]
+        assert client.has_time_until(IDLE_SECONDS)
+
+    clients: list[Client] = []
+    with_client(test, handle)
+
+
 # Bodies
 
 

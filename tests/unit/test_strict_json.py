@@ -126,6 +126,11 @@ def test_a_name_that_is_there_twice_is_refused() -> None:
         decode_strictly("body", b'{"a": 1, "a": 1}')
 
 
+def test_names_that_become_the_same_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="has the name '1' twice"):
+        encode_any("payload", {"1": 1, 1: 2})
+
+
 LEAVES = st.one_of(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
     st.sampled_from(["\ud800", b"a", Decimal(1), datetime(2026, 1, 1, tzinfo=UTC), {1, 2}, object(), -0.0, 1e16, 1e-7]),

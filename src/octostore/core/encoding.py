@@ -18,8 +18,11 @@ def encode_json(field: str, value: Any) -> bytes | None:
 
 def encode_any(field: str, value: Any) -> bytes:
     """The same where null is a value, too."""
-    encoded = _write_quickly(value) or _write_strictly(field, value)
+    quickly = _write_quickly(value)
+    encoded = quickly or _write_strictly(field, value)
     check_exact(field, encoded, value)
+    if quickly is None:
+        decode_strictly(field, encoded)  # names that are no texts may have become the same
     return encoded
 
 

@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 
-from octostore.core.commands import AnyCommand, ClaimJob, ClaimNext, ClaimTask, HeartbeatJob
+from octostore.core.commands import AnyCommand, HeartbeatJob
 from octostore.core.errors import LeaseLost
 from octostore.core.limits import check_range
 from octostore.core.replies import ClaimReply, HeartbeatReply, ReleaseReply
+from octostore.core.undo import undo_of
 from octostore.server.http import Answer, ClientGone, Request
 from octostore.server.principals import Principal
 from octostore.server.refusals import bad_token, out_of_scope
@@ -84,7 +85,7 @@ async def wait_and_answer(call: Call, wait: float) -> Answer:
 
 def answer_to(call: Call, command: AnyCommand, reply: Any) -> Answer:
     """Raises what the store has refused, and `ClientGone`; then the job is nobody's on this account."""
-    if isinstance(command, ClaimJob | ClaimNext | ClaimTask) and call.request.is_closed:
+    if call.request.is_closed and undo_of(reply) is not None:
         call.services.waiting.undo(command, reply)
         raise ClientGone
     count(call, command, reply)

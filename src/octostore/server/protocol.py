@@ -195,6 +195,8 @@ class Connection(asyncio.Protocol):
             self._read_or_pause()
         if self._arriving is None and not self._is_in_head:
             self._wait_for_request()
+        elif self._is_paused:
+            self._wait_for_reader()
         self._answer_next()
 
     # What the server tells
@@ -238,11 +240,18 @@ class Connection(asyncio.Protocol):
         self._is_paused = is_paused
         if is_paused:
             self._transport.pause_reading()
-            self.deadline = NEVER
+            self._wait_for_reader()
         else:
             self._transport.resume_reading()
             if self._is_in_head or self._arriving is not None:
                 self._wait_for_rest()
+
+    def _wait_for_reader(self) -> None:
+        """With nothing under way, what keeps us from going on is that the client does not read what it was sent."""
+        if self._answering is None and self.is_clogged:
+            self._wait_for_request()
+        else:
+            self.deadline = NEVER
 
     def _wait_for_request(self) -> None:
         self.deadline = self.company.loop.time() + self._settings.idle_seconds

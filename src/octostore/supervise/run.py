@@ -142,8 +142,9 @@ class _Run:
         self._has_asked = self._has_given_up = False
 
     def run(self, open_store: Callable[[], OctoStore]) -> Ran:
-        with SignalPipe(self._dispositions.forwarded) as signals, ExitStack() as at_end:
-            held = ExitStack()
+        with SignalPipe(self._dispositions.forwarded) as signals, ExitStack() as ending:
+            at_end, held = ExitStack(), ExitStack()
+            ending.callback(self._let_go, at_end, signals)
             claiming = signals.apart(lambda: self._get(open_store, at_end, held))
             try:
                 signals.wait(claiming, _interrupt)
@@ -153,6 +154,11 @@ class _Run:
                 raise
             signals.add(signal.SIGTSTP)
             return self._own(claiming.result(), held, signals)
+
+    def _let_go(self, at_end: ExitStack, signals: SignalPipe) -> None:
+        """Of the store, which may still be trying to write. A signal says that nobody wants to wait for that."""
+        with suppress(Interrupted):
+            signals.wait(signals.apart(at_end.close), _interrupt)
 
     # The claim
 
