@@ -1,7 +1,6 @@
 """The log as a whole: exported, and verified."""
 
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,9 +45,8 @@ def test_a_part_of_the_log_is_exported(cli: Cli) -> None:
     assert nothing == (0, "", "octostore: there is no such event\n")
 
 
+@pytest.mark.parametrize("cli", ["server"], indirect=True)  # a file has no tokens
 def test_a_part_may_be_exported_by_whoever_may_see_no_more(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    if os.environ.get("OCTOSTORE_URL") is None:
-        pytest.skip("a file has no tokens")
     cli.lease()
     limited = cli.json("token", "create", "limited", "--prefix", cli.job)["token"]
     monkeypatch.setenv("OCTOSTORE_TOKEN", limited)
