@@ -482,6 +482,8 @@ def test_every_answer_has_a_request_id_of_its_own(server: ServerProcess, ann: st
 def test_health_needs_no_token(server: ServerProcess) -> None:
     answer = server.get("/health", token="")
     assert (answer.status, answer.json["status"]) == (200, "ok")
+    assert len(answer.json["store_id"]) == 32
+    assert answer.json["store_id"] == server.get("/status", token="").json["store_id"]
 
 
 def test_status_counts(own_server: ServerProcess) -> None:

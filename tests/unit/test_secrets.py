@@ -103,7 +103,7 @@ def test_digests_are_shown_nowhere_and_are_in_no_event(world: World) -> None:
 def test_the_key_of_the_store_is_not_printed(world: World) -> None:
     answer = world.ask(GetStoreKey())
     assert len(answer.key) == 32
-    assert repr(answer) == "StoreKey(key=***)"
+    assert repr(answer) == f"StoreKey(key=***, store_id={answer.store_id!r})"
     assert answer == world.ask(GetStoreKey())
     assert answer != World().ask(GetStoreKey())
 

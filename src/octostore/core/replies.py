@@ -337,9 +337,10 @@ class TokenList(Reply, frozen=True):
 
 
 class StoreKey(Reply, frozen=True):
-    """Drawn once for each store, so that all servers on it give everybody the same pseudonym."""
+    """Drawn once for each store, so that all servers on it give everybody the same pseudonym; and which store it is."""
 
     key: bytes
+    store_id: str
 
 
 class Figures(Reply, frozen=True):

@@ -46,14 +46,15 @@ class Services:
         self.is_stopping = False
         self.routes: dict[str, Any] = {}
         """By operation, as a batch names them."""
-        self._key = b""
+        self._key, self.store_id = b"", ""
         self._figures: tuple[float, asyncio.Task[Figures]] | None = None
         self._probe: tuple[float, asyncio.Task[ProbeReply]] | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         await self.store.in_thread(self.store.local.found)  # for whoever comes, also if they only look
-        self._key = (await self.store.ask(GetStoreKey())).key
+        known = await self.store.ask(GetStoreKey())
+        self._key, self.store_id = known.key, known.store_id
         if self.settings.tokens_file is None:
             await auth.ensure_admin_token(self.store, self.admin_file)
         self.feed.start()

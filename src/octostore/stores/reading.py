@@ -156,7 +156,7 @@ def _who_am_i(_reading: Reading, _ws: WorkingSet, _question: q.WhoAmI, _given: G
 
 
 def _store_key(reading: Reading, _ws: WorkingSet, _question: q.GetStoreKey, _given: Given) -> StoreKey:
-    return StoreKey(key=reading.store_key())
+    return StoreKey(key=reading.store_key(), store_id=reading.counters().store_id)
 
 
 def _figures(reading: Reading, ws: WorkingSet, _question: q.GetFigures, _given: Given) -> Figures:

@@ -218,6 +218,7 @@ class LockList(msgspec.Struct, kw_only=True):
 class Health(msgspec.Struct, kw_only=True):
     status: Literal["ok"]
     version: str
+    store_id: str
 
 
 class Readiness(msgspec.Struct, kw_only=True):

@@ -17,8 +17,8 @@ TAG = "server"
 HTML = b"text/html; charset=utf-8"
 
 
-async def livez(_call: Call) -> Answer:
-    return Answer(Health(status="ok", version=__version__))
+async def livez(call: Call) -> Answer:
+    return Answer(Health(status="ok", version=__version__, store_id=call.services.store_id))
 
 
 async def readyz(call: Call) -> Answer:
