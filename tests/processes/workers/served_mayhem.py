@@ -14,7 +14,7 @@ from tests.processes.workers.mayhem import THREADS, Mayhem
 from tests.processes.workers.talk import hear, say
 from tests.support.async_as_sync import Loop, StoreAsSync
 
-LONG_SECONDS = 0.2
+LONG_SECONDS = 0.02
 
 
 class ServedMayhem(Mayhem):
