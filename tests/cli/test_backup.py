@@ -17,10 +17,10 @@ def test_a_backup_is_made_and_restored_elsewhere(empty_store: str, tmp_path: Pat
     with octostore.connect(f"sqlite:///{empty_store}") as store:
         store_id = store.figures().store_id
     done = run_cli("backup", str(copy))
-    assert done == (0, f"{copy} has all of store {store_id} up to event 1\n", "")
+    assert done == (0, f"backed up store {store_id} up to event 1 to {copy}\n", "")
     done = run_cli("restore", str(copy), "--url", f"sqlite:///{elsewhere}")
     assert done.code == 0
-    assert re.fullmatch(f"{elsewhere} goes on with event [0-9,]+: no fencing token is given out twice\n", done.out)
+    assert re.fullmatch(f"{elsewhere} continues with event [0-9,]+; no fencing token is issued twice\n", done.out)
     assert run_cli("owner", "old", "--url", f"sqlite:///{elsewhere}").out.startswith("ann has old")
     assert len(assert_sound(elsewhere)) == 2
 
@@ -43,7 +43,7 @@ def test_nothing_is_written_over(empty_store: str, tmp_path: Path) -> None:
     before = copy.read_bytes(), Path(empty_store).read_bytes()
     again, over = run_cli("backup", str(copy)), run_cli("restore", str(copy))
     assert (again.code, over.code) == (64, 64)
-    assert f"{copy} exists already" in again.err
+    assert f"{copy} already exists" in again.err
     assert "--replace" in over.err
     assert (copy.read_bytes(), Path(empty_store).read_bytes()) == before
 

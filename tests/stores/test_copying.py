@@ -13,12 +13,9 @@ import octostore
 from octostore.stores.sqlite.connection import APPLICATION_ID, BUSY_TIMEOUT_MS, migrations
 from octostore.stores.sqlite.copying import AHEAD, back_up, go_on_ahead, restore
 from octostore.wire.tokens import new_token
+from tests.support.files import claim_and_die, url
 from tests.support.processes import Worker
 from tests.support.soundness import assert_sound
-
-
-def url(path: Path) -> str:
-    return f"sqlite:///{path}"
 
 
 @pytest.fixture
@@ -71,7 +68,7 @@ def test_a_backup_is_its_owners_alone_and_says_how_far_it_is(path: Path, tmp_pat
 def test_a_backup_goes_over_nothing(path: Path, tmp_path: Path) -> None:
     there = tmp_path / "letter.txt"
     there.write_text("dear ann")
-    with octostore.connect(url(path)) as store, pytest.raises(octostore.InvalidInput, match="exists already"):
+    with octostore.connect(url(path)) as store, pytest.raises(octostore.InvalidInput, match="already exists"):
         store.backup(there)
     assert there.read_text() == "dear ann"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["letter.txt", "octostore.db"]
@@ -136,10 +133,7 @@ def test_every_store_that_was_put_aside_is_kept(copy: Path, path: Path) -> None:
 
 
 def test_what_was_put_aside_after_a_kill_can_be_used(copy: Path, path: Path) -> None:
-    with Worker("puppet", path) as worker:
-        assert worker.hear() == "ready"
-        worker.ask("claim_job", job_id="since")
-        worker.kill()
+    claim_and_die(path, "since")
     _, aside = restore(str(copy), str(path), replace=True, on_step=None)
     with octostore.connect(f"sqlite:///{aside}") as store:
         assert store.get_job("since").status == "claimed"
@@ -161,10 +155,7 @@ def test_a_restore_takes_the_place_of_an_empty_file(copy: Path, tmp_path: Path) 
 
 
 def test_a_copy_without_its_log_is_no_backup(path: Path, tmp_path: Path) -> None:
-    with Worker("puppet", path) as worker:
-        assert worker.hear() == "ready"
-        worker.ask("claim_job", job_id="since")
-        worker.kill()
+    claim_and_die(path, "since")
     cut = tmp_path / "cut.db"
     shutil.copy(path, cut)
     with pytest.raises(octostore.Unreachable) as raised:
@@ -255,10 +246,7 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> N
 
 def test_a_file_that_was_put_back_by_hand_goes_on_ahead(path: Path, tmp_path: Path) -> None:
     """Its log was left behind: it is refused until somebody says that it is to go on as it is."""
-    with Worker("puppet", path) as worker:
-        assert worker.hear() == "ready"
-        worker.ask("claim_job", job_id="since")
-        worker.kill()
+    claim_and_die(path, "since")
     alone = tmp_path / "alone.db"
     shutil.copy(path, alone)
     with pytest.raises(octostore.Unreachable, match="-wal"):

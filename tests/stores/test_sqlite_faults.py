@@ -5,7 +5,7 @@ import random
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,20 +15,11 @@ import pytest
 import octostore
 from octostore.stores.sqlite.connection import APPLICATION_ID, migrations
 from tests.support.embedded import backend_of, writer_of
+from tests.support.files import fault, url
 from tests.support.processes import Worker
 from tests.support.soundness import assert_sound
 
 NOBODY = 65_534
-
-
-def url(path: Path) -> str:
-    return f"sqlite:///{path}"
-
-
-def fault(call: Callable[[], object]) -> octostore.Unreachable:
-    with pytest.raises(octostore.Unreachable) as raised:
-        call()
-    return raised.value
 
 
 @pytest.fixture

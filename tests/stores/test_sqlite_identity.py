@@ -10,6 +10,7 @@ import pytest
 
 import octostore
 from octostore.client.looking import look
+from tests.support.files import claim_and_die, fault, url
 from tests.support.processes import Worker
 from tests.support.soundness import assert_sound
 
@@ -48,16 +49,6 @@ FIRST: dict[str, Callable[[octostore.OctoStore], Any]] = {
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "octostore.db"
-
-
-def url(path: Path) -> str:
-    return f"sqlite:///{path}"
-
-
-def fault(call: Callable[[], object]) -> octostore.Unreachable:
-    with pytest.raises(octostore.Unreachable) as raised:
-        call()
-    return raised.value
 
 
 def listing(path: Path) -> list[str]:
@@ -130,7 +121,7 @@ def make_store(path: Path) -> str:
 
 
 def test_a_log_without_its_database_is_not_taken_for_nothing(path: Path, tmp_path: Path) -> None:
-    killed(path)
+    claim_and_die(path, "1", "2", "3")
     path.rename(tmp_path / "elsewhere.db")
     before = listing(path)
     for call in (lambda: octostore.connect(url(path)), lambda: look(url(path))):
@@ -140,19 +131,9 @@ def test_a_log_without_its_database_is_not_taken_for_nothing(path: Path, tmp_pat
     assert listing(path) == before
 
 
-def killed(path: Path, claims: int = 3) -> None:
-    """A store whose last owner was killed, and left its write-ahead log."""
-    with Worker("puppet", path) as worker:
-        assert worker.hear() == "ready"
-        for number in range(claims):
-            worker.ask("claim_job", job_id=f"job-{number}")
-        worker.kill()
-    assert Path(f"{path}-wal").stat().st_size
-
-
 @pytest.mark.parametrize("claims", [1, 1_000])
 def test_a_database_without_its_log_is_not_taken_for_the_store(path: Path, tmp_path: Path, claims: int) -> None:
-    killed(path, claims)
+    claim_and_die(path, *map(str, range(claims)))
     alone = tmp_path / "alone" / "octostore.db"
     alone.parent.mkdir()
     shutil.copy(path, alone)
@@ -175,7 +156,7 @@ def test_a_store_that_was_closed_may_go_anywhere_alone(path: Path, tmp_path: Pat
 
 
 def test_looking_at_a_killed_store_leaves_its_log_to_those_who_write(path: Path) -> None:
-    killed(path)
+    claim_and_die(path, "1", "2", "3")
     for _ in range(2):
         with look(url(path)) as reader:
             assert len(reader.list_claimed_jobs()) == 3
@@ -245,7 +226,7 @@ def test_whoever_lost_its_file_takes_nothing_from_the_one_in_its_place(path: Pat
     store.claim_job("old")
     for file in path.parent.iterdir():
         file.unlink()
-    killed(path)
+    claim_and_die(path, "1", "2", "3")
     store.close()
     assert len(assert_sound(path)) == 3
 

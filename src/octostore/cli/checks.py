@@ -105,7 +105,7 @@ def _problem(error: OctoStoreError) -> Check:
     if isinstance(error, NotAllowed) or (isinstance(error, InvalidInput) and error.field == "token"):
         name, advice = "token", "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE; `octostore token create` makes one"
     elif isinstance(error, Unreachable) and error.reason == "no_store":
-        name, advice = "store", "see whether that is the right place; if it is, nothing is wrong yet"
+        name, advice = "store", "check that this is the right place; if it is, nothing is wrong yet"
     elif isinstance(error, InvalidInput):
         name, advice = "url", "correct what names the store, see above"
     else:

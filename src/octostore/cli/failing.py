@@ -80,9 +80,9 @@ def _how_to_reach(error: Unreachable, context: Context) -> str:
     if error.reason == "busy":
         return "try again; `octostore doctor` tells whether something keeps the file locked"
     if error.reason == "no_store":
-        return "see whether that is the right place: `--url` or OCTOSTORE_URL names another"
+        return "check that this is the right place; `--url` or OCTOSTORE_URL names another"
     if error.reason == "moved":
-        return "find the files and put them back together; `octostore restore` brings back a backup"
+        return "find the files and put them back together, or restore a backup with `octostore restore`"
     if context.place.is_server and error.reason == "network":
         return "see whether the server runs (`octostore serve` starts one), and whether that URL is right"
     return "`octostore doctor` looks for what is wrong"

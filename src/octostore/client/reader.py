@@ -167,11 +167,11 @@ class Reader(Blocking, Questions):
         return (event for page in pages(self._port.ask, question) for event in page.events)
 
     def backup(self, path: str | os.PathLike[str], on_step: OnStep | None = None) -> int:
-        """Copy the embedded store, as it is now, to a new file, while others go on writing.
+        """Copy the embedded store, as it is now, to a new file while others keep writing.
 
-        Gives the `seq` of the last event in the copy. `on_step` is told how much has been copied, and of how much.
-        Raises `InvalidInput` if there is something at `path`, or if the store is not a file. `octostore restore` makes
-        a store of it.
+        Returns the `seq` of the last event in the copy. `on_step` is called with the pages copied so far and their
+        total. Raises `InvalidInput` if `path` exists, or if the store is not a file. `octostore restore` turns the copy
+        into a store again.
         """
         return self._port.back_up(os.fspath(path), on_step)
 

@@ -14,7 +14,7 @@ class Identity:
             self._store_id = store_id
         elif store_id != self._store_id:
             raise Unreachable(
-                f"{place} is another store than before: it is {store_id}, and was {self._store_id}. "
-                "See that the right one is there, or start again to use this one",
+                f"{place} is not the store it was: its id is {store_id}, and was {self._store_id}. "
+                "Put the right one back, or restart to use this one",
                 reason="moved",
             )

@@ -1,9 +1,9 @@
-"""Copy the embedded store to a new file, while others go on writing to it.
+"""Copy the embedded store to a new file while others keep writing to it.
 
-The copy is one consistent state, and durable when the command ends. A file that exists is never overwritten. `octostore
-restore` makes a store of it. It holds every live lease: only you may read it, and nobody else should.
+The copy is one consistent state, and it is on the disk when the command ends. An existing file is never overwritten.
+The copy contains every live lease, so only you may read it. `octostore restore` turns it into a store again.
 
-PostgreSQL has tools of its own for this; see docs/how-to/postgres.md.
+For PostgreSQL, use its own tools; see docs/how-to/postgres.md.
 """
 
 import argparse
@@ -19,7 +19,7 @@ EXAMPLES = [
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="where the copy goes; nothing may be there")
+    parser.add_argument("file", metavar="FILE", help="the copy; it must not exist yet")
 
 
 def run(arguments: Arguments, context: Context) -> int:
@@ -28,6 +28,6 @@ def run(arguments: Arguments, context: Context) -> int:
         seq = store.backup(arguments.file, bar.show)
     context.console.answer(
         {"file": arguments.file, "store_id": store_id, "seq": seq},
-        f"{arguments.file} has all of store {store_id} up to event {seq:,}",
+        f"backed up store {store_id} up to event {seq:,} to {arguments.file}",
     )
     return exits.DID

@@ -1,11 +1,11 @@
-"""Make a store of a backup, at the place that --url or OCTOSTORE_URL names.
+"""Restore a backup to the place that --url or OCTOSTORE_URL names.
 
-The store goes on with higher numbers than any that can have been given out since the backup, so that no fencing token
-is given out twice; the log says so with an event, `restored`. Claims that were made since are gone: let the longest TTL
-pass before workers start again, or rely on fencing tokens. See docs/how-to/backup.md.
+The store continues above every number that can have been issued since the backup, so no fencing token is issued twice;
+an event, `restored`, says so in the log. Claims made since the backup are gone: wait for the longest TTL before you
+start the workers again, or rely on fencing tokens. See docs/how-to/backup.md.
 
-With --replace, a store that is there is put aside under another name; nobody may be using it. With --forward and no
-file, the store that is there, put back by other means, goes on with higher numbers.
+With --replace, an existing store is moved aside; nobody may be using it. With --forward and no FILE, a store that was
+put back by other means continues with higher numbers.
 """
 
 import argparse
@@ -25,8 +25,8 @@ EXAMPLES = [
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", nargs="?", help="the backup")
-    parser.add_argument("--replace", action="store_true", help="put aside what is there, instead of refusing")
-    parser.add_argument("--forward", action="store_true", help="only go on with higher numbers; takes no FILE")
+    parser.add_argument("--replace", action="store_true", help="move an existing store aside instead of refusing")
+    parser.add_argument("--forward", action="store_true", help="only continue with higher numbers, without FILE")
 
 
 def run(arguments: Arguments, context: Context) -> int:
@@ -43,8 +43,8 @@ def run(arguments: Arguments, context: Context) -> int:
     else:
         with ProgressBar("copied") as bar:
             seq, aside = copying.restore(arguments.file, path, replace=arguments.replace, on_step=bar.show)
-    lines = [f"{path} goes on with event {seq + 1:,}: no fencing token is given out twice"]
+    lines = [f"{path} continues with event {seq + 1:,}; no fencing token is issued twice"]
     if aside is not None:
-        lines.append(f"what was there is at {aside}")
+        lines.append(f"the previous store is now {aside}")
     context.console.answer({"path": path, "seq": seq, "replaced": aside}, *lines)
     return exits.DID

@@ -90,7 +90,7 @@ def lease_lost(ws: WorkingSet, job: Job, command: LeaseCommand[Any]) -> LeaseLos
     if command.fencing_token is not None and command.fencing_token > ws.seq:
         return Unreachable(
             f"the store has gone back in time: this lease has fencing token {command.fencing_token}, and the store is "
-            f"at {ws.seq}. It was put back from an older copy; `octostore restore --forward` lets it go on above",
+            f"at {ws.seq}. It was restored from an older copy; run `octostore restore --forward` to continue above",
             reason="restored_behind",
         )
     ended = ended_attempt(job, command.lease_id)

@@ -38,12 +38,12 @@ def back_up(path: str, copy: str, on_step: OnStep | None) -> int:
 def restore(copy: str, path: str, *, replace: bool, on_step: OnStep | None) -> tuple[int, str | None]:
     """Make a store at `path` of a backup: the number that it goes on with, and where the one that was there is now."""
     if not is_there(copy):
-        raise InvalidInput("file", f"{copy} is no backup: nothing is there")
+        raise InvalidInput("file", f"{copy} does not exist")
     path = os.path.realpath(path)
     with FaultsOf(path):
         is_taken = is_there(path) or has_wal(path)
         if is_taken and not replace:
-            raise InvalidInput("url", f"names {path}, where there is something; use --replace, or restore elsewhere")
+            raise InvalidInput("url", f"names {path}, which already exists; use --replace, or restore somewhere else")
         with _part_of(path) as part:
             _copy(copy, part, on_step)
             seq = go_on_ahead(part)
@@ -119,7 +119,7 @@ def _part_of(path: str) -> Iterator[str]:
 
 def _check_free(path: str) -> None:
     if os.path.lexists(path):
-        raise InvalidInput("file", f"{path} exists already, and is left as it is")
+        raise InvalidInput("file", f"{path} already exists and was left unchanged")
 
 
 def _place(part: str, path: str) -> None:
@@ -170,7 +170,7 @@ def _alone(path: str) -> Iterator[None]:
         except (apsw.CorruptError, apsw.NotADBError):
             pass  # it is damaged, which is why it is replaced
         except apsw.BusyError:
-            raise Unreachable(f"{path} is in use; stop what uses it, and try again", reason="busy") from None
+            raise Unreachable(f"{path} is in use; stop everything that uses it, and try again", reason="busy") from None
         yield
 
 

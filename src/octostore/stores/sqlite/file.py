@@ -35,7 +35,9 @@ def check_room(path: str) -> None:
         raise PermissionError(f"{folder} may not be written to")  # SQLite would only say that it cannot open it
     os.stat(folder)
     if has_wal(path):
-        raise moved(path, "its write-ahead log (-wal) is there, but the database is not: it was moved or deleted alone")
+        raise moved(
+            path, "its write-ahead log (-wal) is here without the database, which was moved or deleted by itself"
+        )
 
 
 class OpenedFile:
@@ -65,6 +67,6 @@ class OpenedFile:
 def moved(path: str, what: str) -> Unreachable:
     return Unreachable(
         f"the store at {path} cannot be used: {what}. Put the database and its -wal back together, or restore a backup "
-        "(`octostore restore`), and start again",
+        "(`octostore restore`), and restart",
         reason="moved",
     )
