@@ -106,6 +106,8 @@ def _problem(error: OctoStoreError) -> Check:
         name, advice = "token", "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE; `octostore token create` makes one"
     elif isinstance(error, Unreachable) and error.reason == "no_store":
         name, advice = "store", "check that this is the right place; if it is, nothing is wrong yet"
+    elif isinstance(error, InvalidInput) and error.field == "permissions":
+        name, advice = "permissions", "see who else is on this machine: they could have changed what is in the store"
     elif isinstance(error, InvalidInput):
         name, advice = "url", "correct what names the store, see above"
     else:
