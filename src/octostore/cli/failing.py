@@ -2,12 +2,11 @@
 
 import os
 import re
-import sys
 import traceback
 
 from octostore.cli import exits
 from octostore.cli.command import Context
-from octostore.cli.console import Console
+from octostore.cli.console import Console, complain
 from octostore.cli.parser import PROGRAM, Misunderstood
 from octostore.core.errors import Conflict, InvalidInput, NotAllowed, OctoStoreError, Unreachable
 from octostore.wire.errors import ERRORS
@@ -42,7 +41,7 @@ def tell_misunderstood(problem: Misunderstood, console: Console) -> int:
         console.answer(
             Failure(error=str(problem), code=InvalidInput.code, details=ERRORS[InvalidInput.code].advice, field=field)
         )
-    sys.stderr.write(f"{problem.usage}{PROGRAM}: {problem}\n(`{problem.program} --help` explains)\n")
+    complain(*problem.usage.splitlines(), f"{PROGRAM}: {problem}", f"(`{problem.program} --help` explains)")
     return exits.BAD_INPUT
 
 
@@ -53,7 +52,7 @@ def tell_our_fault(fault: Exception, console: Console) -> int:
         console.answer(Failure(error=problem, code="internal_error", details=how))
     console.remark(problem)
     if os.environ.get(DEBUG_VARIABLE):
-        traceback.print_exception(fault)
+        complain(*"".join(traceback.format_exception(fault)).splitlines())
     else:
         console.remark(f"  next  {how}")
     return exits.OUR_FAULT
