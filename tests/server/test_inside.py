@@ -14,6 +14,7 @@ import pytest
 from octostore.core.commands import ClaimJob, CreateToken, Probe, Recover, RevokeToken
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.limits import PAGE_MAX, RECOVER_LIMIT
+from octostore.core.permit import TokenOver
 from octostore.core.questions import GetFigures
 from octostore.server import auth, lookups, rate
 from octostore.server.addresses import Proxies
@@ -163,21 +164,55 @@ def test_what_was_let_in_is_not_once_its_token_has_expired(monkeypatch: pytest.M
     at_the_door(test)
 
 
-def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered() -> None:
+def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_let_in() -> None:
     async def test(door: Auth, store: ServedStore) -> None:
         token = await create(store, "t")
         ask = store.ask
 
         async def ask_slowly(question: Any) -> Any:
+            store.ask = ask  # type: ignore[method-assign]
             view = await ask(question)
             await store.execute(RevokeToken(token_id="t"))
             door.forget()  # as the log tells it to
             return view
 
         store.ask = ask_slowly  # type: ignore[method-assign]
-        await door.principal(request_with(token))
-        store.ask = ask  # type: ignore[method-assign]
         assert not await is_let_in(door, token)
+
+    at_the_door(test)
+
+
+def test_nothing_is_done_by_a_token_from_the_moment_it_is_being_revoked() -> None:
+    async def run(store: ServedStore, place: Place) -> None:
+        door = Auth(store, {})
+        token = await create(store, "t")
+        principal = await door.principal(request_with(token))
+        command = ClaimJob(job_id="job", owner="t", permit=principal.permit)
+        place.stall_after(0)
+        before = store.submit([Probe()])
+        await until(place.is_stalled.is_set)
+        waiting = store.submit([command])  # let in, and in the queue of the writer
+        with door.ending("t"):
+            revoking = asyncio.ensure_future(store.execute(RevokeToken(token_id="t")))
+            await asyncio.sleep(0)
+            place.go_on()
+            await asyncio.gather(before, revoking)
+        (answer,) = await waiting
+        assert isinstance(answer, TokenOver)
+        assert [entry.type for entry in place.rows.log] == ["token_created", "token_revoked"]
+        assert not await is_let_in(door, token)
+
+    on_store(run)
+
+
+def test_a_revocation_that_fails_ends_nothing() -> None:
+    async def test(door: Auth, store: ServedStore) -> None:
+        token = await create(store, "t")
+        principal = await door.principal(request_with(token))
+        with pytest.raises(Unreachable), door.ending("t"):
+            raise Unreachable("no disk", reason="io")
+        reply = await store.execute(ClaimJob(job_id="job", owner="t", permit=principal.permit))
+        assert reply.status == "claimed"
 
     at_the_door(test)
 
