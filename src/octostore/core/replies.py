@@ -336,6 +336,12 @@ class TokenList(Reply, frozen=True):
     tokens: list[TokenView]
 
 
+class FoundTokens(Reply, frozen=True):
+    """In the order of the digests; None where there is no such token."""
+
+    tokens: list[TokenView | None]
+
+
 class StoreKey(Reply, frozen=True):
     """Drawn once for each store, so that all servers on it give everybody the same pseudonym; and which store it is."""
 
