@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 
+import octostore
 from octostore.core.errors import InvalidInput
 from octostore.core.replies import FoundTokens, TokenView
 from octostore.server.auth import Auth, read_static_tokens
@@ -377,7 +378,7 @@ def test_a_tokens_file(tmp_path: Path) -> None:
     ci, ops = new_token(), new_token()
     file = write_tokens(tmp_path / "tokens", f"# who\n\nci read,claim {ci} deploy-\nops admin {ops}  # us\n")
     with ServerProcess(tmp_path, "--tokens-file", str(file)) as server:
-        assert not (tmp_path / "admin.token").exists()
+        assert list(tmp_path.glob("*.token")) == []
         assert server.post("/jobs/deploy-1/claim", token=ci).json["principal"] == "ci[deploy-]"
         assert server.post("/jobs/other/claim", token=ci).status == 403
         assert server.post("/recover", token=ci).status == 403
@@ -428,7 +429,7 @@ def test_a_malformed_line_is_told_by_its_number_and_not_by_its_token(tmp_path: P
 
 
 def test_the_first_token_is_in_a_file_for_its_owner_alone(own_server: ServerProcess) -> None:
-    file = own_server.home / "admin.token"
+    file = own_server.token_file
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     token = own_server.token
     assert token not in str(own_server.greeting)
@@ -449,7 +450,7 @@ def test_the_first_token_is_in_a_file_for_its_owner_alone(own_server: ServerProc
 
 
 def test_a_first_token_that_is_lost_or_not_good_here_is_replaced(own_server: ServerProcess) -> None:
-    file = own_server.home / "admin.token"
+    file = own_server.token_file
     own_server.stop()
     file.unlink()
     write_tokens(file, new_token())
@@ -460,8 +461,51 @@ def test_a_first_token_that_is_lost_or_not_good_here_is_replaced(own_server: Ser
 
 def test_a_first_token_that_others_can_read_is_no_secret_any_more(own_server: ServerProcess) -> None:
     own_server.stop()
-    (own_server.home / "admin.token").chmod(0o640)
+    own_server.token_file.chmod(0o640)
     assert "chmod 600" in start_in_vain(own_server.home)
+
+
+def test_each_store_has_its_own_first_token(own_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And whoever connects to a server finds the one that is good there."""
+    home, token = own_server.home, own_server.token
+    monkeypatch.setenv("OCTOSTORE_HOME", str(home))
+    with ServerProcess(home, "--url", f"sqlite:///{home}/other.db") as other:
+        assert (own_server.token, other.token) != (token, token)
+        assert own_server.token == token
+        for server in (own_server, other):
+            with octostore.connect(server.url) as store:
+                assert [one.name for one in store.list_tokens()] == ["admin"]
+        assert other.post("/auth/token/rotate").status == 200
+        with octostore.connect(other.url) as store:
+            assert store.claim_job("in-the-other").status == "claimed"
+    with octostore.connect(own_server.url) as store:
+        assert store.get_job("in-the-other").status == "free"
+
+
+def test_a_server_that_moves_to_another_address_is_found_there(
+    own_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = own_server.token
+    own_server.stop()
+    monkeypatch.setenv("OCTOSTORE_HOME", str(own_server.home))
+    with ServerProcess(own_server.home, "--host", "0.0.0.0") as server:
+        assert server.port != own_server.port
+        assert server.token == token
+        with octostore.connect(f"http://localhost:{server.port}") as store:
+            assert [one.name for one in store.list_tokens()] == ["admin"]
+
+
+def test_tokens_from_outside_are_found_by_nobody_who_is_not_told(
+    own_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_server.stop()
+    monkeypatch.setenv("OCTOSTORE_HOME", str(own_server.home))
+    file = write_tokens(own_server.home / "tokens", f"ops admin {new_token()}\n")
+    with (
+        ServerProcess(own_server.home, "--tokens-file", str(file), port=own_server.port) as server,
+        pytest.raises(InvalidInput, match="is needed"),
+    ):
+        octostore.connect(server.url)
 
 
 # Secrets
@@ -532,7 +576,7 @@ def test_tokens_are_not_in_the_store(own_server: ServerProcess) -> None:
     tokens = [own_server.token, own_server.new_token("ann")]
     own_server.get("/jobs", token=tokens[1])
     own_server.stop()
-    files = [file for file in own_server.home.iterdir() if file.name != "admin.token"]
+    files = [file for file in own_server.home.iterdir() if file.suffix != ".token"]
     assert files
     for file in files:
         assert not [token for token in tokens if token.encode() in file.read_bytes()]

@@ -163,26 +163,42 @@ def create(token: str, *, revoked: bool = False) -> Callable[[LocalStore], None]
 
 
 def test_where_there_is_none_a_first_token_is_made(tmp_path: Path) -> None:
-    assert ensured(tmp_path / "admin.token")[1] == ["admin"]
+    assert ensured(tmp_path / "store.admin.token")[1] == ["admin"]
 
 
 def test_a_first_token_that_is_good_is_kept(tmp_path: Path) -> None:
     token = new_token()
-    write_token_file(tmp_path / "admin.token", token)
-    assert ensured(tmp_path / "admin.token", create(token)) == (token, ["before"])
+    write_token_file(tmp_path / "store.admin.token", token)
+    assert ensured(tmp_path / "store.admin.token", create(token)) == (token, ["before"])
 
 
 def test_a_first_token_that_was_revoked_is_replaced(tmp_path: Path) -> None:
     token = new_token()
-    write_token_file(tmp_path / "admin.token", token)
-    new, names = ensured(tmp_path / "admin.token", create(token, revoked=True))
+    write_token_file(tmp_path / "store.admin.token", token)
+    new, names = ensured(tmp_path / "store.admin.token", create(token, revoked=True))
     assert new != token
     assert names == ["admin"]
 
 
 def test_a_first_token_of_another_store_is_replaced(tmp_path: Path) -> None:
     token = new_token()
-    write_token_file(tmp_path / "admin.token", token)
-    new, names = ensured(tmp_path / "admin.token")
+    write_token_file(tmp_path / "store.admin.token", token)
+    new, names = ensured(tmp_path / "store.admin.token")
     assert new != token
     assert names == ["admin"]
+
+
+def test_a_first_token_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
+    token = new_token()
+    earlier = tmp_path / "admin.token"
+    write_token_file(earlier, token)
+    assert ensured(tmp_path / "store.admin.token", create(token)) == (token, ["before"])
+    assert read_token_file(earlier) == token, "scripts find it where it was"
+    assert earlier.resolve().name == "store.admin.token", "also when it is replaced"
+
+
+def test_a_first_token_of_an_earlier_version_that_is_for_another_store_is_left_alone(tmp_path: Path) -> None:
+    token = new_token()
+    write_token_file(tmp_path / "admin.token", token)
+    assert ensured(tmp_path / "store.admin.token")[0] != token
+    assert read_token_file(tmp_path / "admin.token") == token

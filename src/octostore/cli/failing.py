@@ -82,6 +82,8 @@ def _how_to_reach(error: Unreachable, context: Context) -> str:
         return "check that this is the right place; `--url` or OCTOSTORE_URL names another"
     if error.reason == "moved":
         return "find the files and put them back together, or restore a backup with `octostore restore`"
+    if error.reason == "other_user":
+        return "find out whose process that is, or start your own server at another address"
     if context.place.is_server and error.reason == "network":
         return "see whether the server runs (`octostore serve` starts one), and whether that URL is right"
     return "`octostore doctor` looks for what is wrong"

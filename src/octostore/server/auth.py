@@ -26,7 +26,12 @@ from octostore.server.rate import Rates
 from octostore.server.refusals import Refusal, bad_token, no_token, too_fast
 from octostore.server.store import ServedStore
 from octostore.stores.ids import new_token_id
-from octostore.wire.token_files import read_token_file, write_token_file
+from octostore.wire.token_files import (
+    EARLIER_ADMIN_TOKEN_FILE,
+    link_token_file,
+    read_token_file,
+    write_token_file,
+)
 from octostore.wire.tokens import check_token, digest_of, is_well_formed, new_token
 
 log = logging.getLogger("octostore.server")
@@ -135,19 +140,33 @@ def _check_time(expires_at_ms: int) -> None:
 
 async def ensure_admin_token(store: ServedStore, path: Path) -> None:
     """A token for whoever owns the file at `path`: the one in it if it is good here, else a new one."""
-    try:
-        view = await store.ask(FindToken(digest=digest_of(read_token_file(path))))
-        if view.revoked_at is None:
-            return
-    except FileNotFoundError:
-        pass
-    except NotFound:
-        log.warning("the token in %s is no token of this store; it is replaced", path)
+    earlier = path.with_name(EARLIER_ADMIN_TOKEN_FILE)
+    if await _is_good(store, path):
+        return
+    if await _is_good(store, earlier):
+        earlier.replace(path)
+        link_token_file(earlier, path)  # for those who know it by that name
+        return
     token = new_token()
     await store.execute(
         CreateToken(token_id=new_token_id(), name="admin", digest=digest_of(token), scopes=ALL_SCOPES, principal=SERVER)
     )
     write_token_file(path, token)
+
+
+async def _is_good(store: ServedStore, path: Path) -> bool:
+    view = await _token_in_file(store, path)
+    return view is not None and view.revoked_at is None
+
+
+async def _token_in_file(store: ServedStore, path: Path) -> TokenView | None:
+    try:
+        return await store.ask(FindToken(digest=digest_of(read_token_file(path))))
+    except FileNotFoundError:
+        return None
+    except NotFound:
+        log.warning("the token in %s is not valid in this store", path)
+        return None
 
 
 async def rotate(
@@ -172,10 +191,10 @@ async def rotate(
 async def _is_in_file(store: ServedStore, path: Path, principal: Principal) -> bool:
     """Whether this is the token that clients on this machine find by themselves."""
     try:
-        view = await store.ask(FindToken(digest=digest_of(read_token_file(path))))
-    except (InvalidInput, NotFound, OSError):
+        view = await _token_in_file(store, path)
+    except InvalidInput:
         return False
-    return compare_digest(view.token_id, principal.token_id or "")
+    return view is not None and compare_digest(view.token_id, principal.token_id or "")
 
 
 def read_static_tokens(path: Path) -> dict[bytes, Principal]:
