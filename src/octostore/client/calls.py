@@ -275,7 +275,11 @@ class Calls:
 
     @executed
     def cancel(self, job_id: str, *, reason: str | None = None) -> c.CancelJob:
-        """Take a queued job out of its queue; it is dead then. Raises `NotFound`, or `Conflict` if it is not queued."""
+        """Take a job out of its queue, and away from its owner if somebody has it. It is dead then. For operators.
+
+        In one step, so nobody gets it in between; the owner's next write raises `LeaseLost`, which tells the reason.
+        `requeue` brings it back, with all its attempts. Raises `NotFound`, or `Conflict` if it is free or done.
+        """
         return c.CancelJob(job_id=job_id, reason=reason)
 
     @executed

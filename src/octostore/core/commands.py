@@ -222,7 +222,7 @@ class _OperatorCommand(Command[JobView], frozen=True, kw_only=True):
 
 
 class CancelJob(_OperatorCommand, frozen=True, kw_only=True):
-    """Take a job that waits out of its queue. It is dead then, and `requeue` brings it back."""
+    """Take a job out of its queue, and away from its owner if it has one. It is dead then; `requeue` brings it back."""
 
 
 class DiscardJob(_OperatorCommand, frozen=True, kw_only=True):

@@ -129,7 +129,9 @@ def _remembered(attempts: list[Attempt]) -> list[Attempt]:
     return attempts
 
 
-def _cancelled(job: Job, _entry: LogEntry, details: Cancelled) -> None:
+def _cancelled(job: Job, entry: LogEntry, details: Cancelled | Ended) -> None:
+    if isinstance(details, Ended):
+        _ended(job, entry, details)
     job.status = "dead"
     job.last_outcome = "cancelled"
     job.error = details.reason

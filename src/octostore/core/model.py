@@ -15,8 +15,10 @@ Status: TypeAlias = Literal["free", "queued", "claimed", "done", "dead"]
 SessionStatus: TypeAlias = Literal["open", "closed", "expired"]
 Phase: TypeAlias = Literal["idle", "planning", "executing", "blocked", "done", "error"]
 Outcome: TypeAlias = Literal["released", "done", "failed", "deferred"]
-HowEnded: TypeAlias = Literal["released", "done", "failed", "deferred", "expired", "force_released", "undone"]
-LastOutcome: TypeAlias = HowEnded | Literal["cancelled", "discarded"]
+HowEnded: TypeAlias = Literal[
+    "released", "done", "failed", "deferred", "expired", "force_released", "cancelled", "undone"
+]
+LastOutcome: TypeAlias = HowEnded | Literal["discarded"]
 RequestEnd: TypeAlias = HowEnded | Literal["closed", "handed_over"]
 Scope: TypeAlias = Literal["read", "claim", "admin"]
 

@@ -172,7 +172,11 @@ ROUTES = [
     ),
     carried_out(
         "cancel_job",
-        summary="Take a job that waits out of its queue",
+        summary="Take a job out of its queue, and away from its owner",
+        description=(
+            "It is dead then, and `requeue` brings it back. If somebody has it, that claim ends in the same step, and the "
+            "owner's next write gets `lease_lost` with the reason."
+        ),
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
             "params": {"job_id": "build-3f1c2aa"},

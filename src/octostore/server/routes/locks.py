@@ -181,6 +181,7 @@ WATCHED: dict[str, Watched] = {
     "failed": "released",
     "deferred": "released",
     "force_released": "released",
+    "cancelled": "released",
     "undone": "released",
     "expired": "expired",
 }
@@ -236,7 +237,7 @@ class _Watching:
             return False
         if event.type == "claimed":
             return event.seq > self._known.fencing_token
-        token: int = event.data["fencing_token"]
+        token: int = event.data.get("fencing_token", 0)  # a job that nobody had can be cancelled, too
         return token >= self._known.fencing_token and self._known.expires_at is not None
 
     async def _transition(self, event: Event) -> bytes:
