@@ -59,6 +59,20 @@ def test_everybody_can_see_which_process_it_is(system: System) -> None:
     assert [(data["host"], data["pid"]) for data in claimed] == [here] * 5
 
 
+def test_every_answer_says_to_heartbeat_after_a_third_of_the_ttl(system: System) -> None:
+    store = system.store
+    claim = store.claim_job("job", ttl=30)
+    session = store.open_session("agent", ttl=90)
+    bound = store.claim_job("bound", session_id=session.session_id)
+    store.enqueue("kind")
+    taken = store.claim_next(ttl=60)
+    assert [answer.renew_after_ms for answer in (claim, taken)] == [10_000, 20_000]
+    assert [answer.renew_after_ms for answer in (session.reply, bound)] == [30_000, 30_000]
+    system.advance(15)
+    assert store.heartbeat_job("job", lease(claim)).renew_after_ms == 10_000
+    assert session.keepalive().renew_after_ms == 30_000
+
+
 def test_heartbeats_keep_the_claim_and_show_progress(system: System) -> None:
     store = system.store
     claim = store.claim_job("job", ttl=30)

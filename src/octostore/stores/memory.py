@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 
+from octostore.core.beats import LATE_SHARE
 from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
-from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
+from octostore.core.health import TAKEN_BACK_MS
 from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS, SWEEP_LIMIT
 from octostore.core.model import Claim, EndedRequest, Job, Queue, Session, SessionStatus, Token, read_in_flight
 from octostore.core.moments import to_datetime, to_datetime_or_none
@@ -228,7 +229,7 @@ class MemoryRows:
         if job.claim is None or self._is_over(job, now):
             return False
         beats: Claim | Session = self.sessions[job.claim.session_id] if job.claim.session_id else job.claim
-        return now - max(beats.heartbeat_at, job.claim.heartbeat_at) > beats.ttl_ms * LATE_SHARE
+        return now - max(beats.heartbeat_at, job.claim.heartbeat_at) >= beats.ttl_ms * LATE_SHARE
 
     def _is_over(self, job: Job, now: int) -> bool:
         return job.claim is not None and self._ends_at(job.claim) <= now

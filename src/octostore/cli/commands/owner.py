@@ -10,7 +10,7 @@ from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
 from octostore.cli.story import told_attempts
-from octostore.core.health import is_late
+from octostore.core.beats import is_late
 from octostore.core.replies import JobOwner, JobView
 
 EXAMPLES = [
