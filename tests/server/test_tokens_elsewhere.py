@@ -4,13 +4,15 @@ import asyncio
 import http.client
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+import octostore
 from octostore.core.commands import CreateToken, RevokeToken
 from octostore.core.questions import FindToken, ListTokens
 from octostore.server import auth
@@ -97,6 +99,20 @@ def test_a_revocation_is_known_in_every_server(servers: Servers) -> None:
     assert not lets_in(one, gone["token"])
     until(lambda: not lets_in(other, gone["token"]))
     assert [lets_in(server, kept["token"]) for server in (one, other)] == [True, True]
+
+
+def test_a_claim_that_waits_is_dropped_when_its_token_is_revoked_elsewhere(servers: Servers, url: str) -> None:
+    one = servers.start("one")
+    gone = made(one, "gone")
+    assert call(one, "POST", "/jobs/wanted/claim", one.token, {"owner": "holder"})[0] == 200
+    with ThreadPoolExecutor(1) as elsewhere, closing(octostore.connect(url)) as store:
+        waiting = {"owner": "gone", "wait_seconds": 60}
+        waiter = elsewhere.submit(call, one, "POST", "/jobs/wanted/claim", gone["token"], waiting)
+        until(lambda: one.waiting == 1)
+        store.revoke_token(gone["token_id"])
+        status, told = waiter.result(PATIENCE_SECONDS)
+    assert (status, told["code"]) == (401, "authentication_failed")
+    assert one.waiting == 0
 
 
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)

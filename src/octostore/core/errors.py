@@ -18,6 +18,8 @@ error; it is the reply with status `empty`.
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from octostore.core.visible import visible
+
 if TYPE_CHECKING:
     from octostore.core.replies import AttemptView, JobOwner, ProgressView
 
@@ -27,6 +29,10 @@ class OctoStoreError(Exception):
 
     code = "error"
     """A stable word for machines; the message is for people."""
+
+    def __str__(self) -> str:
+        """On one line, with nothing hidden in it: it may quote others, and ends up in a terminal or a log."""
+        return visible(super().__str__())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Errors travel between processes whole: a pool that cannot unpickle one would hang its caller."""

@@ -100,7 +100,13 @@ class Services:
         types = [entry.type for entry in entries]
         self.metrics.on_entries(entries, types)
         if not auth.EVENTS.isdisjoint(types):
-            self.auth.forget()
+            self.auth.hear(entries)
+            self.waiting.drop_over()
+
+    def end_over(self) -> None:
+        """What a token that is over has open: claims that wait, and streams, which look for themselves."""
+        self.waiting.drop_over()
+        self.feed.wake()
 
     async def _sweep(self) -> None:
         """Write expiries down soon after they happen, for those who follow the log."""
