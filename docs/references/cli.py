@@ -14,7 +14,7 @@ from octostore.cli.parser import DESCRIPTION, PROGRAM, Parser, configure, shown_
 from octostore.client.http.server_url import CLEAR_TEXT_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from octostore.client.owner import OWNER_VARIABLE
 from octostore.stores.opening import HOME_VARIABLE, URL_VARIABLE
-from octostore.supervise.report import CHECKPOINT_VARIABLE, JOB_VARIABLE, SOCKET_VARIABLE
+from octostore.supervise.report import CHECKPOINT_VARIABLE, FENCING_VARIABLE, JOB_VARIABLE, SOCKET_VARIABLE
 
 PATH = Path(__file__).parents[1] / "cli.md"
 REFRESH = "python -m docs.references.cli"
@@ -44,7 +44,8 @@ ENVIRONMENT = {
 }
 WITHIN = {
     JOB_VARIABLE: "its job",
-    "OCTOSTORE_FENCING_TOKEN": "for what it writes to, [so that a late write is refused](how-to/fencing.md)",
+    FENCING_VARIABLE: "for what it writes to, [so that a late write is refused](how-to/fencing.md); `heartbeat` and "
+    "`release` send it along",
     "OCTOSTORE_ATTEMPT": "1, or more after others have failed or disappeared",
     CHECKPOINT_VARIABLE: "a file with what the last one has left; missing where there is nothing",
     "OCTOSTORE_KIND": "of `work`: the kind of the job",
