@@ -1,11 +1,14 @@
 """Times and values in words."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from octostore.core.visible import visible, visible_json
+
+if TYPE_CHECKING:
+    from octostore.core.replies import ClaimReply, JobOwner
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 SHORT_SECONDS = 10
@@ -46,6 +49,10 @@ def clock(moment: datetime, now: datetime | None = None) -> str:
 
 def now() -> datetime:
     return datetime.now(UTC)
+
+
+def whereabouts(claim: "JobOwner | ClaimReply") -> str:
+    return f"on {claim.host}" + ("" if claim.pid is None else f", process {claim.pid}")
 
 
 def as_json(value: Any) -> str:

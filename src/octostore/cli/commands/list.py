@@ -12,7 +12,7 @@ from octostore.cli.completing import job_names
 from octostore.cli.console import Console
 from octostore.cli.options import positive, seconds
 from octostore.client.reader import Reader
-from octostore.core.health import is_late
+from octostore.core.beats import is_late
 from octostore.core.limits import PAGE_MAX
 from octostore.core.model import Status
 from octostore.core.replies import JobPage, JobView
