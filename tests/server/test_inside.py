@@ -1,6 +1,7 @@
 """What a server is made of, piece by piece and without a socket: store, door, rates, feed, sweeps."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -426,6 +427,28 @@ async def started(place: Place, clock: ManualClock, folder: Path, **settings: An
     )
     await services.start()
     return services
+
+
+def test_a_store_that_is_away_and_back_is_told_once_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    def events() -> list[tuple[str, Any]]:
+        return [(record.event, record.fields) for record in caplog.records if hasattr(record, "event")]  # type: ignore[attr-defined]
+
+    async def run() -> None:
+        place = Place()
+        services = await started(place, ManualClock(), tmp_path, sweep_seconds=0.001)
+        for reason in ("io", "busy"):
+            place.fault = Unreachable("no disk", reason=reason)
+            await until(lambda: len(events()) % 2 == 1)
+            await asyncio.sleep(0.02)  # it is tried again and again
+            place.fault = None
+            await until(lambda: len(events()) % 2 == 0)
+        await services.close()
+
+    asyncio.run(run())
+    assert [event for event, _ in events()] == ["store_lost", "store_back"] * 2
+    assert [fields["reason"] for event, fields in events() if event == "store_lost"] == ["io", "busy"]
 
 
 def test_expiries_are_written_down_to_the_last_and_faults_do_not_end_that(tmp_path: Path) -> None:

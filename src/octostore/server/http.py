@@ -69,6 +69,8 @@ class Request:
     """One request. `route` is set once it is known."""
 
     route: "Route | None" = None
+    principal: str | None = None
+    """Who sent it, once that is known."""
     began_at = 0.0
     """When answering it began, on the clock of `perf_counter`."""
     admitted_at = -1

@@ -8,16 +8,21 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from ipaddress import IPv6Address, ip_address
+from os import getpid
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
 
 import msgspec
 
+from octostore._version import __version__
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.server.app import App
 from octostore.server.connections import Connections
+from octostore.server.log import seldom, tell
+from octostore.server.log_lines import log_to_stderr
 from octostore.server.metrics import Metrics
 from octostore.server.services import Services
 from octostore.server.settings import Settings
@@ -34,9 +39,23 @@ async def run(settings: Settings, greet: Callable[["Greeting"], None]) -> None:
     metrics = Metrics()
     if urlsplit(chosen_url(settings.url) or "").scheme in {"http", "https"}:
         raise InvalidInput("the store's URL", "is that of a server; unset OCTOSTORE_URL, or name a store with --url")
-    store = open_store(settings.url, on_batch=metrics.on_batch)
+    store = open_store(settings.url, on_batch=partial(_on_batch, metrics, settings.slow_batch_seconds))
     services = Services(settings, store, metrics, Path(data_folder()))
-    await serve(services, lambda listener: greet(_greeting(services, listener)))
+
+    def welcome(listener: socket.socket) -> None:
+        greeting = _greeting(services, listener)
+        tell(
+            logging.INFO, "start", "listening", url=greeting.url, store=greeting.data, version=__version__, pid=getpid()
+        )
+        greet(greeting)
+
+    await serve(services, welcome)
+
+
+def _on_batch(metrics: Metrics, slow_seconds: float, size: int, seconds: float) -> None:
+    metrics.on_batch(size, seconds)
+    if seconds >= slow_seconds:
+        seldom.warning("slow_batch", "a transaction took long", seconds=round(seconds, 3), commands=size)
 
 
 async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -> None:
@@ -54,7 +73,8 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
         _leave_the_lasting_alone()
         with _signals() as told:
             on_ready(listener)
-            await told.get()
+            sign = signal.Signals(await told.get())
+            tell(logging.INFO, "stop", "finishing what is under way", signal=sign.name)
             accepting.close()
             services.stop()
             ending, again = asyncio.create_task(connections.end()), asyncio.create_task(told.get())
@@ -65,6 +85,7 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
             settings.uds.unlink(missing_ok=True)
         if not is_hurried:
             await services.close()
+    tell(logging.INFO, "stopped", "cut short by a second signal" if is_hurried else "all has been answered")
 
 
 def _tell_clients(services: Services, listener: socket.socket) -> None:
@@ -179,7 +200,7 @@ def _greeting(services: Services, listener: socket.socket) -> Greeting:
 
 def main(settings: Settings, greet: Callable[[Greeting], None]) -> None:
     """Serve until a signal ends it; `greet` is called once the server can be reached."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr(settings.log_format)
     try:
         import uvloop  # noqa: PLC0415  # not there on every system
     except ImportError:

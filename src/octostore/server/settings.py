@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from octostore.core import limits
+from octostore.server.log_lines import LogFormat
 
 KIB = 1_024
 
@@ -21,6 +22,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allow_origins: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
     """Networks, or `unix`: the proxies that are believed when they tell whose request it is."""
+
+    log_format: LogFormat = "text"
+    access_log: bool = False
+    """Whether each request is logged."""
+    slow_batch_seconds: float = 1
+    """How long a transaction may take before the log says so."""
 
     max_locks: int = limits.LOCKS_PER_PRINCIPAL
     max_claims: int | None = None
