@@ -174,8 +174,8 @@ ROUTES = [
         "cancel_job",
         summary="Take a job out of its queue, and away from its owner",
         description=(
-            "It is dead then, and `requeue` brings it back. If somebody has it, that claim ends in the same step, and the "
-            "owner's next write gets `lease_lost` with the reason."
+            "It is dead then, and `requeue` brings it back. If somebody has it, that claim ends in the same step, and "
+            "the owner's next write gets `lease_lost` with the reason."
         ),
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
