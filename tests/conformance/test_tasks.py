@@ -187,7 +187,7 @@ def test_dead_jobs_are_requeued_or_discarded(system: System) -> None:
 def test_how_it_goes(system: System) -> None:
     assert system.store.health().status == "ok"
     enqueue(system, "one", "two")
-    system.store.claim_task("s", "ann", queues=["tasks"], ttl=1_000)
+    system.store.claim_task("s", "ann", queues=["tasks"], ttl=900)
     system.advance(600)
     health = system.other.health()
     assert (health.queued, health.running, health.late, health.dead) == (1, 1, 1, 0)

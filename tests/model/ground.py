@@ -158,6 +158,8 @@ class Ground:
                 "metadata": claim.metadata,
                 "lock_delay_ms": claim.lock_delay_ms,
                 "is_lock": claim.is_lock,
+                "host": claim.host,
+                "pid": claim.pid,
                 **details,
             },
             job=job,
@@ -255,8 +257,9 @@ class Ground:
         """Status, when it can be claimed, and attempts used up: the table in the docstring of `release_job`."""
         is_task = job.queue is not None
         waiting = "queued" if is_task else "free"
-        if how == "done":
-            return "done", ended_at, job.attempts + 1
+        if how in {"done", "cancelled"}:
+            # docs/decisions/0008: what is cancelled is dead, and that is no attempt.
+            return ("done", ended_at, job.attempts + 1) if how == "done" else ("dead", ended_at, job.attempts)
         if how == "undone":
             # As if it had never been claimed.
             status, attempts = job.claim.before if job.claim else (waiting, 0)

@@ -33,14 +33,17 @@ OUTCOMES: st.SearchStrategy[Outcome] = st.sampled_from(["released", "done", "fai
 NEWEST = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5])
 """Which of the leases, or of the calls before, counted from the newest."""
 
-OPERATIONS = [
-    [],
+OPERATIONS: list[list[Any]] = [
+    [c.ForceReleaseJob],
+    [c.ForceReleaseJob, c.CancelJob],
+    [c.ForceReleaseJob, c.RequeueJob],
+    [c.ForceReleaseJob, c.CancelJob, c.RequeueJob],
+    [c.ForceReleaseJob, c.CancelJob, c.DiscardJob],
+    [c.ForceReleaseJob, c.CancelJob, c.CancelJob, c.DiscardJob, c.DiscardJob],
+    [c.ForceReleaseJob, c.DiscardJob, c.RequeueJob],
     [c.CancelJob],
-    [c.RequeueJob],
-    [c.CancelJob, c.RequeueJob],
+    [c.CancelJob, c.CancelJob, c.RequeueJob],
     [c.CancelJob, c.DiscardJob],
-    [c.CancelJob, c.CancelJob, c.DiscardJob, c.DiscardJob],
-    [c.DiscardJob, c.RequeueJob],
 ]
 
 
@@ -130,7 +133,7 @@ class JobRules(Machine):
         (claimed,) = self.run(claim)
         if leases_in(claimed):
             self.run(c.CheckpointJob(job_id=job_id, lease_id=claimed.lease_id, data=b'"half"'))
-        for step in [c.ForceReleaseJob, *steps]:
+        for step in steps:
             self.run(step(job_id=job_id, reason=reason))
         self.run(claim)
 

@@ -181,6 +181,8 @@ class Jobs(Ground):
             is_lock=is_lock,
             holder=command.holder if isinstance(command, c.AcquireLock) else None,
             in_session=command.session_id,
+            host=command.host,
+            pid=command.pid,
         )
         # What is done begins anew.
         attempt = 1 if job.status == "done" else job.attempts + 1
@@ -206,7 +208,7 @@ class Jobs(Ground):
         if self.is_new(claim, "heartbeat", command.number):
             self.beat(claim, command)
         left_ms = self.expiry(claim) - self.now
-        fields = {"expires_at": self.expiry(claim), "remaining_ms": left_ms, "renew_after_ms": left_ms // 2}
+        fields = {"expires_at": self.expiry(claim), "remaining_ms": left_ms, "renew_after_ms": left_ms // 3}
         return Told("HeartbeatReply", {"job_id": command.job_id, "number": claim.numbers.get("heartbeat"), **fields})
 
     def beat(self, claim: Claim, command: c.HeartbeatJob) -> None:

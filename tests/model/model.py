@@ -128,6 +128,6 @@ class Model(Undoing, Operators):
         }
 
     def is_late(self, claim: Any, now: int) -> bool:
-        """Half of its TTL has gone by without a heartbeat."""
+        """Two thirds of its TTL have gone by without a heartbeat."""
         ttl_ms = claim.ttl_ms if claim.expires_at is not None else self.sessions[claim.session_id].ttl_ms
-        return bool(now - self.heartbeat(claim) > ttl_ms / 2)
+        return bool(3 * (now - self.heartbeat(claim)) >= 2 * ttl_ms)

@@ -59,9 +59,12 @@ class Operators(Jobs):
 
     def cancel_job(self, command: c.CancelJob) -> Told:
         job = self.known(command.job_id)
-        if job.status not in {"queued", "dead"}:
+        if job.status not in {"queued", "claimed", "dead"}:
             raise Refused("Conflict", status=job.status)
-        if job.status == "queued":
+        if job.status == "claimed":
+            self.end(job, "cancelled", command.principal, ended_at=self.now, reason=command.reason)
+            job.error = command.reason
+        elif job.status == "queued":
             self.record("cancelled", command.principal, {"reason": command.reason}, job=job)
             job.status, job.last_outcome, job.error = "dead", "cancelled", command.reason
         return Told("JobView", told.job_view(self, job))

@@ -99,7 +99,7 @@ class Sessions(Jobs):
         session = self.session_of(command)
         session.heartbeat_at, session.expires_at = self.now, self.now + session.ttl_ms
         self.changed()
-        fields = {"remaining_ms": session.ttl_ms, "renew_after_ms": session.ttl_ms // 2}
+        fields = {"remaining_ms": session.ttl_ms, "renew_after_ms": session.ttl_ms // 3}
         return Told("KeepaliveReply", {"session_id": session.name, "expires_at": session.expires_at, **fields})
 
     def save_session(self, command: c.SaveSession) -> Told:

@@ -62,6 +62,8 @@ class Claim:
     """The status of the job when it was claimed, and its attempts."""
     numbers: dict[str, int] = field(default_factory=dict)
     """The newest number of each kind of write."""
+    host: str | None = None
+    pid: int | None = None
 
 
 @dataclass

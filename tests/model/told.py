@@ -42,7 +42,12 @@ def who_has_it(ground: Ground, job: Job, claim: Claim) -> Fields:
 def owner_view(ground: Ground, job: Job) -> Fields | None:
     if job.claim is None:
         return None
-    return {"job_id": job.name, "progress": job.claim.progress, **who_has_it(ground, job, job.claim)}
+    return {"job_id": job.name, **what_it_does(job.claim), **who_has_it(ground, job, job.claim)}
+
+
+def what_it_does(claim: Claim) -> Fields:
+    """And which process it is."""
+    return {"progress": claim.progress, "host": claim.host, "pid": claim.pid}
 
 
 def job_view(ground: Ground, job: Job, *, with_documents: bool = True) -> Fields:
@@ -93,7 +98,7 @@ def claimed(ground: Ground, job: Job, *, replayed: bool = False) -> Told:
             "replayed": replayed,
             "ttl": claim.ttl_ms / 1_000,
             "remaining_ms": left_ms,
-            "renew_after_ms": left_ms // 2,
+            "renew_after_ms": left_ms // 3,
             "payload": job.payload,
             "checkpoint": job.checkpoint,
             "note": job.note,
@@ -107,7 +112,7 @@ def held(ground: Ground, job: Job) -> Told:
     fields = {
         **_about(job, "held"),
         **who_has_it(ground, job, job.claim),
-        "progress": job.claim.progress,
+        **what_it_does(job.claim),
         "retry_after_ms": ground.expiry(job.claim) - ground.now,
     }
     return Told("ClaimReply", fields)
@@ -220,7 +225,7 @@ def opened(ground: Ground, session: Session, *, replayed: bool, but: Any = None)
         "opened_at": session.opened_at,
         "expires_at": session.expires_at,
         "remaining_ms": left_ms,
-        "renew_after_ms": left_ms // 2,
+        "renew_after_ms": left_ms // 3,
         "context": session.context,
         "context_seq": session.context_seq,
         "phase": session.phase,

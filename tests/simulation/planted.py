@@ -158,7 +158,7 @@ def _revive(ws: WorkingSet, command: HeartbeatJob, given: Any) -> HeartbeatReply
         if lost.ended is None or lost.ended.how != "expired":
             raise
         expires_at = to_datetime(ws.now) + timedelta(seconds=30)
-        return HeartbeatReply(job_id=command.job_id, expires_at=expires_at, remaining_ms=30_000, renew_after_ms=15_000)
+        return HeartbeatReply(job_id=command.job_id, expires_at=expires_at, remaining_ms=30_000, renew_after_ms=10_000)
 
 
 def _checkpoint_of_anybody(ws: WorkingSet, command: CheckpointJob, _given: Any) -> CheckpointReply:

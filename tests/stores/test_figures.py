@@ -89,11 +89,11 @@ def test_workers_that_all_died_are_not_mistaken_for_peace(world: World) -> None:
     assert figures.oldest_due_at == to_datetime(world.clock.now_ms - 990_000)
 
 
-def test_claims_are_late_once_half_of_their_time_is_over(world: World) -> None:
-    world.do(ClaimJob(job_id="own", owner="ann", ttl=10))
-    world.do(OpenSession(session_id="s", agent="ann", ttl=10))
+def test_claims_are_late_once_two_thirds_of_their_time_are_over(world: World) -> None:
+    world.do(ClaimJob(job_id="own", owner="ann", ttl=9))
+    world.do(OpenSession(session_id="s", agent="ann", ttl=9))
     world.do(ClaimJob(job_id="bound", owner="ann", session_id="s"))
-    world.advance(5)
+    world.advance(5.999)
     assert world.ask(GetFigures()).late == 0
     world.advance(0.001)
     assert world.ask(GetFigures()).late == 2

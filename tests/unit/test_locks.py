@@ -51,7 +51,7 @@ def test_its_holder_acquires_it_again_which_renews_it_and_changes_nothing_else(w
     assert (again.status, again.replayed) == ("claimed", True)
     assert (again.lease_id, again.fencing_token) == (first.lease_id, first.fencing_token)
     assert (again.owner, again.metadata, again.claimed_at) == ("ann", "first", first.claimed_at)
-    assert (again.ttl, again.remaining_ms, again.renew_after_ms) == (90, 90_000, 45_000)
+    assert (again.ttl, again.remaining_ms, again.renew_after_ms) == (90, 90_000, 30_000)
     assert world.event_types() == ["claimed"]
     world.advance(89)
     assert acquire(world, "bob").status == "held"

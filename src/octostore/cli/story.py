@@ -30,6 +30,7 @@ _ENDINGS = {
     "deferred": "put it off",
     "expired": "disappeared",
     "force_released": "had it taken away",
+    "cancelled": "had it cancelled",
     "undone": "left before its claim was answered",
 }
 
@@ -98,7 +99,8 @@ def _next_status(data: dict[str, Any]) -> str:
 
 
 def _by_operator(event: Event, data: dict[str, Any]) -> str:
-    from_whom = f" from {data['owner']}" if data.get("owner") else ""
+    taken = " and taken" if event.type == "cancelled" else ""
+    from_whom = f"{taken} from {data['owner']}" if data.get("owner") else ""
     return f"{_BY_OPERATORS[event.type]}{from_whom} by {event.actor}{_said(data.get('reason'))}"
 
 

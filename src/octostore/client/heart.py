@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from octostore.client.authority import Authority
+from octostore.core.beats import BEATS_PER_TTL
 from octostore.core.errors import LeaseLost, NotFound
 from octostore.core.replies import HeartbeatReply, KeepaliveReply
 from octostore.stores.clock import boottime
@@ -16,7 +17,6 @@ from octostore.stores.pausing import jittered
 
 log = logging.getLogger("octostore.heart")
 
-BEATS_PER_TTL = 3
 BEAT_MAX_SECONDS = 10.0
 """How long an owner may not know that its job was taken away from it, however long its TTL is."""
 TICK_SECONDS = 1.0

@@ -41,6 +41,8 @@ class Claimed(Details, frozen=True):
     """The last owner, where its claim expired or was taken away."""
     handed_over_by: str | None = None
     """The last owner, where it handed its session over, and the claim with it."""
+    host: str | None = None
+    pid: int | None = None
 
 
 class Ended(Details, frozen=True):
@@ -65,7 +67,10 @@ class Ended(Details, frozen=True):
 
 
 class Cancelled(Details, frozen=True):
+    """A job that nobody had. One that somebody had is `Ended`, and has the `fencing_token` of that claim."""
+
     reason: str | None = None
+    fencing_token: int | None = None
 
 
 class Discarded(Details, frozen=True):
@@ -210,7 +215,10 @@ def _decoder(event_type: str) -> msgspec.json.Decoder[Details]:
 
 
 def decode_details(entry: LogEntry) -> Details:
-    return _decoder(entry.type).decode(entry.details)
+    details = _decoder(entry.type).decode(entry.details)
+    if isinstance(details, Cancelled) and details.fencing_token is not None:
+        return _decoder("released").decode(entry.details)
+    return details
 
 
 def public_event(entry: LogEntry) -> Event:

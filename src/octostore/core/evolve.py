@@ -88,6 +88,8 @@ def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
         metadata=None if details.metadata == NO_DOCUMENT else bytes(details.metadata),
         is_lock=details.is_lock,
         was_done=was_done,
+        host=details.host,
+        pid=details.pid,
     )
 
 
@@ -129,7 +131,9 @@ def _remembered(attempts: list[Attempt]) -> list[Attempt]:
     return attempts
 
 
-def _cancelled(job: Job, _entry: LogEntry, details: Cancelled) -> None:
+def _cancelled(job: Job, entry: LogEntry, details: Cancelled | Ended) -> None:
+    if isinstance(details, Ended):
+        _ended(job, entry, details)
     job.status = "dead"
     job.last_outcome = "cancelled"
     job.error = details.reason

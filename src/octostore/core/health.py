@@ -5,14 +5,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from octostore.core.beats import is_late
 from octostore.core.errors import InvalidInput
 from octostore.core.model import Phase
 from octostore.core.replies import Figures, Reply, SessionView
 
 HealthStatus: TypeAlias = Literal["ok", "degraded", "unhealthy"]
-
-LATE_SHARE = 0.5
-"""Owners heartbeat three times per TTL; one that has let half of it go by has missed some."""
 
 TAKEN_BACK_MS = 3_600_000
 """For how long what was taken back is counted."""
@@ -60,10 +58,6 @@ class Health(Reply, frozen=True):
     open_sessions: int
     sessions: list[SessionHealth]
     store_id: str = ""
-
-
-def is_late(heartbeat_at: datetime, expires_at: datetime, now: datetime) -> bool:
-    return now - heartbeat_at > (expires_at - heartbeat_at) * LATE_SHARE
 
 
 def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds) -> Health:

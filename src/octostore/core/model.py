@@ -15,8 +15,10 @@ Status: TypeAlias = Literal["free", "queued", "claimed", "done", "dead"]
 SessionStatus: TypeAlias = Literal["open", "closed", "expired"]
 Phase: TypeAlias = Literal["idle", "planning", "executing", "blocked", "done", "error"]
 Outcome: TypeAlias = Literal["released", "done", "failed", "deferred"]
-HowEnded: TypeAlias = Literal["released", "done", "failed", "deferred", "expired", "force_released", "undone"]
-LastOutcome: TypeAlias = HowEnded | Literal["cancelled", "discarded"]
+HowEnded: TypeAlias = Literal[
+    "released", "done", "failed", "deferred", "expired", "force_released", "cancelled", "undone"
+]
+LastOutcome: TypeAlias = HowEnded | Literal["discarded"]
 RequestEnd: TypeAlias = HowEnded | Literal["closed", "handed_over"]
 Scope: TypeAlias = Literal["read", "claim", "admin"]
 
@@ -65,6 +67,9 @@ class Claim(SecretFree, msgspec.Struct):
     heartbeat_number: int | None = None
     checkpoint_number: int | None = None
     """The newest write of each kind, as the owner numbers them; an older one comes late."""
+    host: str | None = None
+    pid: int | None = None
+    """The process that made it, as far as that is known."""
     progress: Progress | None = None
 
 

@@ -1,6 +1,7 @@
 """Rows as callers see them: effective state, readable times, no secrets."""
 
 from octostore.core import replies
+from octostore.core.beats import renew_after
 from octostore.core.documents import NO_DOCUMENT, written
 from octostore.core.model import Attempt, Claim, Job, Progress, Session, Token, read_history, read_in_flight
 from octostore.core.moments import to_datetime, to_datetime_or_none
@@ -72,6 +73,8 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
         attempt=job.attempts + 1,
         progress=progress_view(claim.progress),
         session_id=claim.session_id,
+        host=claim.host,
+        pid=claim.pid,
     )
 
 
@@ -120,7 +123,7 @@ def claimed_reply(ws: WorkingSet, job: Job, claim: Claim, *, replayed: bool = Fa
         replayed=replayed,
         ttl=claim.ttl_ms / 1_000,
         remaining_ms=remaining_ms,
-        renew_after_ms=remaining_ms // 2,
+        renew_after_ms=renew_after(remaining_ms),
         raw_payload=written(ws.document(job.payload_seq)),
         raw_checkpoint=written(ws.checkpoints[job.job_id]),
         note=job.note,
@@ -146,6 +149,8 @@ def held_reply(ws: WorkingSet, job: Job, claim: Claim) -> replies.ClaimReply:
         session_id=claim.session_id,
         progress=progress_view(claim.progress),
         retry_after_ms=expires_at - ws.now,
+        host=claim.host,
+        pid=claim.pid,
     )
 
 
@@ -219,7 +224,7 @@ def opened_reply(
         opened_at=to_datetime(session.opened_at),
         expires_at=to_datetime(session.expires_at),
         remaining_ms=remaining_ms,
-        renew_after_ms=remaining_ms // 2,
+        renew_after_ms=renew_after(remaining_ms),
         raw_context=written(ws.document(session.context_seq)),
         context_seq=session.context_seq,
         phase=session.phase,

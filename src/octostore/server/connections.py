@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from email.utils import formatdate
 from typing import Any, TypeAlias
 
+from octostore.server.addresses import Proxies
 from octostore.server.door import Door
 from octostore.server.http import Request
 from octostore.server.log import seldom
@@ -33,7 +34,8 @@ class Connections:
         self.under_way: dict[Request, asyncio.Task[None]] = {}
         self.date = b""
         """The header."""
-        self._door = Door(settings.max_connections, settings.max_connections_per_address)
+        self.proxies = Proxies(settings.trusted_proxies)
+        self._door = Door(settings.max_connections, settings.max_connections_per_address, self.proxies)
         self._answer = answer
         self._timer: asyncio.TimerHandle | None = None
 
@@ -42,7 +44,7 @@ class Connections:
 
     def enter(self, connection: Connection) -> Refusal | None:
         self.open.add(connection)
-        connection.origin, refusal = self._door.enter(connection.peer)
+        connection.origin, refusal = self._door.enter(connection.peer_address)
         return refusal
 
     def leave(self, connection: Connection) -> None:
@@ -71,7 +73,7 @@ class Connections:
             seldom.warning(
                 "unread",
                 "%s was cut off: it did not read what it was sent within %g s (--write-seconds)",
-                *(connection.client_address, self.settings.write_seconds),
+                *(connection.peer_address, self.settings.write_seconds),
             )
             connection.abort()
 

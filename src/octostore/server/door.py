@@ -2,9 +2,9 @@
 
 import resource
 from collections import Counter
-from ipaddress import IPv6Address, ip_network
 from typing import NamedTuple
 
+from octostore.server.addresses import UNIX, Proxies, network_of
 from octostore.server.guard import is_loopback
 from octostore.server.log import log, seldom
 from octostore.server.refusals import Refusal, too_many_connections, too_many_from_address
@@ -13,8 +13,6 @@ BACKLOG = 2_048
 OWN_FILES = 128
 """What the server itself may have open: the store, once for each thread, and what any process has."""
 USUAL_OF_ONE = 1_000
-NETWORK_BITS = 64
-"""Of an IPv6 address: one client has all that begin with the same."""
 
 
 class Room(NamedTuple):
@@ -49,21 +47,21 @@ def make_room(wanted: int) -> Room:
 
 
 class Door:
-    """Counts who is inside. `of_one` is how many of one address may be.
+    """Counts who is inside. `of_one` is how many of one address may be, unless it is that of a trusted proxy.
 
-    By default that is a number for every other machine, and none for this one: all who are here have one address, and a
-    proxy brings everybody with it.
+    By default that is a number for every other machine, and none for this one, where everybody has the same address.
     """
 
-    def __init__(self, most: int, of_one: int | None) -> None:
+    def __init__(self, most: int, of_one: int | None, proxies: Proxies) -> None:
         self._most = most
         self._of_one = of_one
+        self._proxies = proxies
         self._inside = 0
         self._from: Counter[str] = Counter()
 
-    def enter(self, address: str | None) -> tuple[str, Refusal | None]:
-        """Where it counts to, for `leave`, and why it must go again. A Unix socket has no addresses."""
-        origin = "" if address is None else _network_of(address)
+    def enter(self, address: str) -> tuple[str, Refusal | None]:
+        """Where it counts to, for `leave`, and why it must go again."""
+        origin = network_of(address)
         self._inside += 1
         self._from[origin] += 1
         if self._inside > self._most:
@@ -82,14 +80,7 @@ class Door:
         if not self._from[origin]:
             del self._from[origin]
 
-    def _most_of(self, address: str | None) -> int | None:
-        if address is None:
+    def _most_of(self, address: str) -> int | None:
+        if address == UNIX or self._proxies.trusts(address):
             return None
         return self._of_one or (None if is_loopback(address) else USUAL_OF_ONE)
-
-
-def _network_of(address: str) -> str:
-    if ":" not in address:
-        return address
-    known = IPv6Address(address)
-    return str(known.ipv4_mapped or ip_network((int(known) >> NETWORK_BITS << NETWORK_BITS, NETWORK_BITS)))

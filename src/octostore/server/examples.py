@@ -54,7 +54,7 @@ USUAL: dict[str, Any] = {
     "priority": 5,
     "released_at": NOW,
     "remaining_ms": 120_000,
-    "renew_after_ms": 60_000,
+    "renew_after_ms": 40_000,
     "replayed": False,
     "resumed": False,
     "retry_after_ms": 30_000,

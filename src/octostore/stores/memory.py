@@ -3,13 +3,14 @@
 import secrets
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 
+from octostore.core.beats import LATE_SHARE
 from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
-from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
+from octostore.core.health import TAKEN_BACK_MS
 from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS, SWEEP_LIMIT
 from octostore.core.model import Claim, EndedRequest, Job, Queue, Session, SessionStatus, Token, read_in_flight
 from octostore.core.moments import to_datetime, to_datetime_or_none
@@ -97,8 +98,8 @@ class MemoryRows:
     def list_tokens(self) -> list[Token]:
         return sorted(deepcopy(self.tokens).values(), key=lambda token: (-token.created_at, token.token_id))
 
-    def find_token(self, digest: bytes) -> Token | None:
-        return next((deepcopy(token) for token in self.tokens.values() if token.digest == digest), None)
+    def find_tokens(self, digests: Sequence[bytes]) -> list[Token]:
+        return [deepcopy(token) for token in self.tokens.values() if token.digest in digests]
 
     def store_key(self) -> bytes:
         return self._key
@@ -228,7 +229,7 @@ class MemoryRows:
         if job.claim is None or self._is_over(job, now):
             return False
         beats: Claim | Session = self.sessions[job.claim.session_id] if job.claim.session_id else job.claim
-        return now - max(beats.heartbeat_at, job.claim.heartbeat_at) > beats.ttl_ms * LATE_SHARE
+        return now - max(beats.heartbeat_at, job.claim.heartbeat_at) >= beats.ttl_ms * LATE_SHARE
 
     def _is_over(self, job: Job, now: int) -> bool:
         return job.claim is not None and self._ends_at(job.claim) <= now

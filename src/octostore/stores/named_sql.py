@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from octostore.core.health import LATE_SHARE, TAKEN_BACK_MS
+from octostore.core.beats import LATE_SHARE
+from octostore.core.health import TAKEN_BACK_MS
 from octostore.core.limits import SWEEP_LIMIT
 from octostore.stores.rows import COLUMNS
 

@@ -232,10 +232,10 @@ WHERE session_id = %(session)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
 -- alive, and claims were taken back of late; how many jobs wait, and since when the first could have been claimed; how
 -- many claims have run out and are not written down yet, how many of them in queues, and since when the first of these.
 SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed'),
-    (SELECT count(*) FROM {schema}.jobs WHERE expires_at > {now} AND {now} - heartbeat_at > ttl_ms * {late_share})
+    (SELECT count(*) FROM {schema}.jobs WHERE expires_at > {now} AND {now} - heartbeat_at >= ttl_ms * {late_share})
         + (SELECT count(*) FROM {schema}.sessions s JOIN {schema}.jobs j ON j.session_id = s.session_id
             WHERE s.status = 'open' AND s.expires_at > {now} AND j.expires_at IS NULL
-                AND {now} - {later}(s.heartbeat_at, j.heartbeat_at) > s.ttl_ms * {late_share}),
+                AND {now} - {later}(s.heartbeat_at, j.heartbeat_at) >= s.ttl_ms * {late_share}),
     (SELECT count(*) FROM {schema}.jobs WHERE status = 'dead'),
     (SELECT count(*) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}),
     (SELECT count(*) FROM {schema}.events WHERE type IN ('expired', 'force_released') AND at > {now} - {lately_ms}),

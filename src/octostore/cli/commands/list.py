@@ -12,7 +12,7 @@ from octostore.cli.completing import job_names
 from octostore.cli.console import Console
 from octostore.cli.options import positive, seconds
 from octostore.client.reader import Reader
-from octostore.core.health import is_late
+from octostore.core.beats import is_late
 from octostore.core.limits import PAGE_MAX
 from octostore.core.model import Status
 from octostore.core.replies import JobPage, JobView
@@ -73,7 +73,7 @@ def _watch(store: Reader, arguments: Arguments, console: Console) -> NoReturn:
     """Heartbeats are no events, so it looks; what has not changed is not said twice where nobody can paint over it."""
     console.end_with_reader()
     if console.is_live:
-        console.say("\x1b[2J")
+        console.clear()
     said = None
     while True:
         page = _jobs(store, arguments)

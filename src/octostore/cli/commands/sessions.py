@@ -12,9 +12,9 @@ from octostore.cli.completing import session_names
 from octostore.cli.console import Console
 from octostore.cli.story import told_event
 from octostore.client.reader import Reader
+from octostore.core.beats import is_late
 from octostore.core.errors import InvalidInput, NotAllowed
 from octostore.core.events import Event
-from octostore.core.health import is_late
 from octostore.core.model import SessionStatus
 from octostore.core.replies import SessionPage, SessionView
 

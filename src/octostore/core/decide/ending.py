@@ -42,6 +42,8 @@ def after(job: Job, claim: Claim, end: How, given: Given) -> After:
             # A task keeps its place in the line; for a lock, a clean end forgets earlier failures.
             place, attempts = (job.available_at, job.attempts) if job.is_enqueued else (end.ended_at, 0)
             done = After(waiting, place, attempts)
+        case "cancelled":
+            done = After("dead", end.ended_at, job.attempts)
         case "undone":
             return _as_before(job, claim, waiting)
         case "deferred":

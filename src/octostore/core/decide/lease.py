@@ -4,6 +4,7 @@ from hmac import compare_digest
 from typing import Any
 
 from octostore.core import views
+from octostore.core.beats import renew_after
 from octostore.core.commands import CheckpointJob, HeartbeatJob, LeaseCommand
 from octostore.core.decide import needs
 from octostore.core.decide.expiry import settled
@@ -28,7 +29,7 @@ def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> Heartb
         job_id=job.job_id,
         expires_at=to_datetime(expires_at),
         remaining_ms=remaining_ms,
-        renew_after_ms=remaining_ms // 2,
+        renew_after_ms=renew_after(remaining_ms),
         number=claim.heartbeat_number,
     )
 

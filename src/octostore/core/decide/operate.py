@@ -17,12 +17,14 @@ from octostore.core.working_set import WorkingSet
 @decides(CancelJob, needs.job_with_documents)
 def cancel_job(ws: WorkingSet, command: CancelJob, given: Given) -> JobView:
     job = _known(ws, command.job_id, given)
-    if job.status == "queued":
+    if job.claim is not None:
+        end = How("cancelled", ended_at=ws.now, reason=command.reason)
+        end_claim(ws, job, job.claim, end, actor=command.principal, given=given)
+    elif job.status == "queued":
         ws.record("cancelled", Cancelled(command.reason), actor=command.principal, job=job)
     elif job.status != "dead":
-        hint = "; force-release it first" if job.claim else ""
         raise Conflict(
-            f"only a queued job can be cancelled, and {job.job_id!r} is {job.status}{hint}", status=job.status
+            f"only a queued or claimed job can be cancelled, and {job.job_id!r} is {job.status}", status=job.status
         )
     return views.job_view(ws, job)
 

@@ -3,6 +3,7 @@
 from typing import TypeAlias
 
 from octostore.core import views
+from octostore.core.beats import renew_after
 from octostore.core.commands import CloseSession, HandOverSession, KeepSessionAlive, OpenSession, SaveSession
 from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim, remember_session
@@ -103,7 +104,7 @@ def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) 
         session_id=session.session_id,
         expires_at=to_datetime(session.expires_at),
         remaining_ms=session.ttl_ms,
-        renew_after_ms=session.ttl_ms // 2,
+        renew_after_ms=renew_after(session.ttl_ms),
     )
 
 

@@ -22,7 +22,7 @@ JOB = {"job_id": "github-issue-1842"}
 def prepare_claim(call: Call, **given: Any) -> Any:
     body: bodies.ClaimBody = call.body
     owner = call.principal.name if body.owner is None else body.owner
-    return call.command(owner=owner, max_claims=call.services.settings.max_claims, **given)
+    return call.command(owner=owner, host=call.host, max_claims=call.services.settings.max_claims, **given)
 
 
 def answer_claim(call: Call, reply: ClaimReply) -> Answer:
@@ -172,7 +172,11 @@ ROUTES = [
     ),
     carried_out(
         "cancel_job",
-        summary="Take a job that waits out of its queue",
+        summary="Take a job out of its queue, and away from its owner",
+        description=(
+            "It is dead then, and `requeue` brings it back. If somebody has it, that claim ends in the same step, and "
+            "the owner's next write gets `lease_lost` with the reason."
+        ),
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
             "params": {"job_id": "build-3f1c2aa"},

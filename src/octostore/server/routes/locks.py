@@ -38,6 +38,8 @@ METADATA = "host=runner-7 build=1842"
 SOON = {"expires_at": IN_A_MINUTE, "renew_after_ms": 30_000}
 HELD = {"name": "deploy-main", "status": "held", "expires_at": IN_A_MINUTE, "metadata": METADATA}
 CODES = {"job_id": "invalid_lock_name", "ttl": "invalid_ttl"}
+BEATS_PER_TTL = 2
+"""As these clients have always been told; all others heartbeat more often (`core/beats.py`)."""
 _USUAL_LEASE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -64,7 +66,7 @@ def _prepare_acquire(call: Call) -> Any:
     body: bodies.AcquireBody = call.body
     if body.holder is None:
         body.holder = call.request.header(b"idempotency-key")
-    return call.command(owner=call.principal.name, max_claims=call.services.settings.max_locks)
+    return call.command(owner=call.principal.name, host=call.host, max_claims=call.services.settings.max_locks)
 
 
 def _acquired(call: Call, reply: ClaimReply) -> Answer:
@@ -75,7 +77,7 @@ def _acquired(call: Call, reply: ClaimReply) -> Answer:
                     lease_id=reply.lease_id or "",
                     fencing_token=reply.fencing_token or 0,
                     expires_at=_known(reply.expires_at),
-                    renew_after_ms=reply.renew_after_ms or 0,
+                    renew_after_ms=(reply.remaining_ms or 0) // BEATS_PER_TTL,
                     metadata=_text(reply.metadata),
                 )
             )
@@ -111,8 +113,13 @@ def _prepare_renew(call: Call) -> Any:
 
 
 def _renewed(call: Call, reply: HeartbeatReply) -> Answer:
-    renewed = LockRenewed(lease_id=call.body.lease_id, expires_at=reply.expires_at, renew_after_ms=reply.renew_after_ms)
-    return Answer(renewed)
+    return Answer(
+        LockRenewed(
+            lease_id=call.body.lease_id,
+            expires_at=reply.expires_at,
+            renew_after_ms=reply.remaining_ms // BEATS_PER_TTL,
+        )
+    )
 
 
 def _prepare_release(call: Call) -> Any:
@@ -174,6 +181,7 @@ WATCHED: dict[str, Watched] = {
     "failed": "released",
     "deferred": "released",
     "force_released": "released",
+    "cancelled": "released",
     "undone": "released",
     "expired": "expired",
 }
@@ -229,7 +237,7 @@ class _Watching:
             return False
         if event.type == "claimed":
             return event.seq > self._known.fencing_token
-        token: int = event.data["fencing_token"]
+        token: int = event.data.get("fencing_token", 0)  # a job that nobody had can be cancelled, too
         return token >= self._known.fencing_token and self._known.expires_at is not None
 
     async def _transition(self, event: Event) -> bytes:

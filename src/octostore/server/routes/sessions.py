@@ -16,7 +16,7 @@ from octostore.wire.failures import failure_of
 
 TAG = "sessions"
 GONE = 410
-OPEN = {"session_id": "agent-3", "expires_at": IN_A_MINUTE, "remaining_ms": 60_000, "renew_after_ms": 30_000}
+OPEN = {"session_id": "agent-3", "expires_at": IN_A_MINUTE, "remaining_ms": 60_000, "renew_after_ms": 20_000}
 SESSION = {"params": {"session_id": "agent-3"}, "first": ["open_session"], "answer": OPEN}
 
 
@@ -57,7 +57,8 @@ def _state(call: Call, view: SessionView) -> SessionState:
 
 
 def _prepare_task(call: Call) -> Any:
-    return call.command(prefix=call.principal.prefix, max_claims=call.services.settings.max_claims)
+    max_claims = call.services.settings.max_claims
+    return call.command(prefix=call.principal.prefix, host=call.host, max_claims=max_claims)
 
 
 def _answer_task(call: Call, reply: ClaimReply) -> Answer:

@@ -1,0 +1,18 @@
+"""One rule for every heartbeat: three to a TTL. An owner whose second one has not come is late.
+
+The lock routes alone tell their clients another pace (`server/routes/locks.py`).
+"""
+
+from datetime import datetime
+
+BEATS_PER_TTL = 3
+LATE_SHARE = (BEATS_PER_TTL - 1) / BEATS_PER_TTL
+"""Of the TTL. One heartbeat may be lost and come again without anybody having to look."""
+
+
+def renew_after(remaining_ms: int) -> int:
+    return remaining_ms // BEATS_PER_TTL
+
+
+def is_late(heartbeat_at: datetime, expires_at: datetime, now: datetime) -> bool:
+    return now - heartbeat_at >= (expires_at - heartbeat_at) * LATE_SHARE
