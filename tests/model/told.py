@@ -42,7 +42,8 @@ def who_has_it(ground: Ground, job: Job, claim: Claim) -> Fields:
 def owner_view(ground: Ground, job: Job) -> Fields | None:
     if job.claim is None:
         return None
-    return {"job_id": job.name, "progress": job.claim.progress, **who_has_it(ground, job, job.claim)}
+    told = {"job_id": job.name, "progress": job.claim.progress, "stop_requested": job.claim.stop}
+    return {**told, **who_has_it(ground, job, job.claim)}
 
 
 def job_view(ground: Ground, job: Job, *, with_documents: bool = True) -> Fields:

@@ -29,6 +29,17 @@ class ProgressView(Reply, frozen=True):
     at: Moment
 
 
+class StopView(Reply, frozen=True):
+    """Somebody wants the owner to stop. With `cancels`, the job is dead once the claim ends, unless it is done then."""
+
+    reason: str | None
+    requested_at: Moment
+    requested_by: str
+    cancels: bool
+    delivered_at: Moment | None
+    """When the owner was first told."""
+
+
 class JobOwner(Reply, frozen=True, dict=True):
     """Who has a job right now: alive as of `heartbeat_at`, moving as of `progress.at`."""
 
@@ -44,6 +55,7 @@ class JobOwner(Reply, frozen=True, dict=True):
     attempt: int
     progress: ProgressView | None
     session_id: str | None
+    stop_requested: StopView | None = None
 
     metadata = Decoded()
 
@@ -128,6 +140,8 @@ class HeartbeatReply(Reply, frozen=True):
     renew_after_ms: int
     number: int | None = None
     """The newest numbered write of this kind, here and below. If it is above yours, yours came late."""
+    stop_requested: StopView | None = None
+    """Finish what cannot be left undone, and release the job."""
 
 
 class CheckpointReply(Reply, frozen=True):
@@ -256,6 +270,8 @@ class KeepaliveReply(Reply, frozen=True):
     expires_at: Moment
     remaining_ms: int
     renew_after_ms: int
+    stop_requested: dict[str, StopView] = {}
+    """Of the jobs whose claims are bound to the session: those that are to be stopped."""
 
 
 class SavedReply(Reply, frozen=True):

@@ -1,0 +1,3 @@
+-- What an owner is asked: to stop.
+ALTER TABLE jobs ADD COLUMN stop_request BLOB;
+CREATE INDEX jobs_to_stop ON jobs (session_id) WHERE stop_request IS NOT NULL;
