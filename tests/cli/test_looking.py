@@ -1,7 +1,9 @@
 """Who has what, since when, and what happened."""
 
 import json
+import os
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,14 +20,37 @@ def test_an_owner_that_is_alive(cli: Cli) -> None:
     cli.store.heartbeat_job(cli.job, lease, progress="running tests", percent=40)
     done = cli.run("owner", cli.job)
     assert (done.code, done.err) == (0, "")
-    first, alive, since, doing, metadata = done.out.splitlines()
+    first, alive, since, where, doing, metadata, *_way_back = done.out.splitlines()
     assert first == f"ann has {cli.job}"
     assert alive.startswith("  alive     heartbeat ")
     assert alive.endswith(" left")
     assert "attempt 1, fencing token " in since
+    assert where == f"  where     on {os.uname().nodename}, process {os.getpid()}"
     assert doing.startswith("  doing     40 % running tests (")
     assert metadata == '  metadata  {"branch": "fix"}'
     assert lease not in done.out
+
+
+def test_owner_ends_with_the_command_line_that_takes_the_job_back(cli: Cli) -> None:
+    lease = cli.lease()
+    *_, why, command = cli.run("owner", cli.job).out.splitlines()
+    assert why.startswith("to take it back")
+    assert ("admin" in why) == os.environ.get("OCTOSTORE_URL", "").startswith("http")
+    octostore_, *arguments = shlex.split(command)
+    assert octostore_ == "octostore"
+    assert cli.run(*arguments).code == 0
+    assert cli.store.get_job_owner(cli.job) is None
+    with pytest.raises(octostore.LeaseLost, match="taken back by hand"):
+        cli.store.heartbeat_job(cli.job, lease)
+
+
+def test_the_way_back_names_the_store_if_that_had_to_be_named(cli: Cli, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/other store.db"
+    with octostore.connect(url) as store:
+        store.claim_job("deploy")
+    *_, command = cli.call("owner", "deploy", "--url", url).out.splitlines()
+    assert cli.call(*shlex.split(command)[1:]).code == 0
+    assert "nobody has deploy" in cli.call("owner", "deploy", "--url", url).out
 
 
 def test_an_owner_that_has_disappeared(cli: Cli) -> None:

@@ -1,5 +1,6 @@
 """An agent's day: claim, work, release; and what others see of it."""
 
+import os
 import re
 import threading
 from contextlib import closing
@@ -46,6 +47,8 @@ def test_one_owner_and_the_other_is_told_who(world: World) -> None:
     assert "running tests (40 %)" in theirs.text
     seen = world.bob.call("get_job_owner", job_id=job).document
     assert (seen["status"], seen["claim"]["owner"], seen["held_here"]) == ("claimed", "ann", False)
+    assert seen["claim"]["host"] == theirs.document["host"] == os.uname().nodename
+    assert seen["claim"]["pid"] == theirs.document["pid"] > 1
     listed = world.bob.call("list_claimed_jobs", prefix=job).document
     assert [claim["owner"] for claim in listed["claimed"]] == ["ann"]
 

@@ -158,6 +158,8 @@ class Ground:
                 "metadata": claim.metadata,
                 "lock_delay_ms": claim.lock_delay_ms,
                 "is_lock": claim.is_lock,
+                "host": claim.host,
+                "pid": claim.pid,
                 **details,
             },
             job=job,

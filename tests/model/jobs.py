@@ -181,6 +181,8 @@ class Jobs(Ground):
             is_lock=is_lock,
             holder=command.holder if isinstance(command, c.AcquireLock) else None,
             in_session=command.session_id,
+            host=command.host,
+            pid=command.pid,
         )
         # What is done begins anew.
         attempt = 1 if job.status == "done" else job.attempts + 1

@@ -64,6 +64,8 @@ class Claim:
     """What it was asked, as readers see it."""
     numbers: dict[str, int] = field(default_factory=dict)
     """The newest number of each kind of write."""
+    host: str | None = None
+    pid: int | None = None
 
 
 @dataclass

@@ -42,8 +42,13 @@ def who_has_it(ground: Ground, job: Job, claim: Claim) -> Fields:
 def owner_view(ground: Ground, job: Job) -> Fields | None:
     if job.claim is None:
         return None
-    told = {"job_id": job.name, "progress": job.claim.progress, "stop_requested": job.claim.stop}
-    return {**told, **who_has_it(ground, job, job.claim)}
+    asked = {"stop_requested": job.claim.stop}
+    return {"job_id": job.name, **what_it_does(job.claim), **asked, **who_has_it(ground, job, job.claim)}
+
+
+def what_it_does(claim: Claim) -> Fields:
+    """And which process it is."""
+    return {"progress": claim.progress, "host": claim.host, "pid": claim.pid}
 
 
 def job_view(ground: Ground, job: Job, *, with_documents: bool = True) -> Fields:
@@ -108,7 +113,7 @@ def held(ground: Ground, job: Job) -> Told:
     fields = {
         **_about(job, "held"),
         **who_has_it(ground, job, job.claim),
-        "progress": job.claim.progress,
+        **what_it_does(job.claim),
         "retry_after_ms": ground.expiry(job.claim) - ground.now,
     }
     return Told("ClaimReply", fields)

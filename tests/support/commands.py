@@ -31,6 +31,8 @@ PHASES = st.sampled_from([None, *get_args(Phase)])
 NOTES = st.sampled_from([None, "note"])
 NUMBERS = st.sampled_from([None, 1, 2, 3])
 HOLDERS = st.sampled_from([None, None, "h1", "h2"])
+HOSTS = st.sampled_from([None, "box"])
+PIDS = st.sampled_from([None, 4711])
 
 
 def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrategy[Any]]:
@@ -43,6 +45,8 @@ def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrat
         "metadata": DOCUMENTS,
         "lock_delay": st.sampled_from([0, 0, 3]),
         "max_claims": MAX_CLAIMS,
+        "host": HOSTS,
+        "pid": PIDS,
         **terms,
     }
 

@@ -3,6 +3,7 @@
 Defaults are filled in, JSON is encoded, and each is safe to send twice.
 """
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, TypeVar
 from octostore.client.batching import Released, carry_out, carry_out_async, lease_of
 from octostore.client.claiming import ClaimCall, HoldCall, claim, claim_async
 from octostore.client.methods import Making, Method, P, Steps, stepped
-from octostore.client.owner import default_owner
+from octostore.client.owner import HOST, default_owner
 from octostore.core import commands as c
 from octostore.core.checks import OUTCOMES, check_word
 from octostore.core.commands import Batch, Command, R_co
@@ -81,6 +82,8 @@ class Calls:
             request_id=new_request_id() if request_id is None else request_id,
             again=again,
             lock_delay=lock_delay,
+            host=HOST,
+            pid=os.getpid(),
         )
         return ClaimCall(command, wait, request_id is None)
 
@@ -199,6 +202,8 @@ class Calls:
             ttl=ttl,
             session_id=session_id,
             request_id=new_request_id() if request_id is None else request_id,
+            host=HOST,
+            pid=os.getpid(),
         )
         return ClaimCall(command, wait, request_id is None)
 
@@ -229,6 +234,8 @@ class Calls:
             metadata=encode_json("metadata", metadata),
             ttl=ttl,
             request_id=new_request_id() if request_id is None else request_id,
+            host=HOST,
+            pid=os.getpid(),
         )
         return ClaimCall(command, wait, request_id is None)
 
@@ -339,6 +346,8 @@ class Calls:
             "session_id": session_id,
             "again": again,
             "lock_delay": lock_delay,
+            "host": HOST,
+            "pid": os.getpid(),
         }
         return Batch([c.ClaimJob(job_id=job_id, **terms) for job_id in _listed("job_ids", job_ids)], atomic=False)
 

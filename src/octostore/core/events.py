@@ -41,6 +41,8 @@ class Claimed(Details, frozen=True):
     """The last owner, where its claim expired or was taken away."""
     handed_over_by: str | None = None
     """The last owner, where it handed its session over, and the claim with it."""
+    host: str | None = None
+    pid: int | None = None
 
 
 class Ended(Details, frozen=True):

@@ -101,6 +101,8 @@ def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
         metadata=None if details.metadata == NO_DOCUMENT else bytes(details.metadata),
         is_lock=details.is_lock,
         was_done=was_done,
+        host=details.host,
+        pid=details.pid,
     )
 
 

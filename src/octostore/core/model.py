@@ -77,6 +77,9 @@ class Claim(SecretFree, msgspec.Struct):
     heartbeat_number: int | None = None
     checkpoint_number: int | None = None
     """The newest write of each kind, as the owner numbers them; an older one comes late."""
+    host: str | None = None
+    pid: int | None = None
+    """The process that made it, as far as that is known."""
     stop_request: bytes | None = None
     """As JSON: few claims ever have one."""
     progress: Progress | None = None

@@ -55,6 +55,9 @@ class JobOwner(Reply, frozen=True, dict=True):
     attempt: int
     progress: ProgressView | None
     session_id: str | None
+    host: str | None = None
+    pid: int | None = None
+    """The process that made the claim, by its own account; of a plain HTTP client, the address it called from."""
     stop_requested: StopView | None = None
 
     metadata = Decoded()
@@ -79,7 +82,8 @@ class ClaimReply(Reply, frozen=True, dict=True):
 
     - `claimed`: it is yours. `lease_id` authorises every later write; `fencing_token` guards what you write elsewhere.
       `payload`, `checkpoint`, `note` and `previous` are what came with the job and what earlier attempts left.
-    - `held`: `owner` has it, since `claimed_at`, alive at `heartbeat_at`, until `expires_at` unless it heartbeats.
+    - `held`: `owner` has it (process `pid` on `host`), since `claimed_at`, alive at `heartbeat_at`, until `expires_at`
+      unless it heartbeats.
     - `done`: finished before, with `result`.
     - `delayed`: nobody has it, but it cannot be claimed before `available_at` (backoff, schedule, lock-delay, full
       queue).
@@ -121,6 +125,8 @@ class ClaimReply(Reply, frozen=True, dict=True):
     raw_result: msgspec.Raw = raw("result")
     error: str | None = None
     session: "SessionReply | None" = None
+    host: str | None = None
+    pid: int | None = None
 
     metadata = Decoded()
     payload = Decoded()
@@ -350,6 +356,12 @@ class PrincipalView(Reply, frozen=True):
 
 class TokenList(Reply, frozen=True):
     tokens: list[TokenView]
+
+
+class FoundTokens(Reply, frozen=True):
+    """In the order of the digests; None where there is no such token."""
+
+    tokens: list[TokenView | None]
 
 
 class StoreKey(Reply, frozen=True):

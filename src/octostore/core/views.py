@@ -83,6 +83,8 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
         attempt=job.attempts + 1,
         progress=progress_view(claim.progress),
         session_id=claim.session_id,
+        host=claim.host,
+        pid=claim.pid,
         stop_requested=stop_view(claim),
     )
 
@@ -171,6 +173,8 @@ def held_reply(ws: WorkingSet, job: Job, claim: Claim) -> replies.ClaimReply:
         session_id=claim.session_id,
         progress=progress_view(claim.progress),
         retry_after_ms=expires_at - ws.now,
+        host=claim.host,
+        pid=claim.pid,
     )
 
 

@@ -3,7 +3,7 @@
 import secrets
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 
@@ -98,8 +98,8 @@ class MemoryRows:
     def list_tokens(self) -> list[Token]:
         return sorted(deepcopy(self.tokens).values(), key=lambda token: (-token.created_at, token.token_id))
 
-    def find_token(self, digest: bytes) -> Token | None:
-        return next((deepcopy(token) for token in self.tokens.values() if token.digest == digest), None)
+    def find_tokens(self, digests: Sequence[bytes]) -> list[Token]:
+        return [deepcopy(token) for token in self.tokens.values() if token.digest in digests]
 
     def store_key(self) -> bytes:
         return self._key

@@ -56,6 +56,8 @@ class HeldByOther(_Live, tag="held"):
 
     progress: ProgressView | None
     retry_after_ms: int
+    host: str | None
+    pid: int | None
 
 
 class Done(_Claim, tag="done"):

@@ -86,6 +86,8 @@ class _Terms(Body):
     session_id: f.BoundTo | None = None
     request_id: f.RequestId | None = None
     lock_delay_seconds: f.LockDelay = 0
+    host: f.Host | None = None
+    pid: f.Pid | None = None
 
 
 class ClaimBody(_Terms):
@@ -104,6 +106,8 @@ class ClaimTaskBody(Body):
     ttl_seconds: f.Ttl = limits.TTL_DEFAULT_SECONDS
     wait_seconds: f.Wait = 0
     request_id: f.RequestId | None = None
+    host: f.Host | None = None
+    pid: f.Pid | None = None
 
     CORE_NAMES: ClassVar = {"agent": "owner", "wait_seconds": None}
 

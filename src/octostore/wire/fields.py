@@ -168,6 +168,16 @@ Owner: TypeAlias = Annotated[
     str, _text("Who this is, for people to read; by default the token's name.", limits.TEXT_BYTES, "agent-3", minimum=1)
 ]
 Agent: TypeAlias = Annotated[str, _text("Who this is, for people to read.", limits.TEXT_BYTES, "agent-3", minimum=1)]
+Host: TypeAlias = Annotated[
+    str,
+    _text(
+        "The machine that the owner runs on, for people who have to find it; by default the address that the request "
+        "came from.",
+        limits.TEXT_BYTES,
+        "runner-7",
+        minimum=1,
+    ),
+]
 ToAgent: TypeAlias = Annotated[str, _text("Who is to open the session next.", limits.TEXT_BYTES, "agent-4", minimum=1)]
 Reason: TypeAlias = Annotated[str, _text("Why, for the log.", limits.TEXT_BYTES, "the worker is stuck")]
 Note: TypeAlias = Annotated[
@@ -248,6 +258,7 @@ RunAt: TypeAlias = Annotated[
 
 # Other numbers and words
 
+Pid: TypeAlias = Annotated[int, _number("The owner's process there.", 1, limits.PID_MAX, 4711)]
 Priority: TypeAlias = Annotated[
     int, _number("Lower runs first.", limits.PRIORITY_MIN, limits.PRIORITY_MAX, limits.PRIORITY_DEFAULT)
 ]

@@ -139,6 +139,8 @@ def grant(ws: WorkingSet, job: Job, command: ClaimTerms, given: Given) -> ClaimR
         lock_delay_ms=round(command.lock_delay * 1_000),
         is_lock=isinstance(command, AcquireLock),
         took_over_from=_robbed_owner(job),
+        host=command.host,
+        pid=command.pid,
     )
     claim = begin_claim(ws, job, details, actor=command.principal, session_id=command.session_id)
     # What comes with its session is the session's, and so is the right to write to it.

@@ -66,7 +66,7 @@ def _prepare_acquire(call: Call) -> Any:
     body: bodies.AcquireBody = call.body
     if body.holder is None:
         body.holder = call.request.header(b"idempotency-key")
-    return call.command(owner=call.principal.name, max_claims=call.services.settings.max_locks)
+    return call.command(owner=call.principal.name, host=call.host, max_claims=call.services.settings.max_locks)
 
 
 def _acquired(call: Call, reply: ClaimReply) -> Answer:

@@ -1,3 +1,8 @@
+-- Which process made a claim, for people who have to find it.
+ALTER TABLE {schema}.jobs
+    ADD COLUMN host text,
+    ADD COLUMN pid  bigint;
+
 -- What an owner is asked: to stop. Whoever does not know this column would leave it to the next owner, and must not work
 -- with it.
 ALTER TABLE {schema}.jobs ADD COLUMN stop_request bytea;
