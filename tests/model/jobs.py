@@ -204,12 +204,20 @@ class Jobs(Ground):
         self.changed()
 
     def heartbeat_job(self, command: c.HeartbeatJob) -> Told:
-        claim = self.claim_of(self.job(command.job_id), command.lease_id)
+        job = self.job(command.job_id)
+        claim = self.claim_of(job, command.lease_id)
         if self.is_new(claim, "heartbeat", command.number):
             self.beat(claim, command)
         left_ms = self.expiry(claim) - self.now
-        fields = {"expires_at": self.expiry(claim), "remaining_ms": left_ms, "renew_after_ms": left_ms // 3}
-        return Told("HeartbeatReply", {"job_id": command.job_id, "number": claim.numbers.get("heartbeat"), **fields})
+        fields = {
+            "job_id": command.job_id,
+            "expires_at": self.expiry(claim),
+            "remaining_ms": left_ms,
+            "renew_after_ms": left_ms // 3,
+            "number": claim.numbers.get("heartbeat"),
+            "stop_requested": self.tell_to_stop(job, command.principal),
+        }
+        return Told("HeartbeatReply", fields)
 
     def beat(self, claim: Claim, command: c.HeartbeatJob) -> None:
         if command.note is not None or command.percent is not None:

@@ -42,7 +42,8 @@ def who_has_it(ground: Ground, job: Job, claim: Claim) -> Fields:
 def owner_view(ground: Ground, job: Job) -> Fields | None:
     if job.claim is None:
         return None
-    return {"job_id": job.name, **what_it_does(job.claim), **who_has_it(ground, job, job.claim)}
+    asked = {"stop_requested": job.claim.stop}
+    return {"job_id": job.name, **what_it_does(job.claim), **asked, **who_has_it(ground, job, job.claim)}
 
 
 def what_it_does(claim: Claim) -> Fields:

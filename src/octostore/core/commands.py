@@ -225,7 +225,16 @@ class _OperatorCommand(Command[JobView], frozen=True, kw_only=True):
 
 
 class CancelJob(_OperatorCommand, frozen=True, kw_only=True):
-    """Take a job out of its queue, and away from its owner if it has one. It is dead then; `requeue` brings it back."""
+    """Take a job out of its queue, and away from its owner if it has one. It is dead then; `requeue` brings it back.
+
+    With `drain` an owner is asked to stop instead, and the job is dead when the claim ends, unless it is done then.
+    """
+
+    drain: bool = False
+
+
+class RequestStop(_OperatorCommand, frozen=True, kw_only=True):
+    """Ask the owner of a job to stop, which it hears with its next heartbeat. What becomes of the job it decides."""
 
 
 class DiscardJob(_OperatorCommand, frozen=True, kw_only=True):

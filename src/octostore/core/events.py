@@ -73,6 +73,23 @@ class Cancelled(Details, frozen=True):
     fencing_token: int | None = None
 
 
+class StopRequested(Details, frozen=True):
+    """The owner is to stop. With `cancels`, the job is cancelled when the claim ends, unless it is done then."""
+
+    owner: str
+    fencing_token: int
+    reason: str | None = None
+    cancels: bool = False
+
+
+class StopDelivered(Details, frozen=True):
+    """The owner was told, for the first time."""
+
+    owner: str
+    fencing_token: int
+    requested_at: int
+
+
 class Discarded(Details, frozen=True):
     """A dead job is no longer one of its queue; its name is free."""
 
@@ -154,6 +171,8 @@ DETAILS: dict[str, type[Details]] = {
     "claimed": Claimed,
     **dict.fromkeys(get_args(HowEnded), Ended),
     "cancelled": Cancelled,
+    "stop_requested": StopRequested,
+    "stop_delivered": StopDelivered,
     "discarded": Discarded,
     "requeued": Requeued,
     "queue_limited": QueueLimited,

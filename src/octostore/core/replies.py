@@ -29,6 +29,17 @@ class ProgressView(Reply, frozen=True):
     at: Moment
 
 
+class StopView(Reply, frozen=True):
+    """Somebody wants the owner to stop. With `cancels`, the job is dead once the claim ends, unless it is done then."""
+
+    reason: str | None
+    requested_at: Moment
+    requested_by: str
+    cancels: bool
+    delivered_at: Moment | None
+    """When the owner was first told."""
+
+
 class JobOwner(Reply, frozen=True, dict=True):
     """Who has a job right now: alive as of `heartbeat_at`, moving as of `progress.at`."""
 
@@ -47,6 +58,7 @@ class JobOwner(Reply, frozen=True, dict=True):
     host: str | None = None
     pid: int | None = None
     """The process that made the claim, by its own account; of a plain HTTP client, the address it called from."""
+    stop_requested: StopView | None = None
 
     metadata = Decoded()
 
@@ -134,6 +146,8 @@ class HeartbeatReply(Reply, frozen=True):
     renew_after_ms: int
     number: int | None = None
     """The newest numbered write of this kind, here and below. If it is above yours, yours came late."""
+    stop_requested: StopView | None = None
+    """Finish what cannot be left undone, and release the job."""
 
 
 class CheckpointReply(Reply, frozen=True):
@@ -262,6 +276,8 @@ class KeepaliveReply(Reply, frozen=True):
     expires_at: Moment
     remaining_ms: int
     renew_after_ms: int
+    stop_requested: dict[str, StopView] = {}
+    """Of the jobs whose claims are bound to the session: those that are to be stopped."""
 
 
 class SavedReply(Reply, frozen=True):

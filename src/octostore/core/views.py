@@ -3,7 +3,17 @@
 from octostore.core import replies
 from octostore.core.beats import renew_after
 from octostore.core.documents import NO_DOCUMENT, written
-from octostore.core.model import Attempt, Claim, Job, Progress, Session, Token, read_history, read_in_flight
+from octostore.core.model import (
+    Attempt,
+    Claim,
+    Job,
+    Progress,
+    Session,
+    Token,
+    read_history,
+    read_in_flight,
+    read_stop_request,
+)
 from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.working_set import WorkingSet
 
@@ -75,6 +85,20 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
         session_id=claim.session_id,
         host=claim.host,
         pid=claim.pid,
+        stop_requested=stop_view(claim),
+    )
+
+
+def stop_view(claim: Claim) -> replies.StopView | None:
+    asked = read_stop_request(claim)
+    if asked is None:
+        return None
+    return replies.StopView(
+        reason=asked.reason,
+        requested_at=to_datetime(asked.at),
+        requested_by=asked.by,
+        cancels=asked.cancels,
+        delivered_at=to_datetime_or_none(asked.delivered_at),
     )
 
 

@@ -118,6 +118,7 @@ def _renewed(call: Call, reply: HeartbeatReply) -> Answer:
             lease_id=call.body.lease_id,
             expires_at=reply.expires_at,
             renew_after_ms=reply.remaining_ms // BEATS_PER_TTL,
+            stop_requested=reply.stop_requested,
         )
     )
 
