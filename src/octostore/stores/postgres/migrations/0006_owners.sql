@@ -2,3 +2,9 @@
 ALTER TABLE {schema}.jobs
     ADD COLUMN host text,
     ADD COLUMN pid  bigint;
+
+-- For how long its owner may go without reporting progress, since when it has, and when the log last said that it was stuck.
+ALTER TABLE {schema}.jobs
+    ADD COLUMN max_silence_ms   bigint,
+    ADD COLUMN last_progress_at bigint,
+    ADD COLUMN stuck_at         bigint;
