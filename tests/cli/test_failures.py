@@ -205,7 +205,7 @@ def test_a_file_that_is_no_store(clean: Path) -> None:
     done = run_cli("list")
     assert done.code == 69
     assert f"octostore:   store {folder}/octostore.db, from the default, since OCTOSTORE_URL is not set\n" in done.err
-    assert "octostore:   next  `octostore doctor` " in done.err
+    assert "octostore:   next  check that this is the right place" in done.err
     named = run_cli("list", "--json", OCTOSTORE_URL=f"sqlite:///{folder}/octostore.db")
     assert (named.code, named.json["reason"]) == (69, "not_a_database")
     assert f"store sqlite:///{folder}/octostore.db, from OCTOSTORE_URL" in named.err

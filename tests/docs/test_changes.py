@@ -25,7 +25,7 @@ A_COMMAND: Edits = {
         ),
     ],
     "core/decide/operate.py": [
-        ("ForceReleaseJob, RequeueJob\n", "ForceReleaseJob, InspectJob, RequeueJob\n"),
+        ("ForceReleaseJob, RequestStop", "ForceReleaseJob, InspectJob, RequestStop"),
         (
             "def _known(",
             (

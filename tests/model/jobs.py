@@ -7,7 +7,7 @@ from typing import Any
 from octostore.core import commands as c
 from tests.model import told
 from tests.model.ground import NOBODY, Ground
-from tests.model.state import Claim, EndedRequest, Fields, Job, Past, Refused, Session, Told
+from tests.model.state import Claim, EndedRequest, Job, Past, Refused, Session, Told
 
 QUEUE_FULL_MS = 1_000
 """When to look again at a queue that is full. No document gives the number."""
@@ -213,9 +213,16 @@ class Jobs(Ground):
         if is_stuck and not claim.is_told_stuck:
             self.tell_stuck(job, claim)
         left_ms = self.expiry(claim) - self.now
-        fields: Fields = {"expires_at": self.expiry(claim), "remaining_ms": left_ms, "renew_after_ms": left_ms // 3}
-        fields |= {"number": claim.numbers.get("heartbeat"), "stuck": is_stuck}
-        return Told("HeartbeatReply", {"job_id": command.job_id, **fields})
+        fields = {
+            "job_id": command.job_id,
+            "expires_at": self.expiry(claim),
+            "remaining_ms": left_ms,
+            "renew_after_ms": left_ms // 3,
+            "number": claim.numbers.get("heartbeat"),
+            "stuck": is_stuck,
+            "stop_requested": self.tell_to_stop(job, command.principal),
+        }
+        return Told("HeartbeatReply", fields)
 
     def tell_stuck(self, job: Job, claim: Claim) -> None:
         """Once for each stall, by the heartbeats of the owner itself."""

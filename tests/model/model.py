@@ -47,6 +47,7 @@ class Model(Undoing, Operators):
             c.Enqueue: self.enqueue,
             c.LimitQueue: self.limit_queue,
             c.CancelJob: self.cancel_job,
+            c.RequestStop: self.request_stop,
             c.DiscardJob: self.discard_job,
             c.RequeueJob: self.requeue_job,
             c.ForceReleaseJob: self.force_release_job,

@@ -60,6 +60,8 @@ class Claim:
     is_replayed: bool = False
     before: tuple[str, int] = ("free", 0)
     """The status of the job when it was claimed, and its attempts."""
+    stop: Fields | None = None
+    """What it was asked, as readers see it."""
     numbers: dict[str, int] = field(default_factory=dict)
     """The newest number of each kind of write."""
     host: str | None = None

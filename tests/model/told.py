@@ -47,6 +47,7 @@ def owner_view(ground: Ground, job: Job) -> Fields | None:
         **what_it_does(ground, job.claim),
         **who_has_it(ground, job, job.claim),
         **silence(job.claim),
+        "stop_requested": job.claim.stop,
         "last_progress_at": None if job.claim.max_silence_ms is None else job.claim.progress_at,
     }
 

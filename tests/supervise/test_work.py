@@ -232,7 +232,7 @@ def test_a_lease_that_is_lost_ends_its_command_and_no_other(
     work = octostore.start("work", "queue", *options, "--", *command)
     survivor.started()
     until((tmp_path / "pid").exists)
-    store.force_release("lost")
+    store.force_release("lost", reason="wrong machine")
     survivor.died()
     assert is_alive(int((tmp_path / "pid").read_text()))
     assert statuses(store, "kept") == ["claimed"]
@@ -240,7 +240,8 @@ def test_a_lease_that_is_lost_ends_its_command_and_no_other(
     (tmp_path / "told").touch()
     done = work.wait()
     assert done.code == 0
-    assert "lost: the lease was lost" in done.err
+    assert "lost: the command was stopped: the lease on 'lost' is lost" in done.err
+    assert "(wrong machine)" in done.err
     assert [store.get_job(job_id).result for job_id in ("lost", "kept")] == ["again", "kept"]
 
 

@@ -33,8 +33,10 @@ class Place(msgspec.Struct, frozen=True):
         return _without_secrets(self.url)
 
     def open(self) -> "OctoStore":
+        from octostore.cli.log_lines import show_what_hides  # noqa: PLC0415  # as late as possible
         from octostore.client.connect import connect  # noqa: PLC0415  # most of what a command has to wait for
 
+        show_what_hides()
         return connect(self.url)
 
     def look(self) -> "Reader":

@@ -288,9 +288,26 @@ class Calls:
         return c.DiscardJob(job_id=job_id, reason=reason)
 
     @executed
-    def cancel(self, job_id: str, *, reason: str | None = None) -> c.CancelJob:
-        """Take a queued job out of its queue; it is dead then. Raises `NotFound`, or `Conflict` if it is not queued."""
-        return c.CancelJob(job_id=job_id, reason=reason)
+    def cancel(self, job_id: str, *, reason: str | None = None, drain: bool = False) -> c.CancelJob:
+        """Take a job out of its queue, and away from its owner if somebody has it. It is dead then. For operators.
+
+        In one step, so nobody gets it in between; the owner's next write raises `LeaseLost`, which tells the reason.
+        With `drain` the owner keeps it and is asked to stop, as by `request_stop`; the job is dead when that claim
+        ends, unless it is done then. `requeue` brings it back, with all its attempts. Raises `NotFound`, or `Conflict`
+        if it is free or done.
+        """
+        return c.CancelJob(job_id=job_id, reason=reason, drain=drain)
+
+    @executed
+    def request_stop(self, job_id: str, *, reason: str | None = None) -> c.RequestStop:
+        """Ask whoever has a job to stop. For operators.
+
+        The owner hears of it with its next heartbeat: `claim.stop_requested` is set, `octostore run` and `work` stop
+        their command, MCP servers tell their agent. It then ends its claim as it sees fit, and until then the job stays
+        its own. The request, and when it was delivered, are in the log and in `get_job_owner().stop_requested`. Asking
+        again changes nothing. Raises `NotFound`, or `Conflict` if nobody has the job.
+        """
+        return c.RequestStop(job_id=job_id, reason=reason)
 
     @executed
     def force_release(self, job_id: str, *, reason: str | None = None) -> c.ForceReleaseJob:

@@ -79,7 +79,27 @@ class Ended(Details, frozen=True):
 
 
 class Cancelled(Details, frozen=True):
+    """A job that nobody had. One that somebody had is `Ended`, and has the `fencing_token` of that claim."""
+
     reason: str | None = None
+    fencing_token: int | None = None
+
+
+class StopRequested(Details, frozen=True):
+    """The owner is to stop. With `cancels`, the job is cancelled when the claim ends, unless it is done then."""
+
+    owner: str
+    fencing_token: int
+    reason: str | None = None
+    cancels: bool = False
+
+
+class StopDelivered(Details, frozen=True):
+    """The owner was told, for the first time."""
+
+    owner: str
+    fencing_token: int
+    requested_at: int
 
 
 class Discarded(Details, frozen=True):
@@ -164,6 +184,8 @@ DETAILS: dict[str, type[Details]] = {
     "stuck": Stuck,
     **dict.fromkeys(get_args(HowEnded), Ended),
     "cancelled": Cancelled,
+    "stop_requested": StopRequested,
+    "stop_delivered": StopDelivered,
     "discarded": Discarded,
     "requeued": Requeued,
     "queue_limited": QueueLimited,
@@ -225,7 +247,10 @@ def _decoder(event_type: str) -> msgspec.json.Decoder[Details]:
 
 
 def decode_details(entry: LogEntry) -> Details:
-    return _decoder(entry.type).decode(entry.details)
+    details = _decoder(entry.type).decode(entry.details)
+    if isinstance(details, Cancelled) and details.fencing_token is not None:
+        return _decoder("released").decode(entry.details)
+    return details
 
 
 def public_event(entry: LogEntry) -> Event:

@@ -10,6 +10,7 @@ from octostore.core.names import check_job_id
 from octostore.core.replies import (
     EventPage,
     Figures,
+    FoundTokens,
     JobPage,
     JobView,
     PrincipalView,
@@ -92,6 +93,12 @@ class FindToken(Question[TokenView], frozen=True, kw_only=True):
     """The token whose secret has this SHA-256, valid or not."""
 
     digest: bytes
+
+
+class FindTokens(Question[FoundTokens], frozen=True, kw_only=True):
+    """The same for many at once."""
+
+    digests: tuple[bytes, ...]
 
 
 class GetStoreKey(Question[StoreKey], frozen=True, kw_only=True):

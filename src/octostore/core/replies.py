@@ -29,6 +29,17 @@ class ProgressView(Reply, frozen=True):
     at: Moment
 
 
+class StopView(Reply, frozen=True):
+    """Somebody wants the owner to stop. With `cancels`, the job is dead once the claim ends, unless it is done then."""
+
+    reason: str | None
+    requested_at: Moment
+    requested_by: str
+    cancels: bool
+    delivered_at: Moment | None
+    """When the owner was first told."""
+
+
 class JobOwner(Reply, frozen=True, dict=True):
     """Who has a job right now: alive as of `heartbeat_at`, moving as of `progress.at`."""
 
@@ -53,6 +64,7 @@ class JobOwner(Reply, frozen=True, dict=True):
     """When it last reported something, or got the job, where there is such a limit."""
     stuck: bool = False
     """Alive, and silent for longer than that."""
+    stop_requested: StopView | None = None
 
     metadata = Decoded()
 
@@ -144,6 +156,8 @@ class HeartbeatReply(Reply, frozen=True):
     """The newest numbered write of this kind, here and below. If it is above yours, yours came late."""
     stuck: bool = False
     """You have not reported progress for as long as the claim's `max_silence`."""
+    stop_requested: StopView | None = None
+    """Finish what cannot be left undone, and release the job."""
 
 
 class CheckpointReply(Reply, frozen=True):
@@ -272,6 +286,8 @@ class KeepaliveReply(Reply, frozen=True):
     expires_at: Moment
     remaining_ms: int
     renew_after_ms: int
+    stop_requested: dict[str, StopView] = {}
+    """Of the jobs whose claims are bound to the session: those that are to be stopped."""
 
 
 class SavedReply(Reply, frozen=True):
@@ -350,6 +366,12 @@ class PrincipalView(Reply, frozen=True):
 
 class TokenList(Reply, frozen=True):
     tokens: list[TokenView]
+
+
+class FoundTokens(Reply, frozen=True):
+    """In the order of the digests; None where there is no such token."""
+
+    tokens: list[TokenView | None]
 
 
 class StoreKey(Reply, frozen=True):

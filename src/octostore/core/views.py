@@ -3,7 +3,17 @@
 from octostore.core import replies
 from octostore.core.beats import is_stuck, renew_after
 from octostore.core.documents import NO_DOCUMENT, written
-from octostore.core.model import Attempt, Claim, Job, Progress, Session, Token, read_history, read_in_flight
+from octostore.core.model import (
+    Attempt,
+    Claim,
+    Job,
+    Progress,
+    Session,
+    Token,
+    read_history,
+    read_in_flight,
+    read_stop_request,
+)
 from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.working_set import WorkingSet
 
@@ -78,6 +88,20 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
         max_silence=_seconds(claim.max_silence_ms),
         last_progress_at=to_datetime_or_none(claim.last_progress_at),
         stuck=is_stuck(claim, ws.now),
+        stop_requested=stop_view(claim),
+    )
+
+
+def stop_view(claim: Claim) -> replies.StopView | None:
+    asked = read_stop_request(claim)
+    if asked is None:
+        return None
+    return replies.StopView(
+        reason=asked.reason,
+        requested_at=to_datetime(asked.at),
+        requested_by=asked.by,
+        cancels=asked.cancels,
+        delivered_at=to_datetime_or_none(asked.delivered_at),
     )
 
 

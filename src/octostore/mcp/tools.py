@@ -170,7 +170,10 @@ async def requeue_job(desk: Desk, given: g.Operation) -> JobView:
 
 
 async def cancel_job(desk: Desk, given: g.Operation) -> JobView:
-    """Take a job that waits out of its queue: nobody will do it. Only when the person you work for wants that."""
+    """Take a job out of its queue, and away from whoever has it: nobody will do it.
+
+    Only when the person you work for wants that.
+    """
     return await desk.store.cancel(**asdict(given))
 
 

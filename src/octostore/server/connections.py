@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from email.utils import formatdate
 from typing import Any, TypeAlias
 
+from octostore.server.addresses import Proxies
 from octostore.server.http import Request
 from octostore.server.protocol import Connection
 from octostore.server.settings import Settings
@@ -26,6 +27,7 @@ class Connections:
         self.under_way: dict[Request, asyncio.Task[None]] = {}
         self.date = b""
         """The header."""
+        self.proxies = Proxies(settings.trusted_proxies)
         self._answer = answer
         self._timer: asyncio.TimerHandle | None = None
 

@@ -186,7 +186,8 @@ class Request:
 
     @property
     def client_address(self) -> str:
-        return self._line.client_address
+        """Of the peer, or of whoever is behind it if that is a trusted proxy."""
+        return self._line.company.proxies.client_of(self._line.peer_address, self.headers)
 
     @property
     def is_closed(self) -> bool:

@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from octostore.server.services import Services
 from octostore.server.settings import Settings
 from octostore.stores.opening import chosen_url, data_folder
 from octostore.stores.store import open_store
+from octostore.wire.token_files import address_file, link_token_file
 
 BACKLOG = 2_048
 GARBAGE_AT = 10_000
@@ -44,6 +46,8 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
     is_hurried = False
     try:
         await services.start()
+        if settings.uds is None:
+            _tell_clients(services, listener)
         connections = Connections(settings, App(services).answer)
         connections.tick()
         accepting = await connections.loop.create_server(connections.accept, sock=listener, backlog=BACKLOG)
@@ -61,6 +65,21 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
             settings.uds.unlink(missing_ok=True)
         if not is_hurried:
             await services.close()
+
+
+def _tell_clients(services: Services, listener: socket.socket) -> None:
+    """Those of the same user on this machine: which token is good at this address."""
+    host, port = listener.getsockname()[:2]
+    address = ip_address(host)
+    if address.is_unspecified:
+        host = "::1" if isinstance(address, IPv6Address) else "127.0.0.1"
+    elif not address.is_loopback:
+        return
+    link = address_file(services.data_folder, host, port)
+    if services.settings.tokens_file is None:
+        link_token_file(link, services.admin_file)
+    else:
+        link.unlink(missing_ok=True)  # whoever had the address before is gone
 
 
 def _leave_the_lasting_alone() -> None:

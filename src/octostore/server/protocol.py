@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
+from octostore.server.addresses import UNIX
 from octostore.server.http import Answer, Request
 from octostore.server.refusals import (
     Refusal,
@@ -124,8 +125,8 @@ class Connection(asyncio.Protocol):
         size = len(self._url) + sum(map(len, chain.from_iterable(self._fields)))
         if len(self._fields) > settings.max_headers or size > settings.max_head_bytes:
             raise self._head_too_large()
-        if len(headers) < len(self._fields) and any(name in ONCE for name in _repeated(self._fields)):
-            raise malformed()
+        if len(headers) < len(self._fields):
+            headers = _combined(self._fields)
         if b"transfer-encoding" in headers and not self._has_plain_chunks(headers):
             raise malformed()
         url = httptools.parse_url(self._url)
@@ -159,9 +160,9 @@ class Connection(asyncio.Protocol):
     # What requests tell
 
     @property
-    def client_address(self) -> str:
+    def peer_address(self) -> str:
         peer = self._transport.get_extra_info("peername")
-        return str(peer[0]) if isinstance(peer, tuple) else "local"
+        return str(peer[0]) if isinstance(peer, tuple) else UNIX
 
     def is_closing(self) -> bool:
         return self._transport.is_closing()
@@ -306,6 +307,11 @@ class Connection(asyncio.Protocol):
         self._wait_for_request()  # or rather for the client to read what it was sent
 
 
-def _repeated(fields: list[tuple[bytes, bytes]]) -> list[bytes]:
-    names = [name for name, _ in fields]
-    return [name for name in names if names.count(name) > 1]
+def _combined(fields: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers of one name are one, in their order; but not those of which there must be one only."""
+    headers: dict[bytes, bytes] = {}
+    for name, value in fields:
+        if name in headers and name in ONCE:
+            raise malformed()
+        headers[name] = b"%b, %b" % (headers[name], value) if name in headers else value
+    return headers

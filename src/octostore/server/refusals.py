@@ -3,6 +3,7 @@
 import math
 
 from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
+from octostore.core.permit import TokenOver
 from octostore.wire.errors import ERRORS
 from octostore.wire.failures import Failure, failure_of
 
@@ -30,6 +31,8 @@ def refusal_of(error: Exception) -> Refusal:
     """Whatever went wrong, as an answer."""
     if isinstance(error, Refusal):
         return error
+    if isinstance(error, TokenOver):
+        return bad_token()
     if isinstance(error, Unreachable) and error.reason == "late":
         return too_late(str(error))
     if isinstance(error, OctoStoreError) and error.code in ERRORS:

@@ -23,7 +23,7 @@ from octostore.server.settings import Settings
 from octostore.server.store import ServedStore
 from octostore.server.waiting import WaitingRoom
 from octostore.stores.store import LocalStore
-from octostore.wire.token_files import ADMIN_TOKEN_FILE
+from octostore.wire.token_files import admin_token_file
 
 FIGURES_SECONDS = 2.0
 PROBE_SECONDS = 1.0
@@ -35,7 +35,6 @@ class Services:
         self.settings = settings
         self.metrics = metrics
         self.data_folder = data_folder
-        self.admin_file = data_folder / ADMIN_TOKEN_FILE
         self.store = ServedStore(store)
         self.rates = Rates(settings.requests_per_second)
         static = auth.read_static_tokens(settings.tokens_file) if settings.tokens_file else {}
@@ -60,6 +59,11 @@ class Services:
         self.feed.start()
         self.attention.look()
         self._sweeper = asyncio.create_task(self._sweep())
+
+    @property
+    def admin_file(self) -> Path:
+        """Where the store's first token is, unless tokens are set from outside."""
+        return admin_token_file(self.data_folder, self.store_id)
 
     def stop(self) -> None:
         """Let what waits and what streams come to an end; requests under way finish by themselves."""
@@ -96,7 +100,13 @@ class Services:
         types = [entry.type for entry in entries]
         self.metrics.on_entries(entries, types)
         if not auth.EVENTS.isdisjoint(types):
-            self.auth.forget()
+            self.auth.hear(entries)
+            self.waiting.drop_over()
+
+    def end_over(self) -> None:
+        """What a token that is over has open: claims that wait, and streams, which look for themselves."""
+        self.waiting.drop_over()
+        self.feed.wake()
 
     async def _sweep(self) -> None:
         """Write expiries down soon after they happen, for those who follow the log."""

@@ -19,6 +19,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     allow_hosts: tuple[str, ...] = ()
     allow_origins: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+    """Networks, or `unix`: the proxies that are believed when they tell whose request it is."""
 
     max_locks: int = limits.LOCKS_PER_PRINCIPAL
     max_claims: int | None = None

@@ -1,6 +1,6 @@
 """What a store has to be able to do. The rest (batching, waking, reading) is the same for all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -77,7 +77,7 @@ class Reading(Protocol):
     def list_tokens(self) -> list[Token]:
         """Newest first."""
 
-    def find_token(self, digest: bytes) -> Token | None: ...
+    def find_tokens(self, digests: Sequence[bytes]) -> list[Token]: ...
 
     def store_key(self) -> bytes: ...
 

@@ -3,7 +3,7 @@
 import secrets
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 
@@ -51,8 +51,8 @@ class MemoryRows:
         ws.sessions.update(dict.fromkeys(needs.sessions))
         for session_id in needs.sessions & self.sessions.keys():
             self._add_session(ws, session_id)
-        if needs.claims_of:
-            self._add_claims_of(ws, needs.claims_of)
+        if needs.claims_of or needs.stops_of:
+            self._add_bound(ws, needs)
         for session_id in needs.in_flight_of & self.sessions.keys():
             for job_id in read_in_flight(self.sessions[session_id]):
                 self._add_job(ws, self.jobs[job_id])
@@ -98,8 +98,8 @@ class MemoryRows:
     def list_tokens(self) -> list[Token]:
         return sorted(deepcopy(self.tokens).values(), key=lambda token: (-token.created_at, token.token_id))
 
-    def find_token(self, digest: bytes) -> Token | None:
-        return next((deepcopy(token) for token in self.tokens.values() if token.digest == digest), None)
+    def find_tokens(self, digests: Sequence[bytes]) -> list[Token]:
+        return [deepcopy(token) for token in self.tokens.values() if token.digest in digests]
 
     def store_key(self) -> bytes:
         return self._key
@@ -186,11 +186,14 @@ class MemoryRows:
             queue.claimed = sum(job.claim is not None for job in self.jobs.values() if job.queue == name)
         ws.queues[name] = queue
 
-    def _add_claims_of(self, ws: WorkingSet, session_ids: set[str]) -> None:
+    def _add_bound(self, ws: WorkingSet, needs: Needs) -> None:
         for job in self.jobs.values():
-            if job.claim is not None and job.claim.session_id in session_ids:
+            claim = job.claim
+            if claim is None:
+                continue
+            if claim.session_id in needs.claims_of or (claim.stop_request and claim.session_id in needs.stops_of):
                 self._add_job(ws, job)
-        ws.sessions_with_all_claims |= session_ids
+        ws.sessions_with_all_claims |= needs.claims_of
 
     # What is found by looking
 

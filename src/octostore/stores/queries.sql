@@ -77,6 +77,10 @@ FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 -- The live claims bound to sessions.
 SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
 
+-- name: stops_of_sessions
+-- Of the live claims bound to sessions, those whose owner was asked to stop.
+SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s) AND stop_request IS NOT NULL
+
 -- name: jobs_in_flight
 -- What sessions were working on when they were lost.
 SELECT {job_columns} FROM {schema}.jobs WHERE job_id IN ({names_in_flight} AND session_id = ANY(%(sessions)s))

@@ -108,8 +108,8 @@ class Transaction:
     def list_tokens(self) -> list[Token]:
         return [token_from_row(row) for row in self._rows("list_tokens")]
 
-    def find_token(self, digest: bytes) -> Token | None:
-        return next(map(token_from_row, self._rows("tokens_by_digest", digests=[digest])), None)
+    def find_tokens(self, digests: Sequence[bytes]) -> list[Token]:
+        return [token_from_row(row) for row in self._rows("tokens_by_digest", digests=list(digests))]
 
     def store_key(self) -> bytes:
         ((key,),) = self._rows("store_key")

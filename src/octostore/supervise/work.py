@@ -111,11 +111,14 @@ class _Worker:
             self._idle.put(guardian)
         if ending.is_success and not ending.is_lost:
             return self._result(claim, stdout)
-        self._tell(f"{claim.job_id}: {'the lease was lost, so the command was stopped' if ending.is_lost else ending}")
+        self._tell(f"{claim.job_id}: {f'the command was stopped: {ending}' if ending.is_lost else ending}")
         if guardian.is_over:
             self._stop.set()  # without it, no command can be started safely
         if ending.is_lost or self._is_hurried or guardian.is_over:
             raise Deferred(0, f"the command was stopped ({ending})")
+        if ending.is_stopped and claim.stop_requested.is_set():
+            # Not at once, or whoever asked would find it running here again.
+            raise Deferred(self._options.retry_after, shorten(f"the command was stopped: {ending}", NOTE_BYTES))
         if ending.code == self._options.deferred_exit:
             raise Deferred(self._options.retry_after, words_of(said) or None)
         raise Failed(error_text(ending, said))

@@ -202,6 +202,10 @@ class ReasonBody(Body):
     reason: f.Reason | None = None
 
 
+class CancelBody(ReasonBody):
+    drain: f.Drain = False
+
+
 class RequeueBody(ReasonBody):
     keep_attempts: f.KeepAttempts = False
 

@@ -298,6 +298,9 @@ PhaseWord: TypeAlias = Annotated[
 KeepAttempts: TypeAlias = Annotated[
     bool, Meta(description="Give a dead job one more attempt, and not all of them again.", examples=[False])
 ]
+Drain: TypeAlias = Annotated[
+    bool, Meta(description="Ask an owner to stop, and cancel the job when its claim ends.", examples=[False])
+]
 SessionStatusWord: TypeAlias = Annotated[
     str, Meta(description="Only sessions that are so.", extra_json_schema={"enum": list(get_args(SessionStatus))})
 ]

@@ -1,4 +1,4 @@
-"""Take queued jobs out of their queue. They are dead then; `requeue` brings them back."""
+"""Take jobs out of their queue, and away from whoever has them. They are dead then; `requeue` brings them back."""
 
 from octostore.cli.command import Arguments, Context
 from octostore.cli.operating import add_operator_options, operate

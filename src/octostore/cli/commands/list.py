@@ -73,7 +73,7 @@ def _watch(store: Reader, arguments: Arguments, console: Console) -> NoReturn:
     """Heartbeats are no events, so it looks; what has not changed is not said twice where nobody can paint over it."""
     console.end_with_reader()
     if console.is_live:
-        console.say("\x1b[2J")
+        console.clear()
     said = None
     while True:
         page = _jobs(store, arguments)

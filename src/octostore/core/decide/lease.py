@@ -11,6 +11,7 @@ from octostore.core.decide.expiry import settled
 from octostore.core.decide.repeats import comes_late
 from octostore.core.decide.rules import decides
 from octostore.core.decide.silence import note_progress, tell_if_stuck
+from octostore.core.decide.stopping import tell_to_stop
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.given import Given
 from octostore.core.model import Attempt, Claim, Job, Outcome, Progress, read_history
@@ -33,6 +34,7 @@ def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> Heartb
         renew_after_ms=renew_after(remaining_ms),
         number=claim.heartbeat_number,
         stuck=tell_if_stuck(ws, job, claim),
+        stop_requested=tell_to_stop(ws, job, claim, command.principal) if claim.stop_request else None,
     )
 
 

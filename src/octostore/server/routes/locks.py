@@ -118,6 +118,7 @@ def _renewed(call: Call, reply: HeartbeatReply) -> Answer:
             lease_id=call.body.lease_id,
             expires_at=reply.expires_at,
             renew_after_ms=reply.remaining_ms // BEATS_PER_TTL,
+            stop_requested=reply.stop_requested,
         )
     )
 
@@ -181,6 +182,7 @@ WATCHED: dict[str, Watched] = {
     "failed": "released",
     "deferred": "released",
     "force_released": "released",
+    "cancelled": "released",
     "undone": "released",
     "expired": "expired",
 }
@@ -236,7 +238,7 @@ class _Watching:
             return False
         if event.type == "claimed":
             return event.seq > self._known.fencing_token
-        token: int = event.data["fencing_token"]
+        token: int = event.data.get("fencing_token", 0)  # a job that nobody had can be cancelled, too
         return token >= self._known.fencing_token and self._known.expires_at is not None
 
     async def _transition(self, event: Event) -> bytes:
