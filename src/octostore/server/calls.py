@@ -32,12 +32,6 @@ class Call(msgspec.Struct):
         said: str | None = getattr(self.body, "host", None)
         return self.request.client_address if said is None else said
 
-    @property
-    def host(self) -> str:
-        """Where the owner runs: as it says, or as far as can be seen from here."""
-        said: str | None = getattr(self.body, "host", None)
-        return self.request.client_address if said is None else said
-
     def command(self, **given: Any) -> Any:
         """What the request stands for, if the token may use the name in it; `given` is what it does not say itself.
 

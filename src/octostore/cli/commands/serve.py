@@ -55,8 +55,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--max-connections", type=positive, metavar="N", help="connections at once (%(default)s)")
     add("--log-format", choices=LOG_FORMATS, help="how the log on stderr is written (%(default)s)")
     add("--access-log", action="store_true", help="also log each request: who, what, how it ended and how long it took")
-    for option, what in _SECONDS.items():
-        add(option, type=_seconds, metavar="S", help=f"{what} (%(default)s)")
     add(
         "--max-connections-per-address",
         type=positive,
