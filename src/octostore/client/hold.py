@@ -187,6 +187,11 @@ class KeptClaim:
         """For how many seconds the job is surely ours if no heartbeat gets through any more."""
         return 0.0 if self._lost.is_set() else self._authority.remaining()
 
+    @property
+    def heartbeat_fault(self) -> BaseException | None:
+        """Why the last heartbeat did not get through; None while they do."""
+        return self._heart.fault
+
     def check(self) -> None:
         """Raise `LeaseLost` unless the job is surely ours. To be called before anything that cannot be undone."""
         if self.remaining() <= 0:

@@ -3,7 +3,7 @@
 import os
 import select
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -13,7 +13,9 @@ from octostore.stores.clock import boottime
 from octostore.supervise import messages as m
 from octostore.supervise.dispositions import ENDING
 from octostore.supervise.guardian import Guardian, GuardianDied
+from octostore.supervise.outage import Outage
 from octostore.supervise.processes import descendants
+from octostore.supervise.telling import Tell
 from octostore.supervise.terminal import Terminal, stop_our_group
 from octostore.supervise.wakeups import TICK_SECONDS, SignalPipe
 
@@ -75,7 +77,7 @@ class Command:
         guardian: Guardian,
         claim: HeldClaim,
         terms: Terms,
-        tell: Callable[[str], None],
+        tell: Tell,
         *,
         signals: SignalPipe | None = None,
         terminal: Terminal | None = None,
@@ -84,6 +86,7 @@ class Command:
         self._claim = claim
         self._terms = terms
         self._tell = tell
+        self._outage = Outage(claim, tell)
         self._signals = signals
         self._terminal = terminal
         self._turn: int | None = None
@@ -167,6 +170,7 @@ class Command:
             self._problem = f"it was stopped after {self._terms.max_run:g} seconds (--max-run)"
             self._tell(self._problem)
             self._guardian.stop(self._terms.stop_grace)
+        self._outage.mention(self._lease(boottime() + self._claim.remaining())[0])
         if boottime() >= self._kill_at:
             self._kill_at = float("inf")
             self._lose()  # the guardian does the same, unless somebody has paused it
