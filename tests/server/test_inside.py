@@ -14,13 +14,13 @@ import pytest
 
 from octostore.core.commands import ClaimJob, CreateToken, Probe, Recover, RevokeToken
 from octostore.core.errors import OctoStoreError, Unreachable
-from octostore.core.limits import PAGE_MAX, RECOVER_LIMIT
+from octostore.core.limits import RECOVER_LIMIT
 from octostore.core.permit import TokenOver
 from octostore.core.questions import GetFigures
 from octostore.server import auth, lookups, rate
 from octostore.server.addresses import Proxies
 from octostore.server.auth import Auth
-from octostore.server.feed import Feed
+from octostore.server.feed import LOOKED_AT, Feed
 from octostore.server.http import Request
 from octostore.server.metrics import Metrics
 from octostore.server.rate import Rates
@@ -376,7 +376,7 @@ def test_readers_are_woken_now_and_then_also_without_news() -> None:
 def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept = PAGE_MAX + 10
+    kept = LOOKED_AT + 10
     monkeypatch.setattr("octostore.server.feed.KEPT", kept)
 
     async def test(store: ServedStore, _place: Place) -> None:
@@ -391,10 +391,10 @@ def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_
         assert feed.after(4) is None, "too long ago"
         page = feed.after(5)
         assert page is not None
-        assert [line.entry.seq for line in page] == list(range(6, 6 + PAGE_MAX))
+        assert [line.entry.seq for line in page] == list(range(6, 6 + LOOKED_AT))
         rest = feed.after(page[-1].entry.seq)
         assert rest is not None
-        assert [line.entry.seq for line in rest] == list(range(6 + PAGE_MAX, number + 1))
+        assert [line.entry.seq for line in rest] == list(range(6 + LOOKED_AT, number + 1))
         feed.stop()
 
     on_store(test)

@@ -104,6 +104,11 @@ def _by_operator(event: Event, data: dict[str, Any]) -> str:
     return f"{_BY_OPERATORS[event.type]}{from_whom} by {event.actor}{_said(data.get('reason'))}"
 
 
+def _stop_requested(event: Event, data: dict[str, Any]) -> str:
+    then = ", after which it is cancelled" if data.get("cancels") else ""
+    return f"{data['owner']} was asked to stop by {event.actor}{then}{_said(data.get('reason'))}"
+
+
 def _requeued(event: Event, data: dict[str, Any]) -> str:
     used_up = f"; {words.counted(data['attempts'], 'attempt')} used up" if data.get("attempts") else ""
     return _by_operator(event, data) + used_up
@@ -140,6 +145,8 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     "undone": lambda _, data: f"the claim of {data['owner']} was undone: it left before the answer{_next_status(data)}",
     **dict.fromkeys(_BY_OPERATORS, _by_operator),
     "requeued": _requeued,
+    "stop_requested": _stop_requested,
+    "stop_delivered": lambda _, data: f"{data['owner']} was told to stop",
     "queue_limited": lambda event, data: f"queue {event.queue}: {_limit(data)}",
     "session_opened": lambda _, data: (
         f"{data['agent']} {'resumed' if data.get('resumed') else 'opened'} its session{_phase(data)}"

@@ -26,7 +26,14 @@ from octostore.core.errors import (
 )
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
-from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply, ReleaseReply
+from octostore.core.replies import (
+    AttemptView,
+    ClaimReply,
+    HandedOverReply,
+    HeartbeatReply,
+    KeepaliveReply,
+    ReleaseReply,
+)
 from octostore.stores.clock import boottime
 from octostore.stores.pausing import jittered
 
@@ -115,7 +122,8 @@ class KeptClaim:
     """A claim that is kept alive from another thread for as long as the block runs: `HeldClaim` and `AsyncHeldClaim`.
 
     `lost` is set, and `on_lost` called, before the store can give the job to anybody else. What the block does to other
-    systems should carry `fencing_token`, because a process that was paused cannot know in time.
+    systems should carry `fencing_token`, because a process that was paused cannot know in time. `stop_requested` is set
+    when somebody wants the block to stop, for `stop_reason`; the job stays ours until it does.
     """
 
     def __init__(
@@ -123,6 +131,7 @@ class KeptClaim:
         port: Port,
         granted: "Granted",
         lost: "threading.Event | LoopFlag",
+        stop: "threading.Event | LoopFlag",
         *,
         on_lost: Callable[[], None] | None = None,
         then: Callable[[], Command[ClaimReply] | None] = lambda: None,
@@ -141,6 +150,8 @@ class KeptClaim:
         self.ttl = reply.ttl or 0.0
         self.attempt = reply.attempt or 1
         self._lost = lost
+        self._stop = stop
+        self.stop_reason: str | None = None
         self._port = port
         self._authority = Authority()
         self._authority.renew(granted.asked_at, granted.remaining_ms)
@@ -153,7 +164,7 @@ class KeptClaim:
         self._ending: Command[ReleaseReply] | None = None
         """Where nothing was chosen, it is released."""
         self._is_to_expire = False
-        self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
+        self._heart = Heart(self._beat, self._authority, self.ttl, self._lose, self._hear)
         self._pid = os.getpid()
         self._has_ended = False
         self._is_handed_over = False
@@ -220,7 +231,9 @@ class KeptClaim:
             note=note,
             percent=percent,
         )
-        self._authority.renew(asked_at, self._persist(command).remaining_ms)
+        reply = self._persist(command)
+        self._authority.renew(asked_at, reply.remaining_ms)
+        self._hear(reply)
 
     def _checkpoint(self, data: Any) -> None:
         self.check()
@@ -280,6 +293,14 @@ class KeptClaim:
         if self._on_lost is not None:
             self._on_lost()
 
+    def _hear(self, reply: HeartbeatReply | KeepaliveReply) -> None:
+        """What there is to know besides that the lease goes on."""
+        stops = reply.stop_requested
+        stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
+        if stop is not None and not self._stop.is_set():
+            self.stop_reason = stop.reason
+            self._stop.set()
+
     def _settle(self, ending: Command[Any], ended: object, following: object = None) -> None:
         if isinstance(following, ClaimReply) and following.status == "claimed":
             self.following = granted(following, self._left_at)
@@ -311,7 +332,8 @@ class HeldClaim(KeptClaim):
 
     def __init__(self, port: Port, granted: "Granted", **options: Any) -> None:
         self.lost = threading.Event()
-        super().__init__(port, granted, self.lost, **options)
+        self.stop_requested = threading.Event()
+        super().__init__(port, granted, self.lost, self.stop_requested, **options)
 
     def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
         """Say what is being done, for people to see. It is a heartbeat, too."""

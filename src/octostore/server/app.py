@@ -114,19 +114,12 @@ class App:
         try:
             outcome = await waiting
             if outcome is not None and not isinstance(outcome, Answer):
-                await self._stream(outcome)
+                await outcome.run()
         except Exception as error:  # noqa: BLE001
             outcome = error
         finally:
             if outcome is not None:
                 self._end(request, outcome)
-
-    async def _stream(self, stream: Streaming) -> None:
-        self.services.metrics.streams += 1
-        try:
-            await stream.run()
-        finally:
-            self.services.metrics.streams -= 1
 
     def _end(self, request: Request, outcome: Answer | Streaming | Exception) -> None:
         status = 200

@@ -21,16 +21,17 @@ from octostore._version import __version__
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.server.app import App
 from octostore.server.connections import Connections
+from octostore.server.door import make_room
 from octostore.server.log import seldom, tell
 from octostore.server.log_lines import log_to_stderr
 from octostore.server.metrics import Metrics
 from octostore.server.services import Services
 from octostore.server.settings import Settings
+from octostore.server.streams import PART_BYTES
 from octostore.stores.opening import chosen_url, data_folder
 from octostore.stores.store import open_store
 from octostore.wire.token_files import address_file, link_token_file
 
-BACKLOG = 2_048
 GARBAGE_AT = 10_000
 """How many objects are made and not gone again before those are looked for that keep each other alive."""
 
@@ -61,15 +62,17 @@ def _on_batch(metrics: Metrics, slow_seconds: float, size: int, seconds: float) 
 async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -> None:
     """Until a signal says otherwise. `on_ready` is called once the server can be reached."""
     settings = services.settings
-    listener = _listen(settings)
+    room = make_room(settings.max_connections)
+    listener = _listen(settings, room.backlog)
     is_hurried = False
     try:
         await services.start()
         if settings.uds is None:
             _tell_clients(services, listener)
-        connections = Connections(settings, App(services).answer)
+        limits = msgspec.structs.replace(settings, max_connections=room.connections)
+        connections = Connections(limits, App(services).answer)
         connections.tick()
-        accepting = await connections.loop.create_server(connections.accept, sock=listener, backlog=BACKLOG)
+        accepting = await connections.loop.create_server(connections.accept, sock=listener, backlog=room.backlog)
         _leave_the_lasting_alone()
         with _signals() as told:
             on_ready(listener)
@@ -127,12 +130,14 @@ def _signals() -> "Iterator[asyncio.Queue[int]]":
             signal.signal(sign, handler)
 
 
-def _listen(settings: Settings) -> socket.socket:
+def _listen(settings: Settings, backlog: int) -> socket.socket:
     try:
         if settings.uds is not None:
-            return _listen_on_file(settings.uds)
+            return _listen_on_file(settings.uds, backlog)
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        listener = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=backlog)
+        # For each connection: the system keeps no more than this of what cannot be sent yet.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, PART_BYTES)
         # Only by its number it knows that it is TCP, where asyncio lets nothing wait for what was sent to be confirmed.
         return socket.socket(fileno=listener.detach())
     except OSError as error:
@@ -143,7 +148,7 @@ def _listen(settings: Settings) -> socket.socket:
         ) from error
 
 
-def _listen_on_file(path: Path) -> socket.socket:
+def _listen_on_file(path: Path, backlog: int) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     if path.is_socket():
         with socket.socket(socket.AF_UNIX) as other, suppress(OSError):
@@ -152,7 +157,7 @@ def _listen_on_file(path: Path) -> socket.socket:
         path.unlink()  # left by one that was killed
     listener.bind(str(path))
     path.chmod(0o600)
-    listener.listen(BACKLOG)
+    listener.listen(backlog)
     return listener
 
 

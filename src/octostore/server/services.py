@@ -21,6 +21,7 @@ from octostore.server.outage import Outage
 from octostore.server.rate import Rates
 from octostore.server.settings import Settings
 from octostore.server.store import ServedStore
+from octostore.server.streams import OpenStreams
 from octostore.server.waiting import WaitingRoom
 from octostore.stores.store import LocalStore
 from octostore.wire.token_files import admin_token_file
@@ -40,6 +41,7 @@ class Services:
         static = auth.read_static_tokens(settings.tokens_file) if settings.tokens_file else {}
         self.auth = auth.Auth(self.store, static)
         self.waiting = WaitingRoom(self.store)
+        self.streams = OpenStreams(settings.max_streams)
         self.attention = Attention()
         self.feed = Feed(self.store, self._on_entries, settings.keepalive_seconds / 3)
         self.is_stopping = False

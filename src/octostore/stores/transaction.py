@@ -120,11 +120,12 @@ class Transaction:
         counted = asking.ask("figures")
         queued = asking.ask("queued_jobs", limit=FIGURES_QUEUES)
         asking.run()
-        claimed, late, dead, open_sessions, taken_back, waiting, due_at, *unwritten = counted.rows[0]
+        claimed, late, stuck, dead, open_sessions, taken_back, waiting, due_at, *unwritten = counted.rows[0]
         run_out, of_queues, ended_at = unwritten
         return Figures(
             claimed=claimed - run_out,
             late=late,
+            stuck=stuck,
             dead=dead,
             open_sessions=open_sessions,
             waiting=waiting + of_queues,

@@ -48,7 +48,7 @@ class Ending(NamedTuple):
     """Why it did not end by itself, in words."""
     is_lost: bool = False
     is_stopped: bool = False
-    """Whether it was told to by whoever started us; that is no failure."""
+    """Whether it was told to, by a signal to us or by somebody who asked; that is no failure."""
     not_started: int | None = None
     """The error number, where it could not even be started."""
 
@@ -90,7 +90,7 @@ class Command:
         self._group = 0
         self._code: int | None = None
         self._problem: str | None = None
-        self._is_gone = self._is_lost = self._is_stopped = self._has_told = False
+        self._is_gone = self._is_lost = self._is_stopped = self._is_asked = self._has_told = False
         self._not_started: int | None = None
         self._ends_at = float("inf") if terms.max_run is None else boottime() + terms.max_run
         self._kill_at = -float("inf")
@@ -140,6 +140,7 @@ class Command:
         select.select(sources, [], [], left)
         for number in self._signals.taken() if self._signals else ():
             self._pass_on(number)
+        self._heed_request()
         news = self._guardian.news(0)
         if not news:
             self._mention_rest()
@@ -148,6 +149,17 @@ class Command:
         if not self._is_gone:
             self._keep_deadlines()
         return self._is_gone
+
+    def _heed_request(self) -> None:
+        """Somebody wants the owner to stop, and so what it has started."""
+        if self._is_asked or not self._claim.stop_requested.is_set():
+            return
+        self._is_asked = self._is_stopped = True
+        if self._code is None:
+            why = self._claim.stop_reason
+            self._problem = "it was asked to stop" + (f": {why}" if why else "")
+            self._tell(self._problem)
+        self._guardian.stop(self._terms.stop_grace)
 
     def _keep_deadlines(self) -> None:
         if boottime() >= self._ends_at:

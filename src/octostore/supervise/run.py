@@ -284,7 +284,7 @@ class _Run:
         return "failed", None, error_text(ending, said)
 
     def _keep_until(self, moment: float, claim: HeldClaim, signals: SignalPipe) -> None:
-        while (left := moment - boottime()) > 0 and not claim.lost.is_set():
+        while (left := moment - boottime()) > 0 and not (claim.lost.is_set() or claim.stop_requested.is_set()):
             select.select([signals], [], [], min(left, TICK_SECONDS))
             if ENDING.intersection(signals.taken()):
                 return
