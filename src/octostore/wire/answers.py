@@ -214,7 +214,7 @@ class LockState(msgspec.Struct, kw_only=True):
 
 
 class LockList(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`total` counts all that there are, also on other pages. `cursor` continues the list; without it, this is the end."""
+    """`total` counts all that there are, also on other pages. `cursor` continues the list, if it goes on."""
 
     locks: list[LockState]
     total: int
