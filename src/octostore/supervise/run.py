@@ -173,7 +173,7 @@ class _Run:
             try:
                 return attempt()
             except Unreachable as fault:
-                if self._options.on_unreachable == "fail" or self._has_given_up:
+                if self._options.on_unreachable == "fail" or self._has_given_up or fault.reason == "certificate":
                     raise
                 self._has_asked = False
                 if not has_told:
