@@ -472,7 +472,7 @@ class Blocks:
             again=again,
             lock_delay=lock_delay,
         )
-        return HoldCall(claim, outcome, on_lost)
+        return HoldCall(claim, ttl, outcome, on_lost)
 
     def open_session(
         self,
