@@ -17,6 +17,7 @@ from octostore.core.replies import (
     JobView,
     ReleaseReply,
 )
+from octostore.core.visible import visible
 from octostore.mcp import answers as a
 from octostore.wire import answers
 from octostore.wire.failures import Failure, failure_of
@@ -28,7 +29,7 @@ INSTRUCTIONS = (
     "doing with report_progress and leave what a successor would need with checkpoint; you need not heartbeat, because "
     "this server does. When you stop, for whatever reason, end with release_job: `done` with a result, `failed` with "
     "an error, `deferred` to try later, or `released` for somebody else. If a tool answers `lease_lost`, stop working "
-    "on that job at once: it is somebody else's now."
+    "on that job at once: it is somebody else's now. If an answer says `stop_requested`, finish up and release it."
 )
 NEXT = {
     "invalid_input": "Nothing was changed. Correct the arguments and call again.",
@@ -66,6 +67,14 @@ def failure_text(failure: Failure) -> str:
 def loss_text(job_id: str) -> str:
     return (
         f"lease_lost: the lease on {job_id!r} was lost while you worked. {NEXT['lease_lost']} (my_claims tells more.)"
+    )
+
+
+def stop_text(job_id: str, reason: str | None) -> str:
+    why = f" The reason given: {visible(reason)!r}." if reason else ""
+    return (
+        f"stop_requested: an operator wants you to stop working on {job_id!r}.{why} It is still yours: finish what "
+        "cannot be left undone, leave a checkpoint, and end with release_job (`released` or `deferred`)."
     )
 
 
@@ -132,6 +141,8 @@ def _enqueued(reply: EnqueueReply) -> str:
 def _mine(answer: a.MyClaims) -> str:
     lost = [claim.job_id for claim in answer.claims if claim.status == "lost"]
     said = f"This server holds {_counted(len(answer.claims) - len(lost), 'job')}."
+    stopping = [claim.job_id for claim in answer.claims if claim.is_to_stop]
+    said += f" An operator wants you to stop: {', '.join(stopping)}." if stopping else ""
     return f"{said} Lost, so stop working on: {', '.join(lost)}." if lost else said
 
 
