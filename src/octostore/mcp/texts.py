@@ -29,7 +29,7 @@ INSTRUCTIONS = (
     "doing with report_progress and leave what a successor would need with checkpoint; you need not heartbeat, because "
     "this server does. When you stop, for whatever reason, end with release_job: `done` with a result, `failed` with "
     "an error, `deferred` to try later, or `released` for somebody else. If a tool answers `lease_lost`, stop working "
-    "on that job at once: it is somebody else's now. If an answer says `stop_requested`, finish up and release it."
+    "on that job at once: it is somebody else's now; if it adds `stop_requested`, finish up and release the job."
 )
 NEXT = {
     "invalid_input": "Nothing was changed. Correct the arguments and call again.",
