@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from octostore.core.errors import Unreachable
 from octostore.stores.opening import URL_VARIABLE, default_path, is_server
 
 if TYPE_CHECKING:
@@ -27,12 +26,7 @@ class Place(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """Without a password or token that may be in it."""
-        if self.url is None:
-            try:
-                return default_path()
-            except Unreachable:
-                return "the file of this user"
-        return _without_secrets(self.url)
+        return default_path() if self.url is None else _without_secrets(self.url)
 
     def open(self) -> "OctoStore":
         from octostore.cli.log_lines import show_what_hides  # noqa: PLC0415  # as late as possible

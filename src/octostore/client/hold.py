@@ -164,7 +164,7 @@ class KeptClaim:
         self._ending: Command[ReleaseReply] | None = None
         """Where nothing was chosen, it is released."""
         self._is_to_expire = False
-        self._heart = Heart(self._beat, self._authority, self.ttl, self._lose, self._hear)
+        self._heart = Heart(self._beat, self._authority, self.ttl, self._lose, self.hear)
         self._pid = os.getpid()
         self._has_ended = False
         self._is_handed_over = False
@@ -224,6 +224,14 @@ class KeptClaim:
         self._on_lost = on_lost
         return self._authority.ends_at
 
+    def hear(self, reply: HeartbeatReply | KeepaliveReply) -> None:
+        """For those who heartbeat besides: what the answer has to say, other than that the lease goes on."""
+        stops = reply.stop_requested
+        stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
+        if stop is not None and not self._stop.is_set():
+            self.stop_reason = stop.reason
+            self._stop.set()
+
     # Below the surface
 
     def _progress(self, note: str | None, percent: float | None) -> None:
@@ -238,7 +246,7 @@ class KeptClaim:
         )
         reply = self._persist(command)
         self._authority.renew(asked_at, reply.remaining_ms)
-        self._hear(reply)
+        self.hear(reply)
 
     def _checkpoint(self, data: Any) -> None:
         self.check()
@@ -297,14 +305,6 @@ class KeptClaim:
         self._lost.set()
         if self._on_lost is not None:
             self._on_lost()
-
-    def _hear(self, reply: HeartbeatReply | KeepaliveReply) -> None:
-        """What there is to know besides that the lease goes on."""
-        stops = reply.stop_requested
-        stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
-        if stop is not None and not self._stop.is_set():
-            self.stop_reason = stop.reason
-            self._stop.set()
 
     def _settle(self, ending: Command[Any], ended: object, following: object = None) -> None:
         if isinstance(following, ClaimReply) and following.status == "claimed":

@@ -165,6 +165,7 @@ class _Run:
     def _get(self, open_store: Callable[[], OctoStore], at_end: ExitStack, held: ExitStack) -> HeldClaim:
         store = self._patiently(open_store)
         at_end.callback(store.close)
+        self._guardian.check_keepable(self._options.ttl)
         return self._patiently(lambda: self._claim(store, held))
 
     def _patiently(self, attempt: Callable[[], T]) -> T:
