@@ -183,6 +183,11 @@ class KeptClaim:
         """How earlier attempts ended, newest first."""
         return self.reply.previous
 
+    @property
+    def is_to_stop(self) -> bool:
+        """Whether `stop_requested` is set, here and now; for threads that are not those of its loop."""
+        return self._stop.is_set()
+
     def remaining(self) -> float:
         """For how many seconds the job is surely ours if no heartbeat gets through any more."""
         return 0.0 if self._lost.is_set() else self._authority.remaining()
@@ -223,9 +228,22 @@ class KeptClaim:
         """For those who heartbeat besides: what the answer has to say, other than that the lease goes on."""
         stops = reply.stop_requested
         stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
-        if stop is not None and not self._stop.is_set():
-            self.stop_reason = stop.reason
+        if stop is not None:
+            self.ask_to_stop(stop.reason)
+
+    def ask_to_stop(self, reason: str | None) -> None:
+        """Set `stop_requested`, as somebody's request does."""
+        if not self._stop.is_set():
+            self.stop_reason = reason
             self._stop.set()
+
+    def give_up(self, note: str) -> None:
+        """Release the job although its block still runs, for which it is lost from then on. It is no attempt."""
+        self._loss = LeaseLost(self.job_id, note)
+        self._heart.stop()
+        self._authority.end()
+        self._lost.set()
+        self._port.execute(self._release("released", note=note))
 
     # Below the surface
 
