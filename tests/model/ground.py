@@ -81,6 +81,10 @@ class Ground:
             return claim.heartbeat_at
         return max(claim.heartbeat_at, self.sessions[claim.session_id].heartbeat_at)
 
+    def is_stuck(self, claim: Claim, now: int) -> bool:
+        """Alive, and without progress for as long as it may be (docs/decisions/0039)."""
+        return claim.max_silence_ms is not None and now - claim.progress_at >= claim.max_silence_ms
+
     def live_claims(self) -> Iterable[Claim]:
         return [job.claim for job in self.jobs.values() if job.claim]
 
@@ -160,11 +164,13 @@ class Ground:
                 "is_lock": claim.is_lock,
                 "host": claim.host,
                 "pid": claim.pid,
+                "max_silence_ms": claim.max_silence_ms,
                 **details,
             },
             job=job,
             session_id=claim.session_id,
         )
+        claim.progress_at = self.now
         claim.before = (job.status, job.attempts)
         job.claim, job.status, job.attempts = claim, "claimed", attempt - 1
         if claim.session_id is not None:

@@ -203,6 +203,7 @@ class Sessions(Jobs):
             is_lock=before.is_lock,
             in_session=session.name,  # whoever held it is gone, and with it the name that it gave itself
             progress=before.progress,
+            max_silence_ms=before.max_silence_ms,
         )
         self.begin(job, claim, job.attempts + 1, handed_over_by=before.owner)
         if before.stop is not None:

@@ -66,6 +66,11 @@ class Claim:
     """The newest number of each kind of write."""
     host: str | None = None
     pid: int | None = None
+    max_silence_ms: int | None = None
+    progress_at: int = 0
+    """When the owner last reported something, or got the job."""
+    is_told_stuck: bool = False
+    """The log says so, and the owner has reported nothing since."""
 
 
 @dataclass

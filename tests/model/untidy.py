@@ -109,7 +109,7 @@ class UntidySideBySide(SideBySide):
     def compare_figures(self) -> None:
         """Others tell apart what is written down and what is not."""
         expected, actual = self.model.figures(self.clock.now_ms), plain(self.real.ask(GetFigures()))
-        for name in ("claimed", "late", "open_sessions"):
+        for name in ("claimed", "late", "stuck", "open_sessions"):
             assert expected[name] == actual[name], name
 
 

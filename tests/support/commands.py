@@ -33,6 +33,7 @@ NUMBERS = st.sampled_from([None, 1, 2, 3])
 HOLDERS = st.sampled_from([None, None, "h1", "h2"])
 HOSTS = st.sampled_from([None, "box"])
 PIDS = st.sampled_from([None, 4711])
+SILENCES = st.sampled_from([None, None, 1, 5])
 
 
 def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrategy[Any]]:
@@ -47,6 +48,7 @@ def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrat
         "max_claims": MAX_CLAIMS,
         "host": HOSTS,
         "pid": PIDS,
+        "max_silence": SILENCES,
         **terms,
     }
 

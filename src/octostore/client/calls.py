@@ -60,6 +60,7 @@ class Calls:
         request_id: str | None = None,
         again: bool = False,
         lock_delay: float = 0,
+        max_silence: float | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Become the one owner of a job, for `ttl` seconds after each heartbeat.
 
@@ -71,7 +72,8 @@ class Calls:
         ended, it gets `LeaseLost`, which says how: a call that arrives late must not claim for nobody. `again` claims a
         job although it is done. `session_id` binds the claim to a session: it lives as long as that does, and needs no
         heartbeat of its own. `lock_delay` (0 to 30 s) keeps the job unclaimable for that long after this claim ends,
-        for work that may still be in flight.
+        for work that may still be in flight. An owner that heartbeats but reports no progress (no note, percentage or
+        checkpoint) for `max_silence` seconds is shown as `stuck`, counted by `health` and noted in the log.
         """
         command = c.ClaimJob(
             job_id=job_id,
@@ -84,6 +86,7 @@ class Calls:
             lock_delay=lock_delay,
             host=HOST,
             pid=os.getpid(),
+            max_silence=max_silence,
         )
         return ClaimCall(command, wait, request_id is None)
 
@@ -192,6 +195,7 @@ class Calls:
         wait: float = 0,
         session_id: str | None = None,
         request_id: str | None = None,
+        max_silence: float | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one."""
         command = c.ClaimNext(
@@ -204,6 +208,7 @@ class Calls:
             request_id=new_request_id() if request_id is None else request_id,
             host=HOST,
             pid=os.getpid(),
+            max_silence=max_silence,
         )
         return ClaimCall(command, wait, request_id is None)
 
@@ -219,6 +224,7 @@ class Calls:
         ttl: float = TTL_DEFAULT_SECONDS,
         wait: float = 0,
         request_id: str | None = None,
+        max_silence: float | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Acquire a session and claim its next task, in one step: that of the first queue that has one.
 
@@ -236,6 +242,7 @@ class Calls:
             request_id=new_request_id() if request_id is None else request_id,
             host=HOST,
             pid=os.getpid(),
+            max_silence=max_silence,
         )
         return ClaimCall(command, wait, request_id is None)
 
@@ -337,6 +344,7 @@ class Calls:
         session_id: str | None = None,
         again: bool = False,
         lock_delay: float = 0,
+        max_silence: float | None = None,
     ) -> Batch:
         """`claim_job` for any number of jobs, in as few calls as possible. The answers are as in `batch`."""
         terms: dict[str, Any] = {
@@ -348,6 +356,7 @@ class Calls:
             "lock_delay": lock_delay,
             "host": HOST,
             "pid": os.getpid(),
+            "max_silence": max_silence,
         }
         return Batch([c.ClaimJob(job_id=job_id, **terms) for job_id in _listed("job_ids", job_ids)], atomic=False)
 
@@ -476,6 +485,7 @@ class Blocks:
         request_id: str | None = None,
         again: bool = False,
         lock_delay: float = 0,
+        max_silence: float | None = None,
         outcome: Outcome = "released",
         on_lost: Callable[[], None] | None = None,
     ) -> HoldCall:
@@ -497,8 +507,9 @@ class Blocks:
             request_id=request_id,
             again=again,
             lock_delay=lock_delay,
+            max_silence=max_silence,
         )
-        return HoldCall(claim, outcome, on_lost)
+        return HoldCall(claim, ttl, outcome, on_lost)
 
     def open_session(
         self,

@@ -71,6 +71,8 @@ class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     lock_delay: float = 0
     max_claims: int | None = None
     """How many claims (of locks, or of other jobs) the principal may have at once."""
+    max_silence: float | None = None
+    """For how long the owner may go without reporting progress; after that it counts as stuck. None: for ever."""
     host: str | None = None
     pid: int | None = None
     """The process that asks, for people who have to find it. It says so itself, like `owner`."""

@@ -27,6 +27,7 @@ from octostore.core.events import (
     SessionSaved,
     StopDelivered,
     StopRequested,
+    Stuck,
     TokenChanged,
     TokenCreated,
 )
@@ -103,7 +104,15 @@ def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
         was_done=was_done,
         host=details.host,
         pid=details.pid,
+        max_silence_ms=details.max_silence_ms,
+        last_progress_at=None if details.max_silence_ms is None else entry.at,
     )
+
+
+def _stuck(job: Job, entry: LogEntry, _details: Stuck) -> None:
+    if job.claim is None:
+        raise LookupError(f"event {entry.seq} is about an owner of {job.job_id!r}, which has none")
+    job.claim.stuck_at = entry.at
 
 
 def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
@@ -188,6 +197,7 @@ def _requeued(job: Job, _entry: LogEntry, details: Requeued) -> None:
 _JOB_CHANGES: dict[str, Callable[[Job, LogEntry, Any], None]] = {
     "enqueued": _enqueued,
     "claimed": _claimed,
+    "stuck": _stuck,
     "released": _ended,
     "done": _ended,
     "failed": _ended,

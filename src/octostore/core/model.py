@@ -80,6 +80,11 @@ class Claim(SecretFree, msgspec.Struct):
     host: str | None = None
     pid: int | None = None
     """The process that made it, as far as that is known."""
+    max_silence_ms: int | None = None
+    last_progress_at: int | None = None
+    """When the owner last reported something, or got the job; None where nobody asked for how long it may be silent."""
+    stuck_at: int | None = None
+    """When the log last said that it was stuck."""
     stop_request: bytes | None = None
     """As JSON: few claims ever have one."""
     progress: Progress | None = None

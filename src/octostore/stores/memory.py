@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 
-from octostore.core.beats import LATE_SHARE
+from octostore.core.beats import LATE_SHARE, is_stuck
 from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
 from octostore.core.health import TAKEN_BACK_MS
@@ -80,6 +80,9 @@ class MemoryRows:
         ]
         return [self._add_job(ws, job) for job in found[: wanted.limit]]
 
+    def count_claimed(self, prefix: str) -> int:
+        return sum(job.claim is not None and job_id.startswith(prefix) for job_id, job in self.jobs.items())
+
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
         found = [
             session_id
@@ -114,6 +117,7 @@ class MemoryRows:
         return Figures(
             claimed=sum(job.claim is not None and not self._is_over(job, now) for job in self.jobs.values()),
             late=sum(self._is_late(job, now) for job in self.jobs.values()),
+            stuck=sum(self._is_stuck(job, now) for job in self.jobs.values()),
             dead=sum(job.status == "dead" for job in self.jobs.values()),
             open_sessions=sum(s.status == "open" and s.expires_at > now for s in self.sessions.values()),
             waiting=depths.total() + len(over),
@@ -233,6 +237,9 @@ class MemoryRows:
             return False
         beats: Claim | Session = self.sessions[job.claim.session_id] if job.claim.session_id else job.claim
         return now - max(beats.heartbeat_at, job.claim.heartbeat_at) >= beats.ttl_ms * LATE_SHARE
+
+    def _is_stuck(self, job: Job, now: int) -> bool:
+        return job.claim is not None and not self._is_over(job, now) and is_stuck(job.claim, now)
 
     def _is_over(self, job: Job, now: int) -> bool:
         return job.claim is not None and self._ends_at(job.claim) <= now

@@ -49,6 +49,7 @@ class Claimed(_Live, tag="claimed"):
     raw_checkpoint: msgspec.Raw = msgspec.field(name="checkpoint")
     note: str | None
     previous: list[AttemptView]
+    max_silence: Annotated[float | None, Meta(description="Seconds.")]
 
 
 class HeldByOther(_Live, tag="held"):
@@ -58,6 +59,7 @@ class HeldByOther(_Live, tag="held"):
     retry_after_ms: int
     host: str | None
     pid: int | None
+    stuck: Annotated[bool, Meta(description="Alive, and without progress for longer than it may be.")]
 
 
 class Done(_Claim, tag="done"):
@@ -211,10 +213,13 @@ class LockState(msgspec.Struct, kw_only=True):
     metadata: str | None
 
 
-class LockList(msgspec.Struct, kw_only=True):
+class LockList(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`total` counts all that there are, also on other pages. `cursor` continues the list, if it goes on."""
+
     locks: list[LockState]
     total: int
     prefix: str | None
+    cursor: str | None = None
 
 
 # The server itself

@@ -79,6 +79,7 @@ def _claim_again(ws: WorkingSet, job: Job, before: Claim, session: Session) -> N
         lock_delay_ms=before.lock_delay_ms,
         is_lock=before.is_lock,
         handed_over_by=before.owner,
+        max_silence_ms=before.max_silence_ms,
     )
     claim = begin_claim(ws, job, details, actor=before.principal, session_id=session.session_id)
     claim.lease_id = session.lease_id

@@ -7,3 +7,9 @@ ALTER TABLE {schema}.jobs
 -- with it.
 ALTER TABLE {schema}.jobs ADD COLUMN stop_request bytea;
 CREATE INDEX jobs_to_stop ON {schema}.jobs (session_id) WHERE stop_request IS NOT NULL;
+
+-- For how long its owner may go without reporting progress, since when it has, and when the log last said that it was stuck.
+ALTER TABLE {schema}.jobs
+    ADD COLUMN max_silence_ms   bigint,
+    ADD COLUMN last_progress_at bigint,
+    ADD COLUMN stuck_at         bigint;
