@@ -44,7 +44,7 @@ def test_one_owner_and_the_other_is_told_who(world: World) -> None:
     assert theirs.document["metadata"] == {"branch": "fix"}
     assert theirs.document["held_here"] is False
     assert "Do not work on" in theirs.text
-    assert "running tests (40 %)" in theirs.text
+    assert "doing: 'running tests' (40 %)" in theirs.text
     seen = world.bob.call("get_job_owner", job_id=job).document
     assert (seen["status"], seen["claim"]["owner"], seen["held_here"]) == ("claimed", "ann", False)
     assert seen["claim"]["host"] == theirs.document["host"] == os.uname().nodename

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ from octostore.server.streams import EventStream
 
 HOST = b"Host: localhost\r\n"
 GET = b"GET /%d HTTP/1.1\r\n" + HOST + b"\r\n"
-IDLE_SECONDS, REQUEST_SECONDS = 7, 3
+IDLE_SECONDS, REQUEST_SECONDS, WRITE_SECONDS = 7, 3, 11
 
 
 class Transport(asyncio.Transport):
@@ -43,6 +44,9 @@ class Transport(asyncio.Transport):
     def abort(self) -> None:
         self._is_closing = self.is_aborted = True
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert (high, low) == (0, None), "whatever is not taken at once is to be timed"
+
     def pause_reading(self) -> None:
         assert not self._is_paused
         self._is_paused = True
@@ -59,7 +63,12 @@ class Client:
     """One client, and an application that does what the test says."""
 
     def __init__(self, handle: Callable[[Request], Awaitable[None]]) -> None:
-        settings = Settings(idle_seconds=IDLE_SECONDS, request_seconds=REQUEST_SECONDS, max_body_bytes=100)
+        settings = Settings(
+            idle_seconds=IDLE_SECONDS,
+            request_seconds=REQUEST_SECONDS,
+            write_seconds=WRITE_SECONDS,
+            max_body_bytes=100,
+        )
         self.all = Connections(settings, self._answer)
         self._handle = handle
         self.transport = Transport()
@@ -87,6 +96,9 @@ class Client:
 
     def has_time_until(self, seconds: float) -> bool:
         return self.connection.deadline == pytest.approx(self.all.loop.time() + seconds, abs=0.5)
+
+    def must_read_within(self, seconds: float) -> bool:
+        return self.all.clogged[self.connection] == pytest.approx(self.all.loop.time() + seconds, abs=0.5)
 
     def has_all_the_time(self) -> bool:
         return self.connection.deadline > self.all.loop.time() + 1_000_000
@@ -191,7 +203,7 @@ def test_who_does_not_read_is_cut_off_whatever_it_has_begun_to_send() -> None:
     async def test(client: Client) -> None:
         client.connection.pause_writing()
         await client.send(GET % 1 + GET % 2 + b"GET /x")
-        assert client.has_time_until(IDLE_SECONDS)
+        assert client.must_read_within(WRITE_SECONDS)
 
     with_client(test)
 
@@ -205,7 +217,7 @@ def test_who_stops_reading_in_the_middle_is_cut_off_whatever_it_has_begun_to_sen
         clients.append(client)
         await client.send(GET % 1 + GET % 2 + GET % 3 + b"GET /x")
         assert client.statuses == [200]
-        assert client.has_time_until(IDLE_SECONDS)
+        assert client.must_read_within(WRITE_SECONDS)
 
     clients: list[Client] = []
     with_client(test, handle)
@@ -432,13 +444,27 @@ def test_a_client_that_goes_in_the_middle_of_its_request() -> None:
 
 def test_who_does_not_read_the_last_answer_is_cut_off_in_the_end() -> None:
     async def test(client: Client) -> None:
-        await client.send(GET % 1)
-        client.connection.on_deadline()
+        await client.send(b"GET /1 HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")
+        client.connection.pause_writing()
         assert client.transport.is_closing()
         assert not client.transport.is_aborted
-        assert client.has_time_until(IDLE_SECONDS)
-        client.connection.on_deadline()
+        assert client.must_read_within(WRITE_SECONDS)
+        client.all.clogged[client.connection] = client.all.loop.time()
+        client.all.tick()
         assert client.transport.is_aborted
+
+    with_client(test)
+
+
+def test_who_reads_slowly_is_not_idle() -> None:
+    async def test(client: Client) -> None:
+        await client.send(GET % 1)
+        client.connection.pause_writing()
+        client.connection.on_deadline()
+        assert not client.transport.is_closing()
+        client.connection.resume_writing()
+        assert client.has_time_until(IDLE_SECONDS)
+        assert not client.all.clogged
 
     with_client(test)
 
@@ -463,7 +489,7 @@ def test_a_stream_comes_in_chunks_for_those_who_know_them(version: bytes) -> Non
         yield b"data: 1\n\n"
 
     async def handle(request: Request) -> None:
-        await EventStream(request, frames(), patience=5).run()
+        await EventStream(request, frames(), nullcontext()).run()
 
     async def test(client: Client) -> None:
         await client.send(b"GET /events HTTP/" + version + b"\r\n" + HOST + b"\r\n")
@@ -479,14 +505,14 @@ def test_a_stream_comes_in_chunks_for_those_who_know_them(version: bytes) -> Non
     with_client(test, handle)
 
 
-def test_a_stream_whose_reader_does_not_read_waits_and_then_ends_it() -> None:
+def test_a_stream_whose_reader_does_not_read_waits_and_ends_with_the_connection() -> None:
     async def frames() -> Any:
         while True:
             yield b"data: 1\n\n"
             await asyncio.sleep(0)
 
     async def handle(request: Request) -> None:
-        await EventStream(request, frames(), patience=0.05).run()
+        await EventStream(request, frames(), nullcontext()).run()
 
     async def test(client: Client) -> None:
         await client.send(b"GET /events HTTP/1.1\r\n" + HOST + b"\r\n")
@@ -499,8 +525,9 @@ def test_a_stream_whose_reader_does_not_read_waits_and_then_ends_it() -> None:
         await client.send()
         assert len(client.transport.written) > written
         client.connection.pause_writing()
+        assert client.must_read_within(WRITE_SECONDS)
+        client.connection.connection_lost(None)
         await asyncio.wait(client.all.under_way.values())
-        assert client.transport.is_aborted
 
     with_client(test, handle)
 

@@ -8,6 +8,7 @@ from mcp.server import Server, ServerRequestContext
 
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
+from octostore.core.visible import visible_json
 from octostore.mcp import arguments, schemas, texts
 from octostore.mcp.claims import Claims, Tell
 from octostore.mcp.connection import Connection
@@ -89,7 +90,7 @@ def _result(answer: msgspec.Struct, sentence: str, *, is_error: bool = False) ->
     """In words, as text for clients that show nothing else, and as a document with the schema of the tool."""
     document = msgspec.json.encode(answer)
     return types.CallToolResult(
-        content=[_text(sentence), _text(document.decode())],
+        content=[_text(sentence), _text(visible_json(document.decode()))],
         structured_content=msgspec.json.decode(document),
         is_error=is_error,
     )

@@ -106,7 +106,7 @@ def lease_lost(ws: WorkingSet, job: Job, command: LeaseCommand[Any]) -> LeaseLos
     else:
         why = f"it ended as {ended.how!r} at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC"
         if ended.reason is not None:
-            why += f" ({ended.reason})"
+            why += f" ({ended.reason!r})"
     if holder is not None:
         why += f"; {holder.owner!r} has the job since {holder.claimed_at:%Y-%m-%d %H:%M:%S} UTC"
     else:

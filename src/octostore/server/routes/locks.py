@@ -12,7 +12,7 @@ import msgspec
 from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core.errors import Conflict, InvalidInput, LeaseLost, LimitExceeded, OctoStoreError
-from octostore.core.events import Event
+from octostore.core.events import Event, public_event
 from octostore.core.limits import PAGE_MAX
 from octostore.core.moments import Moment
 from octostore.core.names import check_job_id
@@ -193,7 +193,7 @@ async def watch_lock(call: Call) -> Streaming:
     call.principal.require_name(job_id)
     check_job_id("job_id", job_id)  # while there is still somebody to tell
     watching = _Watching(call, job_id)
-    return EventStream(call.request, watching.frames(), call.services.settings.stream_seconds)
+    return EventStream(call.request, watching.frames(), call.services.streams.one_of(call.principal.name))
 
 
 class _Watching:
@@ -220,8 +220,8 @@ class _Watching:
                     yield await self._current()
                 for line in recent or ():
                     self._seq = line.entry.seq
-                    if line.entry.job_id == self._name and self._is_news(line.event):
-                        yield await self._transition(line.event)
+                    if line.entry.job_id == self._name and self._is_news(event := public_event(line.entry)):
+                        yield await self._transition(event)
                 is_due = await is_one_set_within((changed, bell.event), silence) if recent == [] else True
                 if bell.event.is_set() or not is_due:
                     bell.event.clear()

@@ -48,9 +48,12 @@ async def status(call: Call) -> Answer:
 
 
 async def metrics_page(call: Call) -> Answer:
-    counts = await call.services.figures()
-    page = call.services.metrics.render(
-        counts, waiting=call.services.waiting.waiting, with_queues=await _may_read_all(call)
+    services, counts = call.services, await call.services.figures()
+    page = services.metrics.render(
+        counts,
+        waiting=services.waiting.waiting,
+        streams=services.streams.total,
+        with_queues=await _may_read_all(call),
     )
     return Answer(page, content_type=metrics.CONTENT_TYPE)
 
