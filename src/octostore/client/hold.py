@@ -168,7 +168,7 @@ class KeptClaim:
         self._is_stuck = False
         # That it is silent is noticed by a heartbeat, so one comes at least as often as that may happen.
         pace = self.ttl if reply.max_silence is None else min(self.ttl, reply.max_silence * BEATS_PER_TTL)
-        self._heart = Heart(self._beat, self._authority, pace, self._lose, self._hear)
+        self.heart = Heart(self._beat, self._authority, pace, self._lose, self.hear)
         self._pid = os.getpid()
         self._has_ended = False
         self._is_handed_over = False
@@ -228,6 +228,15 @@ class KeptClaim:
         self._on_lost = on_lost
         return self._authority.ends_at
 
+    def hear(self, reply: HeartbeatReply | KeepaliveReply) -> None:
+        """For those who heartbeat besides: what the answer has to say, other than that the lease goes on."""
+        stops = reply.stop_requested
+        stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
+        if stop is not None and not self._stop.is_set():
+            self.stop_reason = stop.reason
+            self._stop.set()
+        self._is_stuck = reply.stuck if isinstance(reply, HeartbeatReply) else self.job_id in reply.stuck
+
     # Below the surface
 
     def _progress(self, note: str | None, percent: float | None) -> None:
@@ -242,7 +251,7 @@ class KeptClaim:
         )
         reply = self._persist(command)
         self._authority.renew(asked_at, reply.remaining_ms)
-        self._hear(reply)
+        self.hear(reply)
 
     def _checkpoint(self, data: Any) -> None:
         self.check()
@@ -302,15 +311,6 @@ class KeptClaim:
         self._lost.set()
         if self._on_lost is not None:
             self._on_lost()
-
-    def _hear(self, reply: HeartbeatReply | KeepaliveReply) -> None:
-        """What there is to know besides that the lease goes on."""
-        stops = reply.stop_requested
-        stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
-        if stop is not None and not self._stop.is_set():
-            self.stop_reason = stop.reason
-            self._stop.set()
-        self._is_stuck = reply.stuck if isinstance(reply, HeartbeatReply) else self.job_id in reply.stuck
 
     def _settle(self, ending: Command[Any], ended: object, following: object = None) -> None:
         if isinstance(following, ClaimReply) and following.status == "claimed":

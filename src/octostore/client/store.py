@@ -9,6 +9,7 @@ from typing import Any, Concatenate
 from octostore.client.calls import Blocks, Calls, calls
 from octostore.client.claiming import ClaimCall, HoldCall, claim
 from octostore.client.hold import LONG_AGO, HeldClaim, ask_for, granted, refreshed
+from octostore.client.lateness import check_keepable_here
 from octostore.client.methods import P
 from octostore.client.port import Port
 from octostore.client.reader import Reader
@@ -30,7 +31,8 @@ def held(
     @wraps(make)
     @contextmanager
     def method(self: Any, /, *args: P.args, **options: P.kwargs) -> Iterator[HeldClaim]:
-        call, outcome, on_lost = make(self, *args, **options)
+        call, ttl, outcome, on_lost = make(self, *args, **options)
+        check_keepable_here(ttl)
         claim = HeldClaim(self._port, ask_for(self._port, *call), on_lost=on_lost)
         claim.end_as(outcome)
         with claim:
@@ -102,7 +104,7 @@ class OctoStore(Calls, Reader):
         `stop` is noticed within a second, but like Ctrl-C it waits for the handlers that run.
         """
         claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence)
-        return self._run_loop(claim.command, handler, concurrency, stop, until_empty=until_empty)
+        return self._run_loop(claim.command, ttl, handler, concurrency, stop, until_empty=until_empty)
 
     def work_session(
         self,
@@ -119,7 +121,7 @@ class OctoStore(Calls, Reader):
     ) -> int:
         """`work` for the tasks of a session: one at a time, each with the session's context (`claim.reply.session`)."""
         claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
-        return self._run_loop(claim.command, handler, 1, stop, until_empty=until_empty)
+        return self._run_loop(claim.command, ttl, handler, 1, stop, until_empty=until_empty)
 
     def verify(self, on_event: OnEvent | None = None) -> Verification:
         """Whether the log has no gap, leads to what is stored, and every claim in it ended once. For operators.
@@ -132,6 +134,7 @@ class OctoStore(Calls, Reader):
     def _run_loop(
         self,
         claim: AnyClaim,
+        ttl: float,
         handler: Handler,
         concurrency: int,
         stop: threading.Event | None,
@@ -143,4 +146,5 @@ class OctoStore(Calls, Reader):
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
         if not callable(handler) or iscoroutinefunction(handler):
             raise InvalidInput("handler", "must be a plain function of one claim; connect_async() takes coroutines")
+        check_keepable_here(ttl)
         return WorkLoop(self._port, claim, handler, stop or threading.Event(), until_empty).run(concurrency)

@@ -370,6 +370,10 @@ class TokenList(Reply, frozen=True):
     tokens: list[TokenView]
 
 
+class ClaimedCount(Reply, frozen=True):
+    number: int
+
+
 class FoundTokens(Reply, frozen=True):
     """In the order of the digests; None where there is no such token."""
 

@@ -15,7 +15,7 @@ class Outage:
         """Also when it goes on."""
         if self._began_at is None:
             self._began_at = time.monotonic()
-            tell(logging.ERROR, "store_lost", str(fault), reason=getattr(fault, "reason", fault.code))
+            tell(logging.WARNING, "store_lost", str(fault), reason=getattr(fault, "reason", fault.code))
 
     def end(self) -> None:
         """Also when there was none."""

@@ -80,6 +80,9 @@ class MemoryRows:
         ]
         return [self._add_job(ws, job) for job in found[: wanted.limit]]
 
+    def count_claimed(self, prefix: str) -> int:
+        return sum(job.claim is not None and job_id.startswith(prefix) for job_id, job in self.jobs.items())
+
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
         found = [
             session_id

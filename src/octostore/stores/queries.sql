@@ -189,6 +189,10 @@ SELECT {job_columns} FROM {schema}.jobs
 WHERE queue = %(queue)s AND status = %(status)s AND job_id >= %(first)s AND job_id < %(last)s
 ORDER BY job_id LIMIT %(limit)s
 
+-- name: count_claimed
+-- How many jobs are claimed, by what their names begin with.
+SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed' AND job_id >= %(first)s AND job_id < %(last)s
+
 -- name: list_sessions
 -- Sessions by id, after one.
 SELECT {session_columns} FROM {schema}.sessions WHERE session_id > %(after)s ORDER BY session_id LIMIT %(limit)s

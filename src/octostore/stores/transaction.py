@@ -87,6 +87,10 @@ class Transaction:
         self._complete(ws, Completing(ws))
         return jobs
 
+    def count_claimed(self, prefix: str) -> int:
+        ((number,),) = self._rows("count_claimed", first=prefix, last=prefix + LAST_NAME)
+        return int(number)
+
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
         asking = self._asking(ws.now)
         ask = partial(asking.ask, principal=wanted.principal, after=wanted.after, limit=wanted.limit)

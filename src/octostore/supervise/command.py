@@ -3,16 +3,19 @@
 import os
 import select
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Literal, NamedTuple, TypeAlias
 
 from octostore.client.hold import HeldClaim
+from octostore.client.lateness import here
 from octostore.core.errors import LeaseLost, NotFound
 from octostore.stores.clock import boottime
 from octostore.supervise import messages as m
 from octostore.supervise.dispositions import ENDING
 from octostore.supervise.guardian import Guardian, GuardianDied
+from octostore.supervise.lease import Lease
 from octostore.supervise.processes import descendants
 from octostore.supervise.terminal import Terminal, stop_our_group
 from octostore.supervise.wakeups import TICK_SECONDS, SignalPipe
@@ -22,13 +25,6 @@ SIGNALLED = 128
 NOT_EXECUTABLE = 126
 TIMED_OUT = 124
 """What `timeout` says; for a command that we had to stop, and that said it had succeeded."""
-GRACE_SHARE = 0.07
-"""Of a lease that nobody renews, how much is left for the command to stop by itself before it is killed.
-
-Not more: heartbeats are a third of the TTL apart, and a store that is away for half of it must not end any work.
-"""
-DEATH_SHARE = 0.03
-"""And how much for the killing, which may have to wait for its turn on a busy machine."""
 
 
 OnSilence: TypeAlias = Literal["report", "stop"]
@@ -95,18 +91,18 @@ class Command:
         self._group = 0
         self._code: int | None = None
         self._problem: str | None = None
-        self._is_gone = self._is_lost = self._is_stopped = self._is_asked = self._has_told = False
+        self._is_gone = self._is_lost = self._has_killed = self._is_stopped = self._is_asked = self._has_told = False
         self._is_stuck = False
         self._not_started: int | None = None
         self._ends_at = float("inf") if terms.max_run is None else boottime() + terms.max_run
-        self._kill_at = -float("inf")
+        self._lease = Lease(-float("inf"), 0, 0, 0)
+        self._renewing = threading.Lock()
 
     def start(self, environment: Mapping[str, str], streams: tuple[int, int, int]) -> None:
         """`streams` may be closed after this."""
-        lease = self._lease(self._claim.watch(self._renewed, self._lose))
-        self._kill_at = lease[1]
+        self._lease = self._known(self._claim.watch(self._renewed, self._lose))
         in_foreground = self._terminal is not None and self._terminal.is_only_ours
-        self._turn = self._guardian.start(environment, streams, lease, in_foreground=in_foreground)
+        self._turn = self._guardian.start(environment, streams, self._lease, in_foreground=in_foreground)
         self._renewed(self._claim.watch(self._renewed, self._lose))  # it may have been renewed in between
 
     def wait(self) -> Ending:
@@ -141,7 +137,8 @@ class Command:
 
     def _step(self) -> bool:
         """Whether nothing is left."""
-        left = max(0.0, min(TICK_SECONDS, min(self._ends_at, self._kill_at) - boottime()))
+        kill_at = float("inf") if self._has_killed else self._lease.kill_at()
+        left = max(0.0, min(TICK_SECONDS, min(self._ends_at, kill_at) - boottime()))
         sources = [self._guardian.fileno(), *([self._signals.fileno()] if self._signals else [])]
         select.select(sources, [], [], left)
         for number in self._signals.taken() if self._signals else ():
@@ -172,8 +169,9 @@ class Command:
         if boottime() >= self._ends_at:
             self._ends_at = float("inf")
             self._stop(f"it was stopped after {self._terms.max_run:g} seconds (--max-run)")
-        if boottime() >= self._kill_at:
-            self._kill_at = float("inf")
+        if here.worst(boottime()) > self._lease.delay:
+            self._renewed(self._lease.ends_at)  # the machine has become busier, which the guardian should know
+        if boottime() >= self._lease.kill_at() and not self._has_killed:
             self._lose()  # the guardian does the same, unless somebody has paused it
 
     def _heed_silence(self) -> None:
@@ -195,6 +193,8 @@ class Command:
 
     def _take(self, news: m.News) -> bool:
         match news:
+            case m.Ready():
+                pass
             case m.Started():
                 self._group = news.pid
             case m.NotStarted():
@@ -212,20 +212,18 @@ class Command:
 
     # The lease
 
-    def _lease(self, ends_at: float) -> tuple[float, float]:
-        """When to stop and when to kill the command, should this be the last that is heard of the lease."""
-        kill_at = ends_at - self._claim.ttl * DEATH_SHARE
-        return kill_at - min(self._terms.stop_grace, self._claim.ttl * GRACE_SHARE), kill_at
+    def _known(self, ends_at: float) -> Lease:
+        return Lease(ends_at, self._claim.ttl, self._terms.stop_grace, here.worst(boottime()))
 
     def _renewed(self, ends_at: float) -> None:
-        lease = self._lease(ends_at)
-        self._kill_at = max(self._kill_at, lease[1])
-        if self._turn is not None:
-            self._guardian.renew(self._turn, lease)
+        with self._renewing:
+            self._lease = self._known(max(ends_at, self._lease.ends_at))
+            if self._turn is not None:
+                self._guardian.renew(self._turn, self._lease)
 
     def _lose(self) -> None:
         """The store has said so, or it is too late: each further moment may be somebody else's already."""
-        self._is_lost = True
+        self._is_lost = self._has_killed = True
         self._guardian.kill()
 
     # What others do to it

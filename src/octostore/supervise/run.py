@@ -166,6 +166,7 @@ class _Run:
     def _get(self, open_store: Callable[[], OctoStore], at_end: ExitStack, held: ExitStack) -> HeldClaim:
         store = self._patiently(open_store)
         at_end.callback(store.close)
+        self._guardian.check_keepable(self._options.ttl)
         return self._patiently(lambda: self._claim(store, held))
 
     def _patiently(self, attempt: Callable[[], T]) -> T:
@@ -174,7 +175,7 @@ class _Run:
             try:
                 return attempt()
             except Unreachable as fault:
-                if self._options.on_unreachable == "fail" or self._has_given_up:
+                if self._options.on_unreachable == "fail" or self._has_given_up or fault.reason == "certificate":
                     raise
                 self._has_asked = False
                 if not has_told:

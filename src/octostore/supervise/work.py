@@ -80,6 +80,8 @@ class _Worker:
 
     def work(self, store: OctoStore) -> int:
         options = self._options
+        for guardian in self._guardians:
+            guardian.check_keepable(options.ttl)
         return store.work(
             options.queue,
             self.handle,

@@ -213,10 +213,13 @@ class LockState(msgspec.Struct, kw_only=True):
     metadata: str | None
 
 
-class LockList(msgspec.Struct, kw_only=True):
+class LockList(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`total` counts all that there are, also on other pages. `cursor` continues the list, if it goes on."""
+
     locks: list[LockState]
     total: int
     prefix: str | None
+    cursor: str | None = None
 
 
 # The server itself

@@ -321,6 +321,11 @@ class PageQuery(PrefixQuery):
     limit: f.PageLimit = limits.PAGE_DEFAULT
 
 
+class LocksQuery(PrefixQuery):
+    limit: f.PageLimit = limits.PAGE_MAX
+    cursor: f.Cursor | None = None
+
+
 class JobsQuery(PageQuery):
     status: f.StatusWord | None = None
     queue: f.Queue | None = None

@@ -107,7 +107,7 @@ ENDPOINTS = [
     _at("renew_lock", "POST /locks/{job_id}/renew", c.HeartbeatJob, sends=b.RenewBody, **_CLAIM),
     _at("release_lock", "POST /locks/{job_id}/release", c.ReleaseLock, sends=b.ReleaseLockBody, **_CLAIM),
     _at("get_lock", "GET /locks/{job_id}", q.GetJob),
-    _at("list_locks", "GET /locks", sends=b.PrefixQuery),
+    _at("list_locks", "GET /locks", sends=b.LocksQuery),
     _at("watch_lock", "GET /locks/{job_id}/watch"),
     # Who may do what
     _at("create_token", "POST /tokens", c.CreateToken, r.TokenView, b.TokenBody, **_ADMIN_OF_ALL),

@@ -82,6 +82,11 @@ def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[t
     if progress is not None:
         percent = "" if progress.percent is None else f"{progress.percent:g} % "
         yield "doing", f"{percent}{words.gist(progress.note or '')} ({words.ago(progress.at, now)})".strip()
+    asked = claim.stop_requested
+    if asked is not None:
+        heard = "not heard yet" if asked.delivered_at is None else f"heard {words.ago(asked.delivered_at, now)}"
+        why = f": {words.gist(asked.reason)}" if asked.reason else ""
+        yield "to stop", f"asked by {asked.requested_by} {words.ago(asked.requested_at, now)}, {heard}{why}"
     if claim.metadata is not None:
         yield "metadata", words.as_json(claim.metadata)
     if claim.session_id is not None:

@@ -3,6 +3,15 @@
 import os
 
 from octostore.core.errors import Unreachable
+from octostore.stores.permissions import check_file
+
+BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a database."""
+
+
+def check_permissions(path: str) -> None:
+    """Whoever can write to a database, or to what is beside it, can change what is in it."""
+    check_file(path, *BESIDE)
 
 
 def is_there(path: str) -> bool:
