@@ -168,7 +168,7 @@ class KeptClaim:
         self._is_stuck = False
         # That it is silent is noticed by a heartbeat, so one comes at least as often as that may happen.
         pace = self.ttl if reply.max_silence is None else min(self.ttl, reply.max_silence * BEATS_PER_TTL)
-        self.heart = Heart(self._beat, self._authority, pace, self._lose, self.hear)
+        self._heart = Heart(self._beat, self._authority, pace, self._lose, self.hear)
         self._pid = os.getpid()
         self._has_ended = False
         self._is_handed_over = False

@@ -54,9 +54,10 @@ def _way_back(job: JobView, context: Context) -> Iterator[str]:
     """Whoever looks at night should not have to look this up, too. The last line can be run as it is."""
     if job.claim is None:
         return
-    right = " (this needs a token with admin)" if context.place.is_server else ""
+    right = " (both need a token with admin)" if context.place.is_server else ""
     url = f" --url {shlex.quote(str(context.place))}" if context.place.setting == "--url" else ""
-    yield f"to take it back{right}:"
+    yield f"to ask for it, or to take it back{right}:"
+    yield f"  octostore stop{url} {shlex.quote(job.job_id)}"
     yield f"  octostore force-release{url} {shlex.quote(job.job_id)} --reason 'taken back by hand'"
 
 
