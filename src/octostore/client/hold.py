@@ -245,13 +245,13 @@ class KeptClaim:
         stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
         if stop is not None:
             self.ask_to_stop(stop.reason)
+        self._is_stuck = reply.stuck if isinstance(reply, HeartbeatReply) else self.job_id in reply.stuck
 
     def ask_to_stop(self, reason: str | None) -> None:
         """Set `stop_requested`, as somebody's request does."""
         if not self._stop.is_set():
             self.stop_reason = reason
             self._stop.set()
-        self._is_stuck = reply.stuck if isinstance(reply, HeartbeatReply) else self.job_id in reply.stuck
 
     def give_up(self, note: str) -> None:
         """Release the job although its block still runs, for which it is lost from then on. It is no attempt."""
