@@ -62,6 +62,11 @@ class Heart:
         # Until it would have been due the pulse knows it, and need not know its claim.
         self._on_lost = self._on_answer = None
 
+    def hurry(self) -> None:
+        """Beat now: there may be something to hear."""
+        if self._beat is not None:
+            self._look_at(self._authority.now())
+
     def step(self) -> None:
         """What is due, if anything: a beat, what was answered to it, or to say that the lease is lost."""
         beat = self._beat
