@@ -66,6 +66,7 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
     job_id: str
     command: Sequence[str]
     ttl: float
+    max_silence: float | None = None
     owner: str | None = None
     metadata: Any = None
     wait: float = 0
@@ -207,6 +208,7 @@ class _Run:
             ttl=options.ttl,
             wait=wait,
             request_id=self._request_id,
+            max_silence=options.max_silence,
         )
 
     def _give_back(self, open_store: Callable[[], OctoStore], at_end: ExitStack) -> None:

@@ -34,6 +34,7 @@ class WorkOptions(msgspec.Struct, kw_only=True, frozen=True):
     kinds: Sequence[str] | None = None
     owner: str | None = None
     ttl: float
+    max_silence: float | None = None
     concurrency: int = 1
     until_empty: bool = False
     deferred_exit: int
@@ -89,6 +90,7 @@ class _Worker:
             kinds=options.kinds,
             owner=options.owner,
             ttl=options.ttl,
+            max_silence=options.max_silence,
             concurrency=options.concurrency,
             stop=self._stop,
             until_empty=options.until_empty,
