@@ -50,6 +50,8 @@ class Heart:
         self._due_at = 0.0
         self._asked_at = 0.0
         self._answer: Future[HeartbeatReply] | Future[KeepaliveReply] | None = None
+        self.fault: BaseException | None = None
+        """Why the last beat got no answer; None while they get through."""
 
     def start(self) -> None:
         self._look_at(self._authority.now() + self._interval)
@@ -96,7 +98,7 @@ class Heart:
         self._look_at(self._authority.now())
 
     def _take(self, answer: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
-        error = answer.exception()
+        error = self.fault = answer.exception()
         if isinstance(error, LeaseLost | NotFound):
             self._lose(error)
         elif error is not None:

@@ -12,6 +12,7 @@ from octostore.client.calls import calls
 from octostore.client.claiming import claim
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
+from octostore.core.beats import BEATS_PER_TTL
 from octostore.core.commands import Command, HeartbeatJob, KeepSessionAlive, R_co
 from octostore.core.encoding import shorten
 from octostore.core.errors import (
@@ -165,7 +166,10 @@ class KeptClaim:
         self._ending: Command[ReleaseReply] | None = None
         """Where nothing was chosen, it is released."""
         self._is_to_expire = False
-        self._heart = Heart(self._beat, self._authority, self.ttl, self._lose, self.hear)
+        self._is_stuck = False
+        # That it is silent is noticed by a heartbeat, so one comes at least as often as that may happen.
+        pace = self.ttl if reply.max_silence is None else min(self.ttl, reply.max_silence * BEATS_PER_TTL)
+        self._heart = Heart(self._beat, self._authority, pace, self._lose, self.hear)
         self._pid = os.getpid()
         self._has_ended = False
         self._is_handed_over = False
@@ -193,6 +197,11 @@ class KeptClaim:
         """For how many seconds the job is surely ours if no heartbeat gets through any more."""
         return 0.0 if self._lost.is_set() else self._authority.remaining()
 
+    @property
+    def heartbeat_fault(self) -> BaseException | None:
+        """Why the last heartbeat did not get through; None while they do."""
+        return self._heart.fault
+
     def check(self) -> None:
         """Raise `LeaseLost` unless the job is surely ours. To be called before anything that cannot be undone."""
         if self.remaining() <= 0:
@@ -215,6 +224,11 @@ class KeptClaim:
         """Do not release the job when the block ends, for what can no longer be done in time."""
         self._is_to_expire = True
 
+    @property
+    def stuck(self) -> bool:
+        """Whether nothing was reported for `max_silence` seconds, as of the last heartbeat."""
+        return self._is_stuck
+
     def watch(self, on_renewed: Callable[[float], None], on_lost: Callable[[], None]) -> float:
         """For those who must know without asking: until when the job is surely ours, on the clock of `boottime`.
 
@@ -231,6 +245,7 @@ class KeptClaim:
         stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
         if stop is not None:
             self.ask_to_stop(stop.reason)
+        self._is_stuck = reply.stuck if isinstance(reply, HeartbeatReply) else self.job_id in reply.stuck
 
     def ask_to_stop(self, reason: str | None) -> None:
         """Set `stop_requested`, as somebody's request does."""
@@ -265,6 +280,7 @@ class KeptClaim:
     def _checkpoint(self, data: Any) -> None:
         self.check()
         self._persist(calls.checkpoint_job(self.job_id, self.lease_id, data, fencing_token=self.reply.fencing_token))
+        self._is_stuck = False
 
     def _hand_over(self, to_agent: str, note: str | None) -> HandedOverReply:
         session = self.reply.session

@@ -92,6 +92,7 @@ class OctoStore(Calls, Reader):
         kinds: Sequence[str] | None = None,
         owner: str | None = None,
         ttl: float = TTL_DEFAULT_SECONDS,
+        max_silence: float | None = None,
         concurrency: int = 1,
         stop: threading.Event | None = None,
         until_empty: bool = False,
@@ -105,7 +106,7 @@ class OctoStore(Calls, Reader):
         `claim.stop_requested`, gives jobs back two seconds later, and ends the program as usual (SystemExit,
         KeyboardInterrupt); no attempt is used up.
         """
-        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl)
+        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence)
         return self._run_loop(claim.command, ttl, handler, concurrency, stop, until_empty=until_empty)
 
     def work_session(
@@ -117,11 +118,12 @@ class OctoStore(Calls, Reader):
         queues: Sequence[str] = ("default",),
         kinds: Sequence[str] | None = None,
         ttl: float = TTL_DEFAULT_SECONDS,
+        max_silence: float | None = None,
         stop: threading.Event | None = None,
         until_empty: bool = False,
     ) -> int:
         """`work` for the tasks of a session: one at a time, each with the session's context (`claim.reply.session`)."""
-        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl)
+        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
         return self._run_loop(claim.command, ttl, handler, 1, stop, until_empty=until_empty)
 
     def verify(self, on_event: OnEvent | None = None) -> Verification:

@@ -19,9 +19,10 @@ from octostore.supervise.command import Command, Ending, Terms
 from octostore.supervise.dispositions import Dispositions
 from octostore.supervise.guardian import Guardian
 from octostore.supervise.reports import Reports
-from octostore.supervise.run import Tell, check_command, command_environment, error_text
+from octostore.supervise.run import check_command, command_environment, error_text
 from octostore.supervise.streams import fill_closed_streams
 from octostore.supervise.tail import Tail
+from octostore.supervise.telling import Tell
 from octostore.supervise.wakeups import SignalPipe
 
 
@@ -33,6 +34,7 @@ class WorkOptions(msgspec.Struct, kw_only=True, frozen=True):
     kinds: Sequence[str] | None = None
     owner: str | None = None
     ttl: float
+    max_silence: float | None = None
     concurrency: int = 1
     until_empty: bool = False
     deferred_exit: int
@@ -87,6 +89,7 @@ class _Worker:
             kinds=options.kinds,
             owner=options.owner,
             ttl=options.ttl,
+            max_silence=options.max_silence,
             concurrency=options.concurrency,
             stop=self._stop,
             until_empty=options.until_empty,
