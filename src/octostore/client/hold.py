@@ -235,7 +235,7 @@ class KeptClaim:
         if stop is not None and not self._stop.is_set():
             self.stop_reason = stop.reason
             self._stop.set()
-        self._is_stuck = reply.stuck if isinstance(reply, HeartbeatReply) else self.job_id in reply.stuck
+        self._is_stuck = reply.stuck if isinstance(reply, HeartbeatReply) else self.job_id in reply.stuck_jobs
 
     # Below the surface
 
