@@ -118,7 +118,12 @@ def test_an_agent_that_is_to_stop_is_told_with_its_next_answer(world: World) -> 
     world.ann.call("claim_job", job_id=job, ttl=TTL_SECONDS)
     world.store.request_stop(job, reason="the branch is gone")
     more: list[str] = []
-    until(lambda: more.extend(world.ann.call("get_job", job_id=other).more) or bool(more))
+
+    def is_told() -> bool:
+        more.extend(world.ann.call("get_job", job_id=other).more)
+        return bool(more)
+
+    until(is_told)
     (told,) = more
     assert told.startswith(f"stop_requested: an operator wants you to stop working on '{job}'.")
     assert "'the branch is gone'" in told

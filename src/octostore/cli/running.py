@@ -10,7 +10,7 @@ from octostore.cli.options import seconds, signal_number
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import TTL_DEFAULT_SECONDS
 from octostore.supervise.command import OnSilence, Terms
-from octostore.supervise.run import Tell
+from octostore.supervise.telling import Tell
 
 GRACE_DEFAULT = 10
 
@@ -67,4 +67,8 @@ def terms_of(arguments: Arguments) -> Terms:
 
 
 def tell_of(arguments: Arguments, console: Console) -> Tell:
-    return (lambda _text: None) if arguments.quiet else console.remark
+    def tell(text: str, *, is_warning: bool = False) -> None:
+        if is_warning or not arguments.quiet:
+            console.remark(text)
+
+    return tell

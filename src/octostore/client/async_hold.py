@@ -54,7 +54,7 @@ class AsyncHeldClaim(KeptClaim):
         return await in_thread(self._hand_over, to_agent, note)
 
     async def __aenter__(self) -> Self:
-        self._heart.start()
+        self._start_heart()
         return self
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:

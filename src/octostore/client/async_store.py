@@ -107,7 +107,7 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         stop: asyncio.Event | None = None,
         until_empty: bool = False,
     ) -> int:
-        """See `OctoStore.work`; the handler is a coroutine function."""
+        """See `OctoStore.work`; the handler is a coroutine function, which a second signal cancels."""
         claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence)
         return await self._run_loop(claim.command, ttl, handler, concurrency, stop, until_empty=until_empty)
 

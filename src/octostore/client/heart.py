@@ -50,6 +50,8 @@ class Heart:
         self._due_at = 0.0
         self._asked_at = 0.0
         self._answer: Future[HeartbeatReply] | Future[KeepaliveReply] | None = None
+        self.fault: BaseException | None = None
+        """Why the last beat got no answer; None while they get through."""
 
     def start(self) -> None:
         self._look_at(self._authority.now() + self._interval)
@@ -59,6 +61,11 @@ class Heart:
         self._beat = None
         # Until it would have been due the pulse knows it, and need not know its claim.
         self._on_lost = self._on_answer = None
+
+    def hurry(self) -> None:
+        """Beat now: there may be something to hear."""
+        if self._beat is not None:
+            self._look_at(self._authority.now())
 
     def step(self) -> None:
         """What is due, if anything: a beat, what was answered to it, or to say that the lease is lost."""
@@ -91,7 +98,7 @@ class Heart:
         self._look_at(self._authority.now())
 
     def _take(self, answer: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
-        error = answer.exception()
+        error = self.fault = answer.exception()
         if isinstance(error, LeaseLost | NotFound):
             self._lose(error)
         elif error is not None:

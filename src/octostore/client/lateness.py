@@ -11,16 +11,18 @@ from octostore.core.beats import LATE_SHARE
 from octostore.core.errors import InvalidInput
 from octostore.stores.clock import boottime
 
-SAFETY = 2.0
+SAFETY = 3.0
 """The next delay may be longer than any that was seen, but hardly more than this many times as long."""
 HALF_LIFE_SECONDS = 10.0
 """For how long a delay is remembered."""
-DELAY_MAX_SECONDS = 1.5
+DELAY_MAX_SECONDS = 1.0
 """What is later was paused (a signal, a lid that was closed), against which no margin helps."""
 IN_HAND_SHARE = 1 - LATE_SHARE
 """Of the TTL, how much can be kept in hand at most: before that, an owner is not even late."""
-NAPS = 5
+NAPS, NAPS_IF_BUSY = 5, 25
 NAP_SECONDS = 0.002
+BUSY_SECONDS = 0.005
+"""Who wakes so late has not seen the worst in a few naps."""
 
 
 class Lateness:
@@ -44,7 +46,9 @@ class Lateness:
 
     def measure(self, act: Callable[[], object] = lambda: None) -> None:
         """Take some naps, and `act` after each, for who cannot wait until something was due."""
-        for _ in range(NAPS):
+        for number in range(NAPS_IF_BUSY):
+            if number == NAPS and self.worst(boottime()) < BUSY_SECONDS:
+                break
             due_at = boottime() + NAP_SECONDS
             time.sleep(NAP_SECONDS)
             act()

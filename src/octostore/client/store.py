@@ -101,7 +101,10 @@ class OctoStore(Calls, Reader):
 
         What the handler returns is the job's result; what it raises is noted, and the job retried; `Deferred` puts it
         off without using up an attempt. Heartbeats go on whatever the handler does. Returns how many jobs were handled.
-        `stop` is noticed within a second, but like Ctrl-C it waits for the handlers that run.
+        `stop` is noticed within a second, and waits for the handlers that run. So do TERM and Ctrl-C, which set it, if
+        this is the main thread and the program has no handler of its own for them. A second one sets
+        `claim.stop_requested`, gives jobs back two seconds later, and ends the program as usual (SystemExit,
+        KeyboardInterrupt); no attempt is used up.
         """
         claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence)
         return self._run_loop(claim.command, ttl, handler, concurrency, stop, until_empty=until_empty)

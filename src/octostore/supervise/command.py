@@ -4,7 +4,7 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -16,7 +16,9 @@ from octostore.supervise import messages as m
 from octostore.supervise.dispositions import ENDING
 from octostore.supervise.guardian import Guardian, GuardianDied
 from octostore.supervise.lease import Lease
+from octostore.supervise.outage import Outage
 from octostore.supervise.processes import descendants
+from octostore.supervise.telling import Tell
 from octostore.supervise.terminal import Terminal, stop_our_group
 from octostore.supervise.wakeups import TICK_SECONDS, SignalPipe
 
@@ -76,7 +78,7 @@ class Command:
         guardian: Guardian,
         claim: HeldClaim,
         terms: Terms,
-        tell: Callable[[str], None],
+        tell: Tell,
         *,
         signals: SignalPipe | None = None,
         terminal: Terminal | None = None,
@@ -85,6 +87,7 @@ class Command:
         self._claim = claim
         self._terms = terms
         self._tell = tell
+        self._outage = Outage(claim, tell)
         self._signals = signals
         self._terminal = terminal
         self._turn: int | None = None
@@ -169,6 +172,7 @@ class Command:
         if boottime() >= self._ends_at:
             self._ends_at = float("inf")
             self._stop(f"it was stopped after {self._terms.max_run:g} seconds (--max-run)")
+        self._outage.mention(self._lease.stop_at())
         if here.worst(boottime()) > self._lease.delay:
             self._renewed(self._lease.ends_at)  # the machine has become busier, which the guardian should know
         if boottime() >= self._lease.kill_at() and not self._has_killed:

@@ -27,6 +27,7 @@ from octostore.supervise.report import JOB_VARIABLE
 from octostore.supervise.reports import Reports
 from octostore.supervise.streams import fill_closed_streams, lead_to_one_place
 from octostore.supervise.tail import Tail
+from octostore.supervise.telling import Tell
 from octostore.supervise.terminal import Terminal
 from octostore.supervise.wakeups import TICK_SECONDS, SignalPipe
 
@@ -39,7 +40,6 @@ PATIENCE_SECONDS = 3.0
 LAST_CHANCE_SECONDS = 1.0
 """How long a signal waits for a claim that is just being ended."""
 
-Tell = Callable[[str], None]
 RunOutcome: TypeAlias = Literal["released", "done", "failed"]
 T = TypeVar("T")
 

@@ -19,9 +19,10 @@ from octostore.supervise.command import Command, Ending, Terms
 from octostore.supervise.dispositions import Dispositions
 from octostore.supervise.guardian import Guardian
 from octostore.supervise.reports import Reports
-from octostore.supervise.run import Tell, check_command, command_environment, error_text
+from octostore.supervise.run import check_command, command_environment, error_text
 from octostore.supervise.streams import fill_closed_streams
 from octostore.supervise.tail import Tail
+from octostore.supervise.telling import Tell
 from octostore.supervise.wakeups import SignalPipe
 
 
