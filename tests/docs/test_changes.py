@@ -25,7 +25,7 @@ A_COMMAND: Edits = {
         ),
     ],
     "core/decide/operate.py": [
-        ("ForceReleaseJob, RequeueJob\n", "ForceReleaseJob, InspectJob, RequeueJob\n"),
+        ("ForceReleaseJob, RequestStop", "ForceReleaseJob, InspectJob, RequestStop"),
         (
             "def _known(",
             (
@@ -124,8 +124,11 @@ A_FIELD: Edits = {
     "wire/answers.py": [("    replayed: bool\n    raw", "    replayed: bool\n    colour: str | None\n    raw")],
     "client/calls.py": [
         (
-            "        lock_delay: float = 0,\n    ) -> ClaimCall[ClaimReply]:",
-            "        lock_delay: float = 0,\n        colour: str | None = None,\n    ) -> ClaimCall[ClaimReply]:",
+            "        lock_delay: float = 0,\n        max_silence: float | None = None,\n    ) -> ClaimCall[",
+            (
+                "        lock_delay: float = 0,\n        max_silence: float | None = None,\n"
+                "        colour: str | None = None,\n    ) -> ClaimCall["
+            ),
         ),
         (
             "            lock_delay=lock_delay,\n            host=HOST,\n",

@@ -1,6 +1,7 @@
 """What a server is made of, piece by piece and without a socket: store, door, rates, feed, sweeps."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,13 +14,13 @@ import pytest
 
 from octostore.core.commands import ClaimJob, CreateToken, Probe, Recover, RevokeToken
 from octostore.core.errors import OctoStoreError, Unreachable
-from octostore.core.limits import PAGE_MAX, RECOVER_LIMIT
+from octostore.core.limits import RECOVER_LIMIT
 from octostore.core.permit import TokenOver
 from octostore.core.questions import GetFigures
 from octostore.server import auth, lookups, rate
 from octostore.server.addresses import Proxies
 from octostore.server.auth import Auth
-from octostore.server.feed import Feed
+from octostore.server.feed import LOOKED_AT, Feed
 from octostore.server.http import Request
 from octostore.server.metrics import Metrics
 from octostore.server.rate import Rates
@@ -375,7 +376,7 @@ def test_readers_are_woken_now_and_then_also_without_news() -> None:
 def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept = PAGE_MAX + 10
+    kept = LOOKED_AT + 10
     monkeypatch.setattr("octostore.server.feed.KEPT", kept)
 
     async def test(store: ServedStore, _place: Place) -> None:
@@ -390,10 +391,10 @@ def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_
         assert feed.after(4) is None, "too long ago"
         page = feed.after(5)
         assert page is not None
-        assert [line.entry.seq for line in page] == list(range(6, 6 + PAGE_MAX))
+        assert [line.entry.seq for line in page] == list(range(6, 6 + LOOKED_AT))
         rest = feed.after(page[-1].entry.seq)
         assert rest is not None
-        assert [line.entry.seq for line in rest] == list(range(6 + PAGE_MAX, number + 1))
+        assert [line.entry.seq for line in rest] == list(range(6 + LOOKED_AT, number + 1))
         feed.stop()
 
     on_store(test)
@@ -426,6 +427,28 @@ async def started(place: Place, clock: ManualClock, folder: Path, **settings: An
     )
     await services.start()
     return services
+
+
+def test_a_store_that_is_away_and_back_is_told_once_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    def events() -> list[tuple[str, Any]]:
+        return [(record.event, record.fields) for record in caplog.records if hasattr(record, "event")]  # type: ignore[attr-defined]
+
+    async def run() -> None:
+        place = Place()
+        services = await started(place, ManualClock(), tmp_path, sweep_seconds=0.001)
+        for reason in ("io", "busy"):
+            place.fault = Unreachable("no disk", reason=reason)
+            await until(lambda: len(events()) % 2 == 1)
+            await asyncio.sleep(0.02)  # it is tried again and again
+            place.fault = None
+            await until(lambda: len(events()) % 2 == 0)
+        await services.close()
+
+    asyncio.run(run())
+    assert [event for event, _ in events()] == ["store_lost", "store_back"] * 2
+    assert [fields["reason"] for event, fields in events() if event == "store_lost"] == ["io", "busy"]
 
 
 def test_expiries_are_written_down_to_the_last_and_faults_do_not_end_that(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ class Place(msgspec.Struct, frozen=True):
     url: str | None
     setting: str
     """What named it."""
+    is_watched: bool = False
+    """Whether somebody sits at a terminal, and should know what they are waiting for."""
 
     @property
     def is_server(self) -> bool:
@@ -31,6 +33,10 @@ class Place(msgspec.Struct, frozen=True):
         from octostore.client.connect import connect  # noqa: PLC0415  # most of what a command has to wait for
 
         show_what_hides()
+        if self.is_watched and self.is_server:
+            from octostore.cli.awaiting import tell_of_silence  # noqa: PLC0415
+
+            tell_of_silence(str(self))
         return connect(self.url)
 
     def look(self) -> "Reader":
@@ -42,11 +48,12 @@ class Place(msgspec.Struct, frozen=True):
         return look(self.url)
 
 
-def chosen_place(url: str | None) -> Place:
+def chosen_place(url: str | None, *, is_watched: bool = False) -> Place:
     if url is not None:
-        return Place(url, "--url")
-    named = os.environ.get(URL_VARIABLE)
-    return Place(named, URL_VARIABLE) if named else Place(None, f"the default, since {URL_VARIABLE} is not set")
+        return Place(url, "--url", is_watched)
+    if named := os.environ.get(URL_VARIABLE):
+        return Place(named, URL_VARIABLE, is_watched)
+    return Place(None, f"the default, since {URL_VARIABLE} is not set", is_watched)
 
 
 def _without_secrets(url: str) -> str:

@@ -129,6 +129,7 @@ CHECKS: dict[str, Check] = {
     "context": against(check_bytes, limits.CONTEXT_BYTES),
     # Times
     "ttl": between(check_seconds, limits.TTL_MIN_MS, limits.TTL_MAX_MS),
+    "max_silence": between(check_seconds, limits.TTL_MIN_MS, limits.TTL_MAX_MS),
     "lock_delay": between(check_seconds, 0, limits.LOCK_DELAY_MAX_MS),
     "retry_after": between(check_seconds, 0, limits.RETRY_AFTER_MAX_MS),
     "expires_in": between(check_seconds, 1_000, limits.TOKEN_LIFE_MAX_MS),

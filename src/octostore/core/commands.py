@@ -71,6 +71,8 @@ class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     lock_delay: float = 0
     max_claims: int | None = None
     """How many claims (of locks, or of other jobs) the principal may have at once."""
+    max_silence: float | None = None
+    """For how long the owner may go without reporting progress; after that it counts as stuck. None: for ever."""
     host: str | None = None
     pid: int | None = None
     """The process that asks, for people who have to find it. It says so itself, like `owner`."""
@@ -225,7 +227,16 @@ class _OperatorCommand(Command[JobView], frozen=True, kw_only=True):
 
 
 class CancelJob(_OperatorCommand, frozen=True, kw_only=True):
-    """Take a job out of its queue, and away from its owner if it has one. It is dead then; `requeue` brings it back."""
+    """Take a job out of its queue, and away from its owner if it has one. It is dead then; `requeue` brings it back.
+
+    With `drain` an owner is asked to stop instead, and the job is dead when the claim ends, unless it is done then.
+    """
+
+    drain: bool = False
+
+
+class RequestStop(_OperatorCommand, frozen=True, kw_only=True):
+    """Ask the owner of a job to stop, which it hears with its next heartbeat. What becomes of the job it decides."""
 
 
 class DiscardJob(_OperatorCommand, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from octostore.core.events import LogEntry
 from octostore.core.model import SessionStatus, Status
 from octostore.core.names import check_job_id
 from octostore.core.replies import (
+    ClaimedCount,
     EventPage,
     Figures,
     FoundTokens,
@@ -44,6 +45,12 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
     cursor: str | None = None
 
     CHECKS: ClassVar = {"status": against(check_word, get_args(Status)), "cursor": check_job_id}
+
+
+class CountClaimed(Question[ClaimedCount], frozen=True, kw_only=True):
+    """How many jobs are claimed. One whose lease has run out counts until that is written down."""
+
+    prefix: str = ""
 
 
 class ListEvents(Question[EventPage], frozen=True, kw_only=True):

@@ -1,7 +1,6 @@
 """Tokens at the door: from the store, or set from outside."""
 
 import hashlib
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from octostore.core.questions import FindToken
 from octostore.core.replies import TokenView
 from octostore.server.addresses import network_of
 from octostore.server.http import Request
+from octostore.server.log import log, seldom
 from octostore.server.lookups import Lookups
 from octostore.server.permits import Permits
 from octostore.server.principals import Principal, principal_name, principal_of
@@ -33,8 +33,6 @@ from octostore.wire.token_files import (
     write_token_file,
 )
 from octostore.wire.tokens import check_token, digest_of, is_well_formed, new_token
-
-log = logging.getLogger("octostore.server")
 
 FAILURES_PER_SECOND = 20
 """How many wrong tokens somebody may try before they are told to go slower. Good ones are let in all the same."""
@@ -62,7 +60,7 @@ class Auth:
         digest = hashlib.sha256(_token_in(request)).digest()
         principal = self._static.get(digest) or self._known.get(digest)
         if principal is not None and principal.expires_at_ms is not None:
-            _check_time(principal.expires_at_ms)
+            _check_time(request, principal)
         return principal
 
     async def is_current(self, request: Request, principal: Principal) -> bool:
@@ -103,23 +101,23 @@ class Auth:
     async def _find(self, request: Request) -> Principal:
         token = _token_in(request).decode("latin-1")
         if not is_well_formed(token):
-            raise bad_token()
+            raise _refused(request, "malformed")
         digest = digest_of(token)
         view, changes = None, -1
         while changes != self._changes:  # or what was found may be over by now
             changes = self._changes
             view = await self._lookups.find(digest)
         if view is None:
+            refusal = _refused(request, "unknown")
             pause_ms = self._failures.take(network_of(request.client_address))
-            raise too_fast(pause_ms) if pause_ms else bad_token()
+            raise too_fast(pause_ms) if pause_ms else refusal
         if view.revoked_at is not None:
-            raise bad_token()
+            raise _refused(request, "revoked", view.name, view.token_id)
         principal = principal_of(view, self._permits.of(view))
         if len(self._known) >= CACHED_TOKENS:
             self._known.clear()
         self._known[digest] = principal
-        if principal.expires_at_ms is not None:
-            _check_time(principal.expires_at_ms)
+        _check_time(request, principal)
         return principal
 
 
@@ -129,13 +127,27 @@ def _token_in(request: Request) -> bytes:
         raise no_token()
     kind, _, token = header.partition(b" ")
     if kind.lower() != b"bearer":
-        raise bad_token()
+        raise _refused(request, "malformed")
     return token.strip()
 
 
-def _check_time(expires_at_ms: int) -> None:
-    if expires_at_ms <= time.time() * 1_000:
-        raise bad_token()
+def _check_time(request: Request, principal: Principal) -> None:
+    if principal.expires_at_ms is not None and principal.expires_at_ms <= time.time() * 1_000:
+        raise _refused(request, "expired", principal.name, principal.token_id)
+
+
+def _refused(request: Request, reason: str, principal: str | None = None, token_id: str | None = None) -> Refusal:
+    address = request.client_address
+    seldom.warning(
+        "token_refused",
+        "a token was refused",
+        who=token_id or network_of(address),
+        reason=reason,
+        principal=principal,
+        token_id=token_id,
+        address=address,
+    )
+    return bad_token()
 
 
 async def ensure_admin_token(store: ServedStore, path: Path) -> None:

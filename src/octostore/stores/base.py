@@ -68,6 +68,9 @@ class Reading(Protocol):
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
         """The jobs, also put into `ws`, with the sessions and queues that belong to them."""
 
+    def count_claimed(self, prefix: str) -> int:
+        """How many claimed jobs have a name that begins with `prefix`."""
+
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
         """The sessions, also put into `ws`; their contexts need not be there, nor what is bound to them."""
 

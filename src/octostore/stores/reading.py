@@ -14,6 +14,7 @@ from octostore.core.given import Given
 from octostore.core.model import LOCAL, Job, Scope, Session
 from octostore.core.needs import Needs
 from octostore.core.replies import (
+    ClaimedCount,
     EventPage,
     Figures,
     FoundTokens,
@@ -112,6 +113,10 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
     return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else None)
 
 
+def _count_claimed(reading: Reading, _ws: WorkingSet, question: q.CountClaimed, _given: Given) -> ClaimedCount:
+    return ClaimedCount(number=reading.count_claimed(question.prefix))
+
+
 def _list_events(reading: Reading, _ws: WorkingSet, question: q.ListEvents, _given: Given) -> EventPage:
     entries, looked_through = reading.list_events(question)
     return EventPage(events=[public_event(entry) for entry in entries], after=looked_through)
@@ -174,6 +179,7 @@ def _figures(reading: Reading, ws: WorkingSet, _question: q.GetFigures, _given: 
 _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.GetJob: _get_job,
     q.ListJobs: _list_jobs,
+    q.CountClaimed: _count_claimed,
     q.ListEvents: _list_events,
     q.GetSession: _get_session,
     q.ListSessions: _list_sessions,

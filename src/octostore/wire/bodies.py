@@ -88,6 +88,7 @@ class _Terms(Body):
     lock_delay_seconds: f.LockDelay = 0
     host: f.Host | None = None
     pid: f.Pid | None = None
+    max_silence_seconds: f.MaxSilence | None = None
 
 
 class ClaimBody(_Terms):
@@ -108,6 +109,7 @@ class ClaimTaskBody(Body):
     request_id: f.RequestId | None = None
     host: f.Host | None = None
     pid: f.Pid | None = None
+    max_silence_seconds: f.MaxSilence | None = None
 
     CORE_NAMES: ClassVar = {"agent": "owner", "wait_seconds": None}
 
@@ -198,6 +200,10 @@ class EnqueueBody(Body):
 
 class ReasonBody(Body):
     reason: f.Reason | None = None
+
+
+class CancelBody(ReasonBody):
+    drain: f.Drain = False
 
 
 class RequeueBody(ReasonBody):
@@ -313,6 +319,11 @@ class PrefixQuery(Body):
 
 class PageQuery(PrefixQuery):
     limit: f.PageLimit = limits.PAGE_DEFAULT
+
+
+class LocksQuery(PrefixQuery):
+    limit: f.PageLimit = limits.PAGE_MAX
+    cursor: f.Cursor | None = None
 
 
 class JobsQuery(PageQuery):

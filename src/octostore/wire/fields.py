@@ -238,6 +238,16 @@ SessionTtl: TypeAlias = Annotated[
 Wait: TypeAlias = Annotated[
     float, _number("How long to wait for the job if it cannot be had at once.", 0, WAIT_MAX_SECONDS, 0)
 ]
+MaxSilence: TypeAlias = Annotated[
+    float,
+    _number(
+        "How long the owner may heartbeat without reporting progress (`progress` with a heartbeat, or a checkpoint). "
+        "After that it is shown as `stuck`. By default for ever.",
+        1,
+        limits.TTL_MAX_MS // 1_000,
+        600,
+    ),
+]
 LockDelay: TypeAlias = Annotated[
     float, _number("How long nobody can claim it after this claim ends.", 0, limits.LOCK_DELAY_MAX_MS // 1_000, 0)
 ]
@@ -287,6 +297,9 @@ PhaseWord: TypeAlias = Annotated[
 ]
 KeepAttempts: TypeAlias = Annotated[
     bool, Meta(description="Give a dead job one more attempt, and not all of them again.", examples=[False])
+]
+Drain: TypeAlias = Annotated[
+    bool, Meta(description="Ask an owner to stop, and cancel the job when its claim ends.", examples=[False])
 ]
 SessionStatusWord: TypeAlias = Annotated[
     str, Meta(description="Only sessions that are so.", extra_json_schema={"enum": list(get_args(SessionStatus))})

@@ -15,6 +15,7 @@ from octostore.cli.command import Arguments, Context
 from octostore.cli.options import positive, whole_from
 from octostore.core.errors import InvalidInput
 from octostore.server.addresses import check_trusted
+from octostore.server.log_lines import LOG_FORMATS
 from octostore.server.settings import Settings
 
 EXAMPLES = [
@@ -50,9 +51,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--max-locks", type=positive, metavar="N", help="locks per principal (%(default)s)")
     add("--max-claims", type=positive, metavar="N", help="other claims per principal; no limit by default")
     add("--requests-per-second", type=positive, metavar="N", help="requests per second and principal (%(default)s)")
+    add("--max-streams", type=positive, metavar="N", help="open event streams per principal (%(default)s)")
     add("--max-connections", type=positive, metavar="N", help="connections at once (%(default)s)")
-    for option, what in _SECONDS.items():
-        add(option, type=_seconds, metavar="S", help=f"{what} (%(default)s)")
+    add("--log-format", choices=LOG_FORMATS, help="how the log on stderr is written (%(default)s)")
+    add("--access-log", action="store_true", help="also log each request: who, what, how it ended and how long it took")
+    add(
+        "--max-connections-per-address",
+        type=positive,
+        metavar="N",
+        help="connections at once from one address; 1000 by default, and no limit for those from this machine",
+    )
+    for options, what in _SECONDS.items():
+        add(*options.split(), type=_seconds, metavar="S", help=f"{what} (%(default)s)")
     usual = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": [], "trusted_proxies": []}
     del usual["url"]  # an option of every command
     parser.set_defaults(**usual)
@@ -61,8 +71,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 _SECONDS = {
     "--request-seconds": "how long a client may take to send a request",
     "--idle-seconds": "how long a connection may be open without a request",
-    "--stream-seconds": "how long a reader of a stream may keep us waiting",
+    "--write-seconds --stream-seconds": "how long a client may take to read what it was sent",
     "--keepalive-seconds": "how long a stream may be silent",
+    "--slow-batch-seconds": "how long a transaction may take before the log says so",
 }
 
 

@@ -57,6 +57,13 @@ CLAIMED_JOB: dict[str, Any] = {
     "max_attempts": None,
     "available_at": None,
 }
+STOP = {
+    "reason": "the branch is gone",
+    "requested_at": NOW,
+    "requested_by": "ann",
+    "cancels": False,
+    "delivered_at": None,
+}
 FREE = {"status": "free", "owner": None, "priority": None, "max_attempts": None, "available_at": NOW}
 BUILD = {"job_id": "build-3f1c2aa", "queue": "default", "kind": "build"}
 CLAIMED_BUILD = {**BUILD, "metadata": None, "payload": {"commit": "3f1c2aa"}}
@@ -175,7 +182,8 @@ ROUTES = [
         summary="Take a job out of its queue, and away from its owner",
         description=(
             "It is dead then, and `requeue` brings it back. If somebody has it, that claim ends in the same step, and "
-            "the owner's next write gets `lease_lost` with the reason."
+            "the owner's next write gets `lease_lost` with the reason. With `drain` the owner is asked to stop "
+            "instead, and the job is dead when its claim ends, unless it is done then."
         ),
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
@@ -189,6 +197,21 @@ ROUTES = [
                 "last_outcome": "cancelled",
                 "error": "not needed",
             },
+        },
+    ),
+    carried_out(
+        "request_stop",
+        summary="Ask the owner of a job to stop",
+        description=(
+            "The answers to its heartbeats have `stop_requested` from then on, and the log says when it was told. The "
+            "job stays its own until it ends its claim. Asking again changes nothing."
+        ),
+        codes={404: ("not_found",), 409: ("conflict",)},
+        example={
+            "params": JOB,
+            "body": {"reason": "the branch is gone"},
+            "answer": {**CLAIMED_JOB, "claim": {"stop_requested": STOP}},
+            **CLAIMED,
         },
     ),
     carried_out(
