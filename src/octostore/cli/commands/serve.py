@@ -53,14 +53,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--requests-per-second", type=positive, metavar="N", help="requests per second and principal (%(default)s)")
     add("--max-streams", type=positive, metavar="N", help="open event streams per principal (%(default)s)")
     add("--max-connections", type=positive, metavar="N", help="connections at once (%(default)s)")
-    add("--log-format", choices=LOG_FORMATS, help="how the log on stderr is written (%(default)s)")
-    add("--access-log", action="store_true", help="also log each request: who, what, how it ended and how long it took")
     add(
         "--max-connections-per-address",
         type=positive,
         metavar="N",
         help="connections at once from one address; 1000 by default, and no limit for those from this machine",
     )
+    add("--log-format", choices=LOG_FORMATS, help="how the log on stderr is written (%(default)s)")
+    add("--access-log", action="store_true", help="also log each request: who, what, how it ended and how long it took")
     for options, what in _SECONDS.items():
         add(*options.split(), type=_seconds, metavar="S", help=f"{what} (%(default)s)")
     usual = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": [], "trusted_proxies": []}
