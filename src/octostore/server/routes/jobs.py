@@ -42,7 +42,7 @@ def _prepare_enqueue(call: Call) -> Any:
     body: bodies.EnqueueBody = call.body
     if body.job_id is None:
         body.job_id = call.principal.prefix + new_job_id()
-    return call.command()
+    return call.command(max_queued=call.services.settings.max_queued)
 
 
 def _answer_enqueue(_call: Call, reply: EnqueueReply) -> Answer:
@@ -154,6 +154,7 @@ ROUTES = [
         summary="Put a job in a queue",
         description="Where a job of that name is in a queue already, nothing changes, and the answer is 200.",
         answers={201: EnqueueReply, 200: EnqueueReply},
+        codes={409: ("limit_exceeded",)},
         example={
             "body": {"kind": "build", "payload": {"commit": "3f1c2aa"}, "job_id": "build-3f1c2aa"},
             "answer": {**BUILD, "status": "queued", "available_at": NOW},
