@@ -14,7 +14,7 @@ import pytest
 import octostore
 from octostore.cli.main import main
 from octostore.client.embedded import EmbeddedPort
-from octostore.stores.opening import default_path
+from octostore.stores.opening import default_path, make_data_folder
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import make
 from octostore.stores.store import LocalStore
@@ -94,6 +94,7 @@ class Cli:
 @pytest.fixture
 def empty_store() -> str:
     """Where this user's store is, in which nothing has happened yet."""
+    make_data_folder()
     path = default_path()
     make(path)
     return path

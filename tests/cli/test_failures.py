@@ -192,6 +192,7 @@ def test_a_server_that_is_not_there() -> None:
         assert f"octostore: the server at {NOWHERE} cannot be reached: " in done.err
         assert "octostore:   next  see whether the server runs (`octostore serve` starts one)" in done.err
         assert WELL_FORMED not in done.out + done.err
+        assert "trying until" not in done.err, "which is for somebody who watches"
     assert f"octostore:   store {NOWHERE}, from --url\n" in given.err
     assert f"octostore:   store {NOWHERE}, from OCTOSTORE_URL\n" in set_.err
     assert (given.out, set_.out) == ("", "")

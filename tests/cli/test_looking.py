@@ -13,6 +13,7 @@ import pytest
 import octostore
 from tests.cli.conftest import Cli, store_of_an_hour_ago
 from tests.support.cli import run_cli
+from tests.support.processes import until
 
 
 def test_an_owner_that_is_alive(cli: Cli) -> None:
@@ -33,8 +34,12 @@ def test_an_owner_that_is_alive(cli: Cli) -> None:
 
 def test_owner_ends_with_the_command_line_that_takes_the_job_back(cli: Cli) -> None:
     lease = cli.lease()
-    *_, why, command = cli.run("owner", cli.job).out.splitlines()
-    assert why.startswith("to take it back")
+    *_, why, gentle, command = cli.run("owner", cli.job).out.splitlines()
+    assert why.startswith("to ask for it, or to take it back")
+    assert cli.call(*shlex.split(gentle)[1:]).code == 0
+    owner = cli.store.get_job_owner(cli.job)
+    assert owner is not None
+    assert owner.stop_requested is not None
     assert ("admin" in why) == os.environ.get("OCTOSTORE_URL", "").startswith("http")
     octostore_, *arguments = shlex.split(command)
     assert octostore_ == "octostore"
@@ -205,6 +210,7 @@ def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.Mo
         store.claim_job("queued", owner="ann", ttl=60)
         store.claim_job("plain", owner="bob", ttl=120)
         store.claim_job("late", owner="eve", ttl=5_400)
+        store.claim_job("stuck", owner="dan", ttl=86_400, max_silence=600)
 
     with store_of_an_hour_ago(request.param, clean, monkeypatch, fill):
         yield
@@ -215,6 +221,21 @@ def test_an_owner_that_is_late() -> None:
     told = run_cli("owner", "late").out
     assert re.search(r"\n  late      heartbeat 1h.* ago, 29m.* left: if none comes, the job is free then\n", told), told
     assert " ago (late)" in run_cli("list", "late").out
+
+
+@pytest.mark.usefixtures("hour_ago")
+def test_an_owner_that_is_stuck() -> None:
+    told = run_cli("owner", "stuck").out
+    assert re.search(r"\n  stuck     no progress for 1h.* \(limit 10m\); heartbeat 1h.* ago, 22h.* left\n", told), told
+    assert " ago (stuck)" in run_cli("list", "stuck").out
+    assert run_cli("health", "--late", ",", "--fail-on", "degraded", "--stuck", "1").code == 12
+    health = run_cli("health").out
+    assert "1 owner is stuck: alive, and without progress" in health
+    assert ", of which 1 late and 1 stuck\n" in health
+    with octostore.connect() as store:
+        claim = store.claim_job("other", owner="dan", max_silence=1)
+        until(lambda: store.heartbeat_job("other", claim.lease_id or "").stuck)
+    assert "dan is stuck: alive, and no progress since " in run_cli("events", "--job", "other").out
 
 
 @pytest.mark.usefixtures("hour_ago")

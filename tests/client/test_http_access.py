@@ -18,7 +18,8 @@ from octostore.client.http.listeners import listening_users
 from octostore.client.http.port import HttpPort
 from octostore.client.http.server_url import find_server, parse_server_url
 from octostore.wire.tokens import new_token
-from tests.client.conftest import Connect, Shorten
+from tests.client.conftest import Connect
+from tests.support.cli import run_cli
 from tests.support.processes import PATIENCE_SECONDS, ROOT
 from tests.support.proxy import Proxy, answer
 from tests.support.server import ServerProcess
@@ -335,23 +336,36 @@ def secure(certificate: Path, server: ServerProcess) -> Iterator[Proxy]:
         yield proxy
 
 
-def test_a_server_that_cannot_prove_who_it_is_gets_nothing(connect: Connect, secure: Proxy, shorten: Shorten) -> None:
-    shorten(GIVE_UP_SECONDS=0.2)
+def test_a_server_that_cannot_prove_who_it_is_gets_nothing(connect: Connect, secure: Proxy) -> None:
     store = connect(secure.url, token=new_token())
     with pytest.raises(Unreachable) as caught:
         store.claim_job("job")
-    assert caught.value.reason == "network"
-    assert "certificate" in str(caught.value).lower()
-    assert secure.connections > 0
+    assert (caught.value.reason, caught.value.is_lasting) == ("certificate", True)
+    assert f"the certificate of the server at {secure.url} is not trusted: self-signed certificate" in str(caught.value)
+    assert "SSL_CERT_FILE" in str(caught.value)
+    with pytest.raises(Unreachable) as following:
+        next(iter(store.events(follow=True)))
+    assert following.value.reason == "certificate"
+    assert secure.connections == 2, "it is tried once"
     assert secure.seen == []
+
+
+def test_people_are_told_at_once_how_to_trust_a_certificate(secure: Proxy, certificate: Path) -> None:
+    env = {"OCTOSTORE_URL": secure.url, "OCTOSTORE_TOKEN": new_token()}
+    for line in (["owner", "job"], ["run", "job", "--on-unreachable", "wait", "--", "true"]):
+        tried = secure.connections
+        refused = run_cli(*line, **env)
+        assert (refused.code, refused.out) == (69, "")
+        assert "octostore:   next  set SSL_CERT_FILE to the certificate of the authority" in refused.err
+        assert secure.connections == tried + 1
+    trusted = run_cli("owner", "job", **env, SSL_CERT_FILE=f"{certificate}.crt")
+    assert (trusted.code, secure.seen != []) == (77, True), "the server itself has answered"
 
 
 VISIT = """
 import asyncio, json, sys
 import octostore
-from octostore.client.http import async_port, port
 
-port.GIVE_UP_SECONDS = async_port.GIVE_UP_SECONDS = 0.2
 url = sys.argv[1]
 
 async def visit():

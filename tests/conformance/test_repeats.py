@@ -256,6 +256,15 @@ def force_release(trial: Trial) -> None:
     trial.has_ended(c.HeartbeatJob(job_id=trial.job, lease_id=claim.lease_id or ""), "force_released")
 
 
+def request_stop(trial: Trial) -> None:
+    trial.claimed()
+    command = c.RequestStop(job_id=trial.job, reason="not now")
+    trial.is_quietly(command, trial.send(command))
+    trial.store.force_release(trial.job)
+    with trial.nothing_happens(), pytest.raises(Conflict):
+        trial.send(command)
+
+
 def limit_queue(trial: Trial) -> None:
     command = c.LimitQueue(queue=trial.queue, max_claimed=3)
     trial.is_quietly(command, trial.send(command))
@@ -361,6 +370,7 @@ CALLS = [
     requeue,
     discard,
     force_release,
+    request_stop,
     limit_queue,
     open_session,
     keep_session_alive,

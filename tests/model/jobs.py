@@ -209,9 +209,7 @@ class Jobs(Ground):
         claim = self.claim_of(job, command.lease_id)
         if self.is_new(claim, "heartbeat", command.number):
             self.beat(claim, command)
-        is_stuck = self.is_stuck(claim, self.now)
-        if is_stuck and not claim.is_told_stuck:
-            self.tell_stuck(job, claim)
+        is_stuck = self.tell_if_stuck(job, claim)
         left_ms = self.expiry(claim) - self.now
         fields = {
             "job_id": command.job_id,
@@ -224,8 +222,14 @@ class Jobs(Ground):
         }
         return Told("HeartbeatReply", fields)
 
+    def tell_if_stuck(self, job: Job, claim: Claim) -> bool:
+        """In the log once for each stall, by the heartbeats of the owner itself, or the keepalives of its session."""
+        is_stuck = self.is_stuck(claim, self.now)
+        if is_stuck and not claim.is_told_stuck:
+            self.tell_stuck(job, claim)
+        return is_stuck
+
     def tell_stuck(self, job: Job, claim: Claim) -> None:
-        """Once for each stall, by the heartbeats of the owner itself."""
         claim.is_told_stuck = True
         details = {
             "owner": claim.owner,

@@ -106,12 +106,15 @@ class Sessions(Jobs):
         session = self.session_of(command)
         session.heartbeat_at, session.expires_at = self.now, self.now + session.ttl_ms
         self.changed()
+        bound = [(job, job.claim) for job in self.bound_to(session.name) if job.claim is not None]
+        stuck = [job.name for job, claim in bound if self.tell_if_stuck(job, claim)]
         told_to_stop = {job.name: self.tell_to_stop(job, command.principal) for job in self.bound_to(session.name)}
         fields = {
             "session_id": session.name,
             "expires_at": session.expires_at,
             "remaining_ms": session.ttl_ms,
             "renew_after_ms": session.ttl_ms // 3,
+            "stuck_jobs": stuck,
             "stop_requested": {name: stop for name, stop in told_to_stop.items() if stop is not None},
         }
         return Told("KeepaliveReply", fields)

@@ -229,7 +229,7 @@ def test_a_reader_that_does_not_read_is_cut_off_and_resumes_without_a_gap(server
             "GET", "/events", token=server.token, headers=f"Accept: text/event-stream\r\nLast-Event-ID: {start}\r\n"
         )
         until(lambda: open_streams(server) == before + 1)
-        _make_events(server, 5_000)
+        make_events(server, 5_000)
         until(lambda: open_streams(server) == before)
         received = slow.everything()
     got = [int(line[4:]) for line in received.split(b"\n")[:-1] if line.startswith(b"id: ")]
@@ -241,7 +241,7 @@ def test_a_reader_that_does_not_read_is_cut_off_and_resumes_without_a_gap(server
     assert rest == list(range(got[-1], start + 5_001))
 
 
-def _make_events(server: ServerProcess, count: int) -> None:
+def make_events(server: ServerProcess, count: int) -> None:
     """By another process that shares the store: there is no faster way to make many."""
     store = open_store(f"sqlite:///{server.home / 'octostore.db'}")
     try:

@@ -138,6 +138,9 @@ def test_renewing(server: ServerProcess, ann: str) -> None:
     assert answer.status == 200
     assert set(answer.json) == {"lease_id", "expires_at", "renew_after_ms"}
     assert (answer.json["lease_id"], answer.json["renew_after_ms"]) == (lock["lease_id"], 50_000)
+    server.post("/jobs/renewed/stop", {"reason": "going down"})
+    again = server.post("/locks/renewed/renew", {"lease_id": lock["lease_id"]}, token=ann).json
+    assert again["stop_requested"]["reason"] == "going down"
     assert 95 < in_seconds(answer.json["expires_at"]) <= 100
     usual = server.post("/locks/renewed/renew", {"lease_id": lock["lease_id"]}, token=ann).json
     assert usual["renew_after_ms"] == 30_000

@@ -25,7 +25,7 @@ PLANS = {
     "checkpoints": "SEARCH checkpoints USING INDEX sqlite_autoindex_checkpoints_1 (job_id=?)",
     "documents": "SEARCH documents USING INTEGER PRIMARY KEY (rowid=?)",
     "claims_of_sessions": "SEARCH jobs USING INDEX jobs_by_session (session_id=?)",
-    "stops_of_sessions": "SEARCH jobs USING INDEX jobs_to_stop (session_id=?)",
+    "news_of_sessions": "SEARCH jobs USING INDEX jobs_with_news (session_id=?)",
     "claimed_in_queues": "SEARCH jobs USING COVERING INDEX jobs_by_queue (queue=? AND status=?)",
     "claims_of_principals": "SEARCH jobs USING COVERING INDEX jobs_by_principal (principal=? AND is_lock=?)",
     "expired_claims": "SEARCH jobs USING INDEX jobs_by_expiry (expires_at<?)",

@@ -25,6 +25,7 @@ from octostore.core.errors import LimitExceeded
 from octostore.core.model import LOCAL
 from octostore.core.questions import GetJob
 from octostore.core.replies import ClaimReply
+from octostore.server.quotas import Spaced
 from octostore.stores.memory import MemoryBackend
 from tests.support.replay import replay
 from tests.support.world import World
@@ -149,3 +150,34 @@ def test_a_task_that_comes_with_a_session_needs_room_for_it(world: World) -> Non
     with pytest.raises(LimitExceeded):
         world.do(ClaimTask(session_id="u", **ask))  # type: ignore[arg-type]
     assert world.ask(GetJob(job_id="task")).status == "queued"
+
+
+# A limit that is not checked each time
+
+
+def granted(spaced: Spaced, limit: int, held: int, asked: int) -> int:
+    """How many are held after so many more were asked for, none of which is given back."""
+    for _ in range(asked):
+        if spaced.next("ann") is not None and held >= limit:
+            spaced.refused("ann")
+        else:
+            held += 1
+    return held
+
+
+@given(st.integers(1, 5_000), st.integers(0, 5_000))
+def test_a_high_limit_is_exceeded_by_a_hundredth_at_most(limit: int, held: int) -> None:
+    spaced = Spaced(limit)
+    most = granted(spaced, limit, min(held, limit), 2 * limit + 200)
+    assert limit <= most <= limit + limit // 100
+    for _ in range(3):  # one is given back, and another one asked for
+        most = granted(spaced, limit, limit - 1, 200)
+        assert limit <= most <= limit + limit // 100
+
+
+def test_a_low_limit_is_checked_each_time_and_a_high_one_seldom() -> None:
+    assert [Spaced(99).next("ann") for _ in range(5)] == [99] * 5
+    high = Spaced(10_000)
+    checked = [high.next("ann") is not None for _ in range(303)]
+    assert checked == [True, *[False] * 100] * 3
+    assert high.next("bob") == 10_000

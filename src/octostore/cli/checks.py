@@ -107,6 +107,8 @@ def _problem(error: OctoStoreError, place: Place) -> Check:
         name, advice = "token", "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE; `octostore token create` makes one"
     elif isinstance(error, Unreachable):
         name, advice = "store", next_step(error, place)
+    elif isinstance(error, InvalidInput) and error.field == "permissions":
+        name, advice = "permissions", "see who else is on this machine: they could have changed what is in the store"
     else:
         name, advice = "url", "correct what names the store, see above"
     return Check(name=name, status="problem", finding=str(error), advice=advice, exit_code=exit_code_of(error))

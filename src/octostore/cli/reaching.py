@@ -5,6 +5,7 @@ from octostore.core.errors import Unreachable
 
 _STEPS = {
     "busy": "try again; if it stays like this, find the process that keeps the store busy",
+    "certificate": "set SSL_CERT_FILE to the certificate of the authority that signed it, or correct the URL",
     "closed": "try again; the process was shutting down",
     "corrupt": "stop everything that uses the store, and `octostore restore --replace` the last backup",
     "denied": "check the user in the URL, and its password (~/.pgpass or PGPASSWORD)",

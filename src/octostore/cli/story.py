@@ -78,6 +78,13 @@ def _expired(_event: Event, data: dict[str, Any]) -> str:
     return f"{data['owner']} disappeared{note}{_missed(data)}{_next_status(data)}"
 
 
+def _stuck(_event: Event, data: dict[str, Any]) -> str:
+    since: datetime = data["last_progress_at"]
+    limit = words.duration(data["max_silence_ms"] / 1_000)
+    said = _said(None, data.get("note"))
+    return f"{data['owner']} is stuck: alive, and no progress since {since:%H:%M:%S} (limit {limit}){said}"
+
+
 def _missed(data: dict[str, Any]) -> str:
     """The evidence for an expiry."""
     heard: datetime | None = data.get("heartbeat_at")
@@ -142,6 +149,7 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     "claimed": _claimed,
     **dict.fromkeys(["released", "done", "failed", "deferred"], _ended),
     "expired": _expired,
+    "stuck": _stuck,
     "undone": lambda _, data: f"the claim of {data['owner']} was undone: it left before the answer{_next_status(data)}",
     **dict.fromkeys(_BY_OPERATORS, _by_operator),
     "requeued": _requeued,

@@ -509,7 +509,7 @@ class Blocks:
             lock_delay=lock_delay,
             max_silence=max_silence,
         )
-        return HoldCall(claim, outcome, on_lost)
+        return HoldCall(claim, ttl, outcome, on_lost)
 
     def open_session(
         self,

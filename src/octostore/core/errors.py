@@ -154,8 +154,8 @@ class Unreachable(OctoStoreError):
     `no_store` (there is none at this place yet), `moved` (what was there has gone, or another store is in its place),
     `restored_behind` (it was put back from a copy, and knows nothing of a lease that came later),
     `io`, `denied` (it does not let us in), `address` (a server cannot listen there); and over a network `network` (no
-    connection, or no answer in time), `server` (an answer that is none) and `other_user` (the token was left for a
-    server of yours, and somebody else's is there).
+    connection, or no answer in time), `server` (an answer that is none), `certificate` (the server cannot prove who it
+    is) and `other_user` (the token was left for a server of yours, and somebody else's is there).
     """
 
     code = "unreachable"
@@ -168,6 +168,7 @@ class Unreachable(OctoStoreError):
     def is_lasting(self) -> bool:
         """Whether trying again is of no use until somebody has done something about it."""
         return self.reason in {
+            "certificate",
             "corrupt",
             "moved",
             "newer_schema",

@@ -49,6 +49,9 @@ class ToolServer:
         result = await self._answer(tool, context, params.arguments or {})
         # An agent that is deep in its work may not call about that job for long.
         result.content += [_text(texts.loss_text(kept.job_id)) for kept in self._claims.untold_losses()]
+        result.content += [
+            _text(texts.stop_text(kept.job_id, kept.stop_reason)) for kept in self._claims.untold_stops()
+        ]
         return result
 
     async def _answer(self, tool: Tool, context: Context, given: dict[str, Any]) -> types.CallToolResult:

@@ -13,7 +13,6 @@ from octostore.server.log import seldom
 from octostore.server.protocol import Connection
 from octostore.server.refusals import Refusal
 from octostore.server.settings import Settings
-from octostore.server.unheard import Unheard
 
 TICK_SECONDS = 0.1
 """One timer for all, since hardly any request or pause lasts long enough to be worth one of its own."""
@@ -28,7 +27,6 @@ class Connections:
         self.settings = settings
         self.loop = asyncio.get_running_loop()
         self.open: set[Connection] = set()
-        self.unheard = Unheard()
         self.clogged: dict[Connection, float] = {}
         """Those that have not read what they were sent, in the order in which they are to be cut off, and when."""
         self.under_way: dict[Request, asyncio.Task[None]] = {}
@@ -49,7 +47,6 @@ class Connections:
 
     def leave(self, connection: Connection) -> None:
         self.open.discard(connection)
-        self.unheard.discard(connection)
         self._door.leave(connection.origin)
 
     def answer(self, request: Request) -> None:
@@ -63,18 +60,14 @@ class Connections:
         now = self.loop.time()
         for connection in [connection for connection in self.open if connection.deadline <= now]:
             connection.on_deadline()
-        for connection in self.unheard.who_left():
-            connection.abort()
         self._cut_off_who_does_not_read(now)
         self._timer = self.loop.call_later(TICK_SECONDS, self.tick)
 
     def _cut_off_who_does_not_read(self, now: float) -> None:
         for connection in [connection for connection, until in self.clogged.items() if until <= now]:
-            seldom.warning(
-                "unread",
-                "%s was cut off: it did not read what it was sent within %g s (--write-seconds)",
-                *(connection.peer_address, self.settings.write_seconds),
-            )
+            seconds = self.settings.write_seconds
+            message = "a client was cut off: it did not read what it was sent (--write-seconds)"
+            seldom.warning("cut_off", message, address=connection.peer_address, seconds=seconds)
             connection.abort()
 
     async def end(self) -> None:

@@ -200,6 +200,7 @@ class Request:
         """Done once the client has closed the connection."""
         if self._gone is None:
             self._gone = asyncio.get_running_loop().create_future()
+            self._line.watch()
             if self._is_lost:
                 self._gone.set_result(None)
         return self._gone

@@ -28,7 +28,7 @@ from octostore.server.metrics import Metrics
 from octostore.server.services import Services
 from octostore.server.settings import Settings
 from octostore.server.streams import PART_BYTES
-from octostore.stores.opening import chosen_url, data_folder
+from octostore.stores.opening import chosen_url, make_data_folder
 from octostore.stores.store import open_store
 from octostore.wire.token_files import address_file, link_token_file
 
@@ -41,7 +41,7 @@ async def run(settings: Settings, greet: Callable[["Greeting"], None]) -> None:
     if urlsplit(chosen_url(settings.url) or "").scheme in {"http", "https"}:
         raise InvalidInput("the store's URL", "is that of a server; unset OCTOSTORE_URL, or name a store with --url")
     store = open_store(settings.url, on_batch=partial(_on_batch, metrics, settings.slow_batch_seconds))
-    services = Services(settings, store, metrics, Path(data_folder()))
+    services = Services(settings, store, metrics, Path(make_data_folder()))
 
     def welcome(listener: socket.socket) -> None:
         greeting = _greeting(services, listener)

@@ -2,6 +2,9 @@
 
 import asyncio
 import math
+import select
+import socket
+import struct
 from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, cast
@@ -18,16 +21,20 @@ from octostore.server.refusals import (
     too_slow,
     upgrade_with_body,
 )
-from octostore.server.unheard import has_left
 
 if TYPE_CHECKING:
     from octostore.server.connections import Connections
 
 NEVER = math.inf
-NOTHING = memoryview(b"")
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 PARSED_AT_ONCE = 8 * 1_024
 """Requests take many times the bytes that they come in, so no more of what is sent ahead is made into some."""
+AT_ONCE = struct.pack("ii", 1, 0)
+"""How a socket is told not to go on sending after it is closed."""
+AHEAD_BYTES = 256 * 1_024
+"""How much a client may send while it waits for an answer and we wait for it to go."""
+LEFT = getattr(select, "POLLRDHUP", 0)
+"""That the other side says no more. Where no system tells this, only those are noticed who are gone altogether."""
 
 ONCE = {b"host", b"authorization", b"content-length", b"origin", b"transfer-encoding"}
 """Of two of these, somebody before us may go by one and we by the other."""
@@ -49,9 +56,9 @@ class Connection(asyncio.Protocol):
         """Whose connections it counts among."""
         self._is_paused = self._is_deaf = False
         """Whether we let the client wait, and whether it has said all that we want to hear."""
-        self._is_unheard = False
-        """Whether nothing has come since we let it wait, so that it may have gone without our noticing."""
-        self._ahead = NOTHING
+        self._is_unheard = self._is_watched = False
+        """Whether nothing has come since we let it wait, and whether somebody has to know at once when it goes."""
+        self._ahead = bytearray()
         """What has come and is still to be parsed."""
         self._arriving: Request | None = None
         """Its head has come, and the end of its body has not."""
@@ -81,7 +88,7 @@ class Connection(asyncio.Protocol):
         del exc
         self.company.leave(self)
         self._waiting.clear()
-        self._ahead = NOTHING
+        self._ahead.clear()
         self.resume_writing()
         if self._answering is not None:
             self._answering.lose()
@@ -90,14 +97,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._transport.is_closing():
             return
-        if self._is_deaf:
-            self._pause()  # or it could keep us busy
-            return
         self._is_unheard = False
-        if len(data) <= PARSED_AT_ONCE:
-            self._parse(data)
+        if self._is_deaf or self._waiting or len(data) > PARSED_AT_ONCE:
+            self._ahead += data
         else:
-            self._ahead = memoryview(data)
+            self._parse(data)
         self._go_on()
         if self._waiting or self._ahead or self._arriving is not None:
             self._read_or_pause()
@@ -174,7 +178,13 @@ class Connection(asyncio.Protocol):
 
     def is_closing(self) -> bool:
         """Whether nobody will get what is written now, as far as the system knows."""
-        return self._transport.is_closing() or (self._is_unheard and has_left(self._transport))
+        return self._transport.is_closing() or (self._is_unheard and _has_left(self._transport))
+
+    def watch(self) -> None:
+        """Whoever answers has to know at once when the client goes. That is heard only by reading on."""
+        self._is_watched = True
+        if self._is_paused:
+            self._read_or_pause()
 
     def read_on(self, request: Request) -> None:
         if request.expects_continue:
@@ -191,11 +201,16 @@ class Connection(asyncio.Protocol):
         await self._drained
 
     def abort(self) -> None:
+        """At once, and without a word more: also the system forgets what the client has not read."""
+        connection = self._transport.get_extra_info("socket")
+        if connection is not None and self in self.company.open:  # or its number may be another's by now
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
         self._transport.abort()
 
     def finish(self, request: Request) -> None:
         self.company.under_way.pop(request, None)
         self._answering = None
+        self._is_watched = False
         if self._transport.is_closing():
             return
         if not (request.keeps_alive and request.has_begun):
@@ -230,8 +245,9 @@ class Connection(asyncio.Protocol):
             return
         self._is_going_on = True
         while not self._transport.is_closing():
-            if self._ahead and (not self._waiting or self._waiting[0] is self._arriving):
-                data, self._ahead = self._ahead[:PARSED_AT_ONCE], self._ahead[PARSED_AT_ONCE:]
+            if self._ahead and not self._is_deaf and (not self._waiting or self._waiting[0] is self._arriving):
+                data = bytes(self._ahead[:PARSED_AT_ONCE])
+                del self._ahead[:PARSED_AT_ONCE]
                 self._parse(data)
             elif self._waiting and self._answering is None and not self.is_clogged:
                 self._answer(self._waiting.popleft())
@@ -241,7 +257,7 @@ class Connection(asyncio.Protocol):
         if self._is_paused and not self._transport.is_closing():
             self._read_or_pause()
 
-    def _parse(self, data: bytes | memoryview) -> None:
+    def _parse(self, data: bytes) -> None:
         begun = self._begun
         try:
             self._parser.feed_data(data)
@@ -251,9 +267,6 @@ class Connection(asyncio.Protocol):
             if not self._is_deaf:
                 self._cut(error.__context__ if isinstance(error.__context__, Refusal) else malformed())
             return
-        finally:
-            if self._is_deaf:
-                self._ahead = NOTHING
         if (self._is_in_head or self._arriving is not None) and not self._is_within_bounds(data, begun):
             self._cut(self._head_too_large())
 
@@ -270,27 +283,25 @@ class Connection(asyncio.Protocol):
         self.company.answer(request)
 
     def _read_or_pause(self) -> None:
-        """Nothing is read ahead: not the next request, and not a body that nobody has asked for yet."""
-        if (
-            self._is_deaf
-            or self._waiting
-            or self._ahead
-            or (self._arriving is not None and self._arriving.has_unwanted)
-        ):
-            self._pause()
+        """Nothing is read ahead: not the next request, and not a body that nobody has asked for yet.
+
+        Unless somebody has to know when the client goes. Then it may not send more than we want to keep, since behind
+        that it could be gone.
+        """
+        has_more = self._waiting or self._ahead or (self._arriving is not None and self._arriving.has_unwanted)
+        if has_more:
+            self.deadline = NEVER
+        if self._is_watched and len(self._ahead) > AHEAD_BYTES:
+            self.abort()
+        elif has_more and not self._is_watched:
+            if not self._is_paused:
+                self._is_paused = self._is_unheard = True
+                self._transport.pause_reading()
         elif self._is_paused:
             self._is_paused = False
-            self.company.unheard.discard(self)
             self._transport.resume_reading()
-            if self._is_in_head or self._arriving is not None:
+            if not has_more and (self._is_in_head or self._arriving is not None):
                 self._wait_for_rest()
-
-    def _pause(self) -> None:
-        if not self._is_paused:
-            self._is_paused = self._is_unheard = True
-            self.company.unheard.add(self, self._transport)
-            self._transport.pause_reading()
-        self.deadline = NEVER
 
     def _wait_for_request(self) -> None:
         self.deadline = self.company.loop.time() + self._settings.idle_seconds
@@ -300,7 +311,7 @@ class Connection(asyncio.Protocol):
 
     # Bounds
 
-    def _is_within_bounds(self, data: bytes | memoryview, begun: int) -> bool:
+    def _is_within_bounds(self, data: bytes, begun: int) -> bool:
         """Of a request of which something is still to come. `begun` says how many had begun before `data` came."""
         if self._begun != begun:
             self._wait_for_rest()
@@ -336,13 +347,12 @@ class Connection(asyncio.Protocol):
         """
         refused, self._arriving, self._is_in_head = self._arriving, None, False
         self._is_deaf = True
+        self.deadline = NEVER
         if refused is None or (self._waiting and self._waiting[-1] is refused):
             if refused is not None:
                 self._waiting.pop()
             self._waiting.append(refusal)
             self._go_on()
-            if self._waiting:
-                self._pause()
         elif refused.has_begun:
             self._close()
         else:
@@ -359,6 +369,16 @@ class Connection(asyncio.Protocol):
         self._waiting.clear()
         self._transport.close()
         self.deadline = NEVER
+
+
+def _has_left(transport: asyncio.Transport) -> bool:
+    """What the system knows of a client from which nothing is read."""
+    connection = transport.get_extra_info("socket")
+    if connection is None:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), LEFT)
+    return bool(poll.poll(0))
 
 
 def _combined(fields: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

@@ -53,7 +53,7 @@ class MemoryRows:
         ws.sessions.update(dict.fromkeys(needs.sessions))
         for session_id in needs.sessions & self.sessions.keys():
             self._add_session(ws, session_id)
-        if needs.claims_of or needs.stops_of:
+        if needs.claims_of or needs.news_of:
             self._add_bound(ws, needs)
         for session_id in needs.in_flight_of & self.sessions.keys():
             for job_id in read_in_flight(self.sessions[session_id]):
@@ -197,7 +197,8 @@ class MemoryRows:
             claim = job.claim
             if claim is None:
                 continue
-            if claim.session_id in needs.claims_of or (claim.stop_request and claim.session_id in needs.stops_of):
+            has_news = claim.stop_request is not None or claim.max_silence_ms is not None
+            if claim.session_id in needs.claims_of or (has_news and claim.session_id in needs.news_of):
                 self._add_job(ws, job)
         ws.sessions_with_all_claims |= needs.claims_of
 

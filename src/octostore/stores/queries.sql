@@ -82,9 +82,10 @@ FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 -- The live claims bound to sessions.
 SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
 
--- name: stops_of_sessions
--- Of the live claims bound to sessions, those whose owner was asked to stop.
-SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s) AND stop_request IS NOT NULL
+-- name: news_of_sessions
+-- Of the live claims bound to sessions, those whose owner was asked to stop, or may have to be told that it is stuck.
+SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
+    AND (stop_request IS NOT NULL OR max_silence_ms IS NOT NULL)
 
 -- name: jobs_in_flight
 -- What sessions were working on when they were lost.

@@ -54,9 +54,10 @@ def _way_back(job: JobView, context: Context) -> Iterator[str]:
     """Whoever looks at night should not have to look this up, too. The last line can be run as it is."""
     if job.claim is None:
         return
-    right = " (this needs a token with admin)" if context.place.is_server else ""
+    right = " (both need a token with admin)" if context.place.is_server else ""
     url = f" --url {shlex.quote(str(context.place))}" if context.place.setting == "--url" else ""
-    yield f"to take it back{right}:"
+    yield f"to ask for it, or to take it back{right}:"
+    yield f"  octostore stop{url} {shlex.quote(job.job_id)}"
     yield f"  octostore force-release{url} {shlex.quote(job.job_id)} --reason 'taken back by hand'"
 
 
@@ -65,6 +66,13 @@ def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[t
     left = f"{words.until(claim.expires_at, now)} left"
     if is_late(claim.heartbeat_at, claim.expires_at, now):
         yield console.style("late".ljust(LABEL), "yellow"), f"{heard}, {left}: if none comes, the job is free then"
+    elif claim.stuck and claim.last_progress_at is not None and claim.max_silence is not None:
+        silence = words.duration(words.seconds_between(claim.last_progress_at, now))
+        limit = words.duration(claim.max_silence)
+        yield (
+            console.style("stuck".ljust(LABEL), "yellow"),
+            f"no progress for {silence} (limit {limit}); {heard}, {left}",
+        )
     else:
         yield console.style("alive".ljust(LABEL), "green"), f"{heard}, {left}"
     since = f"{words.ago(claim.claimed_at, now)} ({words.clock(claim.claimed_at)} UTC)"
@@ -75,6 +83,11 @@ def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[t
     if progress is not None:
         percent = "" if progress.percent is None else f"{progress.percent:g} % "
         yield "doing", f"{percent}{words.gist(progress.note or '')} ({words.ago(progress.at, now)})".strip()
+    asked = claim.stop_requested
+    if asked is not None:
+        heard = "not heard yet" if asked.delivered_at is None else f"heard {words.ago(asked.delivered_at, now)}"
+        why = f": {words.gist(asked.reason)}" if asked.reason else ""
+        yield "to stop", f"asked by {asked.requested_by} {words.ago(asked.requested_at, now)}, {heard}{why}"
     if claim.metadata is not None:
         yield "metadata", words.as_json(claim.metadata)
     if claim.session_id is not None:

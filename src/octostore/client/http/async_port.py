@@ -158,7 +158,7 @@ class AsyncHttpPort:
 
     async def _persist(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
-        patience = Patience(GIVE_UP_SECONDS + time_left(wait_until))
+        patience = Patience(GIVE_UP_SECONDS, time_left(wait_until))
         self._check_open()
         numbers = self.blocking.numbers  # which a fork replaces
         numbered = numbers.number(asked)

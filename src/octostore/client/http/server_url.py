@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from octostore.core.errors import InvalidInput
 from octostore.core.retry import RetryPolicy
 from octostore.stores.opening import data_folder
+from octostore.stores.permissions import check_folder
 from octostore.wire.token_files import address_file, read_token_file
 from octostore.wire.tokens import check_token
 
@@ -111,6 +112,7 @@ def _left_token(place: ServerUrl) -> tuple[ServerUrl, str]:
     for host in hosts if place.is_local and not place.is_secure else ():
         left = address_file(Path(data_folder()), host, place.port)
         if left.exists():
+            check_folder(data_folder())
             token = _from_file(left, "the local server's token")
             return place._replace(host=host, left_by=left.stat().st_uid), token
     raise InvalidInput("token", f"is needed: give token=, or set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}")

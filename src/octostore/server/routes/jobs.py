@@ -22,7 +22,8 @@ JOB = {"job_id": "github-issue-1842"}
 def prepare_claim(call: Call, **given: Any) -> Any:
     body: bodies.ClaimBody = call.body
     owner = call.principal.name if body.owner is None else body.owner
-    return call.command(owner=owner, host=call.host, max_claims=call.services.settings.max_claims, **given)
+    max_claims = call.services.max_claims.next(call.principal.name)
+    return call.command(owner=owner, host=call.host, max_claims=max_claims, **given)
 
 
 def answer_claim(call: Call, reply: ClaimReply) -> Answer:

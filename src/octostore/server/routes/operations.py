@@ -128,12 +128,16 @@ ROUTES = [
     asked(
         "figures",
         summary="How much there is of everything, and how it goes",
-        description="`late` are claims whose owners have missed heartbeats, but still have time.",
+        description=(
+            "`late` are claims whose owners have missed heartbeats, but still have time; `stuck` those whose owners "
+            "heartbeat, and have reported no progress for longer than their `max_silence`."
+        ),
         codes={503: ("unreachable",)},
         example={
             "answer": {
                 "claimed": 0,
                 "late": 0,
+                "stuck": 0,
                 "dead": 0,
                 "open_sessions": 0,
                 "waiting": 1,

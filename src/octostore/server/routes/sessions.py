@@ -58,8 +58,11 @@ def _state(call: Call, view: SessionView) -> SessionState:
 
 
 def _prepare_task(call: Call) -> Any:
-    settings = call.services.settings
-    limits = {"max_claims": settings.max_claims, "max_sessions": settings.max_sessions}
+    services = call.services
+    limits = {
+        "max_claims": services.max_claims.next(call.principal.name),
+        "max_sessions": services.settings.max_sessions,
+    }
     return call.command(prefix=call.principal.prefix, host=call.host, **limits)
 
 
@@ -86,7 +89,7 @@ ROUTES = [
         summary="Keep a session and everything bound to it alive",
         codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
-        example=SESSION,
+        example={**SESSION, "answer": {**OPEN, "stop_requested": {}}},
     ),
     asked(
         "get_session",

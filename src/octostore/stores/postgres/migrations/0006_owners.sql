@@ -6,7 +6,6 @@ ALTER TABLE {schema}.jobs
 -- What an owner is asked: to stop. Whoever does not know this column would leave it to the next owner, and must not work
 -- with it.
 ALTER TABLE {schema}.jobs ADD COLUMN stop_request bytea;
-CREATE INDEX jobs_to_stop ON {schema}.jobs (session_id) WHERE stop_request IS NOT NULL;
 
 -- For how long its owner may go without reporting progress, since when it has, and when the log last said that it was stuck.
 ALTER TABLE {schema}.jobs
@@ -26,3 +25,7 @@ INSERT INTO {schema}.principals
 SELECT enqueued_by, count(*) FROM {schema}.jobs
 WHERE status = 'queued' AND enqueued_by IS NOT NULL AND enqueued_by <> 'local' GROUP BY enqueued_by;
 CREATE INDEX sessions_open_by_principal ON {schema}.sessions (principal) WHERE status = 'open';
+
+-- Those of a session whose owner may have to be told something with its keepalive.
+CREATE INDEX jobs_with_news ON {schema}.jobs (session_id)
+    WHERE stop_request IS NOT NULL OR max_silence_ms IS NOT NULL;

@@ -4,7 +4,6 @@ ALTER TABLE jobs ADD COLUMN pid INTEGER;
 
 -- What an owner is asked: to stop.
 ALTER TABLE jobs ADD COLUMN stop_request BLOB;
-CREATE INDEX jobs_to_stop ON jobs (session_id) WHERE stop_request IS NOT NULL;
 
 -- For how long its owner may go without reporting progress, since when it has, and when the log last said that it was stuck.
 ALTER TABLE jobs ADD COLUMN max_silence_ms INTEGER;
@@ -23,3 +22,7 @@ INSERT INTO principals
 SELECT enqueued_by, count(*) FROM jobs
 WHERE status = 'queued' AND enqueued_by IS NOT NULL AND enqueued_by <> 'local' GROUP BY enqueued_by;
 CREATE INDEX sessions_open_by_principal ON sessions (principal) WHERE status = 'open';
+
+-- Those of a session whose owner may have to be told something with its keepalive.
+CREATE INDEX jobs_with_news ON jobs (session_id)
+    WHERE stop_request IS NOT NULL OR max_silence_ms IS NOT NULL;
