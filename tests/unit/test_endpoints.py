@@ -23,7 +23,15 @@ KINDS = {
 }
 KINDS -= {Command, c.ClaimTerms, c.LeaseCommand}
 
-OF_SERVER = {"principal": "local", "until": None, "max_claims": None, "prefix": ""}
+OF_SERVER = {
+    "principal": "local",
+    "until": None,
+    "permit": None,
+    "max_claims": None,
+    "max_sessions": None,
+    "max_queued": None,
+    "prefix": "",
+}
 """What only a server says, from the token and its settings."""
 
 

@@ -135,6 +135,7 @@ class ClaimTask(ClaimTerms, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     kinds: tuple[str, ...] | None = None
     prefix: str = ""
+    max_sessions: int | None = None
 
 
 class LeaseCommand(Command[R_co], frozen=True, kw_only=True):
@@ -219,6 +220,8 @@ class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
     priority: int = limits.PRIORITY_DEFAULT
     run_at: int | None = None
     max_attempts: int = limits.MAX_ATTEMPTS_DEFAULT
+    max_queued: int | None = None
+    """How many jobs that the principal has enqueued may be queued at once."""
 
 
 class _OperatorCommand(Command[JobView], frozen=True, kw_only=True):
@@ -277,6 +280,8 @@ class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
     agent: str
     ttl: float = limits.TTL_DEFAULT_SECONDS
     request_id: str | None = None
+    max_sessions: int | None = None
+    """How many open sessions the principal may have at once."""
 
 
 class _SessionCommand(Command[R_co], frozen=True, kw_only=True):

@@ -49,7 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="believe Forwarded and X-Forwarded-For from this network, such as 10.0.0.0/8 (unix: from the Unix socket)",
     )
     add("--max-locks", type=positive, metavar="N", help="locks per principal (%(default)s)")
-    add("--max-claims", type=positive, metavar="N", help="other claims per principal; no limit by default")
+    add("--max-claims", type=positive, metavar="N", help="other live claims per principal (%(default)s)")
+    add("--max-sessions", type=positive, metavar="N", help="open sessions per principal (%(default)s)")
+    add("--max-queued", type=positive, metavar="N", help="jobs per principal that are queued (%(default)s)")
     add("--requests-per-second", type=positive, metavar="N", help="requests per second and principal (%(default)s)")
     add("--max-streams", type=positive, metavar="N", help="open event streams per principal (%(default)s)")
     add("--max-connections", type=positive, metavar="N", help="connections at once (%(default)s)")
