@@ -102,12 +102,13 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         kinds: Sequence[str] | None = None,
         owner: str | None = None,
         ttl: float = TTL_DEFAULT_SECONDS,
+        max_silence: float | None = None,
         concurrency: int = 1,
         stop: asyncio.Event | None = None,
         until_empty: bool = False,
     ) -> int:
-        """See `OctoStore.work`; the handler is a coroutine function."""
-        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl)
+        """See `OctoStore.work`; the handler is a coroutine function, which a second signal cancels."""
+        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence)
         return await self._run_loop(claim.command, ttl, handler, concurrency, stop, until_empty=until_empty)
 
     async def work_session(
@@ -119,11 +120,12 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         queues: Sequence[str] = ("default",),
         kinds: Sequence[str] | None = None,
         ttl: float = TTL_DEFAULT_SECONDS,
+        max_silence: float | None = None,
         stop: asyncio.Event | None = None,
         until_empty: bool = False,
     ) -> int:
         """See `OctoStore.work_session`; the handler is a coroutine function."""
-        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl)
+        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
         return await self._run_loop(claim.command, ttl, handler, 1, stop, until_empty=until_empty)
 
     # The log

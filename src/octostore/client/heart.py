@@ -26,6 +26,8 @@ RETRY_SECONDS = 0.1
 
 OnLost = Callable[[LeaseLost | NotFound | None], None]
 """Told what the store said; None where it did not answer in time."""
+OnAnswer = Callable[[HeartbeatReply | KeepaliveReply], None]
+"""Told what the store said to a beat, by the thread of all hearts: it must not wait for anything."""
 Beat = Callable[[], "Future[HeartbeatReply] | Future[KeepaliveReply]"]
 """Must not wait for anything."""
 
@@ -37,14 +39,19 @@ class Heart:
     as lost, although the store may still hold it.
     """
 
-    def __init__(self, beat: Beat, authority: Authority, ttl: float, on_lost: OnLost) -> None:
+    def __init__(
+        self, beat: Beat, authority: Authority, ttl: float, on_lost: OnLost, on_answer: OnAnswer | None = None
+    ) -> None:
         self._beat: Beat | None = beat
         self._authority = authority
         self._interval = min(ttl / BEATS_PER_TTL, BEAT_MAX_SECONDS)
         self._on_lost: OnLost | None = on_lost
+        self._on_answer = on_answer
         self._due_at = 0.0
         self._asked_at = 0.0
         self._answer: Future[HeartbeatReply] | Future[KeepaliveReply] | None = None
+        self.fault: BaseException | None = None
+        """Why the last beat got no answer; None while they get through."""
 
     def start(self) -> None:
         self._look_at(self._authority.now() + self._interval)
@@ -52,7 +59,13 @@ class Heart:
     def stop(self) -> None:
         """No beat begins after this; `on_lost` is only called if that had begun already."""
         self._beat = None
-        self._on_lost = None  # until it would have been due the pulse knows it, and need not know its claim
+        # Until it would have been due the pulse knows it, and need not know its claim.
+        self._on_lost = self._on_answer = None
+
+    def hurry(self) -> None:
+        """Beat now: there may be something to hear."""
+        if self._beat is not None:
+            self._look_at(self._authority.now())
 
     def step(self) -> None:
         """What is due, if anything: a beat, what was answered to it, or to say that the lease is lost."""
@@ -85,14 +98,18 @@ class Heart:
         self._look_at(self._authority.now())
 
     def _take(self, answer: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
-        error = answer.exception()
+        error = self.fault = answer.exception()
         if isinstance(error, LeaseLost | NotFound):
             self._lose(error)
         elif error is not None:
             self._look_at(self._asked_at + jittered(RETRY_SECONDS))
         else:
             try:
-                self._authority.renew(self._asked_at, answer.result().remaining_ms)
+                reply = answer.result()
+                self._authority.renew(self._asked_at, reply.remaining_ms)
+                tell = self._on_answer
+                if tell is not None:
+                    tell(reply)
             finally:
                 self._look_at(self._asked_at + self._interval)
 

@@ -92,6 +92,7 @@ class OctoStore(Calls, Reader):
         kinds: Sequence[str] | None = None,
         owner: str | None = None,
         ttl: float = TTL_DEFAULT_SECONDS,
+        max_silence: float | None = None,
         concurrency: int = 1,
         stop: threading.Event | None = None,
         until_empty: bool = False,
@@ -100,9 +101,12 @@ class OctoStore(Calls, Reader):
 
         What the handler returns is the job's result; what it raises is noted, and the job retried; `Deferred` puts it
         off without using up an attempt. Heartbeats go on whatever the handler does. Returns how many jobs were handled.
-        `stop` is noticed within a second, but like Ctrl-C it waits for the handlers that run.
+        `stop` is noticed within a second, and waits for the handlers that run. So do TERM and Ctrl-C, which set it, if
+        this is the main thread and the program has no handler of its own for them. A second one sets
+        `claim.stop_requested`, gives jobs back two seconds later, and ends the program as usual (SystemExit,
+        KeyboardInterrupt); no attempt is used up.
         """
-        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl)
+        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence)
         return self._run_loop(claim.command, ttl, handler, concurrency, stop, until_empty=until_empty)
 
     def work_session(
@@ -114,11 +118,12 @@ class OctoStore(Calls, Reader):
         queues: Sequence[str] = ("default",),
         kinds: Sequence[str] | None = None,
         ttl: float = TTL_DEFAULT_SECONDS,
+        max_silence: float | None = None,
         stop: threading.Event | None = None,
         until_empty: bool = False,
     ) -> int:
         """`work` for the tasks of a session: one at a time, each with the session's context (`claim.reply.session`)."""
-        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl)
+        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
         return self._run_loop(claim.command, ttl, handler, 1, stop, until_empty=until_empty)
 
     def verify(self, on_event: OnEvent | None = None) -> Verification:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from octostore.core.events import LogEntry
 from octostore.core.questions import ListEvents
@@ -16,7 +17,9 @@ LAST_NAME = "\U0010ffff"
 FORGET_EVERY = 64
 """Events. Looking for what may be forgotten costs as much as remembering it."""
 SCAN_LIMIT = 10_000
-"""How many events are looked through for a prefix at a time: a rare one must not make a page slow."""
+SCAN_STEP = 10
+"""How many events are looked through for a prefix, and how many for each that is wanted at a time: a rare one must not
+make a page slow, and for a frequent one it is over soon."""
 
 
 def first_name(wanted: JobFilter) -> str:
@@ -25,19 +28,27 @@ def first_name(wanted: JobFilter) -> str:
 
 def page_of_log(wanted: ListEvents, seq: int, ask: Callable[..., Sequence[Row]]) -> tuple[list[LogEntry], int]:
     """The events, and how far the log, whose last event is `seq`, was looked through for them."""
-    limit = wanted.limit
+    limit = most = wanted.limit
     if wanted.job_id is not None:
-        rows = ask("list_events_by_job", job=wanted.job_id, after=wanted.after, limit=limit)
+        ask_after = partial(ask, "list_events_by_job", job=wanted.job_id)
     elif wanted.session_id is not None:
-        rows = ask("list_events_by_session", session=wanted.session_id, after=wanted.after, limit=limit)
+        ask_after = partial(ask, "list_events_by_session", session=wanted.session_id)
     else:
-        limit = SCAN_LIMIT if wanted.prefix else limit
-        rows = ask("list_events", after=wanted.after, limit=limit)
-    matching = [entry for entry in map(entry_from_row, rows) if wanted.matches(entry)]
+        ask_after = partial(ask, "list_events")
+        if wanted.prefix:
+            limit, most = min(SCAN_LIMIT, SCAN_STEP * wanted.limit), SCAN_LIMIT
+    matching: list[LogEntry] = []
+    after, looked_at = wanted.after, 0
+    while looked_at < most and len(matching) < wanted.limit:
+        rows = ask_after(after=after, limit=limit)
+        matching += [entry for entry in map(entry_from_row, rows) if wanted.matches(entry)]
+        looked_at += limit
+        if len(rows) < limit:
+            after = max(seq, wanted.after)
+            break
+        after = rows[-1][0]
     page = matching[: wanted.limit]
-    if len(page) < len(matching):
-        return page, page[-1].seq
-    return page, rows[-1][0] if len(rows) == limit else max(seq, wanted.after)
+    return page, page[-1].seq if len(page) < len(matching) else after
 
 
 def to_forget(ws: WorkingSet) -> Iterator[tuple[str, int]]:

@@ -4,9 +4,9 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from octostore.client.hold import HeldClaim
 from octostore.client.lateness import here
@@ -16,7 +16,9 @@ from octostore.supervise import messages as m
 from octostore.supervise.dispositions import ENDING
 from octostore.supervise.guardian import Guardian, GuardianDied
 from octostore.supervise.lease import Lease
+from octostore.supervise.outage import Outage
 from octostore.supervise.processes import descendants
+from octostore.supervise.telling import Tell
 from octostore.supervise.terminal import Terminal, stop_our_group
 from octostore.supervise.wakeups import TICK_SECONDS, SignalPipe
 
@@ -27,6 +29,9 @@ TIMED_OUT = 124
 """What `timeout` says; for a command that we had to stop, and that said it had succeeded."""
 
 
+OnSilence: TypeAlias = Literal["report", "stop"]
+
+
 class Terms(NamedTuple):
     """How a command is treated. Times in seconds."""
 
@@ -34,6 +39,8 @@ class Terms(NamedTuple):
     max_run: float | None = None
     stop_rest: bool = False
     """Whether what the command has left running is stopped with it; otherwise it is waited for."""
+    on_silence: OnSilence = "report"
+    """What is done when it reports no progress for as long as the claim allows."""
 
 
 class Ending(NamedTuple):
@@ -44,7 +51,7 @@ class Ending(NamedTuple):
     """Why it did not end by itself, in words."""
     is_lost: bool = False
     is_stopped: bool = False
-    """Whether it was told to by whoever started us; that is no failure."""
+    """Whether it was told to, by a signal to us or by somebody who asked; that is no failure."""
     not_started: int | None = None
     """The error number, where it could not even be started."""
 
@@ -71,7 +78,7 @@ class Command:
         guardian: Guardian,
         claim: HeldClaim,
         terms: Terms,
-        tell: Callable[[str], None],
+        tell: Tell,
         *,
         signals: SignalPipe | None = None,
         terminal: Terminal | None = None,
@@ -80,13 +87,15 @@ class Command:
         self._claim = claim
         self._terms = terms
         self._tell = tell
+        self._outage = Outage(claim, tell)
         self._signals = signals
         self._terminal = terminal
         self._turn: int | None = None
         self._group = 0
         self._code: int | None = None
         self._problem: str | None = None
-        self._is_gone = self._is_lost = self._has_killed = self._is_stopped = self._has_told = False
+        self._is_gone = self._is_lost = self._has_killed = self._is_stopped = self._is_asked = self._has_told = False
+        self._is_stuck = False
         self._not_started: int | None = None
         self._ends_at = float("inf") if terms.max_run is None else boottime() + terms.max_run
         self._lease = Lease(-float("inf"), 0, 0, 0)
@@ -137,6 +146,8 @@ class Command:
         select.select(sources, [], [], left)
         for number in self._signals.taken() if self._signals else ():
             self._pass_on(number)
+        self._heed_request()
+        self._heed_silence()
         news = self._guardian.news(0)
         if not news:
             self._mention_rest()
@@ -146,16 +157,43 @@ class Command:
             self._keep_deadlines()
         return self._is_gone
 
+    def _heed_request(self) -> None:
+        """Somebody wants the owner to stop, and so what it has started."""
+        if self._is_asked or not self._claim.stop_requested.is_set():
+            return
+        self._is_asked = self._is_stopped = True
+        if self._code is None:
+            why = self._claim.stop_reason
+            self._problem = "it was asked to stop" + (f": {why}" if why else "")
+            self._tell(self._problem)
+        self._guardian.stop(self._terms.stop_grace)
+
     def _keep_deadlines(self) -> None:
         if boottime() >= self._ends_at:
             self._ends_at = float("inf")
-            self._problem = f"it was stopped after {self._terms.max_run:g} seconds (--max-run)"
-            self._tell(self._problem)
-            self._guardian.stop(self._terms.stop_grace)
+            self._stop(f"it was stopped after {self._terms.max_run:g} seconds (--max-run)")
+        self._outage.mention(self._lease.stop_at())
         if here.worst(boottime()) > self._lease.delay:
             self._renewed(self._lease.ends_at)  # the machine has become busier, which the guardian should know
         if boottime() >= self._lease.kill_at() and not self._has_killed:
             self._lose()  # the guardian does the same, unless somebody has paused it
+
+    def _heed_silence(self) -> None:
+        """What is alive is not moving."""
+        was_stuck, self._is_stuck = self._is_stuck, self._claim.stuck
+        if was_stuck or not self._is_stuck or self._problem is not None:
+            return
+        silence = f"{self._claim.reply.max_silence:g} seconds"
+        if self._terms.on_silence == "stop":
+            self._stop(f"it was stopped after {silence} without progress (--max-silence)")
+        else:
+            self._tell(f"no progress for {silence}: {self._claim.job_id} is shown as stuck")
+
+    def _stop(self, problem: str) -> None:
+        """For a reason that makes it a failure."""
+        self._problem = problem
+        self._tell(problem)
+        self._guardian.stop(self._terms.stop_grace)
 
     def _take(self, news: m.News) -> bool:
         match news:

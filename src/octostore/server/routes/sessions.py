@@ -57,7 +57,8 @@ def _state(call: Call, view: SessionView) -> SessionState:
 
 
 def _prepare_task(call: Call) -> Any:
-    return call.command(prefix=call.principal.prefix, max_claims=call.services.settings.max_claims)
+    max_claims = call.services.settings.max_claims
+    return call.command(prefix=call.principal.prefix, host=call.host, max_claims=max_claims)
 
 
 def _answer_task(call: Call, reply: ClaimReply) -> Answer:
@@ -83,7 +84,7 @@ ROUTES = [
         summary="Keep a session and everything bound to it alive",
         codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
-        example=SESSION,
+        example={**SESSION, "answer": {**OPEN, "stop_requested": {}}},
     ),
     asked(
         "get_session",
