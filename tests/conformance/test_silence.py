@@ -65,10 +65,10 @@ def test_the_keepalives_of_a_session_notice_it(system: System) -> None:
     claim = store.claim_job("bound", session_id=session.session_id, max_silence=60)
     store.claim_job("silent", session_id=session.session_id)
     system.advance(60)
-    assert session.keepalive().stuck == ["bound"]
-    assert session.keepalive().stuck == ["bound"]
+    assert session.keepalive().stuck_jobs == ["bound"]
+    assert session.keepalive().stuck_jobs == ["bound"]
     store.checkpoint_job("bound", claim.lease_id or "", 7)
-    assert session.keepalive().stuck == []
+    assert session.keepalive().stuck_jobs == []
     assert types(store, "bound") == ["claimed", "stuck"]
 
 

@@ -107,7 +107,7 @@ class Sessions(Jobs):
             "expires_at": session.expires_at,
             "remaining_ms": session.ttl_ms,
             "renew_after_ms": session.ttl_ms // 3,
-            "stuck": stuck,
+            "stuck_jobs": stuck,
             "stop_requested": {name: stop for name, stop in told_to_stop.items() if stop is not None},
         }
         return Told("KeepaliveReply", fields)

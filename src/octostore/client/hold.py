@@ -245,7 +245,7 @@ class KeptClaim:
         stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
         if stop is not None:
             self.ask_to_stop(stop.reason)
-        self._is_stuck = reply.stuck if isinstance(reply, HeartbeatReply) else self.job_id in reply.stuck
+        self._is_stuck = reply.stuck if isinstance(reply, HeartbeatReply) else self.job_id in reply.stuck_jobs
 
     def ask_to_stop(self, reason: str | None) -> None:
         """Set `stop_requested`, as somebody's request does."""

@@ -286,7 +286,7 @@ class KeepaliveReply(Reply, frozen=True):
     expires_at: Moment
     remaining_ms: int
     renew_after_ms: int
-    stuck: list[str] = []
+    stuck_jobs: list[str] = []
     """The jobs bound to the session that have not moved for as long as their `max_silence`."""
     stop_requested: dict[str, StopView] = {}
     """Of the jobs whose claims are bound to the session: those that are to be stopped."""

@@ -107,7 +107,7 @@ def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) 
         expires_at=to_datetime(session.expires_at),
         remaining_ms=session.ttl_ms,
         renew_after_ms=renew_after(session.ttl_ms),
-        stuck=[job.job_id for job, claim in _claims_of(ws, session) if tell_if_stuck(ws, job, claim)],
+        stuck_jobs=[job.job_id for job, claim in _claims_of(ws, session) if tell_if_stuck(ws, job, claim)],
         stop_requested=_stops_of(ws, session, command.principal),
     )
 

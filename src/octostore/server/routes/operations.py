@@ -137,6 +137,7 @@ ROUTES = [
             "answer": {
                 "claimed": 0,
                 "late": 0,
+                "stuck": 0,
                 "dead": 0,
                 "open_sessions": 0,
                 "waiting": 1,

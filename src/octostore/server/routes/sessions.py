@@ -84,7 +84,7 @@ ROUTES = [
         summary="Keep a session and everything bound to it alive",
         codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
-        example=SESSION,
+        example={**SESSION, "answer": {**OPEN, "stop_requested": {}}},
     ),
     asked(
         "get_session",
