@@ -115,7 +115,7 @@ def test_it_heartbeats_by_itself(world: World) -> None:
 
 def test_an_agent_that_is_to_stop_is_told_with_its_next_answer(world: World) -> None:
     job, other = world.new_name(), world.new_name()
-    world.ann.call("claim_job", job_id=job, ttl=TTL_SECONDS)
+    world.ann.call("claim_job", job_id=job, ttl=6)
     world.store.request_stop(job, reason="the branch is gone")
     more: list[str] = []
 

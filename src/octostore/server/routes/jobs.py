@@ -86,7 +86,7 @@ ROUTES = [
             "params": JOB,
             "body": {"owner": "agent-3", "metadata": {"branch": "fix-1842"}, "ttl_seconds": 120},
             "others": {
-                "held": {"progress": {"note": "running tests", "percent": 40}},
+                "held": {"progress": {"note": "running tests", "percent": 40}, "stuck": False},
                 "done": {"result": {"pr": 77}, "previous": [{"how": "done"}]},
                 "delayed": {"error": "tests failed", "previous": [{"how": "failed", "error": "tests failed"}]},
                 "dead": {"error": "tests failed", "previous": [{"how": "failed", "error": "tests failed"}]},
