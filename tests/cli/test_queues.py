@@ -205,7 +205,7 @@ def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
     assert (done.code, done.out) == (0, f"{cli.job} is dead now; it was taken from ann\n")
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 20
-    assert "(not needed); the job is dead" in beat.err
+    assert "('not needed'); the job is dead" in beat.err
     assert "ann had it cancelled after " in cli.call("owner", cli.job).out
     assert "cancelled and taken from ann by " in cli.call("events", "--job", cli.job).out
 

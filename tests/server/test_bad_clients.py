@@ -58,7 +58,7 @@ def test_readers_that_never_read_cost_little_and_are_cut_off(tmp_path: Path) -> 
                 make_events(server, events)
                 until(lambda: open_streams(server) == 0)
         assert resident_kib(server) - before < 64 * MIB
-        assert server.log.count("was cut off: it did not read") == 1, "a line a minute"
+        assert server.log.count("cut_off") == 1, "a line a minute"
         server.check_has_not_failed()
 
 
@@ -93,8 +93,8 @@ def test_who_sends_requests_ahead_and_reads_no_answer_does_not_keep_others_out(s
         with server.connect() as connection:
             assert connection.response().json["code"] == "too_many_connections"
         until(lambda: _status_or_none(server) == 200)
-    assert server.log.count("all 60 are open (--max-connections)") == 1
-    assert server.log.count("was cut off: it did not read") == 1
+    assert server.log.count("connection_refused") == 1
+    assert server.log.count("cut_off") == 1
 
 
 def _status_or_none(server: ServerProcess) -> int | None:
@@ -191,7 +191,7 @@ def test_so_many_connections_from_one_address_and_no_more(tmp_path: Path) -> Non
         other = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 5, ("127.0.0.2", 0)))
         other.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert other.recv(1_024).startswith(b"HTTP/1.1 200"), "everybody else has room"
-        assert server.log.count("from 127.0.0.1 are refused") == 1
+        assert server.log.count("address_refused") == 1
 
 
 def test_this_machine_and_trusted_proxies_may_have_all_connections_by_default() -> None:

@@ -70,7 +70,7 @@ def failure_text(failure: Failure) -> str:
 
 def quoted(text: str) -> str:
     """What others wrote, on one line and shortened, so that it cannot be taken for what we say."""
-    return repr(text if len(text) <= QUOTED_LETTERS else text[: QUOTED_LETTERS - 1] + "…")
+    return visible(repr(text if len(text) <= QUOTED_LETTERS else text[: QUOTED_LETTERS - 1] + "…"))
 
 
 def loss_text(job_id: str) -> str:

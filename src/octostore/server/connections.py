@@ -65,11 +65,9 @@ class Connections:
 
     def _cut_off_who_does_not_read(self, now: float) -> None:
         for connection in [connection for connection, until in self.clogged.items() if until <= now]:
-            seldom.warning(
-                "unread",
-                "%s was cut off: it did not read what it was sent within %g s (--write-seconds)",
-                *(connection.peer_address, self.settings.write_seconds),
-            )
+            seconds = self.settings.write_seconds
+            message = "a client was cut off: it did not read what it was sent (--write-seconds)"
+            seldom.warning("cut_off", message, address=connection.peer_address, seconds=seconds)
             connection.abort()
 
     async def end(self) -> None:

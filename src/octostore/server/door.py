@@ -1,12 +1,13 @@
 """How many connections there may be, in all and from one address."""
 
+import logging
 import resource
 from collections import Counter
 from typing import NamedTuple
 
 from octostore.server.addresses import UNIX, Proxies, network_of
 from octostore.server.guard import is_loopback
-from octostore.server.log import log, seldom
+from octostore.server.log import seldom, tell
 from octostore.server.refusals import Refusal, too_many_connections, too_many_from_address
 
 BACKLOG = 2_048
@@ -38,11 +39,11 @@ def make_room(wanted: int) -> Room:
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
     room = room_among(files, wanted)
     if room.connections < wanted:
-        log.warning(
-            "%d connections at once instead of %d (--max-connections), because this process may open only %d files: "
-            "raise that to %d, with `ulimit -n` or systemd's LimitNOFILE=",
-            *(room.connections, wanted, files, needed),
+        message = (
+            f"{room.connections} connections at once instead of {wanted} (--max-connections), because this process may "
+            f"open only {files} files: raise that to {needed}, with `ulimit -n` or systemd's LimitNOFILE="
         )
+        tell(logging.WARNING, "few_files", message, connections=room.connections, files=files)
     return room
 
 
@@ -65,12 +66,15 @@ class Door:
         self._inside += 1
         self._from[origin] += 1
         if self._inside > self._most:
-            seldom.warning("connections", "connections are refused: all %d are open (--max-connections)", self._most)
+            message = "connections are refused: as many are open as may be (--max-connections)"
+            seldom.warning("connection_refused", message, address=address, limit=self._most)
             return origin, too_many_connections()
         most = self._most_of(address)
         if most is not None and self._from[origin] > most:
-            option = "--max-connections-per-address"
-            seldom.warning("address", "connections from %s are refused: it has %d open (%s)", origin, most, option)
+            message = (
+                "connections from an address are refused: it has as many as one may (--max-connections-per-address)"
+            )
+            seldom.warning("address_refused", message, address=origin, limit=most)
             return origin, too_many_from_address(most)
         return origin, None
 

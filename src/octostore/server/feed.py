@@ -61,6 +61,7 @@ class Feed:
         self._arrived: deque[LogEntry] = deque()
         self._kept: deque[Line] = deque()
         self._kept_bytes = 0
+        self._catching_up = asyncio.Lock()
         self._changed = asyncio.Event()
         self._bell = LoopFlag()
         self._at_end = ExitStack()
@@ -110,6 +111,14 @@ class Feed:
 
     async def part(self, question: ListEvents) -> Part:
         """What `question` is about, of what came next; nothing where that is the end, or none of what was looked at."""
+        if self.last_seq - question.after < LOOKED_AT:
+            return await self._part(question)
+        # Readers that have much to catch up with take turns with all else that the server does.
+        async with self._catching_up:
+            await asyncio.sleep(0)
+            return await self._part(question)
+
+    async def _part(self, question: ListEvents) -> Part:
         recent = self.after(question.after)
         if recent is None:
             wanted = msgspec.structs.replace(question, limit=LOOKED_AT)

@@ -3,6 +3,8 @@
 import asyncio
 import math
 import select
+import socket
+import struct
 from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, cast
@@ -27,6 +29,8 @@ NEVER = math.inf
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 PARSED_AT_ONCE = 8 * 1_024
 """Requests take many times the bytes that they come in, so no more of what is sent ahead is made into some."""
+AT_ONCE = struct.pack("ii", 1, 0)
+"""How a socket is told not to go on sending after it is closed."""
 AHEAD_BYTES = 256 * 1_024
 """How much a client may send while it waits for an answer and we wait for it to go."""
 LEFT = getattr(select, "POLLRDHUP", 0)
@@ -197,6 +201,10 @@ class Connection(asyncio.Protocol):
         await self._drained
 
     def abort(self) -> None:
+        """At once, and without a word more: also the system forgets what the client has not read."""
+        connection = self._transport.get_extra_info("socket")
+        if connection is not None and self in self.company.open:  # or its number may be another's by now
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
         self._transport.abort()
 
     def finish(self, request: Request) -> None:

@@ -111,7 +111,10 @@ class Backend(Protocol):
     """Where the rows are. Methods raise `Unreachable` when the place fails; nothing is half done then."""
 
     def found(self) -> None:
-        """Make the store, where there is none yet. Before that, all others raise `Unreachable`, reason `no_store`."""
+        """Make the store, where there is none yet. Before that, all others raise `Unreachable`, reason `no_store`.
+
+        Raises `TryAgain` where the same may succeed if it is tried again.
+        """
 
     def writing(self, needs: Needs) -> AbstractContextManager[Writing]:
         """A transaction: durable when the block has ended, undone when it raises. Only ever one at a time.

@@ -13,7 +13,7 @@ from octostore.client.hold import HeldClaim
 from octostore.client.store import OctoStore
 from octostore.client.work import Deferred, Failed
 from octostore.core.encoding import decode_strictly, encode_any, shorten
-from octostore.core.errors import InvalidInput
+from octostore.core.errors import InvalidInput, NotAllowed, Unreachable
 from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RESULT_BYTES
 from octostore.supervise.command import Command, Ending, Terms
 from octostore.supervise.dispositions import Dispositions
@@ -83,6 +83,7 @@ class _Worker:
         options = self._options
         for guardian in self._guardians:
             guardian.check_keepable(options.ttl)
+        self._mention_unused(store)
         return store.work(
             options.queue,
             self.handle,
@@ -94,6 +95,20 @@ class _Worker:
             stop=self._stop,
             until_empty=options.until_empty,
         )
+
+    def _mention_unused(self, store: OctoStore) -> None:
+        """Its name may be mistyped, and nobody would notice: an empty queue is nothing special."""
+        try:
+            is_used = bool(store.list_jobs(queue=self._options.queue, limit=1).jobs)
+        except NotAllowed:
+            return  # with a token that can only claim
+        except Unreachable as fault:
+            if fault.reason == "certificate":
+                raise
+            is_used = fault.reason != "no_store"
+        if not is_used:
+            then = "" if self._options.until_empty else "; waiting for the first one"
+            self._tell(f"no job has ever been in queue {self._options.queue}{then}")
 
     def drain(self, number: int) -> None:
         """The first signal lets the commands that run finish; the second stops them."""

@@ -13,12 +13,12 @@ from octostore.core.needs import Needs
 from octostore.stores.base import Counters, OnStep
 from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
-from octostore.stores.identity import Identity
+from octostore.stores.identity import Identity, no_store
 from octostore.stores.readers import Readers
 from octostore.stores.sqlite.asking import SqliteAsking, compiled
 from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, make, prepare, set_patience
 from octostore.stores.sqlite.faults import FaultsOf
-from octostore.stores.sqlite.file import OpenedFile, check_permissions, check_room, is_there, no_store
+from octostore.stores.sqlite.file import OpenedFile, check_permissions, check_room, is_there
 from octostore.stores.transaction import Transaction
 
 LOOK_SECONDS = 0.1

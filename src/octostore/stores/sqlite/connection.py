@@ -8,7 +8,8 @@ from contextlib import suppress
 import apsw
 
 from octostore.core.errors import Unreachable
-from octostore.stores.sqlite.file import has_wal, is_cut_off, is_there, moved, no_store
+from octostore.stores.identity import no_store
+from octostore.stores.sqlite.file import has_wal, is_cut_off, is_there, moved
 
 APPLICATION_ID = 0x4F637453  # "OctS": tells our files from other SQLite databases
 HEADER_BYTES = 100

@@ -11,10 +11,11 @@ import apsw
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.events import Restored, encode_details
 from octostore.stores.base import OnStep
+from octostore.stores.identity import no_store
 from octostore.stores.sqlite.asking import compiled
 from octostore.stores.sqlite.connection import check_whole, connect, is_current, migrate, version_of
 from octostore.stores.sqlite.faults import FaultsOf
-from octostore.stores.sqlite.file import BESIDE, check_permissions, has_wal, is_there, no_store
+from octostore.stores.sqlite.file import BESIDE, check_permissions, has_wal, is_there
 
 AHEAD = 1_000_000_000
 """By how much a restored store's numbers go on at least: more than can have been given out since the backup."""

@@ -22,10 +22,6 @@ def is_there(path: str) -> bool:
         return False
 
 
-def no_store(path: str) -> Unreachable:
-    return Unreachable(f"there is no store at {path}; the first claim or enqueue makes it", reason="no_store")
-
-
 def has_wal(path: str) -> bool:
     return is_there(f"{os.path.realpath(path)}-wal")
 
