@@ -63,7 +63,7 @@ def test_a_job_for_later(cli: Cli, queue: str) -> None:
     delayed = cli.call("claim", cli.job)
     assert delayed.code == 11
     assert "in 1h 29m" in delayed.out
-    assert f"nobody has {cli.job}: it waits in queue {queue}, to be had in 1h 29m" in cli.call("owner", cli.job).out
+    assert f"nobody has {cli.job}: it waits in queue {queue}, available in 1h 29m" in cli.call("owner", cli.job).out
     at = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=0)
     dated = cli.json("enqueue", "report", "--queue", queue, "--run-at", at.isoformat())
     assert datetime.fromisoformat(dated["available_at"]) == at
@@ -205,7 +205,7 @@ def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
     assert (done.code, done.out) == (0, f"{cli.job} is dead now; it was taken from ann\n")
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 20
-    assert "(not needed); the job is dead" in beat.err
+    assert "('not needed'); the job is dead" in beat.err
     assert "ann had it cancelled after " in cli.call("owner", cli.job).out
     assert "cancelled and taken from ann by " in cli.call("events", "--job", cli.job).out
 
