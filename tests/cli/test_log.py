@@ -125,7 +125,8 @@ def test_how_far_it_is_is_shown_on_a_terminal(cli: Cli) -> None:
 
 def test_every_kind_of_event_is_told() -> None:
     """With nothing but what its details always have."""
-    filled: dict[str, Any] = {"status": "free", "heartbeat_at": datetime.now(UTC)}
+    now = datetime.now(UTC)
+    filled: dict[str, Any] = {"status": "free", "heartbeat_at": now, "last_progress_at": now}
     for kind, details in DETAILS.items():
         data = {name: filled.get(name, 1) for name in details.__struct_fields__[: required(details)]}
         told = sentence(event(kind, data))

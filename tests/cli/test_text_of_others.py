@@ -37,6 +37,7 @@ LINES: dict[str, list[str]] = {
     "requeue": ["requeue held", "requeue dead"],
     "discard": ["discard held", "discard dead", "discard NASTY"],
     "cancel": ["cancel held", "cancel tried", "cancel NASTY"],
+    "stop": ["stop held --reason NASTY", "stop dead", "stop NASTY"],
     "owner": [
         "owner held",
         "owner done",

@@ -84,7 +84,7 @@ def test_a_page_resumes_after_the_last_event_as_a_stream_does(server: ServerProc
 def test_a_problem_has_a_job_status_only_where_there_is_one(server: ServerProcess) -> None:
     accept = {"Accept": "application/problem+json"}
     server.post("/jobs/held/claim")
-    conflict = server.post("/jobs/held/cancel", headers=accept)
+    conflict = server.post("/jobs/held/requeue", headers=accept)
     assert (conflict.status, conflict.json["status"], conflict.json["job_status"]) == (409, 409, "claimed")
     assert "job_status" not in server.get("/jobs?limit=0", headers=accept).json
 
