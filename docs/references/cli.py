@@ -30,15 +30,15 @@ stdin (`-`).
 """
 
 ENVIRONMENT = {
-    URL_VARIABLE: "the store: `sqlite:///FILE`, or `http(s)://` for a server; `--url` counts more",
+    URL_VARIABLE: "the store: `sqlite:///FILE`, or `http(s)://` for a server; `--url` takes precedence",
     HOME_VARIABLE: "the folder of your own file and of a server's first token (`~/.local/share/octostore`, or below "
     "`XDG_DATA_HOME`)",
     TOKEN_VARIABLE: "the token for a server",
     TOKEN_FILE_VARIABLE: "a file with that token, which nobody else can read",
-    CLEAR_TEXT_VARIABLE: "`1` sends the token to another machine without `https://`, where nobody can listen",
+    CLEAR_TEXT_VARIABLE: "`1` allows sending the token over plain HTTP to another machine; for trusted networks only",
     OWNER_VARIABLE: "who you are, for people (host and process id)",
     LEASE_VARIABLE: "the lease that `heartbeat`, `release` and `hand-over` are about",
-    TOKENS_FILE_VARIABLE: "tokens for `serve` that are set from outside; `--tokens-file` counts more",
+    TOKENS_FILE_VARIABLE: "tokens for `serve` that are set from outside; `--tokens-file` takes precedence",
     DEBUG_VARIABLE: "`1` shows where a fault of ours is",
     "SSL_CERT_FILE": "for `https://`: a file with the certificates to trust, such as that of your own authority",
     "NO_COLOR": "anything: no colours, also on a terminal",

@@ -18,7 +18,7 @@ def test_the_first_commands_work_as_they_stand_there(tmp_path: Path) -> None:
             "one of us writes the report",
             "migrating",
             "deploying, one at a time",
-            "there is no claimed job",
+            "no claimed jobs",
         ]
         again, _ = machine.start(["octostore", "run", "migrate-42", "--once", "--", "true"]).end()
     assert again == 10

@@ -190,7 +190,7 @@ class _Run:
         except (Held, Conflict) as refusal:
             if not self._options.wait or getattr(refusal, "status", "held") not in {"held", "delayed"}:
                 raise
-            self._tell(f"{refusal}; waiting for it for {self._options.wait:g} seconds")
+            self._tell(f"{refusal}; waiting up to {self._options.wait:g} seconds")
         except LeaseLost:
             # An earlier attempt got it, and no answer came before that ended: nobody has run anything.
             self._request_id = new_request_id()

@@ -46,5 +46,6 @@ def run(arguments: Arguments, context: Context) -> None:
             retry_after=arguments.retry_after,
         )
     now = words.now()
-    again = "" if reply.available_at <= now else f", to be had in {words.until(reply.available_at, now)}"
-    context.console.answer(reply, f"{reply.job_id} is {reply.status} now ({reply.outcome}{again})")
+    again = "" if reply.available_at <= now else f", available in {words.until(reply.available_at, now)}"
+    how = "" if reply.outcome in {reply.status, "released"} else f" ({reply.outcome})"
+    context.console.answer(reply, f"{reply.job_id} is {reply.status}{how}{again}")

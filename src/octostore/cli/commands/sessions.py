@@ -30,7 +30,7 @@ CONTEXT_SHOWN = 300
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    one = parser.add_argument("session", metavar="SESSION", nargs="?", help="the id of the one to tell of")
+    one = parser.add_argument("session", metavar="SESSION", nargs="?", help="the session to show")
     completed_by(one, session_names)
     parser.add_argument("--status", choices=[*get_args(SessionStatus), "all"], help="which ones (open)")
 
