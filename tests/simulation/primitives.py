@@ -313,7 +313,9 @@ class ThreadPoolExecutor:
 
 
 def wait(
-    futures: Iterable[concurrent.futures.Future[Any]], timeout: float | None, return_when: str
+    futures: Iterable[concurrent.futures.Future[Any]],
+    timeout: float | None = None,
+    return_when: str = concurrent.futures.ALL_COMPLETED,
 ) -> tuple[list[concurrent.futures.Future[Any]], list[concurrent.futures.Future[Any]]]:
     """As `concurrent.futures.wait`, with lists, whose order is always the same."""
     waited = list(futures)
