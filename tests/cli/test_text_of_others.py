@@ -58,7 +58,6 @@ LINES: dict[str, list[str]] = {
     "sessions": ["sessions", "sessions session", "sessions --status all", "sessions NASTY"],
     "health": ["health"],
     "recover": ["recover"],
-    "stop": ["stop held", "stop NASTY"],
     "force-release": ["force-release held", "force-release NASTY"],
     "backup": ["backup NASTY/copy.db --url sqlite:///home/octostore/octostore.db"],
     "restore": ["restore NASTY --url sqlite:///new.db"],
