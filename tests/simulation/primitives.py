@@ -222,12 +222,15 @@ class SimpleQueue(Generic[T]):
         self._items.append(item)
         self._waiters.wake(1)
 
-    def get(self, block: bool = True) -> T:
+    def get(self, block: bool = True, timeout: float | None = None) -> T:
+        until = _until(timeout)
         while not self._items:
-            if not block:
+            if not (block and self._waiters.wait(until)):
                 raise Empty
-            self._waiters.wait(None)
         return self._items.popleft()
+
+    def empty(self) -> bool:
+        return not self._items
 
 
 class _Bell:
