@@ -24,6 +24,7 @@ import msgspec
 
 import octostore.client.async_work
 import octostore.client.heart
+import octostore.client.hold
 import octostore.client.http.async_port
 import octostore.client.http.connection
 import octostore.client.http.connections
@@ -33,7 +34,9 @@ import octostore.server.app
 import octostore.server.attention
 import octostore.stores.ids
 import octostore.stores.memory
+import octostore.stores.wakeups
 from octostore.client.heart import Heart, _Pulse
+from octostore.stores.owners import Owners
 from tests.simulation import primitives
 from tests.simulation.primitives import Here
 from tests.simulation.scheduler import Scheduler
@@ -106,6 +109,13 @@ class _PulseOfEach:
         if "pulse" not in own:
             own["pulse"] = _Pulse()
         own["pulse"].schedule(heart, due_at)
+
+
+class _OwnersOfEach:
+    """`octostore.stores.owners.owners`, for each process: what a server writes down is no news to its clients."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Here.scheduler.process.own.setdefault("owners", Owners()), name)
 
 
 class _PoolsOfEach:
@@ -202,6 +212,8 @@ def _special(
         (octostore.stores.memory, {"deepcopy": copy_row}),
         # Timers do not stand still here, so nobody has to look whether they did.
         (octostore.client.heart, {"_pulse": _PulseOfEach(), "TICK_SECONDS": 3_600.0}),
+        (octostore.client.hold, {"owners": _OwnersOfEach()}),
+        (octostore.stores.wakeups, {"owners": _OwnersOfEach()}),
         (octostore.client.threads, {"_pools": _PoolsOfEach()}),
         (octostore.client.work, {"WAIT_SECONDS": WORK_WAIT_SECONDS}),
         (octostore.client.async_work, {"WAIT_SECONDS": WORK_WAIT_SECONDS}),

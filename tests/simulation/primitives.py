@@ -225,7 +225,7 @@ class SimpleQueue(Generic[T]):
     def get(self, block: bool = True, timeout: float | None = None) -> T:
         until = _until(timeout)
         while not self._items:
-            if not (block and self._waiters.wait(until)):
+            if not block or not self._waiters.wait(until):
                 raise Empty
         return self._items.popleft()
 
@@ -316,9 +316,7 @@ class ThreadPoolExecutor:
 
 
 def wait(
-    futures: Iterable[concurrent.futures.Future[Any]],
-    timeout: float | None = None,
-    return_when: str = concurrent.futures.ALL_COMPLETED,
+    futures: Iterable[concurrent.futures.Future[Any]], timeout: float | None = None
 ) -> tuple[list[concurrent.futures.Future[Any]], list[concurrent.futures.Future[Any]]]:
     """As `concurrent.futures.wait`, with lists, whose order is always the same."""
     waited = list(futures)
@@ -328,9 +326,7 @@ def wait(
         bell.notify_all()
 
     def is_enough() -> bool:
-        done = [future for future in waited if future.done()]
-        failed = any(future.exception() for future in done)
-        return len(done) == len(waited) or (return_when == concurrent.futures.FIRST_EXCEPTION and failed)
+        return all(future.done() for future in waited)
 
     for future in waited:
         future.add_done_callback(ring)

@@ -363,8 +363,8 @@ def _keep_session(c: Client, session_id: str, claim: OwnClaim) -> None:
 
 def operate(c: Client) -> None:
     """What an operator does now and then to jobs that are somebody else's."""
-    deed = c.pick(("force_release", "requeue", "requeue", "cancel"))
-    if deed == "force_release":
+    deed = c.pick(("force_release", "request_stop", "requeue", "requeue", "cancel"))
+    if deed in {"force_release", "request_stop"}:
         job_id: str | None = c.pick(LOCKS)
     else:
         status = "dead" if deed == "requeue" else "queued"
