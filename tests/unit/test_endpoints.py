@@ -23,7 +23,14 @@ KINDS = {
 }
 KINDS -= {Command, c.ClaimTerms, c.LeaseCommand}
 
-OF_SERVER = {"principal": "local", "until": None, "max_claims": None, "prefix": ""}
+OF_SERVER = {
+    "principal": "local",
+    "until": None,
+    "max_claims": None,
+    "prefix": "",
+    "as_operator": False,
+    "without_lease": False,
+}
 """What only a server says, from the token and its settings."""
 
 

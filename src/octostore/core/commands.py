@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from octostore.core import limits
-from octostore.core.checks import Checked
+from octostore.core.checks import Checked, check_session_id
 from octostore.core.errors import InvalidInput
 from octostore.core.model import LOCAL, Outcome, Phase, Scope
 from octostore.core.replies import (
@@ -68,6 +68,8 @@ class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     lock_delay: float = 0
     max_claims: int | None = None
     """How many claims (of locks, or of other jobs) the principal may have at once."""
+
+    CHECKS: ClassVar = {"session_id": check_session_id}
 
 
 class ClaimJob(ClaimTerms, frozen=True, kw_only=True):
@@ -260,13 +262,29 @@ class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
     agent: str
     ttl: float = limits.TTL_DEFAULT_SECONDS
     request_id: str | None = None
+    without_lease: bool = False
+    """For a lock client: from then on, its principal writes to the session without a lease."""
+
+    CHECKS: ClassVar = {"session_id": check_session_id}
 
 
 class _SessionCommand(Command[R_co], frozen=True, kw_only=True):
-    """A write by the holder of a session; without a lease, by any that is the same principal."""
+    """A write to a session by whoever has its lease. Without one: by its principal if a lock client opened it."""
 
     session_id: str
+    """Its id; for somebody else's `principal/id`, here and wherever else no session is opened or bound to."""
     lease_id: str | None = None
+
+
+class _EndingCommand(_SessionCommand[R_co], frozen=True, kw_only=True):
+    """One that takes the session away from its holder, which operators may do without its lease."""
+
+    as_operator: bool = False
+    """Whether the principal is one; `LOCAL` always is."""
+
+    @property
+    def is_by_operator(self) -> bool:
+        return self.as_operator or self.principal == LOCAL
 
 
 class KeepSessionAlive(_SessionCommand[KeepaliveReply], frozen=True, kw_only=True):
@@ -281,7 +299,7 @@ class SaveSession(_SessionCommand[SavedReply], frozen=True, kw_only=True):
     number: int | None = None
 
 
-class HandOverSession(_SessionCommand[HandedOverReply], frozen=True, kw_only=True):
+class HandOverSession(_EndingCommand[HandedOverReply], frozen=True, kw_only=True):
     """Pass a live session on to another agent of the same principal, with its context and the claims bound to it.
 
     The lease that does it is dead from then on. The session lives for another TTL, within which `to_agent` opens it.
@@ -291,7 +309,7 @@ class HandOverSession(_SessionCommand[HandedOverReply], frozen=True, kw_only=Tru
     note: str | None = None
 
 
-class CloseSession(_SessionCommand[ClosedReply], frozen=True, kw_only=True):
+class CloseSession(_EndingCommand[ClosedReply], frozen=True, kw_only=True):
     """End the session and release the claims bound to it. Its context stays."""
 
 

@@ -1,8 +1,8 @@
 """What each event does to the rows.
 
 The only code that changes them, both when a command is decided and when the log is replayed: that is why replaying the
-log gives the stored state. Heartbeat times, progress and checkpoints are not events, and `lease_id`, `request_id` and
-a token's `digest` are secrets; those alone are set elsewhere.
+log gives the stored state. Heartbeat times, progress, checkpoints and contexts are not in events, and `lease_id`,
+`request_id` and a token's `digest` are secrets; those alone are set elsewhere.
 """
 
 from collections.abc import Callable
@@ -30,6 +30,7 @@ from octostore.core.events import (
 )
 from octostore.core.limits import IN_FLIGHT_KEPT, PREVIOUS_KEPT
 from octostore.core.model import Attempt, Claim, Job, Queue, Session, Token, read_history, read_in_flight
+from octostore.core.session_keys import SessionKey
 
 if TYPE_CHECKING:
     from octostore.core.working_set import WorkingSet
@@ -168,7 +169,7 @@ _JOB_CHANGES: dict[str, Callable[[Job, LogEntry, Any], None]] = {
 
 
 def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
-    session_id = entry.session_id or ""
+    session_id = entry.session_id or SessionKey("")
     session = ws.session(session_id)
     if isinstance(details, SessionOpened):
         session = ws.sessions[session_id] = Session(
@@ -181,6 +182,7 @@ def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None
             heartbeat_at=entry.at,
             expires_at=details.expires_at,
             resumed=details.resumed,
+            without_lease=details.without_lease,
             **(_what_stays(session) if session else {}),
         )
     if session is None:
@@ -217,7 +219,7 @@ def _hand_over(session: Session, entry: LogEntry, details: SessionHandedOver) ->
     session.expires_at = details.expires_at
 
 
-def _change_in_flight(ws: "WorkingSet", session_id: str, job_id: str, event_type: str) -> None:
+def _change_in_flight(ws: "WorkingSet", session_id: SessionKey, job_id: str, event_type: str) -> None:
     session = ws.session(session_id)
     if session is None:
         raise LookupError(f"the claim on {job_id!r} is bound to a session that no event opened")

@@ -27,7 +27,7 @@ class Call(msgspec.Struct):
     query: Any = None
 
     def command(self, **given: Any) -> Any:
-        """What the request stands for, if the token may use the name in it; `given` is what it does not say itself.
+        """What the request stands for, if the token may use the names in it; `given` is what it does not say itself.
 
         It is not carried out any more once whoever asked has given up.
         """
@@ -36,7 +36,10 @@ class Call(msgspec.Struct):
             self.principal.require_name(name)
         values = {} if self.body is None else self.body.values()
         values.update(self.params, principal=self.principal.name, until=self.request.until, **given)
-        return self.route.asks(**values)
+        command = self.route.asks(**values)
+        if values.get("session_id") is not None:
+            self.principal.session(command.session_id)
+        return command
 
     def question(self, **given: Any) -> Any:
         """The same for what only asks, which finds only names that the token may use."""

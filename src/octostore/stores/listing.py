@@ -3,11 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from octostore.core.events import LogEntry
+from octostore.core.model import LOCAL
 from octostore.core.questions import ListEvents
+from octostore.core.session_keys import SessionKey, id_of, session_key, whose
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import JobFilter
-from octostore.stores.rows import Row, entry_from_row
+from octostore.stores.rows import Row, entry_from_row, to_row
 
 FIRST_LONGER = "!"
 """Sorts before everything that a name may contain, so that `name + FIRST_LONGER` is just after `name`."""
@@ -29,7 +33,7 @@ def page_of_log(wanted: ListEvents, seq: int, ask: Callable[..., Sequence[Row]])
     if wanted.job_id is not None:
         rows = ask("list_events_by_job", job=wanted.job_id, after=wanted.after, limit=limit)
     elif wanted.session_id is not None:
-        rows = ask("list_events_by_session", session=wanted.session_id, after=wanted.after, limit=limit)
+        rows = _of_session(session_key(LOCAL, wanted.session_id), wanted, ask)
     else:
         limit = SCAN_LIMIT if wanted.prefix else limit
         rows = ask("list_events", after=wanted.after, limit=limit)
@@ -38,6 +42,18 @@ def page_of_log(wanted: ListEvents, seq: int, ask: Callable[..., Sequence[Row]])
     if len(page) < len(matching):
         return page, page[-1].seq
     return page, rows[-1][0] if len(rows) == limit else max(seq, wanted.after)
+
+
+def _of_session(key: SessionKey, wanted: ListEvents, ask: Callable[..., Sequence[Row]]) -> Sequence[Row]:
+    """With what earlier versions wrote of it, where its id stood alone: it was that of whoever first opened it."""
+    page = {"after": wanted.after, "limit": wanted.limit}
+    rows = ask("list_events_by_session", session=key, **page)
+    first = ask("list_events_by_session", session=id_of(key), after=0, limit=1)
+    if not first or entry_from_row(first[0]).actor != whose(key):
+        return rows
+    before = ask("list_events_by_session", session=id_of(key), **page)
+    completed = [to_row(msgspec.structs.replace(entry_from_row(row), session_id=key)) for row in before]
+    return [*completed, *rows][: wanted.limit]
 
 
 def to_forget(ws: WorkingSet) -> Iterator[tuple[str, int]]:

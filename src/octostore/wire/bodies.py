@@ -220,7 +220,7 @@ class OpenSessionBody(Body):
     ]
 
     def values(self) -> dict[str, Any]:
-        return {**Shape.values(self), "ttl": self._ttl()}
+        return {**Shape.values(self), "ttl": self._ttl(), "without_lease": self.agent is None}
 
     def _ttl(self) -> float:
         if self.agent is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -23,16 +24,26 @@ TAG = "events"
 
 async def events(call: Call) -> Answer | Streaming:
     query: bodies.EventsQuery = call.query
-    if query.job is not None:
-        call.principal.require_name(query.job)
-    # One job is as narrow as it gets.
-    prefix = call.principal.narrowed(query.prefix) if query.job is None else None
-    question = ListEvents(**{**query.values(), "prefix": prefix or None})
+    question = ListEvents(**(query.values() | _what_may_be_told(call, query)))
     question = msgspec.structs.replace(question, after=_resume_from(call, query.after))
     if b"text/event-stream" not in call.request.headers.get(b"accept", b"").lower():
         return Answer(await call.services.store.ask(question))
     question = msgspec.structs.replace(question, limit=PAGE_MAX)
     return EventStream(call.request, _frames(call, question), call.services.settings.stream_seconds)
+
+
+def _what_may_be_told(call: Call, query: bodies.EventsQuery) -> dict[str, Any]:
+    """Jobs by their names, and sessions to their principals; to operators everything."""
+    principal = call.principal
+    told: dict[str, Any] = {"principal": None if principal.sees_all else principal.name}
+    if query.job is not None:
+        principal.require_name(query.job)
+    elif query.session is None:
+        told["prefix"] = principal.narrowed(query.prefix) or None
+    # One job is as narrow as it gets, and so is a session: all its jobs are such that its principal may see them.
+    if query.session is not None:
+        told["session_id"] = principal.session(query.session)
+    return told
 
 
 def _resume_from(call: Call, after: int) -> int:

@@ -36,10 +36,16 @@ def _answer_session(_call: Call, reply: SessionReply) -> Answer:
 
 
 def _prepare_look(call: Call) -> Any:
+    return call.question(session_id=call.principal.session(call.params["session_id"]))
+
+
+def _prepare_list(call: Call) -> Any:
     """Operators are shown everybody's sessions, others their own."""
-    principal = call.principal
-    sees_all = principal.may("admin") and not principal.prefix
-    return call.question(principal=None if sees_all else principal.name)
+    return call.question(principal=None if call.principal.sees_all else call.principal.name)
+
+
+def _prepare_ending(call: Call) -> Any:
+    return call.command(as_operator=call.principal.may("admin"))
 
 
 def _answer_page(call: Call, page: SessionPage) -> Answer:
@@ -97,7 +103,7 @@ ROUTES = [
     ),
     asked(
         "list_sessions",
-        prepare=_prepare_look,
+        prepare=_prepare_list,
         answer=_answer_page,
         summary="Sessions by id, a page at a time",
         description="Without their contexts. Those of others are listed for operators only.",
@@ -121,6 +127,7 @@ ROUTES = [
     ),
     carried_out(
         "hand_over",
+        prepare=_prepare_ending,
         summary="Pass a live session on to another agent, with its context and its claims",
         description=(
             "The lease that does it is dead from then on. `to_agent` opens the session, with a token of the same name, "
@@ -171,6 +178,7 @@ ROUTES = [
     ),
     carried_out(
         "close_session",
+        prepare=_prepare_ending,
         answer=lambda _call, _reply: Answer(None, 204),
         summary="End a session, and release what is bound to it",
         answers={204: None},
