@@ -230,7 +230,7 @@ class OpenSessionBody(Body):
 
 
 class SessionLeaseBody(Body):
-    """The lease may be left out by the principal that opened the session."""
+    """The lease may be left out for a lock client's session, by its principal."""
 
     lease_id: f.LeaseId | None = None
 

@@ -24,8 +24,9 @@ TAG = "events"
 
 async def events(call: Call) -> Answer | Streaming:
     query: bodies.EventsQuery = call.query
-    question = ListEvents(**(query.values() | _what_may_be_told(call, query)))
-    question = msgspec.structs.replace(question, after=_resume_from(call, query.after))
+    question = ListEvents(**query.values())
+    after = _resume_from(call, query.after)
+    question = msgspec.structs.replace(question, after=after, **_what_may_be_told(call, query))
     if b"text/event-stream" not in call.request.headers.get(b"accept", b"").lower():
         return Answer(await call.services.store.ask(question))
     question = msgspec.structs.replace(question, limit=PAGE_MAX)
@@ -36,13 +37,13 @@ def _what_may_be_told(call: Call, query: bodies.EventsQuery) -> dict[str, Any]:
     """Jobs by their names, and sessions to their principals; to operators everything."""
     principal = call.principal
     told: dict[str, Any] = {"principal": None if principal.sees_all else principal.name}
-    if query.job is not None:
-        principal.require_name(query.job)
-    elif query.session is None:
-        told["prefix"] = principal.narrowed(query.prefix) or None
-    # One job is as narrow as it gets, and so is a session: all its jobs are such that its principal may see them.
     if query.session is not None:
         told["session_id"] = principal.session(query.session)
+    if query.job is not None:
+        principal.require_name(query.job)
+        told["prefix"] = None  # one job is as narrow as it gets
+    elif query.session is None:
+        told["prefix"] = principal.narrowed(query.prefix) or None
     return told
 
 
@@ -110,7 +111,8 @@ ROUTES = [
         summary="The log, a page or a stream",
         description=(
             "With `Accept: text/event-stream` it goes on with what happens next: `id` is the event's `seq`, and "
-            "`Last-Event-ID` resumes after it. A reader that is too slow is disconnected, and nothing is skipped."
+            "`Last-Event-ID` resumes after it. A reader that is too slow is disconnected, and nothing is skipped. What "
+            "happens to a session itself is told to its principal and to operators."
         ),
         headers={"Last-Event-ID": f.EventSeq},
         stream=Event,

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from octostore.core.errors import LeaseLost, OctoStoreError
 from octostore.core.replies import ClaimReply, SessionPage, SessionReply, SessionView
 from octostore.server.calls import Call, asked, carried_out
@@ -18,6 +20,11 @@ TAG = "sessions"
 GONE = 410
 OPEN = {"session_id": "agent-3", "expires_at": IN_A_MINUTE, "remaining_ms": 60_000, "renew_after_ms": 20_000}
 SESSION = {"params": {"session_id": "agent-3"}, "first": ["open_session"], "answer": OPEN}
+LEASE = {"lease_id": "$LEASE"}
+ONLY_BY_LEASE = (
+    "Only the session's lease can do it; but if it was opened without an `agent`, by a lock client, its principal can "
+    "without one."
+)
 
 
 def tell_gone(error: OctoStoreError) -> Exception:
@@ -36,7 +43,8 @@ def _answer_session(_call: Call, reply: SessionReply) -> Answer:
 
 
 def _prepare_look(call: Call) -> Any:
-    return call.question(session_id=call.principal.session(call.params["session_id"]))
+    question = call.question()
+    return msgspec.structs.replace(question, session_id=call.principal.session(question.session_id))
 
 
 def _prepare_list(call: Call) -> Any:
@@ -76,9 +84,12 @@ ROUTES = [
         prepare=_prepare_session,
         answer=_answer_session,
         summary="Begin a session, or resume one that has ended",
-        description=("The session of that id comes back with its context; if it is alive elsewhere, it is refused."),
+        description=(
+            "Your session of that id comes back with its context; if it is alive elsewhere, it is refused. What others "
+            "call their sessions makes no difference."
+        ),
         answers={201: OpenedSession},
-        codes={403: ("not_allowed",), 409: ("held", "lease_lost")},
+        codes={409: ("held", "lease_lost")},
         example={
             "body": {"agent": "agent-3", "ttl_seconds": 60, "session_id": "agent-3"},
             "answer": {**OPEN, "ttl": 60},
@@ -87,9 +98,10 @@ ROUTES = [
     carried_out(
         "keepalive",
         summary="Keep a session and everything bound to it alive",
-        codes={404: ("not_found",), 410: ("lease_lost",)},
+        description=ONLY_BY_LEASE,
+        codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
-        example=SESSION,
+        example={**SESSION, "body": LEASE},
     ),
     asked(
         "get_session",
@@ -117,11 +129,12 @@ ROUTES = [
     carried_out(
         "save_context",
         summary="Keep a session's context, for whoever resumes it",
-        codes={404: ("not_found",), 409: ("conflict",), 410: ("lease_lost",)},
+        description=f"The one before is dropped. {ONLY_BY_LEASE}",
+        codes={403: ("not_allowed",), 404: ("not_found",), 409: ("conflict",), 410: ("lease_lost",)},
         translate=tell_gone,
         example={
             **SESSION,
-            "body": {"context": {"turn": 4, "next_action": "run the tests"}, "phase": "planning"},
+            "body": {**LEASE, "context": {"turn": 4, "next_action": "run the tests"}, "phase": "planning"},
             "answer": {"session_id": "agent-3", "context_seq": 4712, "phase": "planning"},
         },
     ),
@@ -131,13 +144,13 @@ ROUTES = [
         summary="Pass a live session on to another agent, with its context and its claims",
         description=(
             "The lease that does it is dead from then on. `to_agent` opens the session, with a token of the same name, "
-            "and goes on: the lease it gets is that of the claims, too."
+            "and goes on: the lease it gets is that of the claims, too. Without the lease, operators can do it."
         ),
-        codes={404: ("not_found",), 410: ("lease_lost",)},
+        codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
         example={
             **SESSION,
-            "body": {"to_agent": "agent-4", "note": "the tests still fail on Windows"},
+            "body": {**LEASE, "to_agent": "agent-4", "note": "the tests still fail on Windows"},
             "answer": {"session_id": "agent-3", "agent": "agent-4", "expires_at": IN_A_MINUTE, "jobs": []},
         },
     ),
@@ -148,7 +161,7 @@ ROUTES = [
         summary="Acquire a session and claim its next task, in one step",
         description="`held` if somebody else has the session; `empty`, and nothing has changed, if there is no task.",
         answers={200: TaskAnswer},
-        codes={403: ("not_allowed",), 409: ("limit_exceeded", "lease_lost")},
+        codes={409: ("limit_exceeded", "lease_lost")},
         example={
             "params": {"session_id": "agent-3"},
             "body": {"agent": "agent-3", "queues": ["default"]},
@@ -181,9 +194,10 @@ ROUTES = [
         prepare=_prepare_ending,
         answer=lambda _call, _reply: Answer(None, 204),
         summary="End a session, and release what is bound to it",
+        description=f"{ONLY_BY_LEASE} Operators can as well.",
         answers={204: None},
-        codes={404: ("not_found",), 410: ("lease_lost",)},
+        codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
-        example=SESSION,
+        example={**SESSION, "body": LEASE},
     ),
 ]
