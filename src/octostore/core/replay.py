@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import msgspec
 
-from octostore.core.events import LogEntry, Restored, decode_details
+from octostore.core.events import LogEntry, Restored, SessionOpened, decode_details
 from octostore.core.evolve import evolve
 from octostore.core.session_keys import session_key, whose
 from octostore.core.working_set import WorkingSet
@@ -28,13 +28,15 @@ class Replay:
 
     def take(self, entry: LogEntry, *, past_a_gap: bool = False) -> None:
         """Raises `GapInLog`, but for the gap that a restored backup leaves."""
-        entry = self.completed(entry)
         details = decode_details(entry)
+        completed = self.completed(entry)
+        if completed is not entry and isinstance(details, SessionOpened):
+            details = msgspec.structs.replace(details, without_lease=details.agent == entry.actor)
         before = details.after if isinstance(details, Restored) else entry.seq - 1
         if self.ws.seq != before and not past_a_gap:
             raise GapInLog(f"the log has a gap: event {entry.seq} follows event {self.ws.seq}")
         self.ws.seq, self.ws.now = entry.seq, entry.at
-        evolve(self.ws, entry, details)
+        evolve(self.ws, completed, details)
 
     def completed(self, entry: LogEntry) -> LogEntry:
         """With the principal of its session, also where an earlier version wrote it: that is whoever opened it."""

@@ -6,7 +6,7 @@ UPDATE {schema}.ended_requests SET session_id = principal || '/' || session_id W
 
 -- Only its lease can write to a session, unless it is a lock client's, which gave no agent and so got its principal's name.
 ALTER TABLE {schema}.sessions ADD COLUMN without_lease boolean NOT NULL DEFAULT false;
-UPDATE {schema}.sessions SET without_lease = true WHERE status = 'open' AND agent = principal;
+UPDATE {schema}.sessions SET without_lease = true WHERE agent = principal;
 
 -- What sessions leave for whoever resumes them: the last context of each, and no longer all there ever were.
 CREATE TABLE {schema}.contexts (

@@ -6,7 +6,7 @@ UPDATE ended_requests SET session_id = principal || '/' || session_id WHERE sess
 
 -- Only its lease can write to a session, unless it is a lock client's, which gave no agent and so got its principal's name.
 ALTER TABLE sessions ADD COLUMN without_lease INTEGER NOT NULL DEFAULT 0;
-UPDATE sessions SET without_lease = 1 WHERE status = 'open' AND agent = principal;
+UPDATE sessions SET without_lease = 1 WHERE agent = principal;
 
 -- What sessions leave for whoever resumes them: the last context of each, and no longer all there ever were.
 CREATE TABLE contexts (
