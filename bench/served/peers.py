@@ -75,7 +75,7 @@ def octostore(title: str, folder: Path, program: list[str], url: str | None = No
     settings = {"PYTHONPATH": str(ROOT)}  # for those of the bench's own programs
     hello = words.request("GET", "/livez")
     with running(command, folder, port, hello=hello, welcome=b"200 OK", settings=settings) as process:
-        yield Peer(title, port, process, command, (folder / "admin.token").read_text().strip())
+        yield Peer(title, port, process, command, next(folder.glob("*admin.token")).read_text().strip())
 
 
 @contextmanager

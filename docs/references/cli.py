@@ -40,6 +40,7 @@ ENVIRONMENT = {
     LEASE_VARIABLE: "the lease that `heartbeat`, `release` and `hand-over` are about",
     TOKENS_FILE_VARIABLE: "tokens for `serve` that are set from outside; `--tokens-file` counts more",
     DEBUG_VARIABLE: "`1` shows where a fault of ours is",
+    "SSL_CERT_FILE": "for `https://`: a file with the certificates to trust, such as that of your own authority",
     "NO_COLOR": "anything: no colours, also on a terminal",
 }
 WITHIN = {

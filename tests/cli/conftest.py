@@ -4,7 +4,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,7 +14,7 @@ import pytest
 import octostore
 from octostore.cli.main import main
 from octostore.client.embedded import EmbeddedPort
-from octostore.stores.opening import default_path
+from octostore.stores.opening import default_path, make_data_folder
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import make
 from octostore.stores.store import LocalStore
@@ -94,6 +94,7 @@ class Cli:
 @pytest.fixture
 def empty_store() -> str:
     """Where this user's store is, in which nothing has happened yet."""
+    make_data_folder()
     path = default_path()
     make(path)
     return path
@@ -120,21 +121,21 @@ def store_of_an_hour_ago(
     monkeypatch: pytest.MonkeyPatch,
     fill: Callable[[octostore.OctoStore], object],
     *,
-    spoil: str = "",
+    spoil: Callable[[sqlite3.Connection], object] | None = None,
 ) -> Iterator[None]:
     """One that is nobody else's, and that nobody has looked at since: on a file, or on a server.
 
-    A real server would have written down every expiry within a second. `spoil` is SQL, done past us.
+    A real server would have written down every expiry within a second. `spoil` writes to the file past us.
     """
     path = clean / "octostore" / "octostore.db"
     path.parent.mkdir(mode=0o700)
     clock = ManualClock(int(time.time() * 1_000) - 3_600_000)
     with octostore.OctoStore(EmbeddedPort(LocalStore(lambda: SqliteBackend(path), clock=clock))) as store:
         fill(store)
-    if spoil:
-        spoiled = sqlite3.connect(path)
-        spoiled.executescript(spoil)
-        spoiled.close()
+    if spoil is not None:
+        with closing(sqlite3.connect(path)) as database:
+            spoil(database)
+            database.commit()
     with ExitStack() as at_end:
         if kind == "server":
             served = ServedStore(LocalStore(lambda: SqliteBackend(path)), clean)

@@ -192,6 +192,7 @@ def test_a_server_that_is_not_there() -> None:
         assert f"octostore: the server at {NOWHERE} cannot be reached: " in done.err
         assert "octostore:   next  see whether the server runs (`octostore serve` starts one)" in done.err
         assert WELL_FORMED not in done.out + done.err
+        assert "trying until" not in done.err, "which is for somebody who watches"
     assert f"octostore:   store {NOWHERE}, from --url\n" in given.err
     assert f"octostore:   store {NOWHERE}, from OCTOSTORE_URL\n" in set_.err
     assert (given.out, set_.out) == ("", "")
@@ -205,7 +206,7 @@ def test_a_file_that_is_no_store(clean: Path) -> None:
     done = run_cli("list")
     assert done.code == 69
     assert f"octostore:   store {folder}/octostore.db, from the default, since OCTOSTORE_URL is not set\n" in done.err
-    assert "octostore:   next  `octostore doctor` " in done.err
+    assert "octostore:   next  check that this is the right place" in done.err
     named = run_cli("list", "--json", OCTOSTORE_URL=f"sqlite:///{folder}/octostore.db")
     assert (named.code, named.json["reason"]) == (69, "not_a_database")
     assert f"store sqlite:///{folder}/octostore.db, from OCTOSTORE_URL" in named.err

@@ -121,7 +121,7 @@ CASES = {
     "lease lost": Same(lost, "heartbeat J --lease-id L", "POST", "/jobs/J/heartbeat", {"lease_id": "L"}, 20),
     "never had it": Same(nothing, "release J --lease-id x", "POST", "/jobs/J/release", {"lease_id": "x"}, 20),
     "not found": Same(nothing, "requeue J", "POST", "/jobs/J/requeue", {}, 64),
-    "conflict": Same(claimed, "cancel J", "POST", "/jobs/J/cancel", {}, 11),
+    "conflict": Same(claimed, "requeue J", "POST", "/jobs/J/requeue", {}, 11),
     "bad input": Same(nothing, "claim J --ttl 0", "POST", "/jobs/J/claim", {"ttl_seconds": 0}, 64),
     "no such token": Same(nothing, "token revoke J", "DELETE", "/tokens/J", None, 64),
 }

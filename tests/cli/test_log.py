@@ -1,6 +1,7 @@
 """The log as a whole: exported, and verified."""
 
 import json
+import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,10 @@ def test_a_log_that_is_not_sound(kind: str, clean: Path, monkeypatch: pytest.Mon
         for job in ("first", "second", "third"):
             store.enqueue("import", job_id=job)
 
-    with store_of_an_hour_ago(kind, clean, monkeypatch, fill, spoil=LOSE_AN_EVENT + ADD_ATTEMPTS):
+    def spoil(database: sqlite3.Connection) -> None:
+        database.executescript(LOSE_AN_EVENT + ADD_ATTEMPTS)
+
+    with store_of_an_hour_ago(kind, clean, monkeypatch, fill, spoil=spoil):
         done = run_cli("events", "--verify")
         assert (done.code, done.err) == (70, "")
         assert done.out.splitlines() == [
@@ -121,7 +125,8 @@ def test_how_far_it_is_is_shown_on_a_terminal(cli: Cli) -> None:
 
 def test_every_kind_of_event_is_told() -> None:
     """With nothing but what its details always have."""
-    filled: dict[str, Any] = {"status": "free", "heartbeat_at": datetime.now(UTC)}
+    now = datetime.now(UTC)
+    filled: dict[str, Any] = {"status": "free", "heartbeat_at": now, "last_progress_at": now}
     for kind, details in DETAILS.items():
         data = {name: filled.get(name, 1) for name in details.__struct_fields__[: required(details)]}
         told = sentence(event(kind, data))

@@ -1,7 +1,9 @@
 """Who has what, since when, and what happened."""
 
 import json
+import os
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 import octostore
 from tests.cli.conftest import Cli, store_of_an_hour_ago
 from tests.support.cli import run_cli
+from tests.support.processes import until
 
 
 def test_an_owner_that_is_alive(cli: Cli) -> None:
@@ -18,14 +21,41 @@ def test_an_owner_that_is_alive(cli: Cli) -> None:
     cli.store.heartbeat_job(cli.job, lease, progress="running tests", percent=40)
     done = cli.run("owner", cli.job)
     assert (done.code, done.err) == (0, "")
-    first, alive, since, doing, metadata = done.out.splitlines()
+    first, alive, since, where, doing, metadata, *_way_back = done.out.splitlines()
     assert first == f"ann has {cli.job}"
     assert alive.startswith("  alive     heartbeat ")
     assert alive.endswith(" left")
     assert "attempt 1, fencing token " in since
+    assert where == f"  where     on {os.uname().nodename}, process {os.getpid()}"
     assert doing.startswith("  doing     40 % running tests (")
     assert metadata == '  metadata  {"branch": "fix"}'
     assert lease not in done.out
+
+
+def test_owner_ends_with_the_command_line_that_takes_the_job_back(cli: Cli) -> None:
+    lease = cli.lease()
+    *_, why, gentle, command = cli.run("owner", cli.job).out.splitlines()
+    assert why.startswith("to ask for it, or to take it back")
+    assert cli.call(*shlex.split(gentle)[1:]).code == 0
+    owner = cli.store.get_job_owner(cli.job)
+    assert owner is not None
+    assert owner.stop_requested is not None
+    assert ("admin" in why) == os.environ.get("OCTOSTORE_URL", "").startswith("http")
+    octostore_, *arguments = shlex.split(command)
+    assert octostore_ == "octostore"
+    assert cli.run(*arguments).code == 0
+    assert cli.store.get_job_owner(cli.job) is None
+    with pytest.raises(octostore.LeaseLost, match="taken back by hand"):
+        cli.store.heartbeat_job(cli.job, lease)
+
+
+def test_the_way_back_names_the_store_if_that_had_to_be_named(cli: Cli, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/other store.db"
+    with octostore.connect(url) as store:
+        store.claim_job("deploy")
+    *_, command = cli.call("owner", "deploy", "--url", url).out.splitlines()
+    assert cli.call(*shlex.split(command)[1:]).code == 0
+    assert "nobody has deploy" in cli.call("owner", "deploy", "--url", url).out
 
 
 def test_an_owner_that_has_disappeared(cli: Cli) -> None:
@@ -180,6 +210,7 @@ def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.Mo
         store.claim_job("queued", owner="ann", ttl=60)
         store.claim_job("plain", owner="bob", ttl=120)
         store.claim_job("late", owner="eve", ttl=5_400)
+        store.claim_job("stuck", owner="dan", ttl=86_400, max_silence=600)
 
     with store_of_an_hour_ago(request.param, clean, monkeypatch, fill):
         yield
@@ -190,6 +221,21 @@ def test_an_owner_that_is_late() -> None:
     told = run_cli("owner", "late").out
     assert re.search(r"\n  late      heartbeat 1h.* ago, 29m.* left: if none comes, the job is free then\n", told), told
     assert " ago (late)" in run_cli("list", "late").out
+
+
+@pytest.mark.usefixtures("hour_ago")
+def test_an_owner_that_is_stuck() -> None:
+    told = run_cli("owner", "stuck").out
+    assert re.search(r"\n  stuck     no progress for 1h.* \(limit 10m\); heartbeat 1h.* ago, 22h.* left\n", told), told
+    assert " ago (stuck)" in run_cli("list", "stuck").out
+    assert run_cli("health", "--late", ",", "--fail-on", "degraded", "--stuck", "1").code == 12
+    health = run_cli("health").out
+    assert "1 owner is stuck: alive, and without progress" in health
+    assert ", of which 1 late and 1 stuck\n" in health
+    with octostore.connect() as store:
+        claim = store.claim_job("other", owner="dan", max_silence=1)
+        until(lambda: store.heartbeat_job("other", claim.lease_id or "").stuck)
+    assert "dan is stuck: alive, and no progress since " in run_cli("events", "--job", "other").out
 
 
 @pytest.mark.usefixtures("hour_ago")

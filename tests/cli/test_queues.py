@@ -199,13 +199,44 @@ def test_a_job_that_is_taken_away(cli: Cli) -> None:
     assert "ann had it taken away after " in cli.call("owner", cli.job).out
 
 
-@pytest.mark.parametrize("command", ["requeue", "cancel", "discard", "force-release"])
+def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
+    lease = cli.lease()
+    done = cli.run("cancel", cli.job, "--reason", "not needed")
+    assert (done.code, done.out) == (0, f"{cli.job} is dead now; it was taken from ann\n")
+    beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
+    assert beat.code == 20
+    assert "('not needed'); the job is dead" in beat.err
+    assert "ann had it cancelled after " in cli.call("owner", cli.job).out
+    assert "cancelled and taken from ann by " in cli.call("events", "--job", cli.job).out
+
+
+@pytest.mark.parametrize(
+    ("command", "then"), [(["stop"], ""), (["cancel", "--drain"], ", and the job is cancelled when it has")]
+)
+def test_an_owner_that_is_asked_to_stop(cli: Cli, command: list[str], then: str) -> None:
+    lease = cli.lease()
+    done = cli.call(*command, cli.job, "--reason", "going down")
+    heard = "hears of it with its next heartbeat"
+    assert (done.code, done.out) == (0, f"ann is asked to stop {cli.job}, and {heard}{then}\n")
+    assert "not heard yet: going down" in cli.call("owner", cli.job).out
+    beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
+    assert beat.code == 0
+    assert beat.out.splitlines()[1].endswith(": going down; release it when you have")
+    assert "has heard of it" in cli.call("stop", cli.job).out
+    released = cli.call("release", cli.job, "--lease-id", lease, "--json")
+    assert released.json["status"] == ("dead" if then else "free")
+    story = cli.call("events", "--job", cli.job).out
+    assert "ann was asked to stop by " in story
+    assert "ann was told to stop" in story
+
+
+@pytest.mark.parametrize("command", ["requeue", "cancel", "discard", "force-release", "stop"])
 def test_a_job_that_is_not_there(cli: Cli, command: str) -> None:
     done = cli.run(command, cli.job, "--json")
     assert (done.code, done.json["code"]) == (64, "not_found")
 
 
-@pytest.mark.parametrize(("command", "code"), [("requeue", 11), ("cancel", 11), ("discard", 11)])
+@pytest.mark.parametrize(("command", "code"), [("requeue", 11), ("discard", 11)])
 def test_a_job_that_somebody_has(cli: Cli, queue: str, command: str, code: int) -> None:
     cli.store.enqueue("import", queue=queue, job_id=cli.job)
     cli.lease()

@@ -121,3 +121,32 @@ def test_the_token_of_a_file(clean: Path, server: ServerProcess) -> None:
     refused = run_cli("list", **env)
     assert refused.code == 64
     assert f"chmod 600 {path}" in refused.err
+
+
+# Where others can write
+
+
+def test_a_home_that_others_can_write_to_is_refused(empty_store: str, server: ServerProcess) -> None:
+    home = Path(empty_store).parent
+    home.chmod(0o777)
+    advice = f"chmod go-w {home}"
+    for command in (["list"], ["claim", "job"], ["serve", "--port", "0"], ["restore", "--forward"]):
+        done = run_cli(*command)
+        assert (done.code, advice in done.err) == (64, True), done
+    looked = run_cli("doctor")
+    assert (looked.code, advice in looked.out) == (64, True), looked
+    (home / f"127.0.0.1:{server.port}.token").symlink_to(server.token_file)
+    done = run_cli("list", OCTOSTORE_URL=server.url)
+    assert (done.code, advice in done.err) == (64, True), done
+    home.chmod(0o700)
+    assert run_cli("list", OCTOSTORE_URL=server.url).code == 0
+
+
+@pytest.mark.usefixtures("empty_store")
+def test_a_token_is_not_made_for_a_folder_that_others_can_write_to(clean: Path) -> None:
+    shared = clean / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    done = run_cli("token", "create", "ci", "--to", str(shared / "ci.token"))
+    assert (done.code, f"chmod go-w {shared}" in done.err) == (64, True), done
+    assert run_cli("token", "list", "--json").json["tokens"] == []

@@ -28,6 +28,7 @@ LINES = {
     "requeue": "requeue dead-1",
     "discard": "discard dead-2",
     "cancel": "cancel queued",
+    "stop": "stop held",
     "owner": "owner held",
     "list": "list",
     "events": "events --job held",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from octostore.client.authority import Authority
 from octostore.client.heart import Heart
+from octostore.client.lateness import Lateness
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.moments import to_datetime
 from octostore.core.replies import HeartbeatReply
@@ -22,7 +23,7 @@ def test_authority_ends_before_the_lease_whatever_the_latency(
     asked_at: float, latency: float, ttl_ms: int, later: float
 ) -> None:
     now = asked_at
-    authority = Authority(lambda: now)
+    authority = Authority(lambda: now, Lateness())
     # The store grants the lease at some time after it was asked, and so ends it no earlier than this:
     lease_ends_at = asked_at + ttl_ms / 1_000
     now = asked_at + latency
@@ -36,7 +37,7 @@ def test_authority_ends_before_the_lease_whatever_the_latency(
 
 
 def test_a_late_answer_does_not_shorten_what_is_known() -> None:
-    authority = Authority(lambda: 0)
+    authority = Authority(lambda: 0, Lateness())
     authority.renew(0, 60_000)
     longer = authority.remaining()
     authority.renew(-30, 60_000)
@@ -44,7 +45,7 @@ def test_a_late_answer_does_not_shorten_what_is_known() -> None:
 
 
 def test_authority_that_was_given_up_does_not_come_back() -> None:
-    authority = Authority(lambda: 0)
+    authority = Authority(lambda: 0, Lateness())
     authority.renew(0, 60_000)
     authority.end()
     authority.renew(0, 60_000)
@@ -111,7 +112,7 @@ def test_however_long_the_ttl_is_a_loss_is_learnt_of_within_ten_seconds(
     pulse = SimpleNamespace(schedule=lambda _heart, due_at: due.append(due_at))
     monkeypatch.setattr("octostore.client.heart._pulse", pulse)
     now = 0.0
-    authority = Authority(lambda: now)
+    authority = Authority(lambda: now, Lateness())
     authority.renew(now, round(ttl * 1_000))
     heart = Heart(lambda: answered(round(ttl * 1_000)), authority, ttl, lambda _why: None)
     heart.start()

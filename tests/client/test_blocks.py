@@ -15,6 +15,7 @@ from octostore.client.authority import Authority
 from octostore.client.embedded import EmbeddedPort
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.hold import Granted, HeldClaim, refresher
+from octostore.client.lateness import SAFETY, Lateness
 from octostore.core.commands import AnyCommand, ClaimJob, ClaimTask, Command, Enqueue, HeartbeatJob, ReleaseJob
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.moments import to_datetime
@@ -293,9 +294,10 @@ class Body:
         self.beats: list[Future[HeartbeatReply]] = []
         self.lost: list[object] = []
         self.is_told = threading.Event()
+        self.lateness = Lateness()
         pulse = SimpleNamespace(schedule=lambda _heart, due_at: self.due.append(due_at))
         monkeypatch.setattr("octostore.client.heart._pulse", pulse)
-        self.authority = Authority(lambda: self.now)
+        self.authority = Authority(lambda: self.now, self.lateness)
         self.authority.renew(self.now, round(ttl * 1_000))
         self.heart = Heart(self.beat, self.authority, ttl, self.on_lost)
         self.heart.start()
@@ -358,6 +360,17 @@ def test_it_is_told_once_and_no_later_than_its_authority_ends(body: Body) -> Non
     assert body.is_told.wait(30)
     body.heart.step()
     assert body.lost == [None]
+
+
+def test_on_a_machine_that_has_become_busy_it_gives_up_earlier(body: Body) -> None:
+    body.until_due()
+    assert body.heart.hasten() == body.authority.ends_at
+    body.lateness.note(body.now - 1, body.now)
+    assert body.heart.hasten() == body.authority.ends_at - SAFETY
+    body.now = body.authority.ends_at - SAFETY
+    body.lateness.note(body.now - 1, body.now)
+    body.heart.step()
+    assert body.is_told.wait(30)
 
 
 def test_a_beat_is_never_due_after_the_authority_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:

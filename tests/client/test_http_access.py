@@ -1,7 +1,9 @@
 """Where a server is, what a client shows to it, and to whom it shows nothing."""
 
 import json
+import os
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -12,18 +14,21 @@ import pytest
 
 import octostore
 from octostore import InvalidInput, Unreachable
+from octostore.client.http.listeners import listening_users
 from octostore.client.http.port import HttpPort
-from octostore.client.http.server_url import find_token, parse_server_url
+from octostore.client.http.server_url import find_server, parse_server_url
 from octostore.wire.tokens import new_token
-from tests.client.conftest import Connect, Shorten
-from tests.support.processes import ROOT
+from tests.client.conftest import Connect
+from tests.support.cli import run_cli
+from tests.support.processes import PATIENCE_SECONDS, ROOT
 from tests.support.proxy import Proxy, answer
 from tests.support.server import ServerProcess
+from tests.support.starting import start
 
 pytestmark = pytest.mark.usefixtures("nothing_set")
 
 REFUSED = answer(401, {"error": "no", "code": "authentication_failed"})
-SOURCES = ["argument", "OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE", "admin.token"]
+SOURCES = ["argument", "OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE", "left by the server"]
 
 
 @pytest.fixture
@@ -33,7 +38,9 @@ def listener() -> Iterator[Proxy]:
         yield proxy.always(REFUSED)
 
 
-def give(source: str, token: str, home: Path, monkeypatch: pytest.MonkeyPatch, mode: int = 0o600) -> dict[str, str]:
+def give(
+    source: str, token: str, home: Path, monkeypatch: pytest.MonkeyPatch, *, mode: int = 0o600, port: int = 3000
+) -> dict[str, str]:
     """Put a token where clients look for it; what else has to be said to `connect`."""
     if source == "argument":
         return {"token": token}
@@ -41,7 +48,7 @@ def give(source: str, token: str, home: Path, monkeypatch: pytest.MonkeyPatch, m
         monkeypatch.setenv(source, token)
         return {}
     home.mkdir(exist_ok=True)
-    path = home / "admin.token"
+    path = home / f"127.0.0.1:{port}.token"
     if source == "OCTOSTORE_TOKEN_FILE":
         path = home / "some.token"
         monkeypatch.setenv(source, str(path))
@@ -60,7 +67,7 @@ def test_where_the_token_comes_from(
     tokens = {name: new_token() for name in SOURCES}
     options: dict[str, str] = {}
     for name in SOURCES[SOURCES.index(source) :]:  # each counts more than those after it
-        options |= give(name, tokens[name], nothing_set, monkeypatch)
+        options |= give(name, tokens[name], nothing_set, monkeypatch, port=listener.port)
     with pytest.raises(octostore.NotAllowed) as caught:
         connect(listener.url, **options).get_job("job")
     assert [seen.headers["authorization"] for seen in listener.seen] == [f"Bearer {tokens[source]}"]
@@ -76,12 +83,12 @@ def test_a_client_finds_the_token_of_a_server_of_the_same_user(
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602])
-@pytest.mark.parametrize("source", ["OCTOSTORE_TOKEN_FILE", "admin.token"])
+@pytest.mark.parametrize("source", ["OCTOSTORE_TOKEN_FILE", "left by the server"])
 def test_a_token_that_others_can_read_is_refused(
     source: str, mode: int, nothing_set: Path, listener: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = new_token()
-    give(source, token, nothing_set, monkeypatch, mode)
+    give(source, token, nothing_set, monkeypatch, mode=mode, port=listener.port)
     with pytest.raises(InvalidInput, match="chmod 600") as caught:
         octostore.connect(listener.url)
     assert token not in f"{caught.value!r} {caught.value}"
@@ -94,7 +101,7 @@ def test_a_mistyped_token_is_refused_before_anything_is_sent(
 ) -> None:
     token = new_token()
     for mistyped in (token[:-1], token[:-1] + ("a" if token[-1] != "a" else "b"), token[:9] + token[10:], "hunter2!"):
-        options = give(source, mistyped, nothing_set, monkeypatch)
+        options = give(source, mistyped, nothing_set, monkeypatch, port=listener.port)
         with pytest.raises(InvalidInput, match="no OctoStore token") as caught:
             connect(listener.url, **options)
         assert mistyped not in f"{caught.value!r} {caught.value}"
@@ -120,10 +127,83 @@ def test_without_a_token_it_says_where_to_put_one() -> None:
     assert caught.value.field == "token"
 
 
-def test_the_token_of_the_local_server_is_for_no_other(nothing_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    give("admin.token", new_token(), nothing_set, monkeypatch)
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:{}", "http://localhost:{}", "http://[::1]:{}", "http://127.0.0.2:{}"]
+)
+def test_the_token_of_a_server_is_for_no_other_address(
+    url: str, nothing_set: Path, listener: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give("left by the server", new_token(), nothing_set, monkeypatch, port=listener.port ^ 1)
     with pytest.raises(InvalidInput, match="is needed"):
-        octostore.connect("https://octostore.example.org")
+        octostore.connect(url.format(listener.port))
+    assert listener.connections == 0
+
+
+@pytest.mark.parametrize("url", ["https://octostore.example.org", "https://127.0.0.1:3000", "http://[::1]:3000"])
+def test_the_token_of_a_server_is_for_no_other_server(
+    url: str, nothing_set: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give("left by the server", new_token(), nothing_set, monkeypatch)
+    with pytest.raises(InvalidInput, match="is needed"):
+        octostore.connect(url)
+
+
+def test_localhost_is_the_address_for_which_a_token_was_left(
+    connect: Connect, nothing_set: Path, listener: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be several, and somebody else may listen on another one."""
+    give("left by the server", new_token(), nothing_set, monkeypatch, port=listener.port)
+    with pytest.raises(octostore.NotAllowed):
+        connect(f"http://localhost:{listener.port}").get_job("job")
+    assert [seen.headers["host"] for seen in listener.seen] == [f"127.0.0.1:{listener.port}"]
+
+
+STRANGER = """
+import socket
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    print(listener.getsockname()[1], flush=True)
+    for _ in range(2):
+        with listener.accept()[0] as client:
+            print(client.recv(1) or "nothing", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_token_that_was_left_is_not_sent_to_a_listener_of_another_user(
+    connect: Connect, nothing_set: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["/usr/bin/env", "python3", "-c", STRANGER]  # one that others may run as well
+    with start(command, stdout=subprocess.PIPE, text=True, user="nobody", cwd="/") as stranger:
+        assert stranger.stdout is not None
+        port = int(stranger.stdout.readline())
+        give("left by the server", new_token(), nothing_set, monkeypatch, port=port)
+        store = connect(f"http://127.0.0.1:{port}")
+        for _ in range(2):
+            with pytest.raises(Unreachable, match="Nothing was sent") as caught:
+                store.get_job("job")
+            assert caught.value.reason == "other_user"
+        heard, _ = stranger.communicate(timeout=PATIENCE_SECONDS)
+    assert heard.splitlines() == ["nothing", "nothing"]
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the system does not tell")
+@pytest.mark.parametrize(
+    ("bound", "reached", "other"),
+    [
+        ("127.0.0.1", "127.0.0.1", "127.0.0.2"),
+        ("0.0.0.0", "127.0.0.1", "::1"),
+        ("::1", "::1", "127.0.0.1"),
+        ("::", "::1", None),
+        ("::", "127.0.0.1", None),
+    ],
+)
+def test_the_system_tells_who_listens(bound: str, reached: str, other: str | None) -> None:
+    family = socket.AF_INET6 if ":" in bound else socket.AF_INET
+    with socket.create_server((bound, 0), family=family, dualstack_ipv6=bound == "::") as listener:
+        port = listener.getsockname()[1]
+        assert listening_users(reached, port) == {os.geteuid()}
+        assert other is None or listening_users(other, port) == set()
+    assert listening_users(reached, port) == set()
 
 
 def test_whoever_uses_another_machine_gets_no_folder_here(nothing_set: Path) -> None:
@@ -256,23 +336,36 @@ def secure(certificate: Path, server: ServerProcess) -> Iterator[Proxy]:
         yield proxy
 
 
-def test_a_server_that_cannot_prove_who_it_is_gets_nothing(connect: Connect, secure: Proxy, shorten: Shorten) -> None:
-    shorten(GIVE_UP_SECONDS=0.2)
+def test_a_server_that_cannot_prove_who_it_is_gets_nothing(connect: Connect, secure: Proxy) -> None:
     store = connect(secure.url, token=new_token())
     with pytest.raises(Unreachable) as caught:
         store.claim_job("job")
-    assert caught.value.reason == "network"
-    assert "certificate" in str(caught.value).lower()
-    assert secure.connections > 0
+    assert (caught.value.reason, caught.value.is_lasting) == ("certificate", True)
+    assert f"the certificate of the server at {secure.url} is not trusted: self-signed certificate" in str(caught.value)
+    assert "SSL_CERT_FILE" in str(caught.value)
+    with pytest.raises(Unreachable) as following:
+        next(iter(store.events(follow=True)))
+    assert following.value.reason == "certificate"
+    assert secure.connections == 2, "it is tried once"
     assert secure.seen == []
+
+
+def test_people_are_told_at_once_how_to_trust_a_certificate(secure: Proxy, certificate: Path) -> None:
+    env = {"OCTOSTORE_URL": secure.url, "OCTOSTORE_TOKEN": new_token()}
+    for line in (["owner", "job"], ["run", "job", "--on-unreachable", "wait", "--", "true"]):
+        tried = secure.connections
+        refused = run_cli(*line, **env)
+        assert (refused.code, refused.out) == (69, "")
+        assert "octostore:   next  set SSL_CERT_FILE to the certificate of the authority" in refused.err
+        assert secure.connections == tried + 1
+    trusted = run_cli("owner", "job", **env, SSL_CERT_FILE=f"{certificate}.crt")
+    assert (trusted.code, secure.seen != []) == (77, True), "the server itself has answered"
 
 
 VISIT = """
 import asyncio, json, sys
 import octostore
-from octostore.client.http import async_port, port
 
-port.GIVE_UP_SECONDS = async_port.GIVE_UP_SECONDS = 0.2
 url = sys.argv[1]
 
 async def visit():
@@ -327,4 +420,4 @@ def test_nothing_that_is_shown_has_a_secret_in_it(server: ServerProcess) -> None
             text = f"{shown!r} {shown} {refused.value!r} {refused.value}"
             secrets = [server.token, made.token, claim.lease_id, held.lease_id, session.reply.lease_id, "a-secret"]
     assert [secret for secret in secrets if secret is None or secret in text] == []
-    assert find_token(place, made.token) == made.token
+    assert find_server(server.url, made.token, None, allow_clear_text=False) == (place, made.token)

@@ -1,5 +1,6 @@
 """Claim, heartbeat, inspect, release, recover: the five calls, as contract.md has them."""
 
+import os
 from datetime import UTC
 from typing import Any
 
@@ -39,6 +40,23 @@ def test_one_owner_and_everybody_can_see_it(system: System) -> None:
     store.release_job("github-issue-1842", lease(mine))
     assert store.get_job_owner("github-issue-1842") is None
     assert other.claim_job("github-issue-1842", owner="agent-4").status == "claimed"
+
+
+def test_everybody_can_see_which_process_it_is(system: System) -> None:
+    store, other = system.store, system.other
+    here = (os.uname().nodename, os.getpid())
+    store.enqueue("build", job_id="build")
+    store.claim_job("job", owner="a name that says nothing")
+    assert store.claim_next().job_id == "build"
+    (many,) = store.claim_many(["many"])
+    (batched,) = store.batch([{"command": "claim_job", "job_id": "batched"}])
+    with store.hold("held"):
+        assert [(claim.host, claim.pid) for claim in other.list_claimed_jobs()] == [here] * 5
+    assert (many.status, batched.status) == ("claimed", "claimed")
+    held = other.claim_job("job")
+    assert (held.host, held.pid) == here
+    claimed = [event.data for event in store.events() if event.type == "claimed"]
+    assert [(data["host"], data["pid"]) for data in claimed] == [here] * 5
 
 
 def test_every_answer_says_to_heartbeat_after_a_third_of_the_ttl(system: System) -> None:

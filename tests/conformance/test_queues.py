@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from octostore import Conflict, Deferred, InvalidInput, OctoStore
+from octostore import Deferred, InvalidInput, LeaseLost, OctoStore
 from octostore.core.replies import ClaimReply
 from tests.conformance.conftest import System
 from tests.support.world import START_MS
@@ -109,9 +109,13 @@ def test_cancelling(store: OctoStore) -> None:
     assert store.cancel("job").last_outcome == "cancelled"
     assert store.claim_next().status == "empty"
     store.requeue("job")
-    store.claim_next()
-    with pytest.raises(Conflict):
-        store.cancel("job")
+    claim = store.claim_next()
+    assert store.cancel("job", reason="not needed").status == "dead"
+    with pytest.raises(LeaseLost, match="not needed") as caught:
+        store.heartbeat_job("job", lease(claim))
+    assert caught.value.ended is not None
+    assert caught.value.ended.how == "cancelled"
+    assert store.claim_next().status == "empty"
 
 
 def test_a_serial_queue(system: System) -> None:

@@ -225,9 +225,8 @@ def cancel(trial: Trial) -> None:
     trial.is_quietly(command, trial.send(command))
     trial.store.requeue(trial.job)
     claim = trial.store.claim_next(trial.queue)
-    with trial.nothing_happens(), pytest.raises(Conflict):
-        trial.send(command)
-    assert trial.store.heartbeat_job(trial.job, claim.lease_id or "").job_id == trial.job
+    trial.is_quietly(command, trial.send(command))
+    trial.has_ended(c.HeartbeatJob(job_id=trial.job, lease_id=claim.lease_id or ""), "cancelled")
 
 
 def requeue(trial: Trial) -> None:
@@ -255,6 +254,15 @@ def force_release(trial: Trial) -> None:
     command = c.ForceReleaseJob(job_id=trial.job, reason="stuck")
     trial.is_quietly(command, trial.send(command))
     trial.has_ended(c.HeartbeatJob(job_id=trial.job, lease_id=claim.lease_id or ""), "force_released")
+
+
+def request_stop(trial: Trial) -> None:
+    trial.claimed()
+    command = c.RequestStop(job_id=trial.job, reason="not now")
+    trial.is_quietly(command, trial.send(command))
+    trial.store.force_release(trial.job)
+    with trial.nothing_happens(), pytest.raises(Conflict):
+        trial.send(command)
 
 
 def limit_queue(trial: Trial) -> None:
@@ -362,6 +370,7 @@ CALLS = [
     requeue,
     discard,
     force_release,
+    request_stop,
     limit_queue,
     open_session,
     keep_session_alive,

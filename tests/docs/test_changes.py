@@ -25,7 +25,7 @@ A_COMMAND: Edits = {
         ),
     ],
     "core/decide/operate.py": [
-        ("ForceReleaseJob, RequeueJob\n", "ForceReleaseJob, InspectJob, RequeueJob\n"),
+        ("ForceReleaseJob, RequestStop", "ForceReleaseJob, InspectJob, RequestStop"),
         (
             "def _known(",
             (
@@ -117,19 +117,22 @@ A_FIELD: Edits = {
     "stores/postgres/migrations/0007_colour.sql": [("", "ALTER TABLE {schema}.jobs ADD COLUMN colour text;\n")],
     "wire/bodies.py": [
         (
-            "    lock_delay_seconds: f.LockDelay = 0\n\n\nclass ClaimBody",
-            "    lock_delay_seconds: f.LockDelay = 0\n    colour: f.Reason | None = None\n\n\nclass ClaimBody",
+            "    lock_delay_seconds: f.LockDelay = 0\n    host",
+            "    lock_delay_seconds: f.LockDelay = 0\n    colour: f.Reason | None = None\n    host",
         )
     ],
     "wire/answers.py": [("    replayed: bool\n    raw", "    replayed: bool\n    colour: str | None\n    raw")],
     "client/calls.py": [
         (
-            "        lock_delay: float = 0,\n    ) -> ClaimCall[ClaimReply]:",
-            "        lock_delay: float = 0,\n        colour: str | None = None,\n    ) -> ClaimCall[ClaimReply]:",
+            "        lock_delay: float = 0,\n        max_silence: float | None = None,\n    ) -> ClaimCall[",
+            (
+                "        lock_delay: float = 0,\n        max_silence: float | None = None,\n"
+                "        colour: str | None = None,\n    ) -> ClaimCall["
+            ),
         ),
         (
-            "            lock_delay=lock_delay,\n        )\n        return ClaimCall",
-            "            lock_delay=lock_delay,\n            colour=colour,\n        )\n        return ClaimCall",
+            "            lock_delay=lock_delay,\n            host=HOST,\n",
+            "            lock_delay=lock_delay,\n            colour=colour,\n            host=HOST,\n",
         ),
     ],
 }

@@ -1,5 +1,6 @@
 """An agent's day: claim, work, release; and what others see of it."""
 
+import os
 import re
 import threading
 from contextlib import closing
@@ -43,9 +44,11 @@ def test_one_owner_and_the_other_is_told_who(world: World) -> None:
     assert theirs.document["metadata"] == {"branch": "fix"}
     assert theirs.document["held_here"] is False
     assert "Do not work on" in theirs.text
-    assert "running tests (40 %)" in theirs.text
+    assert "doing: 'running tests' (40 %)" in theirs.text
     seen = world.bob.call("get_job_owner", job_id=job).document
     assert (seen["status"], seen["claim"]["owner"], seen["held_here"]) == ("claimed", "ann", False)
+    assert seen["claim"]["host"] == theirs.document["host"] == os.uname().nodename
+    assert seen["claim"]["pid"] == theirs.document["pid"] > 1
     listed = world.bob.call("list_claimed_jobs", prefix=job).document
     assert [claim["owner"] for claim in listed["claimed"]] == ["ann"]
 
@@ -108,6 +111,28 @@ def test_it_heartbeats_by_itself(world: World) -> None:
     assert world.ann.call("heartbeat_job", job_id=job).text == f"{job} is still yours."
     world.ann.call("release_job", job_id=job)
     assert types_of(world, job) == ["claimed", "released"]
+
+
+def test_an_agent_that_is_to_stop_is_told_with_its_next_answer(world: World) -> None:
+    job, other = world.new_name(), world.new_name()
+    world.ann.call("claim_job", job_id=job, ttl=TTL_SECONDS)
+    world.store.request_stop(job, reason="the branch is gone")
+    more: list[str] = []
+
+    def is_told() -> bool:
+        more.extend(world.ann.call("get_job", job_id=other).more)
+        return bool(more)
+
+    until(is_told)
+    (told,) = more
+    assert told.startswith(f"stop_requested: an operator wants you to stop working on '{job}'.")
+    assert "'the branch is gone'" in told
+    assert world.ann.call("get_job", job_id=other).more == []
+    mine = world.ann.call("my_claims")
+    assert (mine.document["claims"][0]["status"], mine.document["claims"][0]["is_to_stop"]) == ("claimed", True)
+    assert f"wants you to stop: {job}" in mine.text
+    assert world.ann.call("report_progress", job_id=job, note="winding up").text == f"{job} is still yours."
+    assert world.ann.call("release_job", job_id=job).document["status"] == "free"
 
 
 def test_who_loses_a_job_is_told_and_by_whom_it_is_held(world: World) -> None:
@@ -186,9 +211,12 @@ def test_queues(world: World) -> None:
     assert [one["job_id"] for one in world.ann.call("dead_jobs", queue=queue).document["jobs"]] == [job]
     assert world.ann.call("requeue_job", job_id=job, reason="try again").document["status"] == "queued"
     world.bob.call("claim_job", job_id=job)
-    conflict = world.ann.call("cancel_job", job_id=job)
-    assert (conflict.is_error, conflict.status) == (True, "conflict")
-    world.bob.call("release_job", job_id=job)
+    asked = world.ann.call("cancel_job", job_id=job, reason="not needed")
+    assert (asked.document["status"], asked.document["claim"]["stop_requested"]["cancels"]) == ("claimed", True)
+    assert world.bob.call("report_progress", job_id=job, note="on").more != [], (
+        "whoever has it is asked, and not robbed"
+    )
+    assert world.bob.call("release_job", job_id=job).document["status"] == "dead"
     assert world.ann.call("cancel_job", job_id=job).document["status"] == "dead"
     assert world.ann.call("cancel_job", job_id="nobody-knows").status == "not_found"
 

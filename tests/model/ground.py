@@ -81,6 +81,10 @@ class Ground:
             return claim.heartbeat_at
         return max(claim.heartbeat_at, self.sessions[claim.session_id].heartbeat_at)
 
+    def is_stuck(self, claim: Claim, now: int) -> bool:
+        """Alive, and without progress for as long as it may be (docs/decisions/0039)."""
+        return claim.max_silence_ms is not None and now - claim.progress_at >= claim.max_silence_ms
+
     def live_claims(self) -> Iterable[Claim]:
         return [job.claim for job in self.jobs.values() if job.claim]
 
@@ -158,11 +162,15 @@ class Ground:
                 "metadata": claim.metadata,
                 "lock_delay_ms": claim.lock_delay_ms,
                 "is_lock": claim.is_lock,
+                "host": claim.host,
+                "pid": claim.pid,
+                "max_silence_ms": claim.max_silence_ms,
                 **details,
             },
             job=job,
             session_id=claim.session_id,
         )
+        claim.progress_at = self.now
         claim.before = (job.status, job.attempts)
         job.claim, job.status, job.attempts = claim, "claimed", attempt - 1
         if claim.session_id is not None:
@@ -188,6 +196,10 @@ class Ground:
         status, available_at, attempts = self.outcome(job, how, ended_at, retry_after_ms)
         if claim.lock_delay_ms and how != "undone":
             available_at = max(available_at, ended_at + claim.lock_delay_ms)
+        # docs/decisions/0038: one that was asked to stop for good leaves a cancelled job, unless it is done.
+        drained = None if is_handed_over or status == "done" else claim.stop
+        if drained is not None and drained["cancels"]:
+            status, available_at = "dead", ended_at
         # An owner that ends without a word leaves the note of its last progress.
         note = note or (claim.progress or {}).get("note")
         past = Past(
@@ -214,6 +226,7 @@ class Ground:
         job.claim = None
         job.status, job.available_at, job.attempts = status, available_at, attempts
         if how == "undone":
+            self.cancel_if_drained(job, how, drained)
             return past
         if claim.request_id is not None:
             self.ended.append(
@@ -224,7 +237,42 @@ class Ground:
         job.note = note or (None if how == "done" else job.note)
         if how == "done":
             job.checkpoint = None
+        self.cancel_if_drained(job, how, drained)
         return past
+
+    def cancel_if_drained(self, job: Job, how: str, drained: Fields | None) -> None:
+        """In the words of whoever asked for it."""
+        if drained is not None and drained["cancels"] and how != "cancelled":
+            self.record("cancelled", drained["requested_by"], {"reason": drained["reason"]}, job=job)
+            job.last_outcome, job.error = "cancelled", drained["reason"]
+
+    # Asking an owner to stop
+
+    def ask_to_stop(self, job: Job, actor: str, reason: str | None, *, cancels: bool) -> None:
+        """Once; and once more if it is to be cancelled then."""
+        claim = job.claim
+        assert claim is not None
+        if claim.stop is not None and (claim.stop["cancels"] or not cancels):
+            return
+        details = {"owner": claim.owner, "fencing_token": claim.token, "reason": reason, "cancels": cancels}
+        self.record("stop_requested", actor, details, job=job, session_id=claim.session_id)
+        claim.stop = {
+            "reason": reason,
+            "requested_at": self.now,
+            "requested_by": actor,
+            "cancels": cancels,
+            "delivered_at": None,
+        }
+
+    def tell_to_stop(self, job: Job, actor: str) -> Fields | None:
+        claim = job.claim
+        assert claim is not None
+        if claim.stop is not None and claim.stop["delivered_at"] is None:
+            asked_at = claim.stop["requested_at"]
+            details = {"owner": claim.owner, "fencing_token": claim.token, "requested_at": asked_at}
+            self.record("stop_delivered", actor, details, job=job, session_id=claim.session_id)
+            claim.stop = claim.stop | {"delivered_at": self.now}
+        return claim.stop
 
     def remember_session(self, session: Session) -> None:
         if session.request_id is not None:
@@ -255,8 +303,9 @@ class Ground:
         """Status, when it can be claimed, and attempts used up: the table in the docstring of `release_job`."""
         is_task = job.queue is not None
         waiting = "queued" if is_task else "free"
-        if how == "done":
-            return "done", ended_at, job.attempts + 1
+        if how in {"done", "cancelled"}:
+            # docs/decisions/0008: what is cancelled is dead, and that is no attempt.
+            return ("done", ended_at, job.attempts + 1) if how == "done" else ("dead", ended_at, job.attempts)
         if how == "undone":
             # As if it had never been claimed.
             status, attempts = job.claim.before if job.claim else (waiting, 0)

@@ -33,14 +33,17 @@ OUTCOMES: st.SearchStrategy[Outcome] = st.sampled_from(["released", "done", "fai
 NEWEST = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5])
 """Which of the leases, or of the calls before, counted from the newest."""
 
-OPERATIONS = [
-    [],
+OPERATIONS: list[list[Any]] = [
+    [c.ForceReleaseJob],
+    [c.ForceReleaseJob, c.CancelJob],
+    [c.ForceReleaseJob, c.RequeueJob],
+    [c.ForceReleaseJob, c.CancelJob, c.RequeueJob],
+    [c.ForceReleaseJob, c.CancelJob, c.DiscardJob],
+    [c.ForceReleaseJob, c.CancelJob, c.CancelJob, c.DiscardJob, c.DiscardJob],
+    [c.ForceReleaseJob, c.DiscardJob, c.RequeueJob],
     [c.CancelJob],
-    [c.RequeueJob],
-    [c.CancelJob, c.RequeueJob],
+    [c.CancelJob, c.CancelJob, c.RequeueJob],
     [c.CancelJob, c.DiscardJob],
-    [c.CancelJob, c.CancelJob, c.DiscardJob, c.DiscardJob],
-    [c.DiscardJob, c.RequeueJob],
 ]
 
 
@@ -130,9 +133,36 @@ class JobRules(Machine):
         (claimed,) = self.run(claim)
         if leases_in(claimed):
             self.run(c.CheckpointJob(job_id=job_id, lease_id=claimed.lease_id, data=b'"half"'))
-        for step in [c.ForceReleaseJob, *steps]:
+        for step in steps:
             self.run(step(job_id=job_id, reason=reason))
         self.run(claim)
+
+    @rule(
+        job_id=JOBS,
+        drains=st.lists(st.booleans(), min_size=1, max_size=2),
+        is_bound=st.booleans(),
+        is_told=st.booleans(),
+        last=releases() | st.builds(c.HandOverSession, session_id=st.just("s"), to_agent=OWNERS) | st.none(),
+    )
+    def an_owner_is_asked_to_stop(
+        self, job_id: str, drains: list[bool], is_bound: bool, is_told: bool, last: AnyCommand | None
+    ) -> None:
+        """It hears of it by a heartbeat of its own or of its session, or not at all; what it does is its own affair."""
+        (opened,) = self.run(c.OpenSession(session_id="s", agent="ann"))
+        session_id = "s" if is_bound and leases_in(opened) else None
+        (claim,) = self.run(c.ClaimJob(job_id=job_id, owner="ann", ttl=5, again=True, session_id=session_id))
+        for drain in drains:
+            asked: AnyCommand = c.RequestStop(job_id=job_id, reason="not now", principal="root")
+            self.run(c.CancelJob(job_id=job_id, drain=True) if drain else asked)
+            if is_told and leases_in(claim):
+                beat = c.HeartbeatJob(job_id=job_id, lease_id=claim.lease_id)
+                self.run(c.KeepSessionAlive(session_id="s") if session_id else beat)
+        if isinstance(last, c.ReleaseJob) and leases_in(claim):
+            last = msgspec.structs.replace(last, job_id=job_id, lease_id=claim.lease_id)
+        if last is None:
+            self.both.clock.advance(5)
+        self.run(*([last, last] if last else []), c.KeepSessionAlive(session_id="s"))
+        self.run(c.ClaimJob(job_id=job_id, owner="bob"))
 
     @rule(queue=QUEUES, prefix=st.sampled_from(["e", "e", "d/", "a"]), kinds=st.sampled_from([None, None, ("test",)]))
     def a_worker_may_not_have_all(self, queue: str, prefix: str, kinds: tuple[str, ...] | None) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from octostore.core import commands as c
 from tests.model import told
-from tests.model.ground import Ground
+from tests.model.ground import NOBODY, Ground
 from tests.model.state import Claim, EndedRequest, Job, Past, Refused, Session, Told, id_in, named_in
 
 QUEUE_FULL_MS = 1_000
@@ -181,6 +181,9 @@ class Jobs(Ground):
             is_lock=is_lock,
             holder=command.holder if isinstance(command, c.AcquireLock) else None,
             in_session=command.session_id,
+            host=command.host,
+            pid=command.pid,
+            max_silence_ms=None if command.max_silence is None else round(command.max_silence * 1_000),
         )
         # What is done begins anew.
         attempt = 1 if job.status == "done" else job.attempts + 1
@@ -202,19 +205,53 @@ class Jobs(Ground):
         self.changed()
 
     def heartbeat_job(self, command: c.HeartbeatJob) -> Told:
-        claim = self.claim_of(self.job(command.job_id), command.lease_id)
+        job = self.job(command.job_id)
+        claim = self.claim_of(job, command.lease_id)
         if self.is_new(claim, "heartbeat", command.number):
             self.beat(claim, command)
+        is_stuck = self.tell_if_stuck(job, claim)
         left_ms = self.expiry(claim) - self.now
-        fields = {"expires_at": self.expiry(claim), "remaining_ms": left_ms, "renew_after_ms": left_ms // 3}
-        return Told("HeartbeatReply", {"job_id": command.job_id, "number": claim.numbers.get("heartbeat"), **fields})
+        fields = {
+            "job_id": command.job_id,
+            "expires_at": self.expiry(claim),
+            "remaining_ms": left_ms,
+            "renew_after_ms": left_ms // 3,
+            "number": claim.numbers.get("heartbeat"),
+            "stuck": is_stuck,
+            "stop_requested": self.tell_to_stop(job, command.principal),
+        }
+        return Told("HeartbeatReply", fields)
+
+    def tell_if_stuck(self, job: Job, claim: Claim) -> bool:
+        """In the log once for each stall, by the heartbeats of the owner itself, or the keepalives of its session."""
+        is_stuck = self.is_stuck(claim, self.now)
+        if is_stuck and not claim.is_told_stuck:
+            self.tell_stuck(job, claim)
+        return is_stuck
+
+    def tell_stuck(self, job: Job, claim: Claim) -> None:
+        claim.is_told_stuck = True
+        details = {
+            "owner": claim.owner,
+            "fencing_token": claim.token,
+            "last_progress_at": claim.progress_at,
+            "max_silence_ms": claim.max_silence_ms,
+            "note": (claim.progress or {}).get("note"),
+        }
+        self.record("stuck", NOBODY, details, job=job, session_id=claim.session_id)
 
     def beat(self, claim: Claim, command: c.HeartbeatJob) -> None:
         if command.note is not None or command.percent is not None:
             # The last note stays until there is another; a percentage is that of its own report (no document says so).
             note = (claim.progress or {}).get("note") if command.note is None else command.note
             claim.progress = {"note": note, "percent": command.percent, "at": self.now}
+            self.moves(claim)
         self.renew(claim, command.ttl)
+
+    def moves(self, claim: Claim) -> None:
+        """A note, a percentage or a checkpoint is progress; a heartbeat alone is none."""
+        claim.progress_at = self.now
+        claim.is_told_stuck = False
 
     def is_new(self, claim: Claim, kind: str, number: int | None) -> bool:
         """Per lease and kind of write, a number that is not above the newest one is a repeat, and changes nothing."""
@@ -230,6 +267,7 @@ class Jobs(Ground):
         claim = self.claim_of(job, command.lease_id)
         if self.is_new(claim, "checkpoint", command.number):
             job.checkpoint = document(command.data)
+            self.moves(claim)
             self.changed()
         fields = {"job_id": job.name, "saved_at": self.now, "number": claim.numbers.get("checkpoint")}
         return Told("CheckpointReply", fields)

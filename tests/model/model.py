@@ -47,6 +47,7 @@ class Model(Undoing, Operators):
             c.Enqueue: self.enqueue,
             c.LimitQueue: self.limit_queue,
             c.CancelJob: self.cancel_job,
+            c.RequestStop: self.request_stop,
             c.DiscardJob: self.discard_job,
             c.RequeueJob: self.requeue_job,
             c.ForceReleaseJob: self.force_release_job,
@@ -118,6 +119,7 @@ class Model(Undoing, Operators):
         return {
             "claimed": len(live),
             "late": sum(self.is_late(claim, now) for claim in live),
+            "stuck": sum(self.is_stuck(claim, now) for claim in live),
             "dead": sum(job.status == "dead" for job in self.jobs.values()),
             "open_sessions": sum(s.status == "open" and s.expires_at > now for s in self.sessions.values()),
             "waiting": len(queued) + len(returned),

@@ -59,11 +59,23 @@ class Operators(Jobs):
 
     def cancel_job(self, command: c.CancelJob) -> Told:
         job = self.known(command.job_id)
-        if job.status not in {"queued", "dead"}:
+        if job.status not in {"queued", "claimed", "dead"}:
             raise Refused("Conflict", status=job.status)
-        if job.status == "queued":
+        if job.claim is not None and command.drain:
+            self.ask_to_stop(job, command.principal, command.reason, cancels=True)
+        elif job.claim is not None:
+            self.end(job, "cancelled", command.principal, ended_at=self.now, reason=command.reason)
+            job.error = command.reason
+        elif job.status == "queued":
             self.record("cancelled", command.principal, {"reason": command.reason}, job=job)
             job.status, job.last_outcome, job.error = "dead", "cancelled", command.reason
+        return Told("JobView", told.job_view(self, job))
+
+    def request_stop(self, command: c.RequestStop) -> Told:
+        job = self.known(command.job_id)
+        if job.claim is None:
+            raise Refused("Conflict", status=job.status)
+        self.ask_to_stop(job, command.principal, command.reason, cancels=False)
         return Told("JobView", told.job_view(self, job))
 
     def discard_job(self, command: c.DiscardJob) -> Told:

@@ -101,8 +101,18 @@ class Sessions(Jobs):
         session = self.session_of(command)
         session.heartbeat_at, session.expires_at = self.now, self.now + session.ttl_ms
         self.changed()
-        fields = {"remaining_ms": session.ttl_ms, "renew_after_ms": session.ttl_ms // 3}
-        return Told("KeepaliveReply", {"session_id": session.id, "expires_at": session.expires_at, **fields})
+        bound = [(job, job.claim) for job in self.bound_to(session.name) if job.claim is not None]
+        stuck = [job.name for job, claim in bound if self.tell_if_stuck(job, claim)]
+        told_to_stop = {job.name: self.tell_to_stop(job, command.principal) for job in self.bound_to(session.name)}
+        fields = {
+            "session_id": session.id,
+            "expires_at": session.expires_at,
+            "remaining_ms": session.ttl_ms,
+            "renew_after_ms": session.ttl_ms // 3,
+            "stuck_jobs": stuck,
+            "stop_requested": {name: stop for name, stop in told_to_stop.items() if stop is not None},
+        }
+        return Told("KeepaliveReply", fields)
 
     def save_session(self, command: c.SaveSession) -> Told:
         session = self.session_of(command)
@@ -198,8 +208,13 @@ class Sessions(Jobs):
             is_lock=before.is_lock,
             in_session=session.id,  # whoever held it is gone, and with it the name that it gave itself
             progress=before.progress,
+            max_silence_ms=before.max_silence_ms,
         )
         self.begin(job, claim, job.attempts + 1, handed_over_by=before.owner)
+        if before.stop is not None:
+            # Whoever gets it is asked the same.
+            asked = before.stop
+            self.ask_to_stop(job, asked["requested_by"], asked["reason"], cancels=asked["cancels"])
 
 
 def saved(session: Session) -> Told:

@@ -61,8 +61,17 @@ class Claim:
     is_replayed: bool = False
     before: tuple[str, int] = ("free", 0)
     """The status of the job when it was claimed, and its attempts."""
+    stop: Fields | None = None
+    """What it was asked, as readers see it."""
     numbers: dict[str, int] = field(default_factory=dict)
     """The newest number of each kind of write."""
+    host: str | None = None
+    pid: int | None = None
+    max_silence_ms: int | None = None
+    progress_at: int = 0
+    """When the owner last reported something, or got the job."""
+    is_told_stuck: bool = False
+    """The log says so, and the owner has reported nothing since."""
 
 
 @dataclass

@@ -20,6 +20,7 @@ TASK = c.ClaimTask(session_id="s", owner="ann", queues=("default",), ttl=5, requ
 OPEN = c.OpenSession(session_id="s", agent="ann", ttl=5, request_id="r")
 TAKE = c.OpenSession(session_id="s", agent="bob", ttl=30)
 GIVE = c.HandOverSession(session_id="s", lease_id="#0", to_agent="bob", note="yours")
+BEAT = c.HeartbeatJob(job_id="a", lease_id="#0")
 KEEP = c.KeepSessionAlive(session_id="s", lease_id="#0")
 
 
@@ -190,6 +191,44 @@ STORIES: dict[str, list[Step]] = {
         c.SaveSession(session_id="s", lease_id=None, context=b"8", number=1),
         TAKE,
         save("executing", number=1),
+    ],
+    "an owner that is silent is stuck, once for each stall": [
+        c.ClaimJob(job_id="a", owner="ann", ttl=30, max_silence=5),
+        4.999,
+        BEAT,
+        0.001,
+        c.ClaimJob(job_id="a", owner="bob"),
+        BEAT,
+        1,
+        BEAT,
+        c.HeartbeatJob(job_id="a", lease_id="#0", note="half"),
+        4,
+        c.CheckpointJob(job_id="a", lease_id="#0", data=b"1", number=2),
+        4,
+        c.CheckpointJob(job_id="a", lease_id="#0", data=b"0", number=1),
+        1,
+        [BEAT, c.HeartbeatJob(job_id="a", lease_id="#0", percent=50), BEAT],
+        5,
+        BEAT,
+        end("failed"),
+        CLAIM,
+        20,
+    ],
+    "who is handed a task begins to be silent then": [
+        OPEN,
+        c.ClaimJob(job_id="a", owner="ann", session_id="s", max_silence=2),
+        c.ClaimJob(job_id="b", owner="ann", session_id="s"),
+        3,
+        KEEP,
+        c.HeartbeatJob(job_id="a", lease_id="#1"),
+        KEEP,
+        c.CheckpointJob(job_id="a", lease_id="#1", data=b"1"),
+        2,
+        [KEEP, GIVE],
+        c.ClaimJob(job_id="a", owner="cat"),
+        TAKE,
+        2,
+        BEAT,
     ],
     "an undone claim leaves no trace": [
         enqueue("a"),

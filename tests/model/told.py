@@ -42,7 +42,24 @@ def who_has_it(ground: Ground, job: Job, claim: Claim) -> Fields:
 def owner_view(ground: Ground, job: Job) -> Fields | None:
     if job.claim is None:
         return None
-    return {"job_id": job.name, "progress": job.claim.progress, **who_has_it(ground, job, job.claim)}
+    return {
+        "job_id": job.name,
+        **what_it_does(ground, job.claim),
+        **who_has_it(ground, job, job.claim),
+        **silence(job.claim),
+        "stop_requested": job.claim.stop,
+        "last_progress_at": None if job.claim.max_silence_ms is None else job.claim.progress_at,
+    }
+
+
+def what_it_does(ground: Ground, claim: Claim) -> Fields:
+    """And which process it is."""
+    is_stuck = ground.is_stuck(claim, ground.now)
+    return {"progress": claim.progress, "stuck": is_stuck, "host": claim.host, "pid": claim.pid}
+
+
+def silence(claim: Claim) -> Fields:
+    return {"max_silence": None if claim.max_silence_ms is None else claim.max_silence_ms / 1_000}
 
 
 def job_view(ground: Ground, job: Job, *, with_documents: bool = True) -> Fields:
@@ -89,6 +106,7 @@ def claimed(ground: Ground, job: Job, *, replayed: bool = False) -> Told:
         {
             **_about(job, "claimed"),
             **who_has_it(ground, job, claim),
+            **silence(claim),
             "lease_id": claim.lease,
             "replayed": replayed,
             "ttl": claim.ttl_ms / 1_000,
@@ -107,7 +125,7 @@ def held(ground: Ground, job: Job) -> Told:
     fields = {
         **_about(job, "held"),
         **who_has_it(ground, job, job.claim),
-        "progress": job.claim.progress,
+        **what_it_does(ground, job.claim),
         "retry_after_ms": ground.expiry(job.claim) - ground.now,
     }
     return Told("ClaimReply", fields)

@@ -5,13 +5,13 @@ import pytest
 
 import octostore
 from octostore.stores.postgres.connection import parse_place
-from tests.support.postgres import new_schema, postgres_url
+from tests.support.postgres import made, new_schema, postgres_url
 
 
 @pytest.fixture
 def url() -> str:
-    """Of a store that does not exist yet."""
-    return new_schema()
+    """Of a store in which nothing has happened yet."""
+    return made(new_schema())
 
 
 @pytest.fixture

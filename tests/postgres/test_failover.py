@@ -25,6 +25,7 @@ from octostore.stores.store import LocalStore
 from tests.processes.crowd import Follower, answered, at_work, listen, listen_to_all, stop, threads_of
 from tests.processes.ledger import Ack, Ledger, assert_all_recovered
 from tests.support.cluster import Cluster
+from tests.support.postgres import made
 from tests.support.postgres_soundness import assert_sound, look_at
 from tests.support.processes import PATIENCE_SECONDS, Worker, until
 from tests.support.server import ServerProcess
@@ -133,7 +134,7 @@ def test_what_only_a_restarted_primary_has_is_not_acknowledged_to_those_who_repe
     cluster: Cluster, url: str
 ) -> None:
     """After its restart it shows what the standby has not got yet. It may still die for good."""
-    octostore.connect(url).close()
+    made(url)
     cluster.primary.send_nothing()
     with Worker("claimer", url, "job", "the-request") as worker:
         assert worker.hear() == "ready"

@@ -9,8 +9,10 @@ import psycopg
 import pytest
 
 import octostore
+from octostore.client.looking import look
 from octostore.stores.postgres.connection import MIGRATION_LOCK, migrations
-from tests.support.postgres import postgres_url
+from tests.support.founding import FIRST, NOT_FIRST, READS
+from tests.support.postgres import made, new_schema, postgres_url
 from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import Worker, until
 from tests.support.running import state_of
@@ -20,12 +22,49 @@ SECRET = "s3cr3t-words"
 KNOWN = len(migrations("any"))
 
 
+@pytest.fixture
+def url() -> str:
+    """Of a store that does not exist yet."""
+    return new_schema()
+
+
 def as_user(url: str, user: str, password: str = "") -> str:
     return url.replace("postgres:@", f"{user}:{password}@", 1)
 
 
 def in_database(url: str, name: str) -> str:
     return url.replace("/postgres?", f"/{name}?", 1)
+
+
+# Where there is none
+
+
+@pytest.mark.parametrize("name", [*READS, *NOT_FIRST])
+def test_what_is_about_something_that_exists_makes_no_store(
+    admin: psycopg.Connection, url: str, schema: str, name: str
+) -> None:
+    with octostore.connect(url) as store, pytest.raises(octostore.Unreachable) as caught:
+        (READS | NOT_FIRST)[name](store)
+    assert caught.value.reason == "no_store"
+    assert "the first claim or enqueue makes it" in str(caught.value)
+    assert columns(admin, schema) == []
+
+
+def test_looking_makes_no_store_either(admin: psycopg.Connection, url: str, schema: str) -> None:
+    with look(url) as reader:
+        with pytest.raises(octostore.Unreachable) as caught:
+            reader.figures()
+        assert caught.value.reason == "no_store"
+        assert columns(admin, schema) == []
+        made(url)
+        assert reader.figures().seq == 0, "somebody else has made it meanwhile"
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_what_can_be_the_first_makes_the_store(url: str, name: str) -> None:
+    with octostore.connect(url) as store, octostore.connect(url) as other:
+        FIRST[name](store)
+        assert other.list_jobs() == store.list_jobs()
 
 
 # What works
@@ -57,8 +96,7 @@ def test_a_schema_of_ones_own_is_a_store_of_ones_own(admin: psycopg.Connection, 
     with octostore.connect(url) as one, octostore.connect(other_url) as other:
         assert one.claim_job("job", "ann").status == "claimed"
         assert other.claim_job("job", "bob").status == "claimed"
-    with octostore.connect(postgres_url()) as usual:
-        usual.probe()
+    made(postgres_url())
     found = {name for (name,) in admin.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'octostore%'")}
     assert {url.rpartition("=")[2], other_url.rpartition("=")[2], "octostore"} <= found
 
@@ -136,7 +174,7 @@ def test_a_newer_schema_that_we_can_still_use_is_used(admin: psycopg.Connection,
 
 
 def test_a_newer_schema_that_we_cannot_use_is_left_as_it_is(admin: psycopg.Connection, url: str, schema: str) -> None:
-    octostore.connect(url).close()
+    made(url)
     as_if_upgraded(admin, schema, reads_from=KNOWN + 1)
     before = columns(admin, schema)
     with pytest.raises(octostore.Unreachable, match="upgrade OctoStore") as caught:

@@ -5,7 +5,6 @@ from contextlib import ExitStack
 
 import pytest
 
-import octostore
 from tests.processes.crowd import at_work, stop
 from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import Worker
@@ -14,7 +13,6 @@ WRITERS = 4
 
 
 def follow_while_others_write(url: str, seconds: float) -> None:
-    octostore.connect(url).close()
     writers = {f"writer-{number}": (url, "sync") for number in range(WRITERS)}
     with ExitStack() as stack:
         early = stack.enter_context(Worker("follower", url))

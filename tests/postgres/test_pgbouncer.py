@@ -21,7 +21,7 @@ from tests.processes.crowd import Follower, answered, at_work, listen, listen_to
 from tests.processes.ledger import Ack, Ledger
 from tests.support.embedded import local_store, waiting_threads
 from tests.support.pgbouncer import POOL_SIZE, PROGRAM, PgBouncer
-from tests.support.postgres import new_schema, postgres_url
+from tests.support.postgres import made, new_schema, postgres_url
 from tests.support.postgres_soundness import assert_sound, look_at
 from tests.support.processes import PATIENCE_SECONDS, until
 from tests.support.server import ServerProcess
@@ -61,7 +61,7 @@ def pooler() -> Iterator[PgBouncer]:
 
 @pytest.fixture
 def place(pooler: PgBouncer) -> Place:
-    direct_url = new_schema()
+    direct_url = made(new_schema())
     return Place(f"{pooler.url}?schema={parse_place(direct_url).schema}", direct_url)
 
 

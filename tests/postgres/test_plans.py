@@ -6,16 +6,13 @@ import pytest
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.postgres.pipeline import compiled
 from octostore.stores.postgres.statements import load_sql
-from octostore.stores.store import open_store
-from tests.support.postgres import new_schema
+from tests.support.postgres import made, new_schema
 
 REMEMBERED = 5_000
 
 
 def test_requests_are_found_by_their_ids_also_if_that_was_planned_before_there_were_any() -> None:
-    url = new_schema()
-    open_store(url).close()
-    place = parse_place(url)
+    place = parse_place(made(new_schema()))
     statement = compiled(load_sql(place.schema))["jobs_of_requests"]
     with psycopg.connect(place.url, autocommit=True) as connection:
         connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off")
@@ -31,9 +28,7 @@ def test_requests_are_found_by_their_ids_also_if_that_was_planned_before_there_w
 
 @pytest.mark.parametrize("analyzed", [False, True])
 def test_forgetting_requests_reads_only_those_that_it_may_forget(*, analyzed: bool) -> None:
-    url = new_schema()
-    open_store(url).close()  # makes the tables
-    place = parse_place(url)
+    place = parse_place(made(new_schema()))
     statement = compiled(load_sql(place.schema))["forget_requests"]
     with psycopg.connect(place.url, autocommit=True) as connection:
         connection.execute(

@@ -11,7 +11,7 @@ import octostore
 from octostore.core.questions import GetFigures, GetStoreKey
 from octostore.stores.postgres import connection
 from tests.support.embedded import local_store
-from tests.support.postgres import postgres_url
+from tests.support.postgres import made, new_schema, postgres_url
 from tests.support.postgres_soundness import assert_sound
 
 GRANTS = Path(connection.__file__).with_name("grants.sql")
@@ -30,6 +30,12 @@ RIGHTS = {
     "SELECT, INSERT": ["events", "documents"],
     "SELECT": ["store_key", "migrations"],
 }
+
+
+@pytest.fixture
+def url() -> str:
+    """Of a store that does not exist yet."""
+    return new_schema()
 
 
 class Roles(NamedTuple):
@@ -52,7 +58,7 @@ def roles(admin: psycopg.Connection, schema: str) -> Iterator[Roles]:
     admin.execute(f"GRANT CREATE ON DATABASE postgres TO {owner}".encode())
     url = f"{postgres_url()}&schema={schema}"
     urls = Roles(*(url.replace("postgres:@", f"{role}@", 1) for role in (owner, app)))
-    octostore.connect(urls.owner).close()
+    made(urls.owner)
     with psycopg.connect(connection.parse_place(urls.owner).url) as as_owner:
         as_owner.execute(grants(schema, app))
     yield urls
@@ -128,7 +134,7 @@ def test_without_its_grants_it_says_so(admin: psycopg.Connection, roles: Roles, 
 
 def refuses(url: str) -> None:
     with pytest.raises(octostore.Unreachable, match="grant them") as caught:
-        octostore.connect(url)
+        made(url)
     assert caught.value.reason == "read_only"
 
 

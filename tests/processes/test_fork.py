@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from octostore.core.events import Claimed, decode_details
 from tests.support.processes import Worker
 from tests.support.soundness import assert_sound
 
@@ -40,6 +41,12 @@ def test_both_sides_of_a_fork_go_on(path: Path, scene: str, claims: int, childre
     said = play(scene, path)
     assert sum("claimed" in line for line in said) == claims
     assert sum("child" in line for line in said) == children
+
+
+def test_claims_on_both_sides_name_their_process(path: Path) -> None:
+    play("both_go_on", path)
+    claimed = [decode_details(entry) for entry in assert_sound(path) if entry.type == "claimed"]
+    assert len({details.pid for details in claimed if isinstance(details, Claimed)} - {None}) == 2
 
 
 def test_a_fork_gets_its_turn_while_many_threads_use_the_store(path: Path) -> None:

@@ -14,8 +14,9 @@ from typing import Any, cast
 
 import pytest
 
+import octostore
 from octostore.core.errors import InvalidInput
-from octostore.core.replies import TokenView
+from octostore.core.replies import FoundTokens, TokenView
 from octostore.server.auth import Auth, read_static_tokens
 from octostore.server.http import Request
 from octostore.server.refusals import Refusal
@@ -317,17 +318,18 @@ class FakeRequest:
         self.headers = {b"authorization": f"Bearer {new_token()}".encode()}
 
 
-def test_what_was_looked_up_before_a_revocation_is_not_remembered_after_it() -> None:
+def test_what_was_looked_up_before_a_revocation_is_not_let_in_after_it() -> None:
     class Store:
         def __init__(self) -> None:
             self.looks, self.is_revoked = 0, False
-            self.answers = asyncio.Event()
+            self.is_asked, self.answers = asyncio.Event(), asyncio.Event()
 
-        async def ask(self, _question: Any) -> TokenView:
+        async def ask(self, _question: Any) -> FoundTokens:
             self.looks += 1
+            self.is_asked.set()
             moment = NOW if self.is_revoked else None
             await self.answers.wait()
-            return TokenView(
+            token = TokenView(
                 token_id="t",
                 name="ann",
                 scopes=["read"],
@@ -336,20 +338,22 @@ def test_what_was_looked_up_before_a_revocation_is_not_remembered_after_it() -> 
                 expires_at=None,
                 revoked_at=moment,
             )
+            return FoundTokens(tokens=[token])
 
     async def scenario() -> None:
         store = Store()
         auth = Auth(cast("ServedStore", store), {})
         request = cast("Request", FakeRequest())
         looking = asyncio.create_task(auth.principal(request))
-        await asyncio.sleep(0)
+        await asyncio.wait_for(store.is_asked.wait(), PATIENCE_SECONDS)
         store.is_revoked = True
         auth.forget()
         store.answers.set()
-        await looking  # it came first
+        with pytest.raises(Refusal):
+            await looking  # it came first, and what it would do comes later
+        assert store.looks == 2
         with pytest.raises(Refusal):
             await auth.principal(request)
-        assert store.looks == 2
 
     asyncio.run(scenario())
 
@@ -379,7 +383,7 @@ def test_a_tokens_file(tmp_path: Path) -> None:
     ci, ops = new_token(), new_token()
     file = write_tokens(tmp_path / "tokens", f"# who\n\nci read,claim {ci} deploy-\nops admin {ops}  # us\n")
     with ServerProcess(tmp_path, "--tokens-file", str(file)) as server:
-        assert not (tmp_path / "admin.token").exists()
+        assert list(tmp_path.glob("*.token")) == []
         assert server.post("/jobs/deploy-1/claim", token=ci).json["principal"] == "ci[deploy-]"
         assert server.post("/jobs/other/claim", token=ci).status == 403
         assert server.post("/recover", token=ci).status == 403
@@ -430,7 +434,7 @@ def test_a_malformed_line_is_told_by_its_number_and_not_by_its_token(tmp_path: P
 
 
 def test_the_first_token_is_in_a_file_for_its_owner_alone(own_server: ServerProcess) -> None:
-    file = own_server.home / "admin.token"
+    file = own_server.token_file
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     token = own_server.token
     assert token not in str(own_server.greeting)
@@ -451,7 +455,7 @@ def test_the_first_token_is_in_a_file_for_its_owner_alone(own_server: ServerProc
 
 
 def test_a_first_token_that_is_lost_or_not_good_here_is_replaced(own_server: ServerProcess) -> None:
-    file = own_server.home / "admin.token"
+    file = own_server.token_file
     own_server.stop()
     file.unlink()
     write_tokens(file, new_token())
@@ -462,8 +466,51 @@ def test_a_first_token_that_is_lost_or_not_good_here_is_replaced(own_server: Ser
 
 def test_a_first_token_that_others_can_read_is_no_secret_any_more(own_server: ServerProcess) -> None:
     own_server.stop()
-    (own_server.home / "admin.token").chmod(0o640)
+    own_server.token_file.chmod(0o640)
     assert "chmod 600" in start_in_vain(own_server.home)
+
+
+def test_each_store_has_its_own_first_token(own_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And whoever connects to a server finds the one that is good there."""
+    home, token = own_server.home, own_server.token
+    monkeypatch.setenv("OCTOSTORE_HOME", str(home))
+    with ServerProcess(home, "--url", f"sqlite:///{home}/other.db") as other:
+        assert (own_server.token, other.token) != (token, token)
+        assert own_server.token == token
+        for server in (own_server, other):
+            with octostore.connect(server.url) as store:
+                assert [one.name for one in store.list_tokens()] == ["admin"]
+        assert other.post("/auth/token/rotate").status == 200
+        with octostore.connect(other.url) as store:
+            assert store.claim_job("in-the-other").status == "claimed"
+    with octostore.connect(own_server.url) as store:
+        assert store.get_job("in-the-other").status == "free"
+
+
+def test_a_server_that_moves_to_another_address_is_found_there(
+    own_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = own_server.token
+    own_server.stop()
+    monkeypatch.setenv("OCTOSTORE_HOME", str(own_server.home))
+    with ServerProcess(own_server.home, "--host", "0.0.0.0") as server:
+        assert server.port != own_server.port
+        assert server.token == token
+        with octostore.connect(f"http://localhost:{server.port}") as store:
+            assert [one.name for one in store.list_tokens()] == ["admin"]
+
+
+def test_tokens_from_outside_are_found_by_nobody_who_is_not_told(
+    own_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_server.stop()
+    monkeypatch.setenv("OCTOSTORE_HOME", str(own_server.home))
+    file = write_tokens(own_server.home / "tokens", f"ops admin {new_token()}\n")
+    with (
+        ServerProcess(own_server.home, "--tokens-file", str(file), port=own_server.port) as server,
+        pytest.raises(InvalidInput, match="is needed"),
+    ):
+        octostore.connect(server.url)
 
 
 # Secrets
@@ -534,7 +581,7 @@ def test_tokens_are_not_in_the_store(own_server: ServerProcess) -> None:
     tokens = [own_server.token, own_server.new_token("ann")]
     own_server.get("/jobs", token=tokens[1])
     own_server.stop()
-    files = [file for file in own_server.home.iterdir() if file.name != "admin.token"]
+    files = [file for file in own_server.home.iterdir() if file.suffix != ".token"]
     assert files
     for file in files:
         assert not [token for token in tokens if token.encode() in file.read_bytes()]
@@ -556,8 +603,9 @@ def test_bad_tokens_do_not_shut_out_good_ones_from_the_same_address(own_server: 
         answers = connection.get_all("/jobs", [new_token() for _ in range(150)])
     codes = {answer.json["code"] for answer in answers}
     assert codes == {"authentication_failed", "rate_limited"}
-    for _ in range(2):  # the first one empties what is known of tokens
+    for _ in range(2):
         assert own_server.post("/tokens", {"name": "another"}).status == 201
+    assert own_server.get("/jobs", token=own_server.new_token("new")).status == 200, "also one that nobody knows yet"
 
 
 def test_tokens_of_one_name_with_different_prefixes_share_nothing(server: ServerProcess) -> None:

@@ -230,7 +230,7 @@ def test_the_curl_lines_of_a_document_work(path: Path, tmp_path: Path) -> None:
     with ServerProcess(home) as server:
         # An answer that is no success ends it.
         script = ['set -euo pipefail; curl() { command curl --fail-with-body "$@"; }', *blocks_of(path)]
-        ran = run("\n".join(script).replace("http://127.0.0.1:3000", server.url), {"HOME": str(tmp_path)})
+        ran = run("\n".join(script).replace("127.0.0.1:3000", f"127.0.0.1:{server.port}"), {"HOME": str(tmp_path)})
     assert ran.exit_code == 0, ran
     assert ran.output
 

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import nullcontext
 from unittest.mock import Mock
 
 import pytest
@@ -22,7 +23,7 @@ SILENCE_SECONDS = 0.2
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     home = tmp_path_factory.mktemp("home")
-    arguments = ("--stream-seconds", "1", "--keepalive-seconds", str(SILENCE_SECONDS))
+    arguments = ("--write-seconds", "1", "--keepalive-seconds", str(SILENCE_SECONDS))
     with ServerProcess(home, *arguments) as process:
         yield process
         process.check_has_not_failed()
@@ -228,7 +229,7 @@ def test_a_reader_that_does_not_read_is_cut_off_and_resumes_without_a_gap(server
             "GET", "/events", token=server.token, headers=f"Accept: text/event-stream\r\nLast-Event-ID: {start}\r\n"
         )
         until(lambda: open_streams(server) == before + 1)
-        _make_events(server, 5_000)
+        make_events(server, 5_000)
         until(lambda: open_streams(server) == before)
         received = slow.everything()
     got = [int(line[4:]) for line in received.split(b"\n")[:-1] if line.startswith(b"id: ")]
@@ -240,7 +241,7 @@ def test_a_reader_that_does_not_read_is_cut_off_and_resumes_without_a_gap(server
     assert rest == list(range(got[-1], start + 5_001))
 
 
-def _make_events(server: ServerProcess, count: int) -> None:
+def make_events(server: ServerProcess, count: int) -> None:
     """By another process that shares the store: there is no faster way to make many."""
     store = open_store(f"sqlite:///{server.home / 'octostore.db'}")
     try:
@@ -264,7 +265,7 @@ def test_a_stream_whose_store_fails_ends_so_that_its_reader_comes_back() -> None
 
     async def run() -> None:
         line = Mock(company=Mock(date=b""), is_clogged=False, write=sent.append)
-        await EventStream(Request(line, "GET", "/events", b"", {}), frames(), patience=5).run()
+        await EventStream(Request(line, "GET", "/events", b"", {}), frames(), nullcontext()).run()
 
     asyncio.run(run())
     assert sent[2:] == [b"9\r\ndata: 1\n\n\r\n", b"0\r\n\r\n"]

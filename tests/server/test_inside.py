@@ -1,6 +1,7 @@
 """What a server is made of, piece by piece and without a socket: store, door, rates, feed, sweeps."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,11 +14,13 @@ import pytest
 
 from octostore.core.commands import ClaimJob, CreateToken, Probe, Recover, RevokeToken
 from octostore.core.errors import OctoStoreError, Unreachable
-from octostore.core.limits import PAGE_MAX, RECOVER_LIMIT
+from octostore.core.limits import RECOVER_LIMIT
+from octostore.core.permit import TokenOver
 from octostore.core.questions import GetFigures
-from octostore.server import auth, rate
+from octostore.server import auth, lookups, rate
+from octostore.server.addresses import Proxies
 from octostore.server.auth import Auth
-from octostore.server.feed import Feed
+from octostore.server.feed import LOOKED_AT, Feed
 from octostore.server.http import Request
 from octostore.server.metrics import Metrics
 from octostore.server.rate import Rates
@@ -115,7 +118,13 @@ def test_a_close_finishes_what_was_submitted_and_ends_the_store() -> None:
 
 
 def request_with(token: str) -> Request:
-    return Request(Mock(client_address="here"), "GET", "/", b"", {b"authorization": f"Bearer {token}".encode()})
+    return Request(
+        Mock(peer_address="here", company=Mock(proxies=Proxies())),
+        "GET",
+        "/",
+        b"",
+        {b"authorization": f"Bearer {token}".encode()},
+    )
 
 
 async def create(store: ServedStore, token_id: str, **terms: Any) -> str:
@@ -156,21 +165,55 @@ def test_what_was_let_in_is_not_once_its_token_has_expired(monkeypatch: pytest.M
     at_the_door(test)
 
 
-def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered() -> None:
+def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_let_in() -> None:
     async def test(door: Auth, store: ServedStore) -> None:
         token = await create(store, "t")
         ask = store.ask
 
         async def ask_slowly(question: Any) -> Any:
+            store.ask = ask  # type: ignore[method-assign]
             view = await ask(question)
             await store.execute(RevokeToken(token_id="t"))
             door.forget()  # as the log tells it to
             return view
 
         store.ask = ask_slowly  # type: ignore[method-assign]
-        await door.principal(request_with(token))
-        store.ask = ask  # type: ignore[method-assign]
         assert not await is_let_in(door, token)
+
+    at_the_door(test)
+
+
+def test_nothing_is_done_by_a_token_from_the_moment_it_is_being_revoked() -> None:
+    async def run(store: ServedStore, place: Place) -> None:
+        door = Auth(store, {})
+        token = await create(store, "t")
+        principal = await door.principal(request_with(token))
+        command = ClaimJob(job_id="job", owner="t", permit=principal.permit)
+        place.stall_after(0)
+        before = store.submit([Probe()])
+        await until(place.is_stalled.is_set)
+        waiting = store.submit([command])  # let in, and in the queue of the writer
+        with door.ending("t"):
+            revoking = asyncio.ensure_future(store.execute(RevokeToken(token_id="t")))
+            await asyncio.sleep(0)
+            place.go_on()
+            await asyncio.gather(before, revoking)
+        (answer,) = await waiting
+        assert isinstance(answer, TokenOver)
+        assert [entry.type for entry in place.rows.log] == ["token_created", "token_revoked"]
+        assert not await is_let_in(door, token)
+
+    on_store(run)
+
+
+def test_a_revocation_that_fails_ends_nothing() -> None:
+    async def test(door: Auth, store: ServedStore) -> None:
+        token = await create(store, "t")
+        principal = await door.principal(request_with(token))
+        with pytest.raises(Unreachable), door.ending("t"):
+            raise Unreachable("no disk", reason="io")
+        reply = await store.execute(ClaimJob(job_id="job", owner="t", permit=principal.permit))
+        assert reply.status == "claimed"
 
     at_the_door(test)
 
@@ -198,17 +241,67 @@ def test_known_tokens_are_not_looked_up_again_and_not_without_number(monkeypatch
     at_the_door(test)
 
 
-def test_who_was_let_in_before_is_not_kept_out_by_others_who_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_is_kept_out_by_others_who_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be behind the same address."""
     monkeypatch.setattr(auth, "FAILURES_PER_SECOND", 0.001)
 
     async def test(door: Auth, store: ServedStore) -> None:
         good, unused = await create(store, "good"), await create(store, "unused")
         assert await is_let_in(door, good)
-        assert not await is_let_in(door, new_token())
+        codes = [await refusal_of(door, new_token()) for _ in range(3)]
+        assert codes == ["authentication_failed", "rate_limited", "rate_limited"]
         door.forget()
         assert await is_let_in(door, good)
-        assert not await is_let_in(door, unused), "who was never let in has to wait"
+        assert await is_let_in(door, unused), "also one that has never been seen here"
+
+    at_the_door(test)
+
+
+async def refusal_of(door: Auth, token: str) -> str:
+    with pytest.raises(Refusal) as refused:
+        await door.principal(request_with(token))
+    return refused.value.failure.code
+
+
+def test_however_many_guess_the_store_is_asked_one_question_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "AT_ONCE", 50)
+
+    async def test(door: Auth, store: ServedStore) -> None:
+        good = await create(store, "good")
+        asked, under_way, ask = [], [0], store.ask
+
+        async def ask_and_note(question: Any) -> Any:
+            asked.append(len(question.digests))
+            assert under_way == [0]
+            under_way[0] += 1
+            try:
+                return await ask(question)
+            finally:
+                under_way[0] -= 1
+
+        store.ask = ask_and_note  # type: ignore[method-assign]
+        tokens = [*(new_token() for _ in range(119)), good]
+        assert [await entering for entering in [asyncio.create_task(is_let_in(door, t)) for t in tokens]] == [
+            *[False] * 119,
+            True,
+        ]
+        assert asked == [50, 50, 20]
+
+    at_the_door(test)
+
+
+def test_a_store_that_cannot_be_asked_is_told_to_all_and_asked_again() -> None:
+    async def test(door: Auth, store: ServedStore) -> None:
+        good, ask = await create(store, "good"), store.ask
+
+        async def fail(_question: Any) -> Any:
+            raise Unreachable("no disk", reason="io")
+
+        store.ask = fail  # type: ignore[method-assign,assignment]
+        faults = await asyncio.gather(*(door.principal(request_with(good)) for _ in range(3)), return_exceptions=True)
+        assert [getattr(fault, "reason", None) for fault in faults] == ["io"] * 3
+        store.ask = ask  # type: ignore[method-assign]
+        assert await is_let_in(door, good)
 
     at_the_door(test)
 
@@ -226,9 +319,8 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def test_a_bucket_holds_two_seconds_worth_and_fills_steadily(seconds: SimpleNamespace) -> None:
     rates = Rates(10)
     assert [rates.take("ann") for _ in range(20)] == [0] * 20
-    assert rates.take("ann") == rates.pause_ms("ann") == 100
+    assert rates.take("ann") == 100
     seconds.now += 0.1
-    assert rates.pause_ms("ann") == 0
     assert (rates.take("ann"), rates.take("ann")) == (0, 100)
     assert rates.take("bob") == 0, "everybody has their own"
     seconds.now += 3_600
@@ -284,7 +376,7 @@ def test_readers_are_woken_now_and_then_also_without_news() -> None:
 def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept = PAGE_MAX + 10
+    kept = LOOKED_AT + 10
     monkeypatch.setattr("octostore.server.feed.KEPT", kept)
 
     async def test(store: ServedStore, _place: Place) -> None:
@@ -299,10 +391,10 @@ def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_
         assert feed.after(4) is None, "too long ago"
         page = feed.after(5)
         assert page is not None
-        assert [line.entry.seq for line in page] == list(range(6, 6 + PAGE_MAX))
+        assert [line.entry.seq for line in page] == list(range(6, 6 + LOOKED_AT))
         rest = feed.after(page[-1].entry.seq)
         assert rest is not None
-        assert [line.entry.seq for line in rest] == list(range(6 + PAGE_MAX, number + 1))
+        assert [line.entry.seq for line in rest] == list(range(6 + LOOKED_AT, number + 1))
         feed.stop()
 
     on_store(test)
@@ -335,6 +427,28 @@ async def started(place: Place, clock: ManualClock, folder: Path, **settings: An
     )
     await services.start()
     return services
+
+
+def test_a_store_that_is_away_and_back_is_told_once_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    def events() -> list[tuple[str, Any]]:
+        return [(record.event, record.fields) for record in caplog.records if hasattr(record, "event")]  # type: ignore[attr-defined]
+
+    async def run() -> None:
+        place = Place()
+        services = await started(place, ManualClock(), tmp_path, sweep_seconds=0.001)
+        for reason in ("io", "busy"):
+            place.fault = Unreachable("no disk", reason=reason)
+            await until(lambda: len(events()) % 2 == 1)
+            await asyncio.sleep(0.02)  # it is tried again and again
+            place.fault = None
+            await until(lambda: len(events()) % 2 == 0)
+        await services.close()
+
+    asyncio.run(run())
+    assert [event for event, _ in events()] == ["store_lost", "store_back"] * 2
+    assert [fields["reason"] for event, fields in events() if event == "store_lost"] == ["io", "busy"]
 
 
 def test_expiries_are_written_down_to_the_last_and_faults_do_not_end_that(tmp_path: Path) -> None:

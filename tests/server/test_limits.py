@@ -30,7 +30,8 @@ def check_refused(answer: Response, status: int, code: str) -> None:
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("strict"), "--max-locks", "3", "--max-claims", "2") as process:
+    bounds = ["--max-locks", "3", "--max-claims", "2", "--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "127.0.0.1"]
+    with ServerProcess(tmp_path_factory.mktemp("strict"), *bounds) as process:
         yield process
         process.check_has_not_failed()
 
@@ -100,6 +101,18 @@ def test_so_many_requests_a_second_and_no_more(tmp_path: Path) -> None:
         assert server.get("/livez", token=ann).status == 200
         time.sleep(refused[-1].json["retry_after_ms"] / 1_000)
         assert server.get("/jobs", token=ann).status == 200
+
+
+def test_who_guesses_behind_a_proxy_is_told_apart_from_others_there(strict: ServerProcess) -> None:
+    def guess(header: str, value: str) -> str:
+        code: str = strict.get("/jobs", token=new_token(), headers={header: value}).json["code"]
+        return code
+
+    codes = {guess("X-Forwarded-For", f"203.0.113.{n}, 198.51.100.7, 10.1.2.3") for n in range(100)}
+    assert codes == {"authentication_failed", "rate_limited"}
+    assert guess("Forwarded", 'for="198.51.100.7:4711"') == "rate_limited", "it is the same one"
+    assert guess("X-Forwarded-For", "198.51.100.8, 10.1.2.3") == "authentication_failed"
+    assert strict.get("/jobs", headers={"X-Forwarded-For": "198.51.100.7"}).status == 200
 
 
 def test_tokens_cannot_be_guessed_quickly(own_server: ServerProcess) -> None:

@@ -138,6 +138,9 @@ def test_renewing(server: ServerProcess, ann: str) -> None:
     assert answer.status == 200
     assert set(answer.json) == {"lease_id", "expires_at", "renew_after_ms"}
     assert (answer.json["lease_id"], answer.json["renew_after_ms"]) == (lock["lease_id"], 50_000)
+    server.post("/jobs/renewed/stop", {"reason": "going down"})
+    again = server.post("/locks/renewed/renew", {"lease_id": lock["lease_id"]}, token=ann).json
+    assert again["stop_requested"]["reason"] == "going down"
     assert 95 < in_seconds(answer.json["expires_at"]) <= 100
     usual = server.post("/locks/renewed/renew", {"lease_id": lock["lease_id"]}, token=ann).json
     assert usual["renew_after_ms"] == 30_000
@@ -214,14 +217,19 @@ def test_live_locks_are_listed_by_prefix(server: ServerProcess, ann: str, bob: s
     assert {"list-a", "list-c", "lisp"} <= {lock["name"] for lock in everything["locks"]}
 
 
-def test_a_list_has_all_locks_however_many(tmp_path: Path) -> None:
+def test_a_list_of_many_locks_has_pages_and_says_how_many_there_are(tmp_path: Path) -> None:
+    """As clients expect it that know of no pages: none is missing without a sign."""
     with ServerProcess(tmp_path, "--max-locks", "2000") as server, server.connect() as connection:
         for number in range(1_001):
             connection.request("POST", f"/locks/many-{number:04}/acquire", token=server.token)
             assert connection.response().status == 200
-        listed = server.get("/locks").json
-    assert listed["total"] == len(listed["locks"]) == 1_001
-    assert [lock["name"] for lock in listed["locks"]] == [f"many-{number:04}" for number in range(1_001)]
+        first = server.get("/locks").json
+        rest = server.get(f"/locks?cursor={first['cursor']}").json
+        few = server.get("/locks?prefix=many-00&limit=99").json
+    assert (len(first["locks"]), first["total"], first["cursor"]) == (1_000, 1_001, "many-0999")
+    assert (len(rest["locks"]), rest["total"], "cursor" in rest) == (1, 1_001, False)
+    assert [lock["name"] for lock in first["locks"] + rest["locks"]] == [f"many-{number:04}" for number in range(1_001)]
+    assert (len(few["locks"]), few["total"], few["cursor"]) == (99, 100, "many-0098")
 
 
 def test_a_name_with_a_slash_is_one_segment(server: ServerProcess, ann: str) -> None:

@@ -36,8 +36,7 @@ def test_counts_add_up() -> None:
     metrics = Metrics()
     for outcome in ("claimed", "held", "claimed"):
         metrics.count("claims", outcome)
-    metrics.streams += 1
-    told = values(metrics.render(FIGURES, waiting=7, with_queues=False))
+    told = values(metrics.render(FIGURES, waiting=7, streams=1, with_queues=False))
     assert told["octostore_claims_total{'outcome': 'claimed'}"] == 2
     assert told["octostore_claims_total{'outcome': 'held'}"] == 1
     assert (metrics.total("claims"), metrics.total("claims", "claimed"), metrics.total("releases")) == (3, 2, 0)
@@ -50,7 +49,7 @@ def test_a_spread_is_cumulative_and_a_bound_belongs_to_its_bucket() -> None:
     metrics = Metrics()
     for seconds in (SECONDS[0], 0.002, 0.002, 3_600):
         metrics.on_request("GET /x", 200, seconds)
-    told = values(metrics.render(FIGURES, waiting=0, with_queues=False))
+    told = values(metrics.render(FIGURES, waiting=0, streams=0, with_queues=False))
 
     def count(bound: object) -> float:
         return told[f"octostore_request_seconds_bucket{{'le': '{bound}', 'route': 'GET /x', 'status': '200'}}"]
@@ -61,7 +60,7 @@ def test_a_spread_is_cumulative_and_a_bound_belongs_to_its_bucket() -> None:
 
 
 def test_names_of_queues_are_written_so_that_they_are_read_as_they_are() -> None:
-    page = Metrics().render(FIGURES, waiting=0, with_queues=True)
+    page = Metrics().render(FIGURES, waiting=0, streams=0, with_queues=True)
     (depth,) = [family for family in text_string_to_metric_families(page.decode()) if family.name.endswith("depth")]
     assert {sample.labels["queue"]: sample.value for sample in depth.samples} == FIGURES.queued
 

@@ -128,10 +128,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server whose admin has a token from a file: nothing that is sent to it can revoke or rotate that one."""
     home = tmp_path_factory.mktemp("home")
     token, tokens_file = new_token(), home / "tokens"
-    for path, text in ((tokens_file, f"admin read,claim,admin {token}"), (home / "admin.token", token)):
-        path.touch(mode=0o600)
-        path.write_text(text)
-    with ServerProcess(home, "--tokens-file", str(tokens_file)) as process:
+    tokens_file.touch(mode=0o600)
+    tokens_file.write_text(f"admin read,claim,admin {token}")
+    with ServerProcess(home, "--tokens-file", str(tokens_file), token=token) as process:
         yield process
         process.check_has_not_failed()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,14 +12,14 @@ from octostore.server.app import App
 from octostore.server.connections import Connections
 from octostore.server.http import Answer, ClientGone, Request
 from octostore.server.metrics import Metrics
-from octostore.server.protocol import Connection
+from octostore.server.protocol import AHEAD_BYTES, PARSED_AT_ONCE, Connection
 from octostore.server.services import Services
 from octostore.server.settings import Settings
 from octostore.server.streams import EventStream
 
 HOST = b"Host: localhost\r\n"
 GET = b"GET /%d HTTP/1.1\r\n" + HOST + b"\r\n"
-IDLE_SECONDS, REQUEST_SECONDS = 7, 3
+IDLE_SECONDS, REQUEST_SECONDS, WRITE_SECONDS = 7, 3, 11
 
 
 class Transport(asyncio.Transport):
@@ -43,6 +44,9 @@ class Transport(asyncio.Transport):
     def abort(self) -> None:
         self._is_closing = self.is_aborted = True
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert (high, low) == (0, None), "whatever is not taken at once is to be timed"
+
     def pause_reading(self) -> None:
         assert not self._is_paused
         self._is_paused = True
@@ -59,7 +63,12 @@ class Client:
     """One client, and an application that does what the test says."""
 
     def __init__(self, handle: Callable[[Request], Awaitable[None]]) -> None:
-        settings = Settings(idle_seconds=IDLE_SECONDS, request_seconds=REQUEST_SECONDS, max_body_bytes=100)
+        settings = Settings(
+            idle_seconds=IDLE_SECONDS,
+            request_seconds=REQUEST_SECONDS,
+            write_seconds=WRITE_SECONDS,
+            max_body_bytes=100,
+        )
         self.all = Connections(settings, self._answer)
         self._handle = handle
         self.transport = Transport()
@@ -88,6 +97,9 @@ class Client:
     def has_time_until(self, seconds: float) -> bool:
         return self.connection.deadline == pytest.approx(self.all.loop.time() + seconds, abs=0.5)
 
+    def must_read_within(self, seconds: float) -> bool:
+        return self.all.clogged[self.connection] == pytest.approx(self.all.loop.time() + seconds, abs=0.5)
+
     def has_all_the_time(self) -> bool:
         return self.connection.deadline > self.all.loop.time() + 1_000_000
 
@@ -107,13 +119,14 @@ def with_client(test: Callable[[Client], Awaitable[None]], handle: Callable[[Req
 class Gate:
     """A handler that waits for the test."""
 
-    def __init__(self, *, reads_body: bool = False) -> None:
+    def __init__(self, *, reads_body: bool = False, watches: bool = False) -> None:
         self._open = asyncio.Event()
         self._reads_body = reads_body
+        self._watches = watches
         self.was_left = False
 
     async def __call__(self, request: Request) -> None:
-        gone = request.gone()
+        gone = request.gone() if self._watches else asyncio.get_running_loop().create_future()
         opened = asyncio.ensure_future(self._open.wait())
         await asyncio.wait((gone, opened), return_when=asyncio.FIRST_COMPLETED)
         opened.cancel()
@@ -174,6 +187,35 @@ def test_nothing_is_read_while_a_request_waits_for_its_turn() -> None:
     with_client(test)
 
 
+def test_reading_goes_on_while_somebody_has_to_know_when_the_client_goes() -> None:
+    async def test(client: Client) -> None:
+        gate = Gate(watches=True)
+        client._handle = gate
+        await client.send(GET % 1 + GET % 2 + b"GET /3 HT", b"TP/1.1\r\n" + HOST + b"\r\n")
+        assert client.transport.is_reading()
+        assert client.has_all_the_time()
+        gate.open()
+        await client.send()
+        assert (client.paths, client.statuses) == (["/1", "/2", "/3"], [401, 401, 401])
+        assert client.has_time_until(IDLE_SECONDS)
+
+    with_client(test)
+
+
+@pytest.mark.parametrize("end", [b"", b"Connection: close\r\n"], ids=["requests", "what we do not want to hear"])
+def test_behind_more_than_we_keep_the_client_may_be_gone_so_it_is_cut_off(end: bytes) -> None:
+    async def test(client: Client) -> None:
+        client._handle = Gate(watches=True)
+        await client.send(b"GET /1 HTTP/1.1\r\n" + end + HOST + b"\r\n")
+        ahead = GET % 2 * (AHEAD_BYTES // len(GET))
+        await client.send(ahead[:AHEAD_BYTES])
+        assert not client.transport.is_closing()
+        await client.send(ahead)
+        assert client.transport.is_aborted
+
+    with_client(test)
+
+
 def test_who_does_not_read_gets_no_more_answers() -> None:
     async def test(client: Client) -> None:
         client.connection.pause_writing()
@@ -191,7 +233,7 @@ def test_who_does_not_read_is_cut_off_whatever_it_has_begun_to_send() -> None:
     async def test(client: Client) -> None:
         client.connection.pause_writing()
         await client.send(GET % 1 + GET % 2 + b"GET /x")
-        assert client.has_time_until(IDLE_SECONDS)
+        assert client.must_read_within(WRITE_SECONDS)
 
     with_client(test)
 
@@ -205,10 +247,118 @@ def test_who_stops_reading_in_the_middle_is_cut_off_whatever_it_has_begun_to_sen
         clients.append(client)
         await client.send(GET % 1 + GET % 2 + GET % 3 + b"GET /x")
         assert client.statuses == [200]
-        assert client.has_time_until(IDLE_SECONDS)
+        assert client.must_read_within(WRITE_SECONDS)
 
     clients: list[Client] = []
     with_client(test, handle)
+
+
+def test_what_is_sent_ahead_is_made_into_requests_as_they_can_be_answered() -> None:
+    async def test(client: Client) -> None:
+        gate = Gate()
+        client._handle = gate
+        await client.send(b"".join(GET % number for number in range(1_000)))
+        assert len(client.connection._waiting) < PARSED_AT_ONCE / len(GET)
+        assert not client.transport.is_reading()
+        gate.open()
+        while len(client.paths) < 1_000:
+            await client.send()
+        await client.send()
+        assert client.paths == [f"/{number}" for number in range(1_000)]
+        assert client.transport.written.count(b"HTTP/1.1 401 ") == 1_000
+        assert client.transport.is_reading()
+
+    with_client(test)
+
+
+@pytest.mark.parametrize("size", [PARSED_AT_ONCE, 100 * PARSED_AT_ONCE])
+def test_a_large_body_that_came_in_one_piece_is_there_when_its_request_is_answered(size: int) -> None:
+    async def handle(request: Request) -> None:
+        request.send(Answer(str(len(request.whole_body(size))).encode()))
+
+    async def test(client: Client) -> None:
+        await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % size + b"x" * size + GET % 2)
+        assert client.paths == ["/a", "/2"]
+        assert b"\r\n\r\n%d" % size in client.transport.written
+        assert client.transport.is_reading()
+
+    with_client(test, handle)
+
+
+def test_the_rest_of_a_head_is_read_once_what_came_before_it_is_answered() -> None:
+    async def test(client: Client) -> None:
+        gate = Gate()
+        client._handle = gate
+        requests = b"".join(GET % number for number in range(1_000))
+        await client.send(requests + b"GET /last HT")
+        assert not client.transport.is_reading()
+        gate.open()
+        while not client.transport.is_reading():
+            await client.send()
+        assert client.has_time_until(REQUEST_SECONDS)
+        await client.send(b"TP/1.1\r\n" + HOST + b"\r\n")
+        assert (len(client.paths), client.paths[-1]) == (1_001, "/last")
+
+    with_client(test)
+
+
+# What is not HTTP
+
+
+GARBAGE = [b"\x00\x01nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"POST / HTTP/1.1\r\n" + HOST]
+GARBAGE[2] += b"Transfer-Encoding: chunked\r\n\r\nx\r\n"
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=["no head", "a refused head", "a broken body"])
+@pytest.mark.parametrize("is_one_piece", [True, False])
+def test_requests_that_garbage_follows_are_answered_and_so_is_the_garbage(garbage: bytes, is_one_piece: bool) -> None:
+    async def test(client: Client) -> None:
+        gate = Gate()
+        client._handle = gate
+        sent = GET % 1 + GET % 2 + garbage + GET % 3
+        await client.send(*([sent] if is_one_piece else [sent[:100], sent[100:]]))
+        assert not client.transport.is_closing()
+        assert not client.transport.is_reading(), "or it could keep us busy with nothing"
+        assert client.has_all_the_time()
+        gate.open()
+        await client.send()
+        assert (client.paths, client.statuses) == (["/1", "/2"], [401, 401, 400])
+        assert client.transport.is_closing()
+
+    with_client(test)
+
+
+def test_a_request_that_takes_long_is_answered_although_the_next_one_does_not_come() -> None:
+    async def test(client: Client) -> None:
+        gate = Gate()
+        client._handle = gate
+        await client.send(GET % 1, b"GET /2 HT")
+        assert client.has_time_until(REQUEST_SECONDS)
+        client.connection.deadline = 0
+        for _ in range(2):
+            client.all.tick()
+            assert not client.transport.is_closing()
+        gate.open()
+        await client.send()
+        assert client.statuses == [401, 408]
+        assert client.transport.is_closing()
+
+    with_client(test)
+
+
+def test_who_goes_on_sending_after_its_last_request_is_not_listened_to() -> None:
+    async def test(client: Client) -> None:
+        gate = Gate()
+        client._handle = gate
+        await client.send(b"GET /1 HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")
+        assert client.transport.is_reading(), "or a client that goes would not be noticed"
+        await client.send(b"more", b"and more")
+        assert not client.transport.is_reading()
+        gate.open()
+        await client.send()
+        assert client.statuses == [401]
+
+    with_client(test)
 
 
 # Bodies
@@ -397,7 +547,7 @@ def test_nothing_is_carried_out_once_the_connection_ends() -> None:
 
 def test_a_client_that_goes_is_noticed_at_once() -> None:
     async def test(client: Client) -> None:
-        gate = Gate()
+        gate = Gate(watches=True)
         client._handle = gate
         await client.send(GET % 1 + GET % 2)
         client.transport.close()
@@ -432,13 +582,27 @@ def test_a_client_that_goes_in_the_middle_of_its_request() -> None:
 
 def test_who_does_not_read_the_last_answer_is_cut_off_in_the_end() -> None:
     async def test(client: Client) -> None:
-        await client.send(GET % 1)
-        client.connection.on_deadline()
+        await client.send(b"GET /1 HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")
+        client.connection.pause_writing()
         assert client.transport.is_closing()
         assert not client.transport.is_aborted
-        assert client.has_time_until(IDLE_SECONDS)
-        client.connection.on_deadline()
+        assert client.must_read_within(WRITE_SECONDS)
+        client.all.clogged[client.connection] = client.all.loop.time()
+        client.all.tick()
         assert client.transport.is_aborted
+
+    with_client(test)
+
+
+def test_who_reads_slowly_is_not_idle() -> None:
+    async def test(client: Client) -> None:
+        await client.send(GET % 1)
+        client.connection.pause_writing()
+        client.connection.on_deadline()
+        assert not client.transport.is_closing()
+        client.connection.resume_writing()
+        assert client.has_time_until(IDLE_SECONDS)
+        assert not client.all.clogged
 
     with_client(test)
 
@@ -463,7 +627,7 @@ def test_a_stream_comes_in_chunks_for_those_who_know_them(version: bytes) -> Non
         yield b"data: 1\n\n"
 
     async def handle(request: Request) -> None:
-        await EventStream(request, frames(), patience=5).run()
+        await EventStream(request, frames(), nullcontext()).run()
 
     async def test(client: Client) -> None:
         await client.send(b"GET /events HTTP/" + version + b"\r\n" + HOST + b"\r\n")
@@ -479,14 +643,14 @@ def test_a_stream_comes_in_chunks_for_those_who_know_them(version: bytes) -> Non
     with_client(test, handle)
 
 
-def test_a_stream_whose_reader_does_not_read_waits_and_then_ends_it() -> None:
+def test_a_stream_whose_reader_does_not_read_waits_and_ends_with_the_connection() -> None:
     async def frames() -> Any:
         while True:
             yield b"data: 1\n\n"
             await asyncio.sleep(0)
 
     async def handle(request: Request) -> None:
-        await EventStream(request, frames(), patience=0.05).run()
+        await EventStream(request, frames(), nullcontext()).run()
 
     async def test(client: Client) -> None:
         await client.send(b"GET /events HTTP/1.1\r\n" + HOST + b"\r\n")
@@ -499,8 +663,9 @@ def test_a_stream_whose_reader_does_not_read_waits_and_then_ends_it() -> None:
         await client.send()
         assert len(client.transport.written) > written
         client.connection.pause_writing()
+        assert client.must_read_within(WRITE_SECONDS)
+        client.connection.connection_lost(None)
         await asyncio.wait(client.all.under_way.values())
-        assert client.transport.is_aborted
 
     with_client(test, handle)
 

@@ -1,5 +1,7 @@
 """What a request may look like where that is easily got wrong."""
 
+from typing import Any
+
 import pytest
 
 from tests.support.server import ServerProcess
@@ -18,6 +20,23 @@ def test_an_empty_name_is_no_name(server: ServerProcess, path: str, body: dict[s
     answer = server.post(path, body)
     assert (answer.status, answer.json["code"]) == (400, "invalid_input")
     assert "must not be empty" in answer.json["error"]
+
+
+@pytest.mark.parametrize("said", [{}, {"host": "runner-7"}, {"host": "runner-7", "pid": 4711}, {"pid": 4711}])
+def test_of_a_client_that_does_not_say_where_it_runs_the_address_is_known(
+    server: ServerProcess, said: dict[str, Any]
+) -> None:
+    body = {"owner": "ann", **said}
+    assert server.post("/jobs/where/claim", body).json["status"] == "claimed"
+    claim = server.get("/jobs/where").json["claim"]
+    assert (claim["host"], claim["pid"]) == (said.get("host", "127.0.0.1"), said.get("pid"))
+    assert server.post("/jobs/where/force-release", {}).status == 200
+
+
+def test_of_the_holder_of_a_lock_the_address_is_known(server: ServerProcess) -> None:
+    assert server.post("/locks/where-lock/acquire", {"host": 7}).json["status"] == "acquired"
+    claim = server.get("/jobs/where-lock").json["claim"]
+    assert (claim["host"], claim["pid"]) == ("127.0.0.1", None)
 
 
 def test_a_whole_number_may_be_written_with_a_point(server: ServerProcess) -> None:
@@ -65,7 +84,7 @@ def test_a_page_resumes_after_the_last_event_as_a_stream_does(server: ServerProc
 def test_a_problem_has_a_job_status_only_where_there_is_one(server: ServerProcess) -> None:
     accept = {"Accept": "application/problem+json"}
     server.post("/jobs/held/claim")
-    conflict = server.post("/jobs/held/cancel", headers=accept)
+    conflict = server.post("/jobs/held/requeue", headers=accept)
     assert (conflict.status, conflict.json["status"], conflict.json["job_status"]) == (409, 409, "claimed")
     assert "job_status" not in server.get("/jobs?limit=0", headers=accept).json
 

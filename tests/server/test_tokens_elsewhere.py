@@ -4,13 +4,15 @@ import asyncio
 import http.client
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+import octostore
 from octostore.core.commands import CreateToken, RevokeToken
 from octostore.core.questions import FindToken, ListTokens
 from octostore.server import auth
@@ -99,6 +101,20 @@ def test_a_revocation_is_known_in_every_server(servers: Servers) -> None:
     assert [lets_in(server, kept["token"]) for server in (one, other)] == [True, True]
 
 
+def test_a_claim_that_waits_is_dropped_when_its_token_is_revoked_elsewhere(servers: Servers, url: str) -> None:
+    one = servers.start("one")
+    gone = made(one, "gone")
+    assert call(one, "POST", "/jobs/wanted/claim", one.token, {"owner": "holder"})[0] == 200
+    with ThreadPoolExecutor(1) as elsewhere, closing(octostore.connect(url)) as store:
+        waiting = {"owner": "gone", "wait_seconds": 60}
+        waiter = elsewhere.submit(call, one, "POST", "/jobs/wanted/claim", gone["token"], waiting)
+        until(lambda: one.waiting == 1)
+        store.revoke_token(gone["token_id"])
+        status, told = waiter.result(PATIENCE_SECONDS)
+    assert (status, told["code"]) == (401, "authentication_failed")
+    assert one.waiting == 0
+
+
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
 def test_a_restored_backup_is_known_in_every_server(servers: Servers, url: str) -> None:
     """It does not know a token that was made after it; all that tells the servers is the event."""
@@ -147,26 +163,42 @@ def create(token: str, *, revoked: bool = False) -> Callable[[LocalStore], None]
 
 
 def test_where_there_is_none_a_first_token_is_made(tmp_path: Path) -> None:
-    assert ensured(tmp_path / "admin.token")[1] == ["admin"]
+    assert ensured(tmp_path / "store.admin.token")[1] == ["admin"]
 
 
 def test_a_first_token_that_is_good_is_kept(tmp_path: Path) -> None:
     token = new_token()
-    write_token_file(tmp_path / "admin.token", token)
-    assert ensured(tmp_path / "admin.token", create(token)) == (token, ["before"])
+    write_token_file(tmp_path / "store.admin.token", token)
+    assert ensured(tmp_path / "store.admin.token", create(token)) == (token, ["before"])
 
 
 def test_a_first_token_that_was_revoked_is_replaced(tmp_path: Path) -> None:
     token = new_token()
-    write_token_file(tmp_path / "admin.token", token)
-    new, names = ensured(tmp_path / "admin.token", create(token, revoked=True))
+    write_token_file(tmp_path / "store.admin.token", token)
+    new, names = ensured(tmp_path / "store.admin.token", create(token, revoked=True))
     assert new != token
     assert names == ["admin"]
 
 
 def test_a_first_token_of_another_store_is_replaced(tmp_path: Path) -> None:
     token = new_token()
-    write_token_file(tmp_path / "admin.token", token)
-    new, names = ensured(tmp_path / "admin.token")
+    write_token_file(tmp_path / "store.admin.token", token)
+    new, names = ensured(tmp_path / "store.admin.token")
     assert new != token
     assert names == ["admin"]
+
+
+def test_a_first_token_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
+    token = new_token()
+    earlier = tmp_path / "admin.token"
+    write_token_file(earlier, token)
+    assert ensured(tmp_path / "store.admin.token", create(token)) == (token, ["before"])
+    assert read_token_file(earlier) == token, "scripts find it where it was"
+    assert earlier.resolve().name == "store.admin.token", "also when it is replaced"
+
+
+def test_a_first_token_of_an_earlier_version_that_is_for_another_store_is_left_alone(tmp_path: Path) -> None:
+    token = new_token()
+    write_token_file(tmp_path / "admin.token", token)
+    assert ensured(tmp_path / "store.admin.token")[0] != token
+    assert read_token_file(tmp_path / "admin.token") == token

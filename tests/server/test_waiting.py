@@ -309,14 +309,31 @@ def test_connections_without_a_request_do_not_hold_up_a_stop(stopping: ServerPro
         assert silent.is_ended()
 
 
-def test_a_claim_that_waits_gets_nothing_once_its_token_is_revoked(server: ServerProcess) -> None:
-    made = server.post("/tokens", {"name": "leaver"}).json
-    held = claim(server, "left")
-    waiter = Waiter(server, "/jobs/left/claim", token=made["token"], owner="leaver")
-    server.request("DELETE", f"/tokens/{made['token_id']}")
+@pytest.mark.parametrize("how", ["revoked", "rotated", "revoked by itself"])
+def test_a_claim_that_waits_is_dropped_once_its_token_is_over(server: ServerProcess, how: str) -> None:
+    job_id = f"left-{how.replace(' ', '-')}"
+    made = server.post("/tokens", {"name": "leaver", "scopes": ["claim", "admin"]}).json
+    held = claim(server, job_id)
+    waiter = Waiter(server, f"/jobs/{job_id}/claim", token=made["token"], owner="leaver")
+    next_one = Waiter(server, f"/jobs/{job_id}/claim", owner="stayer")
+    if how == "rotated":
+        assert server.post("/auth/token/rotate", token=made["token"]).status == 200
+    else:
+        token = server.token if how == "revoked" else made["token"]
+        assert server.request("DELETE", f"/tokens/{made['token_id']}", token=token).status == 200
+    assert waiter.answer(401)["code"] == "authentication_failed", "while the job is still held"
     release(server, held)
-    assert waiter.answer(401)["code"] == "authentication_failed"
-    until(lambda: bool(server.get("/jobs/left").json["status"] == "free"))
+    assert next_one.answer()["status"] == "claimed"
+    assert "leaver" not in owners(server, job_id)
+
+
+def test_a_claim_that_waits_gets_nothing_once_its_token_has_expired(server: ServerProcess) -> None:
+    token = server.new_token("brief", expires_in_seconds=1)
+    held = claim(server, "outlasting")
+    waiter = Waiter(server, "/jobs/outlasting/claim", token=token, owner="brief")
+    assert waiter.answer(401)["code"] == "authentication_failed", "long before it would have stopped waiting"
+    release(server, held)
+    assert "brief" not in owners(server, "outlasting")
 
 
 def test_a_repetition_that_ends_first_does_not_harm_the_first(server: ServerProcess) -> None:

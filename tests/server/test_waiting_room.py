@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import msgspec
 import pytest
 
 from octostore.core.commands import (
@@ -18,6 +19,7 @@ from octostore.core.commands import (
     ReleaseTask,
 )
 from octostore.core.errors import Unreachable
+from octostore.core.permit import Permit, TokenOver
 from octostore.core.questions import GetJob, GetSession
 from octostore.core.replies import ClaimReply, JobView
 from octostore.server.http import ClientGone
@@ -60,6 +62,40 @@ async def is_gone(client: Client) -> None:
 def served(*clients: Client) -> list[str | None]:
     """The owners among them whose claim has been answered."""
     return [client.answer.result().owner for client in clients if client.answer.done()]
+
+
+# Tokens that are revoked
+
+
+@in_room
+async def test_a_claim_that_is_about_to_be_made_when_its_token_is_revoked_is_not(room: Room) -> None:
+    held, permit = await room.do(claim("first")), Permit()
+    revoked = await room.client(msgspec.structs.replace(claim("revoked"), permit=permit))
+    after = await room.client(claim("after"))
+    room.place.stall_after(1)  # the release is written, and the claim that it leads to is not yet
+    await release(room, held)
+    await room.stalled()
+    permit.revoke()
+    room.place.go_on()
+    with pytest.raises(TokenOver):
+        await revoked.answer
+    assert (await after.answer).status == "claimed"
+    assert [attempt.owner for attempt in (await the_job(room)).previous] == ["first"], "not even for a moment"
+
+
+@in_room
+async def test_those_in_line_whose_token_is_revoked_are_told_at_once(room: Room) -> None:
+    await room.do(claim("first"))
+    permit = Permit()
+    with_permit = [await room.client(msgspec.structs.replace(claim(f"r{n}"), permit=permit)) for n in range(3)]
+    other = await room.client(claim("other"))
+    permit.revoke()
+    room.waiting.drop_over()
+    for client in with_permit:
+        with pytest.raises(TokenOver):
+            await client.answer
+    assert not other.answer.done()
+    assert room.waiting.waiting == 1
 
 
 # Clients that go

@@ -26,6 +26,8 @@ LOG = "the log is the truth"
 SOUND = "nothing crashes"
 
 MILLISECOND = 0.001
+TAKEN = {"force_released", "cancelled"}
+"""How claims end by an operator's doing."""
 
 
 class PromiseBroken(AssertionError):
@@ -221,7 +223,7 @@ class Promises:
     def _ended_by_its_owner(self, key: str, entry: LogEntry, token: int) -> None:
         """Nobody but its owner, an operator and time may end what an owner was told to have."""
         for belief in [belief for belief in self.facts[key].beliefs if belief.token == token]:
-            if entry.type == "force_released":
+            if entry.type in TAKEN:
                 belief.is_taken = True
             elif entry.type not in {"expired", "session_expired"}:
                 text = f"the {'session' if entry.job_id is None else 'claim'} of {belief.client} on {key} ends as"
@@ -357,7 +359,7 @@ class Promises:
             self.hold(KEPT, status != "free", f"{key} is read as never enqueued, although it was", key)
 
     def _add(self, belief: Belief) -> None:
-        belief.is_taken = self.ends.get(belief.token) == "force_released"  # before its owner even heard of it
+        belief.is_taken = self.ends.get(belief.token) in TAKEN  # before its owner even heard of it
         if belief.remaining() > 0:
             others = [b for b in self.facts[belief.key].beliefs if b.lease_id != belief.lease_id and b.is_held]
             others = [b for b in others if not self._is_cut_short(min(b.token, belief.token))]

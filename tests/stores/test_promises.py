@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from octostore.core import commands as c
 from octostore.core.commands import AnyCommand
 from octostore.core.errors import NotFound, OctoStoreError
+from octostore.core.events import Ended, decode_details
 from octostore.core.model import Outcome, SessionStatus
 from octostore.core.moments import to_moment
 from octostore.core.questions import FindToken, GetFigures, GetSession, ListSessions, ListTokens, Question
@@ -301,7 +302,7 @@ class Histories(RuleBasedStateMachine):
             if entry.type == "claimed":
                 assert entry.job_id not in claimed
                 claimed.add(entry.job_id or "")
-            elif entry.type in ENDINGS:
+            elif entry.type in ENDINGS or (entry.type == "cancelled" and isinstance(decode_details(entry), Ended)):
                 claimed.remove(entry.job_id or "")
 
     @invariant()

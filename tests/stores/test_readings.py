@@ -74,7 +74,7 @@ def test_what_is_committed_during_a_reading_is_not_in_it(world: World) -> None:
         assert (again.jobs["new"], again.sessions[SESSION]) == (None, None)
         assert [entry.seq for entry in reading.list_events(ListEvents(limit=100))[0]] == [1]
         assert reading.list_sessions(again, SessionFilter(None, None, "", 100)) == []
-        assert (reading.list_tokens(), reading.find_token(b"d" * 32)) == ([], None)
+        assert (reading.list_tokens(), reading.find_tokens([b"d" * 32])) == ([], [])
         figures = reading.figures(again.now)
         assert (figures.claimed, figures.waiting, figures.open_sessions, figures.queued) == (1, 0, 0, {})
         assert figures.seq == 1

@@ -1,6 +1,8 @@
 """The file itself: how it comes to be, and what it refuses whoever writes to it."""
 
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -112,6 +114,22 @@ def test_nobody_else_may_read_the_file(path: Path, mask: str) -> None:
         worker.ask("claim_job", job_id="job")
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
     assert modes == {"octostore.db": 0o600, "octostore.db-wal": 0o600, "octostore.db-shm": 0o600}
+
+
+WATCHED = """
+import os, sys
+from octostore.stores.sqlite.connection import make
+os.umask(0)
+look = lambda event, args: print(f"{os.stat(args[0]).st_mode:o}") if event == "os.chmod" else None
+sys.addaudithook(look)
+make(sys.argv[1])
+"""
+
+
+def test_nobody_else_may_read_the_file_from_its_first_moment_on(path: Path) -> None:
+    """Whoever opens it then could read it for ever."""
+    made = subprocess.run([sys.executable, "-c", WATCHED, path], check=True, capture_output=True, text=True)
+    assert made.stdout == "100600\n"
 
 
 def test_a_new_file_says_whose_it_is_and_how_it_is_kept(path: Path) -> None:

@@ -3,29 +3,48 @@
 import signal
 import socket
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octostore.client.lateness import SAFETY, smallest_ttl
 from octostore.supervise import messages as m
 from octostore.supervise import watch as watching
-from octostore.supervise.command import Command, Terms
 from octostore.supervise.dispositions import Dispositions
+from octostore.supervise.lease import DEATH_SHARE, GRACE_SHARE, Lease
 from octostore.supervise.watch import Watch
-
-NOBODY: Any = None
 
 
 @given(ttl=st.floats(1, 86_400), grace=st.floats(0, 100_000), ends_at=st.floats(0, 1_000_000))
 def test_the_grace_of_a_lease_that_runs_out_is_its_last_tenth_at_most(ttl: float, grace: float, ends_at: float) -> None:
-    claim: Any = SimpleNamespace(ttl=ttl)
-    stop_at, kill_at = Command(NOBODY, claim, Terms(stop_grace=grace), print)._lease(ends_at)
-    assert stop_at <= kill_at < ends_at
-    assert stop_at >= ends_at - ttl * 0.1001
-    assert kill_at - stop_at <= grace + 1e-6
+    lease = Lease(ends_at, ttl, grace, delay=0)
+    assert lease.stop_at() <= lease.kill_at() < ends_at
+    assert lease.stop_at() >= ends_at - ttl * 0.1001
+    assert lease.kill_at() - lease.stop_at() <= grace + 1e-6
+
+
+@given(
+    ttl=st.floats(1, 86_400),
+    grace=st.floats(0, 100_000),
+    ends_at=st.floats(0, 1_000_000),
+    delay=st.floats(0, 1),
+    own=st.floats(0, 1),
+)
+def test_on_a_busy_machine_it_is_killed_so_much_earlier_but_never_while_its_owner_is_not_even_late(
+    ttl: float, grace: float, ends_at: float, delay: float, own: float
+) -> None:
+    lease = Lease(ends_at, ttl, grace, delay)
+    third = ends_at - ttl / 3 - 1e-6
+    assert third <= lease.stop_at(own) <= lease.kill_at(own) <= lease.kill_at() < ends_at
+    if ttl >= smallest_ttl(delay, own):
+        assert lease.kill_at(own) <= ends_at - SAFETY * (delay + own) + 1e-6, "more than was seen"
+
+
+def until(kill_at: float) -> Lease:
+    """One under which a command is killed then, and told a second before."""
+    ttl = 1 / GRACE_SHARE
+    return Lease(kill_at + ttl * DEATH_SHARE, ttl, grace=100, delay=0)
 
 
 class Watched:
@@ -41,7 +60,7 @@ class Watched:
         monkeypatch.setattr(watching, "signal_all", lambda _family, number: self.signals.append(number))
         self.watch = Watch(line, ["true"], signal.SIGTERM, Dispositions())
         self.watch._turn, self.watch._has_family = 1, True
-        self.watch._stop_at, self.watch._lease_ends_at = 9.0, 10.0
+        self.watch._lease = until(10)
 
     def kill(self, _pid: int) -> None:
         self.killed += 1
@@ -79,7 +98,7 @@ def test_a_grace_that_is_shorter_than_the_lease_ends_by_itself(watched: Watched)
 
 def test_a_lease_that_is_renewed_meanwhile_leaves_the_grace_as_it_is(watched: Watched) -> None:
     watched.obey(m.Stop(20))
-    watched.obey(m.Renew(1, 99, 100))
+    watched.obey(m.Renew(1, until(100)))
     assert not watched.is_killed_at(19.9)
     assert watched.is_killed_at(20)
 
@@ -99,8 +118,8 @@ def test_a_lease_that_nobody_renews_is_told_first_and_then_kills(watched: Watche
 
 
 def test_a_renewal_of_an_earlier_turn_or_out_of_order_means_nothing(watched: Watched) -> None:
-    watched.obey(m.Renew(0, 99, 100))
-    watched.obey(m.Renew(1, 4, 5))
+    watched.obey(m.Renew(0, until(100)))
+    watched.obey(m.Renew(1, until(5)))
     assert watched.watch._next_deadline() == 9
     watched.is_killed_at(9)
     assert watched.is_killed_at(10)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_a_job_that_is_taken_away_takes_the_command_along(
         ran = json.loads(done.out)
         assert (ran["is_lost"], ran["outcome"]) == (True, None)
         assert "is lost" in ran["why"]
-        assert "(wrong machine)" in done.err, "a heartbeat was answered so: it was not only when the lease had ended"
+        assert "('wrong machine')" in done.err, "a heartbeat was answered so: it was not only when the lease had ended"
         claimed, released = store.events(job_id=how)
         assert (claimed.type, released.type) == ("claimed", "force_released")
         assert not survivors[how].is_alive()
@@ -63,15 +64,24 @@ def test_a_server_that_is_away_for_half_a_lease_disturbs_no_command(served: Serv
 
 def test_a_server_that_is_killed_and_comes_back_disturbs_no_command(served: Served, tmp_path: Path) -> None:
     ttl = 8.0
-    run = served.octostore.start("run", "job", "--ttl", str(ttl), "--", "bash", "-c", UNTIL_TOLD)
+    run = served.octostore.start("run", "job", "--ttl", str(ttl), "--quiet", "--", "bash", "-c", UNTIL_TOLD)
     until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
     served.server.kill()
-    time.sleep(ttl * 0.4)  # past a heartbeat
+    until(lambda: "heartbeats of job do not get through" in run.err)
     with ServerProcess(served.server.home, port=served.server.port) as again:
         wait_for_heartbeat(served.path, "job")
+        until(lambda: "again" in run.err)
         (tmp_path / "told").touch()
-        assert run.wait() == (0, "", "")
+        done = run.wait()
         assert [event["type"] for event in again.events("job")] == ["claimed", "released"]
+    assert (done.code, done.out) == (0, "")
+    missed, back = done.err.splitlines()
+    assert re.fullmatch(
+        rf"octostore: heartbeats of job do not get through \(the server at {again.url} cannot be reached: .*\); unless "
+        r"one does, the command can go on until \d\d:\d\d:\d\d",
+        missed,
+    )
+    assert back == "octostore: heartbeats of job get through again"
 
 
 def test_a_command_is_dead_before_a_lease_ends_that_cannot_be_renewed(served: Served, tmp_path: Path) -> None:

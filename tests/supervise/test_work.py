@@ -115,6 +115,28 @@ def test_a_job_that_fails_is_tried_again_until_it_is_dead_and_one_that_is_put_of
     assert (deferred.data["available_at"] - deferred.at).total_seconds() == 3_600
 
 
+def test_a_queue_that_nobody_has_ever_used_is_said_to_be_one(octostore: Octostore, store: library.OctoStore) -> None:
+    said = "octostore: no job has ever been in queue mistyped"
+    assert octostore.run("work", "mistyped", "--until-empty", "--json", "--", "true") == (
+        10,
+        '{"queue":"mistyped","handled":0}\n',
+        f"{said}\n",
+    )
+    assert octostore.run("work", "mistyped", "--until-empty", "--quiet", "--", "true") == (10, "", "")
+    work = octostore.start("work", "mistyped", "--", "true")
+    until(lambda: work.err == f"{said}; waiting for the first one\n")
+    store.enqueue("kind", queue="mistyped", job_id="first")
+    until(lambda: store.get_job("first").status == "done")
+    work.send(signal.SIGTERM)
+    assert work.wait().code == 0
+    assert octostore.run("work", "mistyped", "--until-empty", "--", "true") == (10, "", "")
+
+
+def test_a_file_that_is_not_there_yet_has_no_queue_that_was_used(octostore: Octostore, tmp_path: Path) -> None:
+    done = octostore.run("work", "queue", "--until-empty", "--", "true", OCTOSTORE_URL=f"sqlite:///{tmp_path}/new.db")
+    assert (done.code, done.err) == (10, "octostore: no job has ever been in queue queue\n")
+
+
 def test_a_queue_with_nothing_to_do_is_told_by_the_exit_code(octostore: Octostore, store: library.OctoStore) -> None:
     assert octostore.run("work", "queue", "--until-empty", "--", "touch", "ran").code == 10
     enqueue(store, "job")
@@ -232,7 +254,7 @@ def test_a_lease_that_is_lost_ends_its_command_and_no_other(
     work = octostore.start("work", "queue", *options, "--", *command)
     survivor.started()
     until((tmp_path / "pid").exists)
-    store.force_release("lost")
+    store.force_release("lost", reason="wrong machine")
     survivor.died()
     assert is_alive(int((tmp_path / "pid").read_text()))
     assert statuses(store, "kept") == ["claimed"]
@@ -240,7 +262,8 @@ def test_a_lease_that_is_lost_ends_its_command_and_no_other(
     (tmp_path / "told").touch()
     done = work.wait()
     assert done.code == 0
-    assert "lost: the lease was lost" in done.err
+    assert "lost: the command was stopped: the lease on 'lost' is lost" in done.err
+    assert "('wrong machine')" in done.err
     assert [store.get_job(job_id).result for job_id in ("lost", "kept")] == ["again", "kept"]
 
 

@@ -31,6 +31,9 @@ PHASES = st.sampled_from([None, *get_args(Phase)])
 NOTES = st.sampled_from([None, "note"])
 NUMBERS = st.sampled_from([None, 1, 2, 3])
 HOLDERS = st.sampled_from([None, None, "h1", "h2"])
+HOSTS = st.sampled_from([None, "box"])
+PIDS = st.sampled_from([None, 4711])
+SILENCES = st.sampled_from([None, None, 1, 5])
 
 
 def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrategy[Any]]:
@@ -43,6 +46,9 @@ def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrat
         "metadata": DOCUMENTS,
         "lock_delay": st.sampled_from([0, 0, 3]),
         "max_claims": MAX_CLAIMS,
+        "host": HOSTS,
+        "pid": PIDS,
+        "max_silence": SILENCES,
         **terms,
     }
 
@@ -133,7 +139,8 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
             run_at=runs_at,
             max_attempts=st.sampled_from([1, 2, 5]),
         ),
-        st.builds(c.CancelJob, job_id=JOBS, reason=NOTES),
+        st.builds(c.CancelJob, job_id=JOBS, reason=NOTES, drain=st.booleans(), principal=PRINCIPALS),
+        st.builds(c.RequestStop, job_id=JOBS, reason=NOTES, principal=PRINCIPALS),
         st.builds(c.DiscardJob, job_id=JOBS, reason=NOTES),
         st.builds(c.RequeueJob, job_id=JOBS, reason=NOTES, keep_attempts=st.booleans()),
         st.builds(c.ForceReleaseJob, job_id=JOBS, reason=NOTES),

@@ -15,6 +15,7 @@ import psycopg
 from psycopg import sql
 
 from octostore.stores.postgres.connection import parse_place
+from octostore.stores.store import open_store
 from tests.support.pg_programs import NEWEST, programs
 from tests.support.processes import PATIENCE_SECONDS, until
 
@@ -74,9 +75,17 @@ def new_schema(version: int = NEWEST) -> str:
     return f"{postgres_url(version)}&{urlencode({'schema': f'octostore_{next(_numbers)}'})}"
 
 
+def made(url: str) -> str:
+    """The same, of a store that is there."""
+    store = open_store(url)
+    store.found()
+    store.close()
+    return url
+
+
 def empty_store() -> str:
     """The URL of a store that nobody has written to, or that was given back: to make one takes ten times as long."""
-    return _emptied.pop() if _emptied else new_schema()
+    return _emptied.pop() if _emptied else made(new_schema())
 
 
 def give_back(url: str) -> None:

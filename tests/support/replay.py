@@ -30,6 +30,7 @@ def logged_job(job: Job) -> Job:
         heartbeat_number=None,
         checkpoint_number=None,
         progress=None,
+        last_progress_at=None,
         ttl_ms=0,
         heartbeat_at=0,
         expires_at=None,

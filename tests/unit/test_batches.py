@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from octostore.core.commands import (
     AnyCommand,
+    CancelJob,
     ClaimJob,
     ClaimNext,
     ClaimTask,
@@ -15,6 +16,7 @@ from octostore.core.commands import (
     ForceReleaseJob,
     LimitQueue,
     ReleaseJob,
+    RequeueJob,
 )
 from tests.support.world import World
 
@@ -85,6 +87,8 @@ steps: st.SearchStrategy[AnyCommand] = st.one_of(
     st.builds(ClaimTask, session_id=names, owner=st.just("worker"), queues=st.just(("default",))),
     st.builds(ClaimJob, job_id=names, owner=st.just("worker")),
     st.builds(ForceReleaseJob, job_id=names),
+    st.builds(CancelJob, job_id=names),
+    st.builds(RequeueJob, job_id=names),
     st.just(LimitQueue(queue="default", max_claimed=1)),
     st.just(LimitQueue(queue="default", max_claimed=None)),
     st.just(Enqueue(job_id="lock", kind="build")),
@@ -107,7 +111,7 @@ def test_no_claim_is_beyond_the_limit_of_its_queue_however_commands_are_batched(
             limit = event.data["max_claimed"]
         elif event.type == "enqueued":
             enqueued.add(event.job_id)
-        elif event.type == "force_released":
+        elif event.type in {"force_released", "cancelled"}:
             claimed.discard(event.job_id)
         elif event.type == "claimed":
             claimed.add(event.job_id)

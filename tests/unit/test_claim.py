@@ -13,7 +13,7 @@ from octostore.core.commands import (
     ReleaseJob,
     RequeueJob,
 )
-from octostore.core.errors import LeaseLost
+from octostore.core.errors import InvalidInput, LeaseLost
 from octostore.core.moments import to_datetime
 from octostore.core.questions import GetJob
 from octostore.core.replies import ClaimReply
@@ -35,6 +35,23 @@ def test_a_free_job_is_claimed(world: World) -> None:
     assert (reply.owner, reply.metadata, reply.attempt) == ("ann", {"branch": "fix"}, 1)
     assert (reply.ttl, reply.remaining_ms, reply.renew_after_ms) == (30, 30_000, 10_000)
     assert reply.lease_id
+
+
+def test_a_claim_knows_its_process(world: World) -> None:
+    claim(world, host="runner-7", pid=4711)
+    held = claim(world, owner="bob", host="runner-8", pid=1)
+    owner = world.ask(GetJob(job_id="job")).claim
+    assert owner is not None
+    assert (owner.host, owner.pid) == (held.host, held.pid) == ("runner-7", 4711)
+    (event,) = world.events()
+    assert (event.data["host"], event.data["pid"]) == ("runner-7", 4711)
+
+
+@pytest.mark.parametrize(("field", "value"), [("host", ""), ("host", "a\nb"), ("host", "x" * 257), ("pid", 0)])
+def test_what_cannot_be_a_process(world: World, field: str, value: object) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        claim(world, "job", "ann", **{field: value})
+    assert caught.value.field == field
 
 
 def test_the_loser_is_told_everything_about_the_owner(world: World) -> None:

@@ -1,8 +1,12 @@
-"""What strangers can cause is logged at most once a minute for each kind."""
+"""The server's log: what strangers can cause at most once a minute for each kind, and how its lines look."""
+
+import json
+import logging
 
 import pytest
 
 from octostore.server.log import MINUTE_SECONDS, Seldom
+from octostore.server.log_lines import OURS, JsonLines, TextLines, log_to_stderr
 
 
 def test_the_first_of_each_kind_in_each_minute_and_how_many_were_left_out(caplog: pytest.LogCaptureFixture) -> None:
@@ -23,3 +27,83 @@ def test_the_first_of_each_kind_in_each_minute_and_how_many_were_left_out(caplog
         "refused e (3 more since the last line of this kind)",
         "refused f",
     ]
+
+
+def test_those_who_cause_it_are_told_apart_and_beyond_a_limit_counted_together(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("octostore.server.log.MAX_TOLD_APART", 3)
+    now = [0.0]
+    seldom = Seldom(lambda: now[0])
+    for _ in range(2):
+        for who in "abcdef":
+            seldom.warning("refused", who, who=who)
+    assert caplog.messages == ["a", "b", "c", "d"]
+    now[0] += MINUTE_SECONDS
+    seldom.warning("refused", "g", who="g")
+    seldom.warning("refused", "the rest")
+    assert caplog.messages[4:] == ["g", "the rest"]
+
+
+# How lines look
+
+
+def record(message: str, *args: object, **extra: object) -> logging.LogRecord:
+    made = logging.LogRecord("octostore.writer", logging.WARNING, "f", 1, message, args, None)
+    made.created = 1_782_900_000.25
+    vars(made).update(extra)
+    return made
+
+
+HOSTILE = "x\n2026 forged\x1b[2J\u202e"
+
+
+def test_a_line_for_people() -> None:
+    line = TextLines().format(record("it is %s", "so", event="happened", fields={"name": "ann b", "count": 3}))
+    assert line == '2026-07-01T10:00:00.250Z WARNING happened: it is so, name="ann b" count=3'
+    assert TextLines().format(record("so")) == "2026-07-01T10:00:00.250Z WARNING writer: so"
+
+
+def test_a_line_for_machines() -> None:
+    line = JsonLines().format(record("it is %s", "so", event="happened", fields={"name": "ann b", "count": 3}))
+    assert json.loads(line) == {
+        "time": "2026-07-01T10:00:00.250Z",
+        "level": "warning",
+        "event": "happened",
+        "message": "it is so",
+        "name": "ann b",
+        "count": 3,
+    }
+
+
+@pytest.mark.parametrize("lines", [TextLines(), JsonLines()])
+def test_what_others_wrote_stays_on_its_line_and_hides_nothing(lines: logging.Formatter) -> None:
+    line = lines.format(record(HOSTILE, fields={"path": HOSTILE}))
+    assert line.isprintable()
+    if isinstance(lines, JsonLines):
+        assert json.loads(line)["path"] == HOSTILE
+
+
+@pytest.mark.parametrize("lines", [TextLines(), JsonLines()])
+def test_a_traceback_comes_with_it(lines: logging.Formatter) -> None:
+    failed = record("failed")
+    with pytest.raises(ValueError, match="forged") as caught:
+        raise ValueError(HOSTILE)
+    failed.exc_info = (caught.type, caught.value, caught.tb)
+    line = lines.format(failed)
+    assert "Traceback" in line
+    assert "\x1b" not in line
+    assert len(line.splitlines()) == 1 or isinstance(lines, TextLines)
+
+
+def test_the_root_logger_is_left_alone() -> None:
+    root, ours = logging.getLogger(), [logging.getLogger(name) for name in OURS]
+    before = root.handlers[:], root.level, [(one.handlers, one.propagate, one.level) for one in ours]
+    try:
+        log_to_stderr("json")
+        assert (root.handlers, root.level) == before[:2]
+        assert all(isinstance(one.handlers[0].formatter, JsonLines) for one in ours)
+    finally:
+        for one, (handlers, propagate, level) in zip(ours, before[2], strict=True):
+            one.handlers, one.propagate = handlers, propagate
+            one.setLevel(level)

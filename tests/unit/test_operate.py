@@ -13,6 +13,7 @@ from octostore.core.commands import (
     Enqueue,
     ForceReleaseJob,
     HeartbeatJob,
+    LimitQueue,
     ReleaseJob,
     RequeueJob,
 )
@@ -31,12 +32,51 @@ def test_cancelling_takes_a_job_out_of_its_queue(world: World) -> None:
     assert world.event_types() == ["enqueued", "cancelled"]
 
 
-def test_only_a_queued_job_can_be_cancelled(world: World) -> None:
-    world.do(Enqueue(job_id="task", kind="build"))
-    world.do(ClaimNext(owner="ann"))
-    with pytest.raises(Conflict) as caught:
-        world.do(CancelJob(job_id="task"))
-    assert caught.value.status == "claimed"
+@pytest.mark.parametrize("is_queued", [True, False])
+def test_cancelling_takes_a_job_away_from_its_owner(world: World, is_queued: bool) -> None:
+    """In one step: whoever waits for it finds it dead, and never free."""
+    if is_queued:
+        world.do(Enqueue(job_id="task", kind="build", max_attempts=2))
+    claim = world.do(ClaimJob(job_id="task", owner="ann"))
+    cancelled, by_name, next_in_line = world.batch(
+        [
+            CancelJob(job_id="task", reason="not needed", principal="root"),
+            ClaimJob(job_id="task", owner="bob"),
+            ClaimNext(owner="bob"),
+        ]
+    )
+    assert (cancelled.status, cancelled.last_outcome, cancelled.error) == ("dead", "cancelled", "not needed")
+    assert (cancelled.claim, cancelled.attempts) == (None, 0)
+    assert (by_name.status, by_name.error, next_in_line.status) == ("dead", "not needed", "empty")
+    assert (by_name.previous[0].owner, by_name.previous[0].how) == ("ann", "cancelled")
+    with pytest.raises(LeaseLost, match=r"'cancelled' at .* \(not needed\); the job is dead") as caught:
+        world.do(HeartbeatJob(job_id="task", lease_id=claim.lease_id or ""))
+    assert caught.value.ended is not None
+    assert (caught.value.ended.how, caught.value.ended.reason) == ("cancelled", "not needed")
+    ended = world.events()[-1]
+    assert (ended.type, ended.actor, ended.owner, ended.reason) == ("cancelled", "root", "ann", "not needed")
+    world.do(CancelJob(job_id="task"))
+    assert world.event_types()[-2:] == ["claimed", "cancelled"], "once"
+    assert world.do(RequeueJob(job_id="task")).status == ("queued" if is_queued else "free")
+    assert world.do(ClaimJob(job_id="task", owner="bob")).attempt == 1
+
+
+def test_cancelling_makes_room_in_its_queue(world: World) -> None:
+    world.do(LimitQueue(queue="default", max_claimed=1))
+    for name in ("one", "two"):
+        world.do(Enqueue(job_id=name, kind="build"))
+    claim, _, following = world.batch([ClaimNext(owner="ann"), CancelJob(job_id="one"), ClaimNext(owner="bob")])
+    assert (claim.job_id, following.job_id) == ("one", "two")
+
+
+@pytest.mark.parametrize("status", ["free", "done"])
+def test_what_nobody_waits_for_or_has_is_not_cancelled(world: World, status: str) -> None:
+    claim = world.do(ClaimJob(job_id="job", owner="ann"))
+    outcome: Any = "released" if status == "free" else "done"
+    world.do(ReleaseJob(job_id="job", lease_id=claim.lease_id or "", outcome=outcome))
+    with pytest.raises(Conflict, match="only a queued or claimed job") as caught:
+        world.do(CancelJob(job_id="job"))
+    assert caught.value.status == status
 
 
 def test_requeueing_gives_a_dead_job_all_its_attempts(world: World) -> None:

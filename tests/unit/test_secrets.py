@@ -89,8 +89,8 @@ def test_digests_are_shown_nowhere_and_are_in_no_event(world: World) -> None:
     question = FindToken(digest=second)
     answers = [*world.batch(commands), world.ask(question), world.ask(ListTokens()), world.ask(ListEvents())]
     with world.backend.reading() as rows:
-        stored = [rows.find_token(second), rows.list_tokens()]
-    assert stored[0] is not None
+        stored = [*rows.find_tokens([second]), rows.list_tokens()]
+    assert len(stored) == 2
     shown = repr([commands, question, answers, [str(answer) for answer in answers], stored, world.log()])
     assert "token_rotated" in shown
     for digest in (first, second):

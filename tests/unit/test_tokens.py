@@ -173,8 +173,7 @@ def test_a_token_that_is_over_gets_no_new_secret(world: World) -> None:
 def test_a_token_is_valid_exactly_until_it_expires(world: World) -> None:
     create(world, expires_in=10)
     with world.backend.reading() as reading:
-        token = reading.find_token(digest("t1"))
-    assert token is not None
+        (token,) = reading.find_tokens([digest("t1")])
     assert token.is_valid(START_MS + 9_999)
     assert not token.is_valid(START_MS + 10_000)
 

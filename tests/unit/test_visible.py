@@ -1,7 +1,9 @@
 """Text of others: nothing in it hides, nothing is obeyed, and whatever can be read stays readable."""
 
 import json
+import traceback
 import unicodedata
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octostore.core.errors import Conflict, Held, InvalidInput, LeaseLost, NotAllowed, Unreachable
 from octostore.core.visible import EMOJI_STYLE, visible, visible_json
 
 HIDDEN_CATEGORIES: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
@@ -85,3 +88,19 @@ def test_what_hides_is_shown(text: str, shown: str) -> None:
 
 def test_json_escapes_beyond_the_first_plane_in_pairs() -> None:
     assert visible_json('"\U000e0041\x9b"') == r'"\udb40\udc41\u009b"'
+
+
+@given(anything)
+def test_errors_quote_others_without_anything_hidden(text: str) -> None:
+    now = datetime.now(UTC)
+    errors = [
+        Held(text, owner=text, claimed_at=now, heartbeat_at=now, expires_at=now),
+        LeaseLost(text, text),
+        Conflict(text),
+        NotAllowed(text),
+        Unreachable(text, reason="server"),
+        InvalidInput(text, text),
+    ]
+    for error in errors:
+        assert not [letter for letter in str(error) if is_hidden(letter)]
+        assert "".join(traceback.format_exception_only(error)).count("\n") == 1

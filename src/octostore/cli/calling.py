@@ -1,5 +1,6 @@
 """From the words of a command line to an exit code. What is said of failures is imported where something fails."""
 
+import sys
 from collections.abc import Sequence
 
 from octostore.cli import exits, starting
@@ -25,7 +26,7 @@ def carry_out(given: Sequence[str]) -> int:
     try:
         parsed = parse(given)
         starting.has_begun()
-        context = Context(console, chosen_place(getattr(parsed, "url", None)))
+        context = Context(console, chosen_place(getattr(parsed, "url", None), is_watched=sys.stderr.isatty()))
         try:
             return BY_NAME[parsed.command].module.run(parsed, context) or exits.DID
         except OctoStoreError as error:

@@ -17,6 +17,7 @@ from octostore._version import __version__
 from octostore.cli import exits, words
 from octostore.cli.failing import exit_code_of
 from octostore.cli.place import Place
+from octostore.cli.reaching import next_step
 from octostore.client.store import OctoStore
 from octostore.core.errors import InvalidInput, NotAllowed, OctoStoreError, Unreachable
 from octostore.core.replies import ProbeReply
@@ -49,7 +50,7 @@ def examine(place: Place) -> Iterator[Check]:
         if place.is_server:
             yield _token(store)
     except OctoStoreError as error:
-        yield _problem(error)
+        yield _problem(error, place)
     finally:
         if store is not None:
             store.close()
@@ -101,15 +102,15 @@ def _token(store: OctoStore) -> Check:
     return Check(name="token", finding=f"is {me.name}'s, who may {', '.join(sorted(me.scopes))}{within}{until}")
 
 
-def _problem(error: OctoStoreError) -> Check:
+def _problem(error: OctoStoreError, place: Place) -> Check:
     if isinstance(error, NotAllowed) or (isinstance(error, InvalidInput) and error.field == "token"):
         name, advice = "token", "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE; `octostore token create` makes one"
-    elif isinstance(error, Unreachable) and error.reason == "no_store":
-        name, advice = "store", "check that this is the right place; if it is, nothing is wrong yet"
-    elif isinstance(error, InvalidInput):
-        name, advice = "url", "correct what names the store, see above"
+    elif isinstance(error, Unreachable):
+        name, advice = "store", next_step(error, place)
+    elif isinstance(error, InvalidInput) and error.field == "permissions":
+        name, advice = "permissions", "see who else is on this machine: they could have changed what is in the store"
     else:
-        name, advice = "write", "see that the server runs, or that the file and its folder can be written to"
+        name, advice = "url", "correct what names the store, see above"
     return Check(name=name, status="problem", finding=str(error), advice=advice, exit_code=exit_code_of(error))
 
 

@@ -32,6 +32,8 @@ def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
                 f"{console.style('held', 'yellow')} {reply.job_id} belongs to {reply.owner}, claimed "
                 f"{words.ago(reply.claimed_at, now)}, for {words.until(reply.expires_at, now)} more or longer"
             )
+            if reply.host is not None:
+                yield f"  where      {words.whereabouts(reply)}"
             if reply.progress is not None and reply.progress.note:
                 yield f"  doing      {words.gist(reply.progress.note)}"
         case "delayed" if reply.available_at is not None:

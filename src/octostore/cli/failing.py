@@ -2,13 +2,13 @@
 
 import os
 import re
-import sys
 import traceback
 
 from octostore.cli import exits
 from octostore.cli.command import Context
-from octostore.cli.console import Console
+from octostore.cli.console import Console, complain
 from octostore.cli.parser import PROGRAM, Misunderstood
+from octostore.cli.reaching import next_step
 from octostore.core.errors import Conflict, InvalidInput, NotAllowed, OctoStoreError, Unreachable
 from octostore.wire.errors import ERRORS
 from octostore.wire.failures import Failure, failure_of
@@ -42,7 +42,7 @@ def tell_misunderstood(problem: Misunderstood, console: Console) -> int:
         console.answer(
             Failure(error=str(problem), code=InvalidInput.code, details=ERRORS[InvalidInput.code].advice, field=field)
         )
-    sys.stderr.write(f"{problem.usage}{PROGRAM}: {problem}\n(`{problem.program} --help` explains)\n")
+    complain(*problem.usage.splitlines(), f"{PROGRAM}: {problem}", f"(`{problem.program} --help` explains)")
     return exits.BAD_INPUT
 
 
@@ -53,7 +53,7 @@ def tell_our_fault(fault: Exception, console: Console) -> int:
         console.answer(Failure(error=problem, code="internal_error", details=how))
     console.remark(problem)
     if os.environ.get(DEBUG_VARIABLE):
-        traceback.print_exception(fault)
+        complain(*"".join(traceback.format_exception(fault)).splitlines())
     else:
         console.remark(f"  next  {how}")
     return exits.OUR_FAULT
@@ -65,7 +65,7 @@ def _advice(error: OctoStoreError, context: Context) -> list[tuple[str, str]]:
     if isinstance(error, Unreachable) and error.reason == "address":
         return []  # of a server that is to be, which has said what to do
     if isinstance(error, Unreachable):
-        return [where, ("next", _how_to_reach(error, context))]
+        return [where, ("next", next_step(error, place))]
     if isinstance(error, NotAllowed):
         return [
             where,
@@ -74,15 +74,3 @@ def _advice(error: OctoStoreError, context: Context) -> list[tuple[str, str]]:
     if isinstance(error, InvalidInput) and error.field in {"url", "token"}:
         return [where]
     return []
-
-
-def _how_to_reach(error: Unreachable, context: Context) -> str:
-    if error.reason == "busy":
-        return "try again; `octostore doctor` tells whether something keeps the file locked"
-    if error.reason == "no_store":
-        return "check that this is the right place; `--url` or OCTOSTORE_URL names another"
-    if error.reason == "moved":
-        return "find the files and put them back together, or restore a backup with `octostore restore`"
-    if context.place.is_server and error.reason == "network":
-        return "see whether the server runs (`octostore serve` starts one), and whether that URL is right"
-    return "`octostore doctor` looks for what is wrong"

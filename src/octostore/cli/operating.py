@@ -9,7 +9,7 @@ from octostore.cli.completing import job_names
 from octostore.cli.failing import tell_failure
 from octostore.client.store import OctoStore
 from octostore.core.errors import Conflict, NotFound
-from octostore.core.replies import JobView
+from octostore.core.replies import JobOwner, JobView
 
 
 def add_operator_options(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +28,18 @@ def operate(arguments: Arguments, context: Context, change: Callable[[OctoStore,
             except (Conflict, NotFound) as error:
                 code = tell_failure(error, context)
             else:
-                taken = f"; it was taken from {before.owner}" if before is not None and job.claim is None else ""
-                context.console.answer(job, f"{job.job_id} is {job.status} now{taken}")
+                context.console.answer(job, _told(job, before))
     return code
+
+
+def _told(job: JobView, before: JobOwner | None) -> str:
+    claim = job.claim
+    if claim is None:
+        taken = f"; it was taken from {before.owner}" if before is not None else ""
+        return f"{job.job_id} is {job.status} now{taken}"
+    asked = claim.stop_requested
+    if asked is None:
+        return f"{job.job_id} is {job.status} now"
+    heard = "hears of it with its next heartbeat" if asked.delivered_at is None else "has heard of it"
+    then = ", and the job is cancelled when it has" if asked.cancels else ""
+    return f"{claim.owner} is asked to stop {job.job_id}, and {heard}{then}"

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from octostore.core.errors import Unreachable
 from octostore.stores.opening import URL_VARIABLE, default_path, is_server
 
 if TYPE_CHECKING:
@@ -18,6 +17,8 @@ class Place(msgspec.Struct, frozen=True):
     url: str | None
     setting: str
     """What named it."""
+    is_watched: bool = False
+    """Whether somebody sits at a terminal, and should know what they are waiting for."""
 
     @property
     def is_server(self) -> bool:
@@ -25,16 +26,17 @@ class Place(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """Without a password or token that may be in it."""
-        if self.url is None:
-            try:
-                return default_path()
-            except Unreachable:
-                return "the file of this user"
-        return _without_secrets(self.url)
+        return default_path() if self.url is None else _without_secrets(self.url)
 
     def open(self) -> "OctoStore":
+        from octostore.cli.log_lines import show_what_hides  # noqa: PLC0415  # as late as possible
         from octostore.client.connect import connect  # noqa: PLC0415  # most of what a command has to wait for
 
+        show_what_hides()
+        if self.is_watched and self.is_server:
+            from octostore.cli.awaiting import tell_of_silence  # noqa: PLC0415
+
+            tell_of_silence(str(self))
         return connect(self.url)
 
     def look(self) -> "Reader":
@@ -46,11 +48,12 @@ class Place(msgspec.Struct, frozen=True):
         return look(self.url)
 
 
-def chosen_place(url: str | None) -> Place:
+def chosen_place(url: str | None, *, is_watched: bool = False) -> Place:
     if url is not None:
-        return Place(url, "--url")
-    named = os.environ.get(URL_VARIABLE)
-    return Place(named, URL_VARIABLE) if named else Place(None, f"the default, since {URL_VARIABLE} is not set")
+        return Place(url, "--url", is_watched)
+    if named := os.environ.get(URL_VARIABLE):
+        return Place(named, URL_VARIABLE, is_watched)
+    return Place(None, f"the default, since {URL_VARIABLE} is not set", is_watched)
 
 
 def _without_secrets(url: str) -> str:

@@ -2,13 +2,15 @@
 
 import argparse
 import signal
+from typing import get_args
 
 from octostore.cli.command import Arguments
 from octostore.cli.console import Console
 from octostore.cli.options import seconds, signal_number
+from octostore.core.errors import InvalidInput
 from octostore.core.limits import TTL_DEFAULT_SECONDS
-from octostore.supervise.command import Terms
-from octostore.supervise.run import Tell
+from octostore.supervise.command import OnSilence, Terms
+from octostore.supervise.telling import Tell
 
 GRACE_DEFAULT = 10
 
@@ -25,6 +27,18 @@ def add_command_options(parser: argparse.ArgumentParser) -> None:
         help=f"how soon another can take over when this machine disappears ({TTL_DEFAULT_SECONDS})",
     )
     add("--max-run", type=seconds, metavar="S", help="stop the command after this time; that is a failure")
+    add(
+        "--max-silence",
+        type=seconds,
+        metavar="S",
+        help="after how long without `octostore progress` or `checkpoint` the command is shown as stuck (never)",
+    )
+    add(
+        "--on-silence",
+        choices=get_args(OnSilence),
+        default="report",
+        help="then: only report it, or stop the command, which is a failure (report)",
+    )
     add("--stop-signal", type=signal_number, default=signal.SIGTERM, metavar="SIG", help="how it is stopped (TERM)")
     add(
         "--stop-grace",
@@ -42,8 +56,19 @@ def add_command_options(parser: argparse.ArgumentParser) -> None:
 
 
 def terms_of(arguments: Arguments) -> Terms:
-    return Terms(stop_grace=arguments.stop_grace, max_run=arguments.max_run, stop_rest=arguments.stop_rest)
+    if arguments.on_silence == "stop" and arguments.max_silence is None:
+        raise InvalidInput("--on-silence", "stop needs --max-silence: without it, a command may be silent for ever")
+    return Terms(
+        stop_grace=arguments.stop_grace,
+        max_run=arguments.max_run,
+        stop_rest=arguments.stop_rest,
+        on_silence=arguments.on_silence,
+    )
 
 
 def tell_of(arguments: Arguments, console: Console) -> Tell:
-    return (lambda _text: None) if arguments.quiet else console.remark
+    def tell(text: str, *, is_warning: bool = False) -> None:
+        if is_warning or not arguments.quiet:
+            console.remark(text)
+
+    return tell

@@ -30,6 +30,7 @@ _ENDINGS = {
     "deferred": "put it off",
     "expired": "disappeared",
     "force_released": "had it taken away",
+    "cancelled": "had it cancelled",
     "undone": "left before its claim was answered",
 }
 
@@ -86,6 +87,13 @@ def _expired(_event: Event, data: dict[str, Any]) -> str:
     return f"{data['owner']} disappeared{note}{_missed(data)}{_next_status(data)}"
 
 
+def _stuck(_event: Event, data: dict[str, Any]) -> str:
+    since: datetime = data["last_progress_at"]
+    limit = words.duration(data["max_silence_ms"] / 1_000)
+    said = _said(None, data.get("note"))
+    return f"{data['owner']} is stuck: alive, and no progress since {since:%H:%M:%S} (limit {limit}){said}"
+
+
 def _missed(data: dict[str, Any]) -> str:
     """The evidence for an expiry."""
     heard: datetime | None = data.get("heartbeat_at")
@@ -107,8 +115,14 @@ def _next_status(data: dict[str, Any]) -> str:
 
 
 def _by_operator(event: Event, data: dict[str, Any]) -> str:
-    from_whom = f" from {data['owner']}" if data.get("owner") else ""
+    taken = " and taken" if event.type == "cancelled" else ""
+    from_whom = f"{taken} from {data['owner']}" if data.get("owner") else ""
     return f"{_BY_OPERATORS[event.type]}{from_whom} by {event.actor}{_said(data.get('reason'))}"
+
+
+def _stop_requested(event: Event, data: dict[str, Any]) -> str:
+    then = ", after which it is cancelled" if data.get("cancels") else ""
+    return f"{data['owner']} was asked to stop by {event.actor}{then}{_said(data.get('reason'))}"
 
 
 def _requeued(event: Event, data: dict[str, Any]) -> str:
@@ -144,9 +158,12 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     "claimed": _claimed,
     **dict.fromkeys(["released", "done", "failed", "deferred"], _ended),
     "expired": _expired,
+    "stuck": _stuck,
     "undone": lambda _, data: f"the claim of {data['owner']} was undone: it left before the answer{_next_status(data)}",
     **dict.fromkeys(_BY_OPERATORS, _by_operator),
     "requeued": _requeued,
+    "stop_requested": _stop_requested,
+    "stop_delivered": lambda _, data: f"{data['owner']} was told to stop",
     "queue_limited": lambda event, data: f"queue {event.queue}: {_limit(data)}",
     "session_opened": lambda _, data: (
         f"{data['agent']} {'resumed' if data.get('resumed') else 'opened'} its session{_phase(data)}"

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from unicodedata import category, east_asian_width
 
+from octostore.core.visible import visible
+
 Row = Sequence[str]
 GAP = "  "
 NARROWEST = 4
@@ -12,7 +14,7 @@ MARKS = {"Mn", "Me", "Cf"}
 
 def as_table(header: Row, rows: Sequence[Row], width: int | None = None) -> list[str]:
     """Where it would be wider than `width`, the widest column gives way; if that is not enough, the last ones go."""
-    lines = [list(header), *(list(row) for row in rows)]
+    lines = [list(header), *(list(map(visible, row)) for row in rows)]
     widths = [max(cells(line[column]) for line in lines) for column in range(len(header))]
     if width is not None:
         spare = width - len(GAP) * (len(header) - 1)

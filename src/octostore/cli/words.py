@@ -1,14 +1,17 @@
 """Times and values in words."""
 
-import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from octostore.core.visible import visible, visible_json
+
+if TYPE_CHECKING:
+    from octostore.core.replies import ClaimReply, JobOwner
+
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 SHORT_SECONDS = 10
-_TERMINAL_SEQUENCE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -~])"
 
 
 def duration(seconds: float) -> str:
@@ -53,16 +56,12 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+def whereabouts(claim: "JobOwner | ClaimReply") -> str:
+    return f"on {claim.host}" + ("" if claim.pid is None else f", process {claim.pid}")
+
+
 def as_json(value: Any) -> str:
-    """With escapes for what a terminal would obey."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
-    return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
-
-
-def _escaped(letter: str) -> str:
-    import json  # noqa: PLC0415  # which few values need
-
-    return json.dumps(letter)[1:-1]
+    return visible_json(msgspec.json.format(msgspec.json.encode(value), indent=0).decode())
 
 
 def shortened(text: str, length: int) -> str:
@@ -74,18 +73,11 @@ def counted(number: int, noun: str) -> str:
 
 
 def gist(text: str) -> str:
-    """What fits in one line: the first, and the last, which is where errors say what they are about.
-
-    Others have written it, so nothing is left in it that a terminal would obey.
-    """
+    """What fits in one line: the first, and the last, which is where errors say what they are about."""
     found = [line for line in map(str.strip, lines(text)) if line]
     return " … ".join(found if len(found) <= 2 else [found[0], found[-1]])  # noqa: PLR2004
 
 
 def lines(text: str) -> list[str]:
-    """All of it, with nothing left that a terminal would obey."""
-    return [_plain(line) for line in re.sub(_TERMINAL_SEQUENCE, "", text).splitlines()]
-
-
-def _plain(line: str) -> str:
-    return "".join(" " if one.isspace() else one for one in line if one.isprintable() or one.isspace()).rstrip()
+    """All of it, with nothing hidden in it."""
+    return [visible(line.replace("\t", " ").rstrip()) for line in text.splitlines()]

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from octostore.client.claiming import claim_async
 from octostore.client.hold import Granted, KeptClaim, granted, refresher
+from octostore.client.lateness import check_keepable_here, here, is_to_be_measured
 from octostore.client.port import AsyncPort
 from octostore.client.threads import in_background, in_thread
 from octostore.core.commands import Command
@@ -20,6 +21,12 @@ async def ask_for_async(port: AsyncPort, command: Command[ClaimReply], wait: flo
     return await refreshed_async(port, granted(await claim_async(port, command, wait, is_generated), asked_at))
 
 
+async def check_keepable_async(ttl: float) -> None:
+    if is_to_be_measured(ttl):
+        await in_thread(here.measure)
+    check_keepable_here(ttl)
+
+
 async def refreshed_async(port: AsyncPort, answer: Granted) -> Granted:
     refresh = refresher(answer)
     if refresh is None:
@@ -29,13 +36,13 @@ async def refreshed_async(port: AsyncPort, answer: Granted) -> Granted:
 
 
 class AsyncHeldClaim(KeptClaim):
-    """See `HeldClaim`; what speaks to the store is awaited, and `lost` is an event of this loop."""
+    """See `HeldClaim`; what speaks to the store is awaited, and its events are those of this loop."""
 
     def __init__(self, port: AsyncPort, granted: Granted, **options: Any) -> None:
-        lost = LoopFlag()
-        self.lost = lost.event
+        lost, stop = LoopFlag(), LoopFlag()
+        self.lost, self.stop_requested = lost.event, stop.event
         self._own_port = port
-        super().__init__(port.blocking, granted, lost, **options)
+        super().__init__(port.blocking, granted, lost, stop, **options)
 
     async def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
         await in_thread(self._progress, note, percent)
@@ -47,7 +54,7 @@ class AsyncHeldClaim(KeptClaim):
         return await in_thread(self._hand_over, to_agent, note)
 
     async def __aenter__(self) -> Self:
-        self._heart.start()
+        self._start_heart()
         return self
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:

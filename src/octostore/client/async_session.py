@@ -7,7 +7,7 @@ from octostore.client.session import Session
 from octostore.client.threads import in_thread
 from octostore.core.events import Event
 from octostore.core.model import Phase
-from octostore.core.replies import HandedOverReply, KeepaliveReply
+from octostore.core.replies import HandedOverReply, KeepaliveReply, StopView
 
 
 class AsyncSession:
@@ -29,6 +29,10 @@ class AsyncSession:
     @property
     def phase(self) -> Phase:
         return self._session.phase
+
+    @property
+    def stop_requested(self) -> dict[str, StopView]:
+        return self._session.stop_requested
 
     def remaining(self) -> float:
         return self._session.remaining()

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import wraps
 from typing import Any, Concatenate, Self
 
-from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, refreshed_async
+from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, check_keepable_async, refreshed_async
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
 from octostore.client.calls import Blocks, Calls, calls
@@ -40,7 +40,8 @@ def held_async(
     @wraps(make)
     @asynccontextmanager
     async def method(self: Any, /, *args: P.args, **options: P.kwargs) -> AsyncIterator[AsyncHeldClaim]:
-        call, outcome, on_lost = make(self, *args, **options)
+        call, ttl, outcome, on_lost = make(self, *args, **options)
+        await check_keepable_async(ttl)
         claim = AsyncHeldClaim(self._port, await ask_for_async(self._port, *call), on_lost=on_lost)
         claim.end_as(outcome)
         async with claim:
@@ -101,13 +102,14 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         kinds: Sequence[str] | None = None,
         owner: str | None = None,
         ttl: float = TTL_DEFAULT_SECONDS,
+        max_silence: float | None = None,
         concurrency: int = 1,
         stop: asyncio.Event | None = None,
         until_empty: bool = False,
     ) -> int:
-        """See `OctoStore.work`; the handler is a coroutine function."""
-        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl)
-        return await self._run_loop(claim.command, handler, concurrency, stop, until_empty=until_empty)
+        """See `OctoStore.work`; the handler is a coroutine function, which a second signal cancels."""
+        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence)
+        return await self._run_loop(claim.command, ttl, handler, concurrency, stop, until_empty=until_empty)
 
     async def work_session(
         self,
@@ -118,12 +120,13 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         queues: Sequence[str] = ("default",),
         kinds: Sequence[str] | None = None,
         ttl: float = TTL_DEFAULT_SECONDS,
+        max_silence: float | None = None,
         stop: asyncio.Event | None = None,
         until_empty: bool = False,
     ) -> int:
         """See `OctoStore.work_session`; the handler is a coroutine function."""
-        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl)
-        return await self._run_loop(claim.command, handler, 1, stop, until_empty=until_empty)
+        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
+        return await self._run_loop(claim.command, ttl, handler, 1, stop, until_empty=until_empty)
 
     # The log
 
@@ -163,6 +166,7 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
     async def _run_loop(
         self,
         claim: AnyClaim,
+        ttl: float,
         handler: AsyncHandler,
         concurrency: int,
         stop: asyncio.Event | None,
@@ -172,5 +176,6 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
         if not callable(handler):
             raise InvalidInput("handler", "must be a coroutine function of one claim")
+        await check_keepable_async(ttl)
         loop = AsyncWorkLoop(self._port, claim, handler, stop or asyncio.Event(), until_empty)
         return await loop.run(concurrency)

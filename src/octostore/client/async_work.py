@@ -1,15 +1,27 @@
 """Worker loops for asyncio. See `work.py`."""
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, refreshed_async
 from octostore.client.claiming import with_fresh_id
 from octostore.client.hold import Granted
 from octostore.client.port import AsyncPort
-from octostore.client.work import TOLD_TO_STOP, UNREACHABLE_PAUSE_SECONDS, WAIT_SECONDS, AnyClaim, noted
+from octostore.client.signals import die_of, noting
+from octostore.client.work import (
+    DRAINING,
+    TOLD_TO_STOP,
+    UNREACHABLE_PAUSE_SECONDS,
+    WAIT_SECONDS,
+    AnyClaim,
+    log,
+    noted,
+)
 from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
 from octostore.core.undo import give_back
 from octostore.stores.pausing import jittered
@@ -17,7 +29,7 @@ from octostore.stores.pausing import jittered
 AsyncHandler = Callable[[AsyncHeldClaim], Awaitable[Any]]
 
 
-class AsyncWorkLoop(NamedTuple):
+class AsyncWorkLoop(msgspec.Struct):
     """See `WorkLoop`."""
 
     port: AsyncPort
@@ -25,11 +37,27 @@ class AsyncWorkLoop(NamedTuple):
     handler: AsyncHandler
     stop: asyncio.Event
     until_empty: bool
+    stopped_by: signal.Signals | None = None
 
     async def run(self, concurrency: int) -> int:
-        async with asyncio.TaskGroup() as group:
-            workers = [group.create_task(self._run_one_worker()) for _ in range(concurrency)]
+        workers: list[asyncio.Task[int]] = []
+        loop = asyncio.get_running_loop()
+        with noting(lambda number: loop.call_soon_threadsafe(self._heed, workers, number)):
+            async with asyncio.TaskGroup() as group:
+                workers += [group.create_task(self._run_one_worker()) for _ in range(concurrency)]
+        if self.stopped_by is not None:
+            die_of(self.stopped_by)
         return sum(worker.result() for worker in workers)
+
+    def _heed(self, workers: "list[asyncio.Task[int]]", number: signal.Signals) -> None:
+        """The second signal cancels the handlers, whose jobs are given back by that."""
+        if self.stop.is_set():
+            self.stopped_by = number
+            for worker in workers:
+                worker.cancel(number.name)
+        else:
+            self.stop.set()
+            log.warning(DRAINING, number.name)
 
     async def _run_one_worker(self) -> int:
         handled = 0
@@ -65,6 +93,6 @@ class AsyncWorkLoop(NamedTuple):
         claim = AsyncHeldClaim(self.port, granted, then=lambda: None if self.stop.is_set() else asking)
         with suppress(LeaseLost):
             async with claim:
-                with noted(claim):
+                with noted(claim, self.stop):
                     claim.end_as("done", result=await self.handler(claim))
         return None if claim.following is None else await refreshed_async(self.port, claim.following)

@@ -4,24 +4,28 @@ import math
 import threading
 from collections.abc import Callable
 
+from octostore.client.lateness import Lateness, here, in_hand
 from octostore.stores.clock import boottime
 
 MARGIN_SHARE = 0.02
 MARGIN_MIN_SECONDS = 0.05
 MARGIN_MAX_SECONDS = 2.0
-"""What is left of a lease when its owner stops: for clocks that run at different speeds, and for noticing late."""
+"""What is left of a lease when its owner stops, for clocks that run at different speeds; on a busy machine, more."""
 
 
 class Authority:
     """Counted from *before* the request that was answered, on a clock that also counts while the machine sleeps.
 
-    The store counts from later, so it cannot have given the job away while `remaining()` is positive.
+    The store counts from later, so it cannot have given the job away while `remaining()` is positive, nor when whoever
+    asked gets its next turn, as late as `lateness` knows that to be.
     """
 
-    def __init__(self, clock: Callable[[], float] = boottime) -> None:
+    def __init__(self, clock: Callable[[], float] = boottime, lateness: Lateness = here) -> None:
         self.on_renewed: Callable[[float], None] | None = None
         """Told until when it lasts, every time that this becomes later."""
         self._clock = clock
+        self._lateness = lateness
+        self._ttl = 0.0
         self._lock = threading.Lock()
         self._ends_at = -math.inf
         self._is_over = False
@@ -31,8 +35,12 @@ class Authority:
 
     @property
     def ends_at(self) -> float:
-        """On the clock of `now`; long ago where there is none."""
+        """On the clock of `now`; long ago where there is none. For those who know themselves how late they may be."""
         return self._ends_at
+
+    @property
+    def gives_up_at(self) -> float:
+        return self._ends_at - in_hand(self._ttl, self._lateness.worst(self._clock()))
 
     def renew(self, asked_at: float, remaining_ms: int) -> None:
         remaining = remaining_ms / 1_000
@@ -42,6 +50,7 @@ class Authority:
                 return
             # Answers may come in another order than they were asked for.
             self._ends_at = max(self._ends_at, asked_at + remaining - margin)
+            self._ttl = remaining
             ends_at = self._ends_at
         if self.on_renewed is not None:
             self.on_renewed(ends_at)
@@ -54,4 +63,4 @@ class Authority:
 
     def remaining(self) -> float:
         """Seconds; never below 0."""
-        return max(0.0, self._ends_at - self._clock())
+        return max(0.0, self.gives_up_at - self._clock())

@@ -3,6 +3,7 @@
 Defaults are filled in, JSON is encoded, and each is safe to send twice.
 """
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, TypeVar
 from octostore.client.batching import Released, carry_out, carry_out_async, lease_of
 from octostore.client.claiming import ClaimCall, HoldCall, claim, claim_async
 from octostore.client.methods import Making, Method, P, Steps, stepped
-from octostore.client.owner import default_owner
+from octostore.client.owner import HOST, default_owner
 from octostore.core import commands as c
 from octostore.core.checks import OUTCOMES, check_word
 from octostore.core.commands import Batch, Command, R_co
@@ -59,6 +60,7 @@ class Calls:
         request_id: str | None = None,
         again: bool = False,
         lock_delay: float = 0,
+        max_silence: float | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Become the one owner of a job, for `ttl` seconds after each heartbeat.
 
@@ -70,7 +72,8 @@ class Calls:
         ended, it gets `LeaseLost`, which says how: a call that arrives late must not claim for nobody. `again` claims a
         job although it is done. `session_id` binds the claim to a session: it lives as long as that does, and needs no
         heartbeat of its own. `lock_delay` (0 to 30 s) keeps the job unclaimable for that long after this claim ends,
-        for work that may still be in flight.
+        for work that may still be in flight. An owner that heartbeats but reports no progress (no note, percentage or
+        checkpoint) for `max_silence` seconds is shown as `stuck`, counted by `health` and noted in the log.
         """
         command = c.ClaimJob(
             job_id=job_id,
@@ -81,6 +84,9 @@ class Calls:
             request_id=new_request_id() if request_id is None else request_id,
             again=again,
             lock_delay=lock_delay,
+            host=HOST,
+            pid=os.getpid(),
+            max_silence=max_silence,
         )
         return ClaimCall(command, wait, request_id is None)
 
@@ -189,6 +195,7 @@ class Calls:
         wait: float = 0,
         session_id: str | None = None,
         request_id: str | None = None,
+        max_silence: float | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one."""
         command = c.ClaimNext(
@@ -199,6 +206,9 @@ class Calls:
             ttl=ttl,
             session_id=session_id,
             request_id=new_request_id() if request_id is None else request_id,
+            host=HOST,
+            pid=os.getpid(),
+            max_silence=max_silence,
         )
         return ClaimCall(command, wait, request_id is None)
 
@@ -214,6 +224,7 @@ class Calls:
         ttl: float = TTL_DEFAULT_SECONDS,
         wait: float = 0,
         request_id: str | None = None,
+        max_silence: float | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Acquire a session and claim its next task, in one step: that of the first queue that has one.
 
@@ -229,6 +240,9 @@ class Calls:
             metadata=encode_json("metadata", metadata),
             ttl=ttl,
             request_id=new_request_id() if request_id is None else request_id,
+            host=HOST,
+            pid=os.getpid(),
+            max_silence=max_silence,
         )
         return ClaimCall(command, wait, request_id is None)
 
@@ -274,9 +288,26 @@ class Calls:
         return c.DiscardJob(job_id=job_id, reason=reason)
 
     @executed
-    def cancel(self, job_id: str, *, reason: str | None = None) -> c.CancelJob:
-        """Take a queued job out of its queue; it is dead then. Raises `NotFound`, or `Conflict` if it is not queued."""
-        return c.CancelJob(job_id=job_id, reason=reason)
+    def cancel(self, job_id: str, *, reason: str | None = None, drain: bool = False) -> c.CancelJob:
+        """Take a job out of its queue, and away from its owner if somebody has it. It is dead then. For operators.
+
+        In one step, so nobody gets it in between; the owner's next write raises `LeaseLost`, which tells the reason.
+        With `drain` the owner keeps it and is asked to stop, as by `request_stop`; the job is dead when that claim
+        ends, unless it is done then. `requeue` brings it back, with all its attempts. Raises `NotFound`, or `Conflict`
+        if it is free or done.
+        """
+        return c.CancelJob(job_id=job_id, reason=reason, drain=drain)
+
+    @executed
+    def request_stop(self, job_id: str, *, reason: str | None = None) -> c.RequestStop:
+        """Ask whoever has a job to stop. For operators.
+
+        The owner hears of it with its next heartbeat: `claim.stop_requested` is set, `octostore run` and `work` stop
+        their command, MCP servers tell their agent. It then ends its claim as it sees fit, and until then the job stays
+        its own. The request, and when it was delivered, are in the log and in `get_job_owner().stop_requested`. Asking
+        again changes nothing. Raises `NotFound`, or `Conflict` if nobody has the job.
+        """
+        return c.RequestStop(job_id=job_id, reason=reason)
 
     @executed
     def force_release(self, job_id: str, *, reason: str | None = None) -> c.ForceReleaseJob:
@@ -313,6 +344,7 @@ class Calls:
         session_id: str | None = None,
         again: bool = False,
         lock_delay: float = 0,
+        max_silence: float | None = None,
     ) -> Batch:
         """`claim_job` for any number of jobs, in as few calls as possible. The answers are as in `batch`."""
         terms: dict[str, Any] = {
@@ -322,6 +354,9 @@ class Calls:
             "session_id": session_id,
             "again": again,
             "lock_delay": lock_delay,
+            "host": HOST,
+            "pid": os.getpid(),
+            "max_silence": max_silence,
         }
         return Batch([c.ClaimJob(job_id=job_id, **terms) for job_id in _listed("job_ids", job_ids)], atomic=False)
 
@@ -455,6 +490,7 @@ class Blocks:
         request_id: str | None = None,
         again: bool = False,
         lock_delay: float = 0,
+        max_silence: float | None = None,
         outcome: Outcome = "released",
         on_lost: Callable[[], None] | None = None,
     ) -> HoldCall:
@@ -476,8 +512,9 @@ class Blocks:
             request_id=request_id,
             again=again,
             lock_delay=lock_delay,
+            max_silence=max_silence,
         )
-        return HoldCall(claim, outcome, on_lost)
+        return HoldCall(claim, ttl, outcome, on_lost)
 
     def open_session(
         self,

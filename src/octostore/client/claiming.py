@@ -32,6 +32,7 @@ class HoldCall(NamedTuple):
     """A claim that is to be held, how it is to end, and who is to be told if it is lost."""
 
     claim: ClaimCall[ClaimReply]
+    ttl: float
     outcome: Outcome
     on_lost: Callable[[], None] | None
 

@@ -20,7 +20,7 @@ def connect(
     - `sqlite:///relative.db` and `sqlite:////absolute.db` name a file, `memory:` a store that ends with this object.
       `retry` is how jobs that fail through this connection are retried.
     - `http://` and `https://` name a server. `token` is what it asks for; by default `OCTOSTORE_TOKEN`, the file that
-      `OCTOSTORE_TOKEN_FILE` names, or what a server of the same user on this machine has left for its clients. It is
+      `OCTOSTORE_TOKEN_FILE` names, or what a server of the same user has left for clients of this very address. It is
       not sent in clear text to another machine unless `allow_clear_text`.
 
     Raises `InvalidInput` for a URL or token that cannot be understood, and `Unreachable` for a file that cannot be

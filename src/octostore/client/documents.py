@@ -1,20 +1,23 @@
 """Commands as documents, in the form that they have in a batch over HTTP."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
 
-from octostore.client.owner import default_owner
-from octostore.core.commands import ClaimJob, ClaimNext, Command, Enqueue, OpenSession
+from octostore.client.owner import HOST, default_owner
+from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, Command, Enqueue, OpenSession
 from octostore.core.errors import InvalidInput
 from octostore.stores.ids import new_job_id, new_session_id
 from octostore.wire.batches import check_batch, endpoint_in, values_in
 
 Document: TypeAlias = Mapping[str, Any]
-_DEFAULTS: dict[Any, dict[str, Callable[[], str]]] = {
-    ClaimJob: {"owner": default_owner},
-    ClaimNext: {"owner": default_owner},
+_HERE: dict[str, Callable[[], Any]] = {"host": lambda: HOST, "pid": os.getpid}
+_DEFAULTS: dict[Any, dict[str, Callable[[], Any]]] = {
+    ClaimJob: {"owner": default_owner, **_HERE},
+    ClaimNext: {"owner": default_owner, **_HERE},
+    ClaimTask: _HERE,
     Enqueue: {"job_id": new_job_id},
     OpenSession: {"agent": default_owner, "session_id": new_session_id},
 }

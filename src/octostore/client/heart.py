@@ -5,10 +5,11 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from octostore.client.authority import Authority
+from octostore.client.lateness import here
 from octostore.core.beats import BEATS_PER_TTL
 from octostore.core.errors import LeaseLost, NotFound
 from octostore.core.replies import HeartbeatReply, KeepaliveReply
@@ -25,6 +26,8 @@ RETRY_SECONDS = 0.1
 
 OnLost = Callable[[LeaseLost | NotFound | None], None]
 """Told what the store said; None where it did not answer in time."""
+OnAnswer = Callable[[HeartbeatReply | KeepaliveReply], None]
+"""Told what the store said to a beat, by the thread of all hearts: it must not wait for anything."""
 Beat = Callable[[], "Future[HeartbeatReply] | Future[KeepaliveReply]"]
 """Must not wait for anything."""
 
@@ -36,14 +39,19 @@ class Heart:
     as lost, although the store may still hold it.
     """
 
-    def __init__(self, beat: Beat, authority: Authority, ttl: float, on_lost: OnLost) -> None:
+    def __init__(
+        self, beat: Beat, authority: Authority, ttl: float, on_lost: OnLost, on_answer: OnAnswer | None = None
+    ) -> None:
         self._beat: Beat | None = beat
         self._authority = authority
         self._interval = min(ttl / BEATS_PER_TTL, BEAT_MAX_SECONDS)
         self._on_lost: OnLost | None = on_lost
+        self._on_answer = on_answer
         self._due_at = 0.0
         self._asked_at = 0.0
         self._answer: Future[HeartbeatReply] | Future[KeepaliveReply] | None = None
+        self.fault: BaseException | None = None
+        """Why the last beat got no answer; None while they get through."""
 
     def start(self) -> None:
         self._look_at(self._authority.now() + self._interval)
@@ -51,7 +59,13 @@ class Heart:
     def stop(self) -> None:
         """No beat begins after this; `on_lost` is only called if that had begun already."""
         self._beat = None
-        self._on_lost = None  # until it would have been due the pulse knows it, and need not know its claim
+        # Until it would have been due the pulse knows it, and need not know its claim.
+        self._on_lost = self._on_answer = None
+
+    def hurry(self) -> None:
+        """Beat now: there may be something to hear."""
+        if self._beat is not None:
+            self._look_at(self._authority.now())
 
     def step(self) -> None:
         """What is due, if anything: a beat, what was answered to it, or to say that the lease is lost."""
@@ -78,26 +92,35 @@ class Heart:
     def _wait_for(self, answer: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
         """Only as long as there is authority left."""
         self._answer = answer
-        self._look_at(self._authority.ends_at)
+        self._look_at(self._authority.gives_up_at)
 
     def _hurry(self, _answer: object) -> None:
         self._look_at(self._authority.now())
 
     def _take(self, answer: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
-        error = answer.exception()
+        error = self.fault = answer.exception()
         if isinstance(error, LeaseLost | NotFound):
             self._lose(error)
         elif error is not None:
             self._look_at(self._asked_at + jittered(RETRY_SECONDS))
         else:
             try:
-                self._authority.renew(self._asked_at, answer.result().remaining_ms)
+                reply = answer.result()
+                self._authority.renew(self._asked_at, reply.remaining_ms)
+                tell = self._on_answer
+                if tell is not None:
+                    tell(reply)
             finally:
                 self._look_at(self._asked_at + self._interval)
 
     def _look_at(self, moment: float) -> None:
-        self._due_at = min(moment, self._authority.ends_at)
+        self._due_at = min(moment, self._authority.gives_up_at)
         _pulse.schedule(self, self._due_at)
+
+    def hasten(self) -> float:
+        """When to look again, now that the machine is known to be busier than it was."""
+        self._due_at = min(self._due_at, self._authority.gives_up_at)
+        return self._due_at
 
     def _lose(self, why: LeaseLost | NotFound | None) -> None:
         self._beat = None
@@ -136,7 +159,13 @@ class _Pulse:
                 pause = self._due[0][0] - boottime() if self._due else TICK_SECONDS
                 if pause <= 0:
                     return heappop(self._due)[2]
-                self._news.wait(min(pause, TICK_SECONDS) if self._due else None)
+                self._wait(min(pause, TICK_SECONDS) if self._due else None)
+
+    def _wait(self, seconds: float | None) -> None:
+        due_at = boottime() + (seconds or 0)
+        if not self._news.wait(seconds) and here.note(due_at, boottime()):
+            self._due = [(heart.hasten(), number, heart) for _, number, heart in self._due]
+            heapify(self._due)
 
 
 _pulse = _Pulse()

@@ -12,6 +12,7 @@ from octostore.client.calls import calls
 from octostore.client.claiming import claim
 from octostore.client.heart import RETRY_SECONDS, Heart
 from octostore.client.port import Port
+from octostore.core.beats import BEATS_PER_TTL
 from octostore.core.commands import Command, HeartbeatJob, KeepSessionAlive, R_co
 from octostore.core.encoding import shorten
 from octostore.core.errors import (
@@ -26,8 +27,16 @@ from octostore.core.errors import (
 )
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
-from octostore.core.replies import AttemptView, ClaimReply, HandedOverReply, ReleaseReply
+from octostore.core.replies import (
+    AttemptView,
+    ClaimReply,
+    HandedOverReply,
+    HeartbeatReply,
+    KeepaliveReply,
+    ReleaseReply,
+)
 from octostore.stores.clock import boottime
+from octostore.stores.owners import owners
 from octostore.stores.pausing import jittered
 
 if TYPE_CHECKING:
@@ -115,7 +124,8 @@ class KeptClaim:
     """A claim that is kept alive from another thread for as long as the block runs: `HeldClaim` and `AsyncHeldClaim`.
 
     `lost` is set, and `on_lost` called, before the store can give the job to anybody else. What the block does to other
-    systems should carry `fencing_token`, because a process that was paused cannot know in time.
+    systems should carry `fencing_token`, because a process that was paused cannot know in time. `stop_requested` is set
+    when somebody wants the block to stop, for `stop_reason`; the job stays ours until it does.
     """
 
     def __init__(
@@ -123,6 +133,7 @@ class KeptClaim:
         port: Port,
         granted: "Granted",
         lost: "threading.Event | LoopFlag",
+        stop: "threading.Event | LoopFlag",
         *,
         on_lost: Callable[[], None] | None = None,
         then: Callable[[], Command[ClaimReply] | None] = lambda: None,
@@ -141,6 +152,8 @@ class KeptClaim:
         self.ttl = reply.ttl or 0.0
         self.attempt = reply.attempt or 1
         self._lost = lost
+        self._stop = stop
+        self.stop_reason: str | None = None
         self._port = port
         self._authority = Authority()
         self._authority.renew(granted.asked_at, granted.remaining_ms)
@@ -153,7 +166,10 @@ class KeptClaim:
         self._ending: Command[ReleaseReply] | None = None
         """Where nothing was chosen, it is released."""
         self._is_to_expire = False
-        self._heart = Heart(self._beat, self._authority, self.ttl, self._lose)
+        self._is_stuck = False
+        # That it is silent is noticed by a heartbeat, so one comes at least as often as that may happen.
+        pace = self.ttl if reply.max_silence is None else min(self.ttl, reply.max_silence * BEATS_PER_TTL)
+        self._heart = Heart(self._beat, self._authority, pace, self._lose, self.hear)
         self._pid = os.getpid()
         self._has_ended = False
         self._is_handed_over = False
@@ -172,9 +188,19 @@ class KeptClaim:
         """How earlier attempts ended, newest first."""
         return self.reply.previous
 
+    @property
+    def is_to_stop(self) -> bool:
+        """Whether `stop_requested` is set, here and now; for threads that are not those of its loop."""
+        return self._stop.is_set()
+
     def remaining(self) -> float:
         """For how many seconds the job is surely ours if no heartbeat gets through any more."""
         return 0.0 if self._lost.is_set() else self._authority.remaining()
+
+    @property
+    def heartbeat_fault(self) -> BaseException | None:
+        """Why the last heartbeat did not get through; None while they do."""
+        return self._heart.fault
 
     def check(self) -> None:
         """Raise `LeaseLost` unless the job is surely ours. To be called before anything that cannot be undone."""
@@ -198,6 +224,11 @@ class KeptClaim:
         """Do not release the job when the block ends, for what can no longer be done in time."""
         self._is_to_expire = True
 
+    @property
+    def stuck(self) -> bool:
+        """Whether nothing was reported for `max_silence` seconds, as of the last heartbeat."""
+        return self._is_stuck
+
     def watch(self, on_renewed: Callable[[float], None], on_lost: Callable[[], None]) -> float:
         """For those who must know without asking: until when the job is surely ours, on the clock of `boottime`.
 
@@ -207,6 +238,28 @@ class KeptClaim:
         self._authority.on_renewed = on_renewed
         self._on_lost = on_lost
         return self._authority.ends_at
+
+    def hear(self, reply: HeartbeatReply | KeepaliveReply) -> None:
+        """For those who heartbeat besides: what the answer has to say, other than that the lease goes on."""
+        stops = reply.stop_requested
+        stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
+        if stop is not None:
+            self.ask_to_stop(stop.reason)
+        self._is_stuck = reply.stuck if isinstance(reply, HeartbeatReply) else self.job_id in reply.stuck_jobs
+
+    def ask_to_stop(self, reason: str | None) -> None:
+        """Set `stop_requested`, as somebody's request does."""
+        if not self._stop.is_set():
+            self.stop_reason = reason
+            self._stop.set()
+
+    def give_up(self, note: str) -> None:
+        """Release the job although its block still runs, for which it is lost from then on. It is no attempt."""
+        self._loss = LeaseLost(self.job_id, note)
+        self._stop_heart()
+        self._authority.end()
+        self._lost.set()
+        self._port.execute(self._release("released", note=note))
 
     # Below the surface
 
@@ -220,11 +273,14 @@ class KeptClaim:
             note=note,
             percent=percent,
         )
-        self._authority.renew(asked_at, self._persist(command).remaining_ms)
+        reply = self._persist(command)
+        self._authority.renew(asked_at, reply.remaining_ms)
+        self.hear(reply)
 
     def _checkpoint(self, data: Any) -> None:
         self.check()
         self._persist(calls.checkpoint_job(self.job_id, self.lease_id, data, fencing_token=self.reply.fencing_token))
+        self._is_stuck = False
 
     def _hand_over(self, to_agent: str, note: str | None) -> HandedOverReply:
         session = self.reply.session
@@ -232,7 +288,7 @@ class KeptClaim:
             raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
         self.check()
         reply = self._persist(calls.hand_over(session.session_id, to_agent, note, lease_id=self.lease_id))
-        self._heart.stop()
+        self._stop_heart()
         self._is_handed_over = True
         self._loss = LeaseLost(self.job_id, f"it was handed over to {to_agent!r}")
         self._authority.end()
@@ -242,7 +298,7 @@ class KeptClaim:
         """The block ends. Gives what is to be executed then; `_left` is to be told the answers."""
         if os.getpid() != self._pid or self._is_handed_over:
             return []  # a forked child leaves the block, too; the claim is its parent's, or another agent's
-        self._heart.stop()
+        self._stop_heart()
         self._left_at = self._authority.now()
         if error is not None:
             # A stop from outside (Ctrl-C, exit, a cancelled task) is no failure of the work.
@@ -263,6 +319,14 @@ class KeptClaim:
         finally:
             self._has_ended = True
             self._authority.end()
+
+    def _start_heart(self) -> None:
+        self._heart.start()
+        owners.add(self.job_id, self._heart.hurry)
+
+    def _stop_heart(self) -> None:
+        owners.remove(self.job_id, self._heart.hurry)
+        self._heart.stop()
 
     def _beat(self) -> Any:
         return self._port.submit(heartbeat_of(self.reply, self.lease_id))
@@ -311,7 +375,8 @@ class HeldClaim(KeptClaim):
 
     def __init__(self, port: Port, granted: "Granted", **options: Any) -> None:
         self.lost = threading.Event()
-        super().__init__(port, granted, self.lost, **options)
+        self.stop_requested = threading.Event()
+        super().__init__(port, granted, self.lost, self.stop_requested, **options)
 
     def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
         """Say what is being done, for people to see. It is a heartbeat, too."""
@@ -326,7 +391,7 @@ class HeldClaim(KeptClaim):
         return self._hand_over(to_agent, note)
 
     def __enter__(self) -> Self:
-        self._heart.start()
+        self._start_heart()
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:

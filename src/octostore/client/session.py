@@ -16,7 +16,7 @@ from octostore.core.events import Event
 from octostore.core.model import Phase
 from octostore.core.paging import pages
 from octostore.core.questions import ListEvents
-from octostore.core.replies import HandedOverReply, KeepaliveReply, SessionReply
+from octostore.core.replies import HandedOverReply, HeartbeatReply, KeepaliveReply, SessionReply, StopView
 
 
 class Session:
@@ -25,7 +25,8 @@ class Session:
     `context` is what was last saved, by this session or by the one it resumes, and `phase` what it was doing then;
     `in_flight` are the jobs that it was working on, with their checkpoints, and `note` what the agent that handed it
     over had to say. `lost` is set when the block's heartbeats fail for so long that the session, and with it every
-    claim bound to it, may have ended.
+    claim bound to it, may have ended. `stop_requested` are the jobs that somebody wants it to stop, as of its last
+    keepalive.
     """
 
     def __init__(
@@ -45,13 +46,15 @@ class Session:
         self._on_lost = on_lost
         self._pid = os.getpid()
         self._is_handed_over = False
-        self._heart = Heart(self._beat, self._authority, reply.ttl, self._lose)
+        self.stop_requested: dict[str, StopView] = {}
+        self._heart = Heart(self._beat, self._authority, reply.ttl, self._lose, self._hear)
 
     def keepalive(self) -> KeepaliveReply:
         """Prove you are alive, for the session and all its claims. Raises `LeaseLost` when it has ended."""
         asked_at = self._authority.now()
         reply = self._port.execute(self._keepalive_command())
         self._authority.renew(asked_at, reply.remaining_ms)
+        self._hear(reply)
         return reply
 
     def save(self, context: Any, *, phase: Phase | None = None) -> None:
@@ -99,6 +102,10 @@ class Session:
 
     def _keepalive_command(self) -> KeepSessionAlive:
         return KeepSessionAlive(session_id=self.session_id, lease_id=self.reply.lease_id)
+
+    def _hear(self, reply: HeartbeatReply | KeepaliveReply) -> None:
+        if isinstance(reply, KeepaliveReply):
+            self.stop_requested = reply.stop_requested
 
     def _lose(self, _why: object) -> None:
         self.lost.set()

@@ -9,6 +9,7 @@ from typing import Any, Concatenate
 from octostore.client.calls import Blocks, Calls, calls
 from octostore.client.claiming import ClaimCall, HoldCall, claim
 from octostore.client.hold import LONG_AGO, HeldClaim, ask_for, granted, refreshed
+from octostore.client.lateness import check_keepable_here
 from octostore.client.methods import P
 from octostore.client.port import Port
 from octostore.client.reader import Reader
@@ -30,7 +31,8 @@ def held(
     @wraps(make)
     @contextmanager
     def method(self: Any, /, *args: P.args, **options: P.kwargs) -> Iterator[HeldClaim]:
-        call, outcome, on_lost = make(self, *args, **options)
+        call, ttl, outcome, on_lost = make(self, *args, **options)
+        check_keepable_here(ttl)
         claim = HeldClaim(self._port, ask_for(self._port, *call), on_lost=on_lost)
         claim.end_as(outcome)
         with claim:
@@ -90,6 +92,7 @@ class OctoStore(Calls, Reader):
         kinds: Sequence[str] | None = None,
         owner: str | None = None,
         ttl: float = TTL_DEFAULT_SECONDS,
+        max_silence: float | None = None,
         concurrency: int = 1,
         stop: threading.Event | None = None,
         until_empty: bool = False,
@@ -98,10 +101,13 @@ class OctoStore(Calls, Reader):
 
         What the handler returns is the job's result; what it raises is noted, and the job retried; `Deferred` puts it
         off without using up an attempt. Heartbeats go on whatever the handler does. Returns how many jobs were handled.
-        `stop` is noticed within a second, but like Ctrl-C it waits for the handlers that run.
+        `stop` is noticed within a second, and waits for the handlers that run. So do TERM and Ctrl-C, which set it, if
+        this is the main thread and the program has no handler of its own for them. A second one sets
+        `claim.stop_requested`, gives jobs back two seconds later, and ends the program as usual (SystemExit,
+        KeyboardInterrupt); no attempt is used up.
         """
-        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl)
-        return self._run_loop(claim.command, handler, concurrency, stop, until_empty=until_empty)
+        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence)
+        return self._run_loop(claim.command, ttl, handler, concurrency, stop, until_empty=until_empty)
 
     def work_session(
         self,
@@ -112,12 +118,13 @@ class OctoStore(Calls, Reader):
         queues: Sequence[str] = ("default",),
         kinds: Sequence[str] | None = None,
         ttl: float = TTL_DEFAULT_SECONDS,
+        max_silence: float | None = None,
         stop: threading.Event | None = None,
         until_empty: bool = False,
     ) -> int:
         """`work` for the tasks of a session: one at a time, each with the session's context (`claim.reply.session`)."""
-        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl)
-        return self._run_loop(claim.command, handler, 1, stop, until_empty=until_empty)
+        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
+        return self._run_loop(claim.command, ttl, handler, 1, stop, until_empty=until_empty)
 
     def verify(self, on_event: OnEvent | None = None) -> Verification:
         """Whether the log has no gap, leads to what is stored, and every claim in it ended once. For operators.
@@ -130,6 +137,7 @@ class OctoStore(Calls, Reader):
     def _run_loop(
         self,
         claim: AnyClaim,
+        ttl: float,
         handler: Handler,
         concurrency: int,
         stop: threading.Event | None,
@@ -141,4 +149,5 @@ class OctoStore(Calls, Reader):
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
         if not callable(handler) or iscoroutinefunction(handler):
             raise InvalidInput("handler", "must be a plain function of one claim; connect_async() takes coroutines")
+        check_keepable_here(ttl)
         return WorkLoop(self._port, claim, handler, stop or threading.Event(), until_empty).run(concurrency)

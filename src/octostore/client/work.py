@@ -1,15 +1,21 @@
 """Worker loops: claim the next job of a queue, run the handler under a heartbeat, settle the outcome."""
 
 import logging
+import signal
 import threading
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeAlias
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, TypeAlias
 
+import msgspec
+
+from octostore.client.apart import apart
 from octostore.client.claiming import with_fresh_id
 from octostore.client.hold import Granted, HeldClaim, KeptClaim, ask_for, describe, refreshed
 from octostore.client.port import Port
+from octostore.client.signals import die_of, noting
 from octostore.core.commands import Command
 from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
@@ -23,6 +29,9 @@ log = logging.getLogger("octostore.work")
 WAIT_SECONDS = 1.0
 """How long one claim waits for a job; in between, a worker looks whether it is to stop."""
 UNREACHABLE_PAUSE_SECONDS = 1.0
+STOP_GRACE_SECONDS = 2.0
+"""How long handlers have to stop by themselves after the second signal."""
+DRAINING = "%s: no new jobs; a second one stops those at hand"
 TOLD_TO_STOP = "whoever claimed it was told to stop"
 
 
@@ -43,11 +52,21 @@ class Failed(Exception):  # a handler's answer, not an error
     """Raised by a handler that knows what went wrong: its text is noted as it is, and nothing is logged."""
 
 
+class Stopped(Exception):
+    """By a second signal."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number.name)
+        self.number = number
+
+
+News: TypeAlias = "signal.Signals | Future[int]"
+"""A signal, or a worker that has ended."""
 Handler = Callable[[HeldClaim], Any]
 AnyClaim: TypeAlias = Command[ClaimReply]
 
 
-class WorkLoop(NamedTuple):
+class WorkLoop(msgspec.Struct):
     """`claim` is made anew for each job; `stop` ends the loop after the jobs at hand."""
 
     port: Port
@@ -55,22 +74,57 @@ class WorkLoop(NamedTuple):
     handler: Handler
     stop: threading.Event
     until_empty: bool
+    at_hand: set[HeldClaim] = msgspec.field(default_factory=set)
 
     def run(self, concurrency: int) -> int:
         """How many jobs were handled, whatever became of them."""
-        handled = 0
-        with ThreadPoolExecutor(concurrency, thread_name_prefix="octostore-work") as pool:
-            workers = [pool.submit(self._run_one_worker) for _ in range(concurrency)]
+        news: SimpleQueue[News] = SimpleQueue()  # in which a signal handler may put something at any moment
+        with noting(news.put):
+            workers = [apart(self._run_one_worker, "octostore-work") for _ in range(concurrency)]
+            for worker in workers:
+                worker.add_done_callback(news.put)
             try:
-                waiting: Collection[Future[int]] = workers
-                while waiting:
-                    # Not without end: a signal that the system gives to another thread is handled when this one wakes.
-                    over, waiting = wait(waiting, WAIT_SECONDS, FIRST_EXCEPTION)
-                    handled += sum(worker.result() for worker in over)
+                handled = self._wait_for(workers, news)
+            except Stopped as stopped:
+                die_of(stopped.number)
             except BaseException:
                 self.stop.set()
+                wait(workers)
                 raise
-            return handled
+        if not news.empty():
+            self.stop.set()  # a signal came in the last moment; whoever gave us `stop` should know
+        return handled
+
+    def _wait_for(self, workers: "list[Future[int]]", news: "SimpleQueue[News]") -> int:
+        handled, waiting = 0, len(workers)
+        while waiting:
+            try:
+                # Not without end: a signal that the system gives to another thread is handled when this one wakes.
+                item = news.get(timeout=WAIT_SECONDS)
+            except Empty:
+                continue
+            if isinstance(item, Future):
+                waiting -= 1
+                handled += item.result()
+            else:
+                self._heed(item, workers)
+        return handled
+
+    def _heed(self, number: signal.Signals, workers: "list[Future[int]]") -> None:
+        if self.stop.is_set():
+            self._stop_handlers(number, workers)
+            raise Stopped(number)
+        self.stop.set()
+        log.warning(DRAINING, number.name)
+
+    def _stop_handlers(self, number: signal.Signals, workers: "list[Future[int]]") -> None:
+        """Those that look for it stop by themselves; from the others, which end with the process, the job is taken."""
+        for claim in self.at_hand.copy():
+            claim.ask_to_stop(number.name)
+        wait(workers, STOP_GRACE_SECONDS)
+        for claim in self.at_hand.copy():
+            with suppress(OctoStoreError):  # it expires by itself
+                claim.give_up(f"the worker was stopped by {number.name}")
 
     def _run_one_worker(self) -> int:
         handled = 0
@@ -107,21 +161,32 @@ class WorkLoop(NamedTuple):
     def _handle(self, at_hand: Granted, asking: AnyClaim) -> Granted | None:
         """Gives the job that was claimed in the transaction that settled this one, if there was one."""
         claim = HeldClaim(self.port, at_hand, then=lambda: None if self.stop.is_set() else asking)
-        handle(claim, self.handler)
+        self.at_hand.add(claim)
+        try:
+            handle(claim, self.handler, self.stop)
+        finally:
+            self.at_hand.discard(claim)
         return None if claim.following is None else refreshed(self.port, claim.following)
 
 
-def handle(claim: HeldClaim, handler: Handler) -> None:
+def handle(claim: HeldClaim, handler: Handler, stop: threading.Event) -> None:
     """Run `handler` for one job. What it returns is the result; what it raises is noted and retried."""
     # Where the lease is lost the job is somebody else's now, and whatever this handler did was refused. The next job is
     # not affected.
-    with suppress(LeaseLost), claim, noted(claim):
+    with suppress(LeaseLost), claim, noted(claim, stop):
         claim.end_as("done", result=handler(claim))
 
 
+class Stopping(Protocol):
+    def is_set(self) -> bool: ...
+
+
 @contextmanager
-def noted(claim: KeptClaim) -> Iterator[None]:
-    """Whatever a handler raises is an outcome of its job."""
+def noted(claim: KeptClaim, stop: Stopping) -> Iterator[None]:
+    """Whatever a handler raises is an outcome of its job. One that raises because it was asked to stop has not failed.
+
+    Its job can be had at once if the whole worker stops, and after a while if only the job was to be stopped.
+    """
     try:
         yield
     except Deferred as deferred:
@@ -129,5 +194,9 @@ def noted(claim: KeptClaim) -> Iterator[None]:
     except Failed as failed:
         claim.end_as("failed", error=shorten(str(failed), ERROR_BYTES))
     except Exception as error:
+        if claim.is_to_stop:
+            note = shorten(describe(error), NOTE_BYTES)
+            claim.end_as("deferred", note=note, retry_after=0 if stop.is_set() else None)
+            return
         log.warning("job %s failed, attempt %d", claim.job_id, claim.attempt, exc_info=True)
         claim.end_as("failed", error=describe(error))

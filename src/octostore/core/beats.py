@@ -5,6 +5,8 @@ The lock routes alone tell their clients another pace (`server/routes/locks.py`)
 
 from datetime import datetime
 
+from octostore.core.model import Claim
+
 BEATS_PER_TTL = 3
 LATE_SHARE = (BEATS_PER_TTL - 1) / BEATS_PER_TTL
 """Of the TTL. One heartbeat may be lost and come again without anybody having to look."""
@@ -16,3 +18,9 @@ def renew_after(remaining_ms: int) -> int:
 
 def is_late(heartbeat_at: datetime, expires_at: datetime, now: datetime) -> bool:
     return now - heartbeat_at >= (expires_at - heartbeat_at) * LATE_SHARE
+
+
+def is_stuck(claim: Claim, now: int) -> bool:
+    """Alive it may be. Where nobody said how long it may go without reporting progress, it never is."""
+    silence_ms, since = claim.max_silence_ms, claim.last_progress_at
+    return silence_ms is not None and since is not None and now - since >= silence_ms

@@ -121,6 +121,7 @@ CHECKS: dict[str, Check] = {
     "agent": against(check_line, limits.TEXT_BYTES),
     "to_agent": against(check_line, limits.TEXT_BYTES),
     "holder": against(check_line, limits.TEXT_BYTES),
+    "host": against(check_line, limits.TEXT_BYTES),
     "lease_id": _check_lease,
     "request_id": against(check_line, limits.REQUEST_ID_BYTES),
     "reason": against(check_text, limits.TEXT_BYTES),
@@ -138,6 +139,7 @@ CHECKS: dict[str, Check] = {
     "context": against(check_bytes, limits.CONTEXT_BYTES),
     # Times
     "ttl": between(check_seconds, limits.TTL_MIN_MS, limits.TTL_MAX_MS),
+    "max_silence": between(check_seconds, limits.TTL_MIN_MS, limits.TTL_MAX_MS),
     "lock_delay": between(check_seconds, 0, limits.LOCK_DELAY_MAX_MS),
     "retry_after": between(check_seconds, 0, limits.RETRY_AFTER_MAX_MS),
     "expires_in": between(check_seconds, 1_000, limits.TOKEN_LIFE_MAX_MS),
@@ -146,6 +148,7 @@ CHECKS: dict[str, Check] = {
     "percent": between(check_range, 0, 100),
     "number": between(check_whole, 1, limits.JSON_INTEGER_MAX),
     "fencing_token": between(check_whole, 1, limits.JSON_INTEGER_MAX),
+    "pid": between(check_whole, 1, limits.PID_MAX),
     "priority": between(check_whole, limits.PRIORITY_MIN, limits.PRIORITY_MAX),
     "max_attempts": between(check_whole, 1, limits.MAX_ATTEMPTS_MAX),
     "max_claimed": between(check_whole, 1, limits.QUEUE_LIMIT_MAX),

@@ -13,6 +13,7 @@ from octostore.core import limits
 from octostore.core.checks import Checked, check_session_id
 from octostore.core.errors import InvalidInput
 from octostore.core.model import LOCAL, Outcome, Phase, Scope
+from octostore.core.permit import Permit
 from octostore.core.replies import (
     CheckpointReply,
     ClaimReply,
@@ -43,10 +44,12 @@ class Command(SecretFree, Checked, Generic[R_co], frozen=True, kw_only=True):
     """`principal` is who asks, as authenticated; it is recorded as the actor of what happens.
 
     `until` is when whoever asks stops waiting for the answer, on the clock of the process that runs it (`boottime`).
+    Nothing is done after that, nor once the `permit` is over.
     """
 
     principal: str = LOCAL
     until: float | None = None
+    permit: Permit | None = None
 
     founds: ClassVar[bool] = False
     """Whether it makes sense as the first of a store. What is about something that exists already does not."""
@@ -68,6 +71,11 @@ class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     lock_delay: float = 0
     max_claims: int | None = None
     """How many claims (of locks, or of other jobs) the principal may have at once."""
+    max_silence: float | None = None
+    """For how long the owner may go without reporting progress; after that it counts as stuck. None: for ever."""
+    host: str | None = None
+    pid: int | None = None
+    """The process that asks, for people who have to find it. It says so itself, like `owner`."""
 
     CHECKS: ClassVar = {"session_id": check_session_id}
 
@@ -221,7 +229,16 @@ class _OperatorCommand(Command[JobView], frozen=True, kw_only=True):
 
 
 class CancelJob(_OperatorCommand, frozen=True, kw_only=True):
-    """Take a job that waits out of its queue. It is dead then, and `requeue` brings it back."""
+    """Take a job out of its queue, and away from its owner if it has one. It is dead then; `requeue` brings it back.
+
+    With `drain` an owner is asked to stop instead, and the job is dead when the claim ends, unless it is done then.
+    """
+
+    drain: bool = False
+
+
+class RequestStop(_OperatorCommand, frozen=True, kw_only=True):
+    """Ask the owner of a job to stop, which it hears with its next heartbeat. What becomes of the job it decides."""
 
 
 class DiscardJob(_OperatorCommand, frozen=True, kw_only=True):

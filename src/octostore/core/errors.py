@@ -18,6 +18,8 @@ error; it is the reply with status `empty`.
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from octostore.core.visible import visible
+
 if TYPE_CHECKING:
     from octostore.core.replies import AttemptView, JobOwner, ProgressView
 
@@ -27,6 +29,10 @@ class OctoStoreError(Exception):
 
     code = "error"
     """A stable word for machines; the message is for people."""
+
+    def __str__(self) -> str:
+        """On one line, with nothing hidden in it: it may quote others, and ends up in a terminal or a log."""
+        return visible(super().__str__())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Errors travel between processes whole: a pool that cannot unpickle one would hang its caller."""
@@ -148,7 +154,8 @@ class Unreachable(OctoStoreError):
     `no_store` (there is none at this place yet), `moved` (what was there has gone, or another store is in its place),
     `restored_behind` (it was put back from a copy, and knows nothing of a lease that came later),
     `io`, `denied` (it does not let us in), `address` (a server cannot listen there); and over a network `network` (no
-    connection, or no answer in time) and `server` (an answer that is none).
+    connection, or no answer in time), `server` (an answer that is none), `certificate` (the server cannot prove who it
+    is) and `other_user` (the token was left for a server of yours, and somebody else's is there).
     """
 
     code = "unreachable"
@@ -161,6 +168,7 @@ class Unreachable(OctoStoreError):
     def is_lasting(self) -> bool:
         """Whether trying again is of no use until somebody has done something about it."""
         return self.reason in {
+            "certificate",
             "corrupt",
             "moved",
             "newer_schema",

@@ -42,6 +42,20 @@ class Claimed(Details, frozen=True):
     """The last owner, where its claim expired or was taken away."""
     handed_over_by: str | None = None
     """The last owner, where it handed its session over, and the claim with it."""
+    host: str | None = None
+    pid: int | None = None
+    max_silence_ms: int | None = None
+
+
+class Stuck(Details, frozen=True):
+    """An owner heartbeats, and has not reported progress since `last_progress_at`. Once for each such stretch."""
+
+    owner: str
+    fencing_token: int
+    last_progress_at: int
+    max_silence_ms: int
+    note: str | None = None
+    """What it said last."""
 
 
 class Ended(Details, frozen=True):
@@ -66,7 +80,27 @@ class Ended(Details, frozen=True):
 
 
 class Cancelled(Details, frozen=True):
+    """A job that nobody had. One that somebody had is `Ended`, and has the `fencing_token` of that claim."""
+
     reason: str | None = None
+    fencing_token: int | None = None
+
+
+class StopRequested(Details, frozen=True):
+    """The owner is to stop. With `cancels`, the job is cancelled when the claim ends, unless it is done then."""
+
+    owner: str
+    fencing_token: int
+    reason: str | None = None
+    cancels: bool = False
+
+
+class StopDelivered(Details, frozen=True):
+    """The owner was told, for the first time."""
+
+    owner: str
+    fencing_token: int
+    requested_at: int
 
 
 class Discarded(Details, frozen=True):
@@ -149,8 +183,11 @@ class Restored(Details, frozen=True):
 DETAILS: dict[str, type[Details]] = {
     "enqueued": Enqueued,
     "claimed": Claimed,
+    "stuck": Stuck,
     **dict.fromkeys(get_args(HowEnded), Ended),
     "cancelled": Cancelled,
+    "stop_requested": StopRequested,
+    "stop_delivered": StopDelivered,
     "discarded": Discarded,
     "requeued": Requeued,
     "queue_limited": QueueLimited,
@@ -214,7 +251,10 @@ def _decoder(event_type: str) -> msgspec.json.Decoder[Details]:
 
 
 def decode_details(entry: LogEntry) -> Details:
-    return _decoder(entry.type).decode(entry.details)
+    details = _decoder(entry.type).decode(entry.details)
+    if isinstance(details, Cancelled) and details.fencing_token is not None:
+        return _decoder("released").decode(entry.details)
+    return details
 
 
 def public_event(entry: LogEntry) -> Event:
@@ -233,13 +273,15 @@ def public_event(entry: LogEntry) -> Event:
         session_id=None if entry.session_id is None else id_of(entry.session_id),
         session_principal=None if entry.session_id is None else whose(entry.session_id),
         agent=data.get("owner") or data.get("agent"),
-        reason=data.get("reason") or data.get("error") or _missed(data),
+        reason=data.get("reason") or data.get("error") or _missed(entry.type, data),
         data=data,
     )
 
 
-def _missed(details: dict[str, Any]) -> str | None:
-    """Why somebody lost something to time alone."""
+def _missed(event_type: str, details: dict[str, Any]) -> str | None:
+    """What time alone has done."""
+    if event_type == "stuck":
+        return f"no progress for {details['max_silence_ms'] / 1_000:g} s"
     if "late_ms" not in details or "ttl_ms" not in details:
         return None
     ttl, late = details["ttl_ms"] / 1_000, details["late_ms"] / 1_000

@@ -25,11 +25,25 @@ from octostore.core.events import (
     SessionHandedOver,
     SessionOpened,
     SessionSaved,
+    StopDelivered,
+    StopRequested,
+    Stuck,
     TokenChanged,
     TokenCreated,
 )
 from octostore.core.limits import IN_FLIGHT_KEPT, PREVIOUS_KEPT
-from octostore.core.model import Attempt, Claim, Job, Queue, Session, Token, read_history, read_in_flight
+from octostore.core.model import (
+    Attempt,
+    Claim,
+    Job,
+    Queue,
+    Session,
+    StopRequest,
+    Token,
+    read_history,
+    read_in_flight,
+    read_stop_request,
+)
 from octostore.core.session_keys import SessionKey
 
 if TYPE_CHECKING:
@@ -89,7 +103,17 @@ def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
         metadata=None if details.metadata == NO_DOCUMENT else bytes(details.metadata),
         is_lock=details.is_lock,
         was_done=was_done,
+        host=details.host,
+        pid=details.pid,
+        max_silence_ms=details.max_silence_ms,
+        last_progress_at=None if details.max_silence_ms is None else entry.at,
     )
+
+
+def _stuck(job: Job, entry: LogEntry, _details: Stuck) -> None:
+    if job.claim is None:
+        raise LookupError(f"event {entry.seq} is about an owner of {job.job_id!r}, which has none")
+    job.claim.stuck_at = entry.at
 
 
 def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
@@ -130,10 +154,29 @@ def _remembered(attempts: list[Attempt]) -> list[Attempt]:
     return attempts
 
 
-def _cancelled(job: Job, _entry: LogEntry, details: Cancelled) -> None:
+def _cancelled(job: Job, entry: LogEntry, details: Cancelled | Ended) -> None:
+    if isinstance(details, Ended):
+        _ended(job, entry, details)
     job.status = "dead"
     job.last_outcome = "cancelled"
     job.error = details.reason
+
+
+def _stop_requested(job: Job, entry: LogEntry, details: StopRequested) -> None:
+    _live(job).stop_request = _encode(StopRequest(entry.at, entry.actor, details.reason, details.cancels))
+
+
+def _stop_delivered(job: Job, entry: LogEntry, _details: StopDelivered) -> None:
+    claim = _live(job)
+    request = read_stop_request(claim)
+    if request is not None:
+        claim.stop_request = _encode(msgspec.structs.replace(request, delivered_at=entry.at))
+
+
+def _live(job: Job) -> Claim:
+    if job.claim is None:
+        raise LookupError(f"nobody has {job.job_id!r}, so nobody can be asked to stop")
+    return job.claim
 
 
 def _discarded(job: Job, _entry: LogEntry, details: Discarded) -> None:
@@ -155,6 +198,7 @@ def _requeued(job: Job, _entry: LogEntry, details: Requeued) -> None:
 _JOB_CHANGES: dict[str, Callable[[Job, LogEntry, Any], None]] = {
     "enqueued": _enqueued,
     "claimed": _claimed,
+    "stuck": _stuck,
     "released": _ended,
     "done": _ended,
     "failed": _ended,
@@ -163,6 +207,8 @@ _JOB_CHANGES: dict[str, Callable[[Job, LogEntry, Any], None]] = {
     "force_released": _ended,
     "undone": _ended,
     "cancelled": _cancelled,
+    "stop_requested": _stop_requested,
+    "stop_delivered": _stop_delivered,
     "discarded": _discarded,
     "requeued": _requeued,
 }

@@ -29,6 +29,7 @@ class Threshold(msgspec.Struct, frozen=True):
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     late: Threshold = Threshold(1, 10)
+    stuck: Threshold = Threshold(1, 10)
     dead: Threshold = Threshold(1, 100)
     taken_back: Threshold = Threshold(5, 50)
     waiting: Threshold = Threshold(None, None)
@@ -58,6 +59,7 @@ class Health(Reply, frozen=True):
     open_sessions: int
     sessions: list[SessionHealth]
     store_id: str = ""
+    stuck: int = 0
 
 
 def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds) -> Health:
@@ -66,6 +68,11 @@ def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds)
         (thresholds.oldest_waiting_seconds, waited or 0, f"a job has been waiting for {waited or 0:,.0f} s"),
         (thresholds.waiting, figures.waiting, f"{_many(figures.waiting, 'job is', 'jobs are')} waiting"),
         (thresholds.late, figures.late, f"{_many(figures.late, 'claim is', 'claims are')} late with heartbeats"),
+        (
+            thresholds.stuck,
+            figures.stuck,
+            f"{_many(figures.stuck, 'owner is', 'owners are')} stuck: alive, and without progress",
+        ),
         (
             thresholds.taken_back,
             figures.taken_back,
@@ -86,6 +93,7 @@ def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds)
         queued=figures.waiting,
         running=figures.claimed,
         late=figures.late,
+        stuck=figures.stuck,
         dead=figures.dead,
         oldest_waiting_seconds=waited,
         takeovers_last_hour=figures.taken_back,

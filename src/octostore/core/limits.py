@@ -11,7 +11,7 @@ JOB_ID_BYTES = 256
 SESSION_ID_BYTES = 128
 REQUEST_ID_BYTES = 128
 LEASE_ID_BYTES = 128
-TEXT_BYTES = 256  # owner, agent, name of a token, reason
+TEXT_BYTES = 256  # owner, agent, name of a token, host, reason
 PRINCIPAL_BYTES = TEXT_BYTES + JOB_ID_BYTES + 2  # that name, and in brackets the prefix that limits it
 NOTE_BYTES = 1_024
 ERROR_BYTES = 2_048
@@ -42,6 +42,7 @@ PRIORITY_MIN, PRIORITY_DEFAULT, PRIORITY_MAX = -1_000, 5, 1_000
 MAX_ATTEMPTS_DEFAULT, MAX_ATTEMPTS_MAX = 5, 1_000
 QUEUE_LIMIT_MAX = 100_000
 KINDS_MAX = 100
+PID_MAX = 2**32 - 1
 
 PREVIOUS_KEPT = 5
 """How many ended attempts a job remembers: for its successor, and to recognise a repeated release."""

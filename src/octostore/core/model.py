@@ -16,8 +16,10 @@ Status: TypeAlias = Literal["free", "queued", "claimed", "done", "dead"]
 SessionStatus: TypeAlias = Literal["open", "closed", "expired"]
 Phase: TypeAlias = Literal["idle", "planning", "executing", "blocked", "done", "error"]
 Outcome: TypeAlias = Literal["released", "done", "failed", "deferred"]
-HowEnded: TypeAlias = Literal["released", "done", "failed", "deferred", "expired", "force_released", "undone"]
-LastOutcome: TypeAlias = HowEnded | Literal["cancelled", "discarded"]
+HowEnded: TypeAlias = Literal[
+    "released", "done", "failed", "deferred", "expired", "force_released", "cancelled", "undone"
+]
+LastOutcome: TypeAlias = HowEnded | Literal["discarded"]
 RequestEnd: TypeAlias = HowEnded | Literal["closed", "handed_over"]
 Scope: TypeAlias = Literal["read", "claim", "admin"]
 
@@ -37,6 +39,16 @@ class Progress(msgspec.Struct, frozen=True):
     note: str | None
     percent: float | None
     at: int
+
+
+class StopRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Somebody wants the owner to stop. With `cancels`, the job is dead once the claim ends, unless it is done then."""
+
+    at: int
+    by: str
+    reason: str | None = None
+    cancels: bool = False
+    delivered_at: int | None = None
 
 
 class Claim(SecretFree, msgspec.Struct):
@@ -66,6 +78,16 @@ class Claim(SecretFree, msgspec.Struct):
     heartbeat_number: int | None = None
     checkpoint_number: int | None = None
     """The newest write of each kind, as the owner numbers them; an older one comes late."""
+    host: str | None = None
+    pid: int | None = None
+    """The process that made it, as far as that is known."""
+    max_silence_ms: int | None = None
+    last_progress_at: int | None = None
+    """When the owner last reported something, or got the job; None where nobody asked for how long it may be silent."""
+    stuck_at: int | None = None
+    """When the log last said that it was stuck."""
+    stop_request: bytes | None = None
+    """As JSON: few claims ever have one."""
     progress: Progress | None = None
 
 
@@ -200,10 +222,15 @@ class Token(SecretFree, msgspec.Struct):
 
 _decode_history = msgspec.json.Decoder(tuple[Attempt, ...]).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_stop_request = msgspec.json.Decoder(StopRequest).decode
 
 
 def read_history(job: Job) -> tuple[Attempt, ...]:
     return _decode_history(job.history)
+
+
+def read_stop_request(claim: Claim) -> StopRequest | None:
+    return None if claim.stop_request is None else _decode_stop_request(claim.stop_request)
 
 
 def read_in_flight(session: Session) -> tuple[str, ...]:

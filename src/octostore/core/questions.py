@@ -8,8 +8,10 @@ from octostore.core.events import LogEntry
 from octostore.core.model import LOCAL, SessionStatus, Status
 from octostore.core.names import check_job_id
 from octostore.core.replies import (
+    ClaimedCount,
     EventPage,
     Figures,
+    FoundTokens,
     JobPage,
     JobView,
     PrincipalView,
@@ -44,6 +46,12 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
     cursor: str | None = None
 
     CHECKS: ClassVar = {"status": against(check_word, get_args(Status)), "cursor": check_job_id}
+
+
+class CountClaimed(Question[ClaimedCount], frozen=True, kw_only=True):
+    """How many jobs are claimed. One whose lease has run out counts until that is written down."""
+
+    prefix: str = ""
 
 
 class ListEvents(Question[EventPage], frozen=True, kw_only=True):
@@ -102,6 +110,12 @@ class FindToken(Question[TokenView], frozen=True, kw_only=True):
     """The token whose secret has this SHA-256, valid or not."""
 
     digest: bytes
+
+
+class FindTokens(Question[FoundTokens], frozen=True, kw_only=True):
+    """The same for many at once."""
+
+    digests: tuple[bytes, ...]
 
 
 class GetStoreKey(Question[StoreKey], frozen=True, kw_only=True):

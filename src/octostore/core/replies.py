@@ -29,6 +29,17 @@ class ProgressView(Reply, frozen=True):
     at: Moment
 
 
+class StopView(Reply, frozen=True):
+    """Somebody wants the owner to stop. With `cancels`, the job is dead once the claim ends, unless it is done then."""
+
+    reason: str | None
+    requested_at: Moment
+    requested_by: str
+    cancels: bool
+    delivered_at: Moment | None
+    """When the owner was first told."""
+
+
 class JobOwner(Reply, frozen=True, dict=True):
     """Who has a job right now: alive as of `heartbeat_at`, moving as of `progress.at`."""
 
@@ -44,6 +55,16 @@ class JobOwner(Reply, frozen=True, dict=True):
     attempt: int
     progress: ProgressView | None
     session_id: str | None
+    host: str | None = None
+    pid: int | None = None
+    """The process that made the claim, by its own account; of a plain HTTP client, the address it called from."""
+    max_silence: float | None = None
+    """For how many seconds it may go without reporting progress."""
+    last_progress_at: Moment | None = None
+    """When it last reported something, or got the job, where there is such a limit."""
+    stuck: bool = False
+    """Alive, and silent for longer than that."""
+    stop_requested: StopView | None = None
 
     metadata = Decoded()
 
@@ -67,7 +88,8 @@ class ClaimReply(Reply, frozen=True, dict=True):
 
     - `claimed`: it is yours. `lease_id` authorises every later write; `fencing_token` guards what you write elsewhere.
       `payload`, `checkpoint`, `note` and `previous` are what came with the job and what earlier attempts left.
-    - `held`: `owner` has it, since `claimed_at`, alive at `heartbeat_at`, until `expires_at` unless it heartbeats.
+    - `held`: `owner` has it (process `pid` on `host`), since `claimed_at`, alive at `heartbeat_at`, until `expires_at`
+      unless it heartbeats; `stuck` if it does nothing else.
     - `done`: finished before, with `result`.
     - `delayed`: nobody has it, but it cannot be claimed before `available_at` (backoff, schedule, lock-delay, full
       queue).
@@ -109,6 +131,10 @@ class ClaimReply(Reply, frozen=True, dict=True):
     raw_result: msgspec.Raw = raw("result")
     error: str | None = None
     session: "SessionReply | None" = None
+    host: str | None = None
+    pid: int | None = None
+    max_silence: float | None = None
+    stuck: bool = False
 
     metadata = Decoded()
     payload = Decoded()
@@ -128,6 +154,10 @@ class HeartbeatReply(Reply, frozen=True):
     renew_after_ms: int
     number: int | None = None
     """The newest numbered write of this kind, here and below. If it is above yours, yours came late."""
+    stuck: bool = False
+    """You have not reported progress for as long as the claim's `max_silence`."""
+    stop_requested: StopView | None = None
+    """Finish what cannot be left undone, and release the job."""
 
 
 class CheckpointReply(Reply, frozen=True):
@@ -256,6 +286,10 @@ class KeepaliveReply(Reply, frozen=True):
     expires_at: Moment
     remaining_ms: int
     renew_after_ms: int
+    stuck_jobs: list[str] = []
+    """The jobs bound to the session that have not moved for as long as their `max_silence`."""
+    stop_requested: dict[str, StopView] = {}
+    """Of the jobs whose claims are bound to the session: those that are to be stopped."""
 
 
 class SavedReply(Reply, frozen=True):
@@ -336,6 +370,16 @@ class TokenList(Reply, frozen=True):
     tokens: list[TokenView]
 
 
+class ClaimedCount(Reply, frozen=True):
+    number: int
+
+
+class FoundTokens(Reply, frozen=True):
+    """In the order of the digests; None where there is no such token."""
+
+    tokens: list[TokenView | None]
+
+
 class StoreKey(Reply, frozen=True):
     """Drawn once for each store, so that all servers on it give everybody the same pseudonym; and which store it is."""
 
@@ -346,7 +390,8 @@ class StoreKey(Reply, frozen=True):
 class Figures(Reply, frozen=True):
     """`queued` is by queue, and only the longest are told; `waiting` is the sum over all of them.
 
-    `late` are the claims whose owners have missed heartbeats but still have time. `oldest_due_at` is since when the job
+    `late` are the claims whose owners have missed heartbeats but still have time, `stuck` those whose owners heartbeat
+    and report no progress for longer than their `max_silence`. `oldest_due_at` is since when the job
     that has waited longest could have been claimed. `taken_back` are the claims that expired or were taken away within
     the last hour. What has run out and is not written down yet is taken back, and its jobs wait. `store_id` was drawn
     when the store was made, and is the same for as long as it is that store.
@@ -363,6 +408,7 @@ class Figures(Reply, frozen=True):
     seq: int
     at: Moment
     store_id: str = ""
+    stuck: int = 0
 
 
 class Recovery(Reply, frozen=True):

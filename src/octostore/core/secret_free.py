@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-_SECRETS = {"lease_id", "giver_lease_id", "lock_token", "request_id", "holder", "digest", "token", "key"}
+_SECRETS = {"lease_id", "giver_lease_id", "lock_token", "request_id", "holder", "digest", "digests", "token", "key"}
 
 
 class SecretFree:

@@ -1,9 +1,19 @@
 """Rows as callers see them: effective state, readable times, no secrets."""
 
 from octostore.core import replies
-from octostore.core.beats import renew_after
+from octostore.core.beats import is_stuck, renew_after
 from octostore.core.documents import NO_DOCUMENT, written
-from octostore.core.model import Attempt, Claim, Job, Progress, Session, Token, read_history, read_in_flight
+from octostore.core.model import (
+    Attempt,
+    Claim,
+    Job,
+    Progress,
+    Session,
+    Token,
+    read_history,
+    read_in_flight,
+    read_stop_request,
+)
 from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.session_keys import SessionKey, id_of
 from octostore.core.working_set import WorkingSet
@@ -79,7 +89,30 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
         attempt=job.attempts + 1,
         progress=progress_view(claim.progress),
         session_id=session_id_of(claim),
+        host=claim.host,
+        pid=claim.pid,
+        max_silence=_seconds(claim.max_silence_ms),
+        last_progress_at=to_datetime_or_none(claim.last_progress_at),
+        stuck=is_stuck(claim, ws.now),
+        stop_requested=stop_view(claim),
     )
+
+
+def stop_view(claim: Claim) -> replies.StopView | None:
+    asked = read_stop_request(claim)
+    if asked is None:
+        return None
+    return replies.StopView(
+        reason=asked.reason,
+        requested_at=to_datetime(asked.at),
+        requested_by=asked.by,
+        cancels=asked.cancels,
+        delivered_at=to_datetime_or_none(asked.delivered_at),
+    )
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1_000
 
 
 def job_view(ws: WorkingSet, job: Job, *, with_documents: bool = True) -> replies.JobView:
@@ -132,6 +165,7 @@ def claimed_reply(ws: WorkingSet, job: Job, claim: Claim, *, replayed: bool = Fa
         raw_checkpoint=written(ws.checkpoints[job.job_id]),
         note=job.note,
         previous=previous(job),
+        max_silence=_seconds(claim.max_silence_ms),
     )
 
 
@@ -153,6 +187,9 @@ def held_reply(ws: WorkingSet, job: Job, claim: Claim) -> replies.ClaimReply:
         session_id=session_id_of(claim),
         progress=progress_view(claim.progress),
         retry_after_ms=expires_at - ws.now,
+        host=claim.host,
+        pid=claim.pid,
+        stuck=is_stuck(claim, ws.now),
     )
 
 

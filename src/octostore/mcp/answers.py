@@ -79,7 +79,10 @@ def claimed_jobs(page: JobPage) -> ClaimedJobs:
 
 
 class MyClaim(msgspec.Struct, kw_only=True):
-    """`lost`: it is no longer yours, for the reason that `why` gives, and `holder` is who has it now."""
+    """`lost`: it is no longer yours, for the reason that `why` gives, and `holder` is who has it now.
+
+    `is_to_stop`: somebody wants you to stop working on it, for `stop_reason`. Finish up, and release it.
+    """
 
     job_id: str
     status: Literal["claimed", "lost"]
@@ -89,6 +92,8 @@ class MyClaim(msgspec.Struct, kw_only=True):
     claimed_at: Moment | None
     ttl: float
     remaining_seconds: float
+    is_to_stop: bool = False
+    stop_reason: str | None = None
     why: str | None = None
     holder: JobOwner | None = None
 

@@ -54,10 +54,20 @@ class OneJob(Arguments):
     job_id: JobId
 
 
+MaxSilence: TypeAlias = Annotated[
+    f.MaxSilence,
+    Meta(
+        description="After how many seconds without report_progress or checkpoint you count as stuck, although this "
+        "server is alive. Choose it for work on which a person should look if you hang; by default never."
+    ),
+]
+
+
 class Terms(Arguments):
     owner: Owner | None = None
     metadata: f.Metadata = None
     ttl: Ttl = limits.TTL_DEFAULT_SECONDS
+    max_silence: MaxSilence | None = None
     wait: Wait = 0
 
 

@@ -47,6 +47,7 @@ class KeptClaim:
         self.is_over = False
         self.is_told = False
         """Whether the agent knows, if it is lost."""
+        self.is_told_to_stop = False
         self._store = store
         self._claim = claim
         self._block = block
@@ -57,13 +58,24 @@ class KeptClaim:
     def is_lost(self) -> bool:
         return not self.is_over and (self._loss is not None or self._claim.remaining() <= 0)
 
+    @property
+    def stop_reason(self) -> str | None:
+        return self._claim.stop_reason
+
+    @property
+    def is_to_stop(self) -> bool:
+        """Somebody wants the agent to stop working on it; it is still the agent's."""
+        return not self.is_over and not self.is_lost and self._claim.stop_requested.is_set()
+
     def is_claim_of(self, seen: ClaimReply | JobOwner) -> bool:
         return not self.is_over and self._claim.fencing_token == seen.fencing_token
 
     async def progress(self, note: str | None, percent: float | None) -> HeartbeatReply:
         await self._check()
         with self._noticing_loss():
-            return await self._store.heartbeat_job(self.job_id, self._claim.lease_id, progress=note, percent=percent)
+            reply = await self._store.heartbeat_job(self.job_id, self._claim.lease_id, progress=note, percent=percent)
+        self._claim.hear(reply)
+        return reply
 
     async def checkpoint(self, data: Any) -> CheckpointReply:
         await self._check()
@@ -99,6 +111,8 @@ class KeptClaim:
         view = MyClaim(
             job_id=self.job_id,
             status="lost" if self.is_lost else "claimed",
+            is_to_stop=self.is_to_stop,
+            stop_reason=self.stop_reason,
             owner=reply.owner or "",
             attempt=self._claim.attempt,
             fencing_token=self._claim.fencing_token,
@@ -188,6 +202,13 @@ class Claims:
         for kept in lost:
             kept.is_told = True
         return lost
+
+    def untold_stops(self) -> list[KeptClaim]:
+        """The same for those that somebody wants the agent to stop working on."""
+        stopping = [kept for kept in self.current if kept.is_to_stop and not kept.is_told_to_stop]
+        for kept in stopping:
+            kept.is_told_to_stop = True
+        return stopping
 
     async def close(self) -> None:
         """Give back what is still held, as far as that is possible in time. Nothing heartbeats after this."""

@@ -8,6 +8,7 @@ from mcp.server import Server, ServerRequestContext
 
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
+from octostore.core.visible import visible_json
 from octostore.mcp import arguments, schemas, texts
 from octostore.mcp.claims import Claims, Tell
 from octostore.mcp.connection import Connection
@@ -48,6 +49,9 @@ class ToolServer:
         result = await self._answer(tool, context, params.arguments or {})
         # An agent that is deep in its work may not call about that job for long.
         result.content += [_text(texts.loss_text(kept.job_id)) for kept in self._claims.untold_losses()]
+        result.content += [
+            _text(texts.stop_text(kept.job_id, kept.stop_reason)) for kept in self._claims.untold_stops()
+        ]
         return result
 
     async def _answer(self, tool: Tool, context: Context, given: dict[str, Any]) -> types.CallToolResult:
@@ -89,7 +93,7 @@ def _result(answer: msgspec.Struct, sentence: str, *, is_error: bool = False) ->
     """In words, as text for clients that show nothing else, and as a document with the schema of the tool."""
     document = msgspec.json.encode(answer)
     return types.CallToolResult(
-        content=[_text(sentence), _text(document.decode())],
+        content=[_text(sentence), _text(visible_json(document.decode()))],
         structured_content=msgspec.json.decode(document),
         is_error=is_error,
     )

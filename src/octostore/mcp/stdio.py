@@ -5,13 +5,14 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn, Self
 
 from mcp.server.stdio import stdio_server
 
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.mcp.claims import Claims, Tell
 from octostore.mcp.connection import Connection
+from octostore.mcp.lines import messages
 from octostore.mcp.server import ToolServer
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -65,7 +66,8 @@ class _Session:
     async def _talk(self) -> None:
         """It is over before the streams are closed: after a signal, that takes until the client's next line."""
         try:
-            async with stdio_server() as (incoming, outgoing):
+            nothing: Any = _Nothing()  # we read ourselves: the SDK drops what is no message without a word
+            async with stdio_server(nothing) as (_, outgoing), messages(sys.stdin.buffer, outgoing) as incoming:
                 try:
                     await self._server.run(incoming, outgoing, self._server.create_initialization_options())
                 finally:
@@ -81,6 +83,16 @@ class _Session:
         # A client that is gone does not read our remarks either, and there is more to do than that.
         with suppress(OSError):
             self._tell_anyone(text)
+
+
+class _Nothing:
+    """A file that has ended."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        raise StopAsyncIteration
 
 
 def _check(talking: "asyncio.Task[None]") -> None:

@@ -170,8 +170,11 @@ async def requeue_job(desk: Desk, given: g.Operation) -> JobView:
 
 
 async def cancel_job(desk: Desk, given: g.Operation) -> JobView:
-    """Take a job that waits out of its queue: nobody will do it. Only when the person you work for wants that."""
-    return await desk.store.cancel(**asdict(given))
+    """Take a job out of its queue: nobody will do it. Only when the person you work for wants that.
+
+    If somebody has it, they are asked to stop, and it is cancelled when they have.
+    """
+    return await desk.store.cancel(**asdict(given), drain=True)
 
 
 # What they share

@@ -14,6 +14,7 @@ from octostore.core.limits import JSON_DEPTH
 from octostore.server.calls import Call, admit, answer_to, wait_and_answer
 from octostore.server.guard import Guard
 from octostore.server.http import Answer, ClientGone, Request, Streaming
+from octostore.server.log import log, tell
 from octostore.server.principals import Principal
 from octostore.server.refusals import refusal_of, retry_after, too_fast
 from octostore.server.router import Route, Router, decoded
@@ -23,11 +24,10 @@ from octostore.server.shapes import problem_of, shape_error
 from octostore.wire.bodies import Shape, with_whole_numbers
 from octostore.wire.failures import Failure, Problem
 
-log = logging.getLogger("octostore.server")
-
 PROBLEM_JSON = b"application/problem+json"
 CLIENT_GONE = 499  # as others call it
 SERVER_ERROR = 500
+MAX_PATH_LOGGED = 500
 
 Waiting: TypeAlias = Coroutine[Any, Any, Any]
 Outcome: TypeAlias = Answer | Waiting | None
@@ -41,6 +41,7 @@ class App:
         self.services = services
         self._guard = Guard(services.settings)
         self._router = Router(ROUTES)
+        self._logs_access = services.settings.access_log
         self._limits = (services.settings.max_body_bytes, services.settings.max_batch_bytes)
         services.routes = {route.operation: route for route in ROUTES}
 
@@ -86,6 +87,7 @@ class App:
     def _let_in(self, call: Call) -> Call:
         route, principal = call.route, call.principal
         if not route.is_public:
+            call.request.principal = principal.name
             pause_ms = self.services.rates.take(principal.name)
             if pause_ms:
                 raise too_fast(pause_ms)
@@ -112,19 +114,12 @@ class App:
         try:
             outcome = await waiting
             if outcome is not None and not isinstance(outcome, Answer):
-                await self._stream(outcome)
+                await outcome.run()
         except Exception as error:  # noqa: BLE001
             outcome = error
         finally:
             if outcome is not None:
                 self._end(request, outcome)
-
-    async def _stream(self, stream: Streaming) -> None:
-        self.services.metrics.streams += 1
-        try:
-            await stream.run()
-        finally:
-            self.services.metrics.streams -= 1
 
     def _end(self, request: Request, outcome: Answer | Streaming | Exception) -> None:
         status = 200
@@ -140,7 +135,8 @@ class App:
         seconds = time.perf_counter() - request.began_at
         name = "none" if request.route is None else request.route.name
         self.services.metrics.on_request(name, status, seconds)
-        log.debug("%s %s %d %.1f ms", request.id, name, status, seconds * 1_000)
+        if self._logs_access:
+            _log_access(request, status, seconds)
 
     def _refuse(self, request: Request, error: Exception) -> int:
         if isinstance(error, ClientGone):
@@ -149,7 +145,7 @@ class App:
             error = request.route.translate(error)  # existing lock clients know other words for some errors
         refusal = refusal_of(error)
         if refusal.status == SERVER_ERROR:
-            log.error("%s %s failed", request.id, request.method, exc_info=error)
+            log.error("%s %s failed", request.id, request.method, exc_info=error, extra={"event": "internal_error"})
         failure = refusal.failure
         failure.request_id = request.id
         headers = [*refusal.headers, *retry_after(failure.retry_after_ms)]
@@ -182,6 +178,23 @@ class _Told(msgspec.Struct):
 
     def set_exception(self, fault: Exception) -> None:
         self.set_result([fault])
+
+
+def _log_access(request: Request, status: int, seconds: float) -> None:
+    """Without the query, which may hold what others should not see."""
+    tell(
+        logging.INFO,
+        "request",
+        "answered",
+        method=request.method,
+        path=request.raw_path[:MAX_PATH_LOGGED],
+        route=None if request.route is None else request.route.path,
+        status=status,
+        ms=round(seconds * 1_000, 1),
+        principal=request.principal,
+        address=request.client_address,
+        request_id=request.id,
+    )
 
 
 def _problem(status: int, failure: Failure) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Tokens at the door: from the store, or set from outside."""
 
 import hashlib
-import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hmac import compare_digest
 from pathlib import Path
 from typing import get_args
@@ -10,34 +11,43 @@ from typing import get_args
 from octostore.core.checks import check_token_name
 from octostore.core.commands import CreateToken, RotateToken
 from octostore.core.errors import Conflict, InvalidInput, NotFound, OctoStoreError
+from octostore.core.events import LogEntry, TokenChanged, decode_details
 from octostore.core.model import SERVER, Scope
 from octostore.core.names import check_prefix
 from octostore.core.questions import FindToken
 from octostore.core.replies import TokenView
+from octostore.server.addresses import network_of
 from octostore.server.http import Request
+from octostore.server.log import log, seldom
+from octostore.server.lookups import Lookups
+from octostore.server.permits import Permits
 from octostore.server.principals import Principal, principal_name, principal_of
 from octostore.server.rate import Rates
 from octostore.server.refusals import Refusal, bad_token, no_token, too_fast
 from octostore.server.store import ServedStore
 from octostore.stores.ids import new_token_id
-from octostore.wire.token_files import read_token_file, write_token_file
+from octostore.wire.token_files import (
+    EARLIER_ADMIN_TOKEN_FILE,
+    link_token_file,
+    read_token_file,
+    write_token_file,
+)
 from octostore.wire.tokens import check_token, digest_of, is_well_formed, new_token
 
-log = logging.getLogger("octostore.server")
-
 FAILURES_PER_SECOND = 20
-"""How many wrong tokens an address may try; each costs a look into the store."""
+"""How many wrong tokens somebody may try before they are told to go slower. Good ones are let in all the same."""
 CACHED_TOKENS = 10_000
 ALL_SCOPES: tuple[Scope, ...] = get_args(Scope)
-EVENTS = {"token_created", "token_rotated", "token_revoked", "restored"}
+EVENTS = {"token_rotated", "token_revoked", "restored"}
+"""What can end a token."""
 
 
 class Auth:
     def __init__(self, store: ServedStore, static: dict[bytes, Principal]) -> None:
-        self._store = store
         self._static = static
         self._known: dict[bytes, Principal] = {}
-        self._once_good: set[bytes] = set()
+        self._lookups = Lookups(store)
+        self._permits = Permits()
         self._changes = 0
         self._failures = Rates(FAILURES_PER_SECOND)
 
@@ -50,7 +60,7 @@ class Auth:
         digest = hashlib.sha256(_token_in(request)).digest()
         principal = self._static.get(digest) or self._known.get(digest)
         if principal is not None and principal.expires_at_ms is not None:
-            _check_time(principal.expires_at_ms)
+            _check_time(request, principal)
         return principal
 
     async def is_current(self, request: Request, principal: Principal) -> bool:
@@ -67,36 +77,47 @@ class Auth:
         request.admitted_at = changes
         return is_current
 
+    @contextmanager
+    def ending(self, token_id: str) -> Iterator[None]:
+        """While a token is revoked, or gets another secret."""
+        with self._permits.ending(token_id):
+            yield
+        self.forget()
+
+    def hear(self, entries: list[LogEntry]) -> None:
+        """Of what has happened to tokens, here or in another process."""
+        for entry in entries:
+            if entry.type == "token_revoked":
+                details = decode_details(entry)
+                if isinstance(details, TokenChanged):
+                    self._permits.revoke(details.token_id)
+        self.forget()
+
     def forget(self) -> None:
-        """Something about tokens has changed, here or in another process."""
+        """Something about tokens has changed."""
         self._known.clear()
         self._changes += 1
 
     async def _find(self, request: Request) -> Principal:
         token = _token_in(request).decode("latin-1")
         if not is_well_formed(token):
-            raise bad_token()
+            raise _refused(request, "malformed")
         digest = digest_of(token)
-        pause_ms = self._failures.pause_ms(request.client_address)
-        if pause_ms and digest not in self._once_good:  # others may be behind the same address
-            raise too_fast(pause_ms)
-        changes = self._changes
-        try:
-            view = await self._store.ask(FindToken(digest=digest))
-        except NotFound:
-            self._failures.take(request.client_address)
-            raise bad_token() from None
+        view, changes = None, -1
+        while changes != self._changes:  # or what was found may be over by now
+            changes = self._changes
+            view = await self._lookups.find(digest)
+        if view is None:
+            refusal = _refused(request, "unknown")
+            pause_ms = self._failures.take(network_of(request.client_address))
+            raise too_fast(pause_ms) if pause_ms else refusal
         if view.revoked_at is not None:
-            raise bad_token()
-        principal = principal_of(view)
-        if changes == self._changes:  # what was found is still so
-            if len(self._known) >= CACHED_TOKENS:
-                self._known.clear()
-                self._once_good.clear()
-            self._known[digest] = principal
-        self._once_good.add(digest)
-        if principal.expires_at_ms is not None:
-            _check_time(principal.expires_at_ms)
+            raise _refused(request, "revoked", view.name, view.token_id)
+        principal = principal_of(view, self._permits.of(view))
+        if len(self._known) >= CACHED_TOKENS:
+            self._known.clear()
+        self._known[digest] = principal
+        _check_time(request, principal)
         return principal
 
 
@@ -106,30 +127,58 @@ def _token_in(request: Request) -> bytes:
         raise no_token()
     kind, _, token = header.partition(b" ")
     if kind.lower() != b"bearer":
-        raise bad_token()
+        raise _refused(request, "malformed")
     return token.strip()
 
 
-def _check_time(expires_at_ms: int) -> None:
-    if expires_at_ms <= time.time() * 1_000:
-        raise bad_token()
+def _check_time(request: Request, principal: Principal) -> None:
+    if principal.expires_at_ms is not None and principal.expires_at_ms <= time.time() * 1_000:
+        raise _refused(request, "expired", principal.name, principal.token_id)
+
+
+def _refused(request: Request, reason: str, principal: str | None = None, token_id: str | None = None) -> Refusal:
+    address = request.client_address
+    seldom.warning(
+        "token_refused",
+        "a token was refused",
+        who=token_id or network_of(address),
+        reason=reason,
+        principal=principal,
+        token_id=token_id,
+        address=address,
+    )
+    return bad_token()
 
 
 async def ensure_admin_token(store: ServedStore, path: Path) -> None:
     """A token for whoever owns the file at `path`: the one in it if it is good here, else a new one."""
-    try:
-        view = await store.ask(FindToken(digest=digest_of(read_token_file(path))))
-        if view.revoked_at is None:
-            return
-    except FileNotFoundError:
-        pass
-    except NotFound:
-        log.warning("the token in %s is no token of this store; it is replaced", path)
+    earlier = path.with_name(EARLIER_ADMIN_TOKEN_FILE)
+    if await _is_good(store, path):
+        return
+    if await _is_good(store, earlier):
+        earlier.replace(path)
+        link_token_file(earlier, path)  # for those who know it by that name
+        return
     token = new_token()
     await store.execute(
         CreateToken(token_id=new_token_id(), name="admin", digest=digest_of(token), scopes=ALL_SCOPES, principal=SERVER)
     )
     write_token_file(path, token)
+
+
+async def _is_good(store: ServedStore, path: Path) -> bool:
+    view = await _token_in_file(store, path)
+    return view is not None and view.revoked_at is None
+
+
+async def _token_in_file(store: ServedStore, path: Path) -> TokenView | None:
+    try:
+        return await store.ask(FindToken(digest=digest_of(read_token_file(path))))
+    except FileNotFoundError:
+        return None
+    except NotFound:
+        log.warning("the token in %s is not valid in this store", path)
+        return None
 
 
 async def rotate(
@@ -154,10 +203,10 @@ async def rotate(
 async def _is_in_file(store: ServedStore, path: Path, principal: Principal) -> bool:
     """Whether this is the token that clients on this machine find by themselves."""
     try:
-        view = await store.ask(FindToken(digest=digest_of(read_token_file(path))))
-    except (InvalidInput, NotFound, OSError):
+        view = await _token_in_file(store, path)
+    except InvalidInput:
         return False
-    return compare_digest(view.token_id, principal.token_id or "")
+    return view is not None and compare_digest(view.token_id, principal.token_id or "")
 
 
 def read_static_tokens(path: Path) -> dict[bytes, Principal]:

@@ -26,19 +26,27 @@ class Call(msgspec.Struct):
     body: Any = None
     query: Any = None
 
+    @property
+    def host(self) -> str:
+        """Where the owner runs: as it says, or as far as can be seen from here."""
+        said: str | None = getattr(self.body, "host", None)
+        return self.request.client_address if said is None else said
+
     def command(self, **given: Any) -> Any:
         """What the request stands for, if the token may use the names in it; `given` is what it does not say itself.
 
-        It is not carried out any more once whoever asked has given up.
+        It is not carried out any more once whoever asked has given up, or its token has expired or been revoked.
         """
         name = self.params.get("job_id") or getattr(self.body, "job_id", None)
         if name is not None:
             self.principal.require_name(name)
         values = {} if self.body is None else self.body.values()
-        values.update(self.params, principal=self.principal.name, until=self.request.until, **given)
+        who = self.principal
+        values.update(self.params, principal=who.name, until=self.request.until, permit=who.permit)
+        values.update(given)
         command = self.route.asks(**values)
         if values.get("session_id") is not None:
-            self.principal.session(command.session_id)
+            who.session(command.session_id)
         return command
 
     def question(self, **given: Any) -> Any:

@@ -6,8 +6,12 @@ from collections.abc import Callable, Coroutine
 from email.utils import formatdate
 from typing import Any, TypeAlias
 
+from octostore.server.addresses import Proxies
+from octostore.server.door import Door
 from octostore.server.http import Request
+from octostore.server.log import seldom
 from octostore.server.protocol import Connection
+from octostore.server.refusals import Refusal
 from octostore.server.settings import Settings
 
 TICK_SECONDS = 0.1
@@ -23,14 +27,27 @@ class Connections:
         self.settings = settings
         self.loop = asyncio.get_running_loop()
         self.open: set[Connection] = set()
+        self.clogged: dict[Connection, float] = {}
+        """Those that have not read what they were sent, in the order in which they are to be cut off, and when."""
         self.under_way: dict[Request, asyncio.Task[None]] = {}
         self.date = b""
         """The header."""
+        self.proxies = Proxies(settings.trusted_proxies)
+        self._door = Door(settings.max_connections, settings.max_connections_per_address, self.proxies)
         self._answer = answer
         self._timer: asyncio.TimerHandle | None = None
 
     def accept(self) -> Connection:
         return Connection(self)
+
+    def enter(self, connection: Connection) -> Refusal | None:
+        self.open.add(connection)
+        connection.origin, refusal = self._door.enter(connection.peer_address)
+        return refusal
+
+    def leave(self, connection: Connection) -> None:
+        self.open.discard(connection)
+        self._door.leave(connection.origin)
 
     def answer(self, request: Request) -> None:
         rest = self._answer(request)
@@ -43,7 +60,15 @@ class Connections:
         now = self.loop.time()
         for connection in [connection for connection in self.open if connection.deadline <= now]:
             connection.on_deadline()
+        self._cut_off_who_does_not_read(now)
         self._timer = self.loop.call_later(TICK_SECONDS, self.tick)
+
+    def _cut_off_who_does_not_read(self, now: float) -> None:
+        for connection in [connection for connection, until in self.clogged.items() if until <= now]:
+            seconds = self.settings.write_seconds
+            message = "a client was cut off: it did not read what it was sent (--write-seconds)"
+            seldom.warning("cut_off", message, address=connection.peer_address, seconds=seconds)
+            connection.abort()
 
     async def end(self) -> None:
         """Let what is under way be answered, and close all; what takes too long is cut off."""

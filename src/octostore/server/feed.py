@@ -2,40 +2,45 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from functools import cached_property
-from itertools import islice
+from functools import partial
+from itertools import islice, takewhile
+from typing import NamedTuple
 
 import msgspec
 
 from octostore.core.events import Event, LogEntry, public_event
-from octostore.core.limits import PAGE_MAX
+from octostore.core.questions import ListEvents
 from octostore.server.store import ServedStore
+from octostore.server.streams import PART_BYTES
 from octostore.stores.loop_flag import LoopFlag
 
 WOKEN_AT_ONCE = 25
 BREATH_SECONDS = 0.005
 """Readers are woken in groups, and then not for a moment: a thousand in one go would keep all answers waiting."""
 
-KEPT = 10_000
-"""How many events a reader may be behind before it has to be served from the store."""
+KEPT, KEPT_BYTES = 10_000, 4 * 1_024 * 1_024
+"""How many events a reader may be behind, and of which size, before it has to be served from the store."""
+
+LOOKED_AT = 100
+"""How many events are looked at for one part of a stream: mostly no more fit."""
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Line(msgspec.Struct, dict=True):
-    """An event, and how it looks on a stream: made when somebody wants it, once for all."""
+class Line(msgspec.Struct):
+    """An event, and how it looks on a stream, once somebody has wanted it."""
 
     entry: LogEntry
+    frame: bytes = b""
 
-    @cached_property
-    def event(self) -> Event:
-        return public_event(self.entry)
 
-    @cached_property
-    def frame(self) -> bytes:
-        return frame_of(self.event)
+class Part(NamedTuple):
+    """What a stream sends next, and after which event it goes on."""
+
+    content: bytes
+    after: int
 
 
 def frame_of(event: Event) -> bytes:
@@ -54,7 +59,9 @@ class Feed:
         self._waking: asyncio.Task[None] | None = None
         self._is_stopped = False
         self._arrived: deque[LogEntry] = deque()
-        self._kept: deque[Line] = deque(maxlen=KEPT)
+        self._kept: deque[Line] = deque()
+        self._kept_bytes = 0
+        self._catching_up = asyncio.Lock()
         self._changed = asyncio.Event()
         self._bell = LoopFlag()
         self._at_end = ExitStack()
@@ -95,8 +102,32 @@ class Feed:
         missing = self.last_seq - seq
         if missing > len(self._kept):
             return None
-        start = len(self._kept) - missing
-        return list(islice(self._kept, start, start + PAGE_MAX)) if missing > 0 else []
+        if missing <= 0:
+            return []
+        # From the end, where nearly all readers are: a deque is walked along to get to the middle of it.
+        found = list(islice(reversed(self._kept), max(0, missing - LOOKED_AT), missing))
+        found.reverse()
+        return found
+
+    async def part(self, question: ListEvents) -> Part:
+        """What `question` is about, of what came next; nothing where that is the end, or none of what was looked at."""
+        if self.last_seq - question.after < LOOKED_AT:
+            return await self._part(question)
+        # Readers that have much to catch up with take turns with all else that the server does.
+        async with self._catching_up:
+            await asyncio.sleep(0)
+            return await self._part(question)
+
+    async def _part(self, question: ListEvents) -> Part:
+        recent = self.after(question.after)
+        if recent is None:
+            wanted = msgspec.structs.replace(question, limit=LOOKED_AT)
+            return await self._store.in_feed_thread(partial(_part_of_store, self._store, wanted))
+        lines = [line for line in recent if question.matches(line.entry)]
+        if not all(line.frame for line in lines):
+            await self._store.in_feed_thread(partial(_write_frames, lines))
+        looked_at = recent[-1].entry.seq if recent else question.after
+        return _first_part(((line.entry.seq, line.frame) for line in lines), looked_at)
 
     @property
     def changed(self) -> asyncio.Event:
@@ -106,6 +137,9 @@ class Feed:
     async def _wake_readers(self) -> None:
         while self._has_news:
             self._has_news = False
+            new = list(takewhile(lambda line: not line.frame, islice(reversed(self._kept), LOOKED_AT)))
+            if new:  # once for all of them, and so that they need not wait for it together
+                await self._store.in_feed_thread(partial(_write_frames, new))
             readers, self._readers = self._readers, []
             for start in range(0, len(readers), WOKEN_AT_ONCE):
                 for reader in readers[start : start + WOKEN_AT_ONCE]:
@@ -131,9 +165,43 @@ class Feed:
             self._bell.event.clear()
             arrived = [self._arrived.popleft() for _ in range(len(self._arrived))]
             for entry in arrived:
-                if entry.seq != self.last_seq + 1:
-                    self._kept.clear()  # a backup was restored; what is kept has no gap
-                self._kept.append(Line(entry))
-                self.last_seq = entry.seq
+                self._keep(entry)
             self._on_entries(arrived)
             self.wake()
+
+    def _keep(self, entry: LogEntry) -> None:
+        if entry.seq != self.last_seq + 1:
+            self._kept.clear()  # a backup was restored; what is kept has no gap
+            self._kept_bytes = 0
+        self._kept.append(Line(entry))
+        self._kept_bytes += len(entry.details)
+        while len(self._kept) > KEPT or self._kept_bytes > KEPT_BYTES:
+            self._kept_bytes -= len(self._kept.popleft().entry.details)
+        self.last_seq = entry.seq
+
+
+# In the feed's thread
+
+
+def _write_frames(lines: Iterable[Line]) -> None:
+    for line in lines:
+        if not line.frame:
+            line.frame = frame_of(public_event(line.entry))
+
+
+def _part_of_store(store: ServedStore, question: ListEvents) -> Part:
+    page = store.local.ask(question)
+    return _first_part(((event.seq, frame_of(event)) for event in page.events), page.after)
+
+
+def _first_part(frames: Iterable[tuple[int, bytes]], looked_at: int) -> Part:
+    """As many as fit into a part, and at least one."""
+    taken: list[bytes] = []
+    size = after = 0
+    for seq, frame in frames:
+        size += len(frame)
+        if taken and size > PART_BYTES:
+            return Part(b"".join(taken), after)
+        taken.append(frame)
+        after = seq
+    return Part(b"".join(taken), looked_at)

@@ -69,6 +69,8 @@ class Request:
     """One request. `route` is set once it is known."""
 
     route: "Route | None" = None
+    principal: str | None = None
+    """Who sent it, once that is known."""
     began_at = 0.0
     """When answering it began, on the clock of `perf_counter`."""
     admitted_at = -1
@@ -186,22 +188,19 @@ class Request:
 
     @property
     def client_address(self) -> str:
-        return self._line.client_address
+        """Of the peer, or of whoever is behind it if that is a trusted proxy."""
+        return self._line.company.proxies.client_of(self._line.peer_address, self.headers)
 
     @property
     def is_closed(self) -> bool:
         """Whether the client is known to have gone; costs nothing, as opposed to waiting for it."""
         return self._is_lost or self._line.is_closing()
 
-    @property
-    def is_clogged(self) -> bool:
-        """Whether the client takes less than we send; until it has caught up, `send_part` waits."""
-        return self._line.is_clogged
-
     def gone(self) -> "asyncio.Future[None]":
         """Done once the client has closed the connection."""
         if self._gone is None:
             self._gone = asyncio.get_running_loop().create_future()
+            self._line.watch()
             if self._is_lost:
                 self._gone.set_result(None)
         return self._gone
@@ -229,9 +228,10 @@ class Request:
         self._line.write(self._head(200, headers, b"content-type: %b\r\n%b" % (content_type, coding), b""))
 
     async def send_part(self, part: bytes) -> None:
+        """Until the client has taken it."""
+        self._line.write(b"%x\r\n%b\r\n" % (len(part), part) if self.has_chunks else part)
         if self._line.is_clogged:
             await self._line.drain()
-        self._line.write(b"%x\r\n%b\r\n" % (len(part), part) if self.has_chunks else part)
 
     def end(self) -> None:
         """There are no more parts."""

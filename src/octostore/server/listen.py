@@ -8,22 +8,30 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from ipaddress import IPv6Address, ip_address
+from os import getpid
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
 
 import msgspec
 
+from octostore._version import __version__
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.server.app import App
 from octostore.server.connections import Connections
+from octostore.server.door import make_room
+from octostore.server.log import seldom, tell
+from octostore.server.log_lines import log_to_stderr
 from octostore.server.metrics import Metrics
 from octostore.server.services import Services
 from octostore.server.settings import Settings
-from octostore.stores.opening import chosen_url, data_folder
+from octostore.server.streams import PART_BYTES
+from octostore.stores.opening import chosen_url, make_data_folder
 from octostore.stores.store import open_store
+from octostore.wire.token_files import address_file, link_token_file
 
-BACKLOG = 2_048
 GARBAGE_AT = 10_000
 """How many objects are made and not gone again before those are looked for that keep each other alive."""
 
@@ -32,25 +40,44 @@ async def run(settings: Settings, greet: Callable[["Greeting"], None]) -> None:
     metrics = Metrics()
     if urlsplit(chosen_url(settings.url) or "").scheme in {"http", "https"}:
         raise InvalidInput("the store's URL", "is that of a server; unset OCTOSTORE_URL, or name a store with --url")
-    store = open_store(settings.url, on_batch=metrics.on_batch)
-    services = Services(settings, store, metrics, Path(data_folder()))
-    await serve(services, lambda listener: greet(_greeting(services, listener)))
+    store = open_store(settings.url, on_batch=partial(_on_batch, metrics, settings.slow_batch_seconds))
+    services = Services(settings, store, metrics, Path(make_data_folder()))
+
+    def welcome(listener: socket.socket) -> None:
+        greeting = _greeting(services, listener)
+        tell(
+            logging.INFO, "start", "listening", url=greeting.url, store=greeting.data, version=__version__, pid=getpid()
+        )
+        greet(greeting)
+
+    await serve(services, welcome)
+
+
+def _on_batch(metrics: Metrics, slow_seconds: float, size: int, seconds: float) -> None:
+    metrics.on_batch(size, seconds)
+    if seconds >= slow_seconds:
+        seldom.warning("slow_batch", "a transaction took long", seconds=round(seconds, 3), commands=size)
 
 
 async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -> None:
     """Until a signal says otherwise. `on_ready` is called once the server can be reached."""
     settings = services.settings
-    listener = _listen(settings)
+    room = make_room(settings.max_connections)
+    listener = _listen(settings, room.backlog)
     is_hurried = False
     try:
         await services.start()
-        connections = Connections(settings, App(services).answer)
+        if settings.uds is None:
+            _tell_clients(services, listener)
+        limits = msgspec.structs.replace(settings, max_connections=room.connections)
+        connections = Connections(limits, App(services).answer)
         connections.tick()
-        accepting = await connections.loop.create_server(connections.accept, sock=listener, backlog=BACKLOG)
+        accepting = await connections.loop.create_server(connections.accept, sock=listener, backlog=room.backlog)
         _leave_the_lasting_alone()
         with _signals() as told:
             on_ready(listener)
-            await told.get()
+            sign = signal.Signals(await told.get())
+            tell(logging.INFO, "stop", "finishing what is under way", signal=sign.name)
             accepting.close()
             services.stop()
             ending, again = asyncio.create_task(connections.end()), asyncio.create_task(told.get())
@@ -61,6 +88,22 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
             settings.uds.unlink(missing_ok=True)
         if not is_hurried:
             await services.close()
+    tell(logging.INFO, "stopped", "cut short by a second signal" if is_hurried else "all has been answered")
+
+
+def _tell_clients(services: Services, listener: socket.socket) -> None:
+    """Those of the same user on this machine: which token is good at this address."""
+    host, port = listener.getsockname()[:2]
+    address = ip_address(host)
+    if address.is_unspecified:
+        host = "::1" if isinstance(address, IPv6Address) else "127.0.0.1"
+    elif not address.is_loopback:
+        return
+    link = address_file(services.data_folder, host, port)
+    if services.settings.tokens_file is None:
+        link_token_file(link, services.admin_file)
+    else:
+        link.unlink(missing_ok=True)  # whoever had the address before is gone
 
 
 def _leave_the_lasting_alone() -> None:
@@ -87,12 +130,14 @@ def _signals() -> "Iterator[asyncio.Queue[int]]":
             signal.signal(sign, handler)
 
 
-def _listen(settings: Settings) -> socket.socket:
+def _listen(settings: Settings, backlog: int) -> socket.socket:
     try:
         if settings.uds is not None:
-            return _listen_on_file(settings.uds)
+            return _listen_on_file(settings.uds, backlog)
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        listener = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=backlog)
+        # For each connection: the system keeps no more than this of what cannot be sent yet.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, PART_BYTES)
         # Only by its number it knows that it is TCP, where asyncio lets nothing wait for what was sent to be confirmed.
         return socket.socket(fileno=listener.detach())
     except OSError as error:
@@ -103,7 +148,7 @@ def _listen(settings: Settings) -> socket.socket:
         ) from error
 
 
-def _listen_on_file(path: Path) -> socket.socket:
+def _listen_on_file(path: Path, backlog: int) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     if path.is_socket():
         with socket.socket(socket.AF_UNIX) as other, suppress(OSError):
@@ -112,7 +157,7 @@ def _listen_on_file(path: Path) -> socket.socket:
         path.unlink()  # left by one that was killed
     listener.bind(str(path))
     path.chmod(0o600)
-    listener.listen(BACKLOG)
+    listener.listen(backlog)
     return listener
 
 
@@ -160,7 +205,7 @@ def _greeting(services: Services, listener: socket.socket) -> Greeting:
 
 def main(settings: Settings, greet: Callable[[Greeting], None]) -> None:
     """Serve until a signal ends it; `greet` is called once the server can be reached."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr(settings.log_format)
     try:
         import uvloop  # noqa: PLC0415  # not there on every system
     except ImportError:

@@ -1,32 +1,62 @@
-"""The server's log, and how to write to it about what strangers can cause: a line a minute of each kind at most."""
+"""The server's log: what happened, with what there is to know about it; of what strangers can cause, seldom."""
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable
+from typing import TypeAlias
 
 log = logging.getLogger("octostore.server")
 
 MINUTE_SECONDS = 60.0
+MAX_TOLD_APART = 1_000
+"""How many of those who cause something are told apart in one minute."""
+
+Field: TypeAlias = str | float | None
+
+
+def tell(level: int, event: str, message: str, **fields: Field) -> None:
+    """`event` is a stable word, for machines. What is None is left out; nothing may be a secret."""
+    known = {name: value for name, value in fields.items() if value is not None}
+    log.log(level, message, extra={"event": event, "fields": known})
 
 
 class Seldom:
-    """Logs the first of each kind in each minute, and counts the others. `kind` is a fixed word, not a client's."""
+    """Logs the first of each kind in each minute, and counts the others. `kind` is a fixed word, not a client's.
+
+    Those who cause it are told apart by `who`, so that one of them does not hide the others.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._silent_until: dict[str, float] = {}
-        self._unsaid: Counter[str] = Counter()
+        self._said: dict[tuple[str, str], _Said] = {}
 
-    def warning(self, kind: str, message: str, *args: object) -> None:
+    def warning(self, kind: str, message: str, *args: object, who: str = "", **fields: Field) -> None:
         now = self._clock()
-        if now < self._silent_until.get(kind, now):
-            self._unsaid[kind] += 1
+        said = self._said.get((kind, who)) or self._begin(kind, who, now)
+        if now < said.silent_until:
+            said.unsaid += 1
             return
-        self._silent_until[kind] = now + MINUTE_SECONDS
-        unsaid = self._unsaid.pop(kind, 0)
-        more = f" ({unsaid:,} more since the last line of this kind)" if unsaid else ""
-        log.warning("%s%s", message % args if args else message, more)
+        said.silent_until = now + MINUTE_SECONDS
+        more = f" ({said.unsaid:,} more since the last line of this kind)" if said.unsaid else ""
+        said.unsaid = 0
+        tell(logging.WARNING, kind, f"{message % args if args else message}{more}", **fields)
+
+    def _begin(self, kind: str, who: str, now: float) -> "_Said":
+        """Beyond a limit, all who are left are one."""
+        if who and len(self._said) >= MAX_TOLD_APART:
+            self._said = {key: said for key, said in self._said.items() if said.silent_until > now}
+            if len(self._said) >= MAX_TOLD_APART:
+                return self._said.get((kind, "")) or self._begin(kind, "", now)
+        said = self._said[kind, who] = _Said()
+        return said
+
+
+class _Said:
+    __slots__ = ("silent_until", "unsaid")
+
+    def __init__(self) -> None:
+        self.silent_until = 0.0
+        self.unsaid = 0
 
 
 seldom = Seldom()

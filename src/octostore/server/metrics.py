@@ -44,8 +44,6 @@ class Metrics:
 
     def __init__(self) -> None:
         self.started_at = time.monotonic()
-        self.streams = 0
-        """How many are open."""
         self._counts: dict[Counted, Counter[str]] = {what: Counter() for what in get_args(Counted)}
         self._takeovers = 0
         self._requests: dict[tuple[str, int], Spread] = {}
@@ -73,8 +71,9 @@ class Metrics:
         """How often, since the server started."""
         return sum(n for outcome, n in self._counts[what].items() if not outcomes or outcome in outcomes)
 
-    def render(self, figures: Figures, *, waiting: int, with_queues: bool) -> bytes:
-        lines = [*self._counters(), *self._histograms(), *self._gauges(figures, waiting, with_queues=with_queues)]
+    def render(self, figures: Figures, *, waiting: int, streams: int, with_queues: bool) -> bytes:
+        gauges = self._gauges(figures, waiting, streams, with_queues=with_queues)
+        lines = [*self._counters(), *self._histograms(), *gauges]
         return "".join(f"{line}\n" for line in lines).encode()
 
     def _counters(self) -> Iterator[str]:
@@ -104,14 +103,14 @@ class Metrics:
         yield from _family("histogram", "commit_seconds", "Transactions.", self._commits.samples({}))
         yield from _family("histogram", "batch_size", "Commands in a transaction.", self._batches.samples({}))
 
-    def _gauges(self, figures: Figures, waiting: int, *, with_queues: bool) -> Iterator[str]:
+    def _gauges(self, figures: Figures, waiting: int, streams: int, *, with_queues: bool) -> Iterator[str]:
         for name, about, value in (
             ("claimed_jobs", "Jobs that are claimed now.", figures.claimed),
             ("dead_jobs", "Jobs that wait for a person.", figures.dead),
             ("open_sessions", "Sessions that are alive.", figures.open_sessions),
             ("queued_jobs", "Jobs that wait, in the queues in which most do.", sum(figures.queued.values())),
             ("waiting_claims", "Claims that wait for a job.", waiting),
-            ("open_streams", "Event streams that are open.", self.streams),
+            ("open_streams", "Event streams that are open.", streams),
         ):
             yield from _family("gauge", name, about, [("", {}, value)])
         depths = figures.queued if with_queues else {}

@@ -3,6 +3,7 @@
 import msgspec
 
 from octostore.core.model import Scope
+from octostore.core.permit import Permit
 from octostore.core.replies import TokenView
 from octostore.core.session_keys import SessionKey, no_such_session, session_key, whose
 from octostore.server.refusals import out_of_prefix
@@ -18,6 +19,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     token_id: str | None = None
     """None for a token that was set from outside: it cannot be rotated here."""
     expires_at_ms: int | None = None
+    permit: Permit | None = None
+    """By which all that it asks is carried out; None for a token that cannot be revoked here."""
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or "admin" in self.scopes
@@ -60,11 +63,12 @@ def principal_name(name: str, prefix: str) -> str:
     return f"{name}[{prefix}]" if prefix else name
 
 
-def principal_of(token: TokenView) -> Principal:
+def principal_of(token: TokenView, permit: Permit) -> Principal:
     return Principal(
         name=principal_name(token.name, token.prefix),
         scopes=frozenset(token.scopes),
         prefix=token.prefix,
         token_id=token.token_id,
+        permit=permit,
         expires_at_ms=None if token.expires_at is None else round(token.expires_at.timestamp() * 1_000),
     )

@@ -2,19 +2,22 @@
 
 import asyncio
 import math
+import select
+import socket
+import struct
 from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 import httptools
 
+from octostore.server.addresses import UNIX
 from octostore.server.http import Answer, Request
 from octostore.server.refusals import (
     Refusal,
     head_too_large,
     malformed,
     retry_after,
-    too_many_connections,
     too_slow,
     upgrade_with_body,
 )
@@ -24,7 +27,14 @@ if TYPE_CHECKING:
 
 NEVER = math.inf
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
+PARSED_AT_ONCE = 8 * 1_024
+"""Requests take many times the bytes that they come in, so no more of what is sent ahead is made into some."""
+AT_ONCE = struct.pack("ii", 1, 0)
+"""How a socket is told not to go on sending after it is closed."""
+AHEAD_BYTES = 256 * 1_024
+"""How much a client may send while it waits for an answer and we wait for it to go."""
+LEFT = getattr(select, "POLLRDHUP", 0)
+"""That the other side says no more. Where no system tells this, only those are noticed who are gone altogether."""
 
 ONCE = {b"host", b"authorization", b"content-length", b"origin", b"transfer-encoding"}
 """Of two of these, somebody before us may go by one and we by the other."""
@@ -42,15 +52,21 @@ class Connection(asyncio.Protocol):
         """When `on_deadline` is to be called."""
         self.is_clogged = False
         self._drained: asyncio.Future[None] | None = None
+        self.origin = ""
+        """Whose connections it counts among."""
         self._is_paused = self._is_deaf = False
         """Whether we let the client wait, and whether it has said all that we want to hear."""
+        self._is_unheard = self._is_watched = False
+        """Whether nothing has come since we let it wait, and whether somebody has to know at once when it goes."""
+        self._ahead = bytearray()
+        """What has come and is still to be parsed."""
         self._arriving: Request | None = None
         """Its head has come, and the end of its body has not."""
         self._answering: Request | None = None
-        self._is_beginning = False
-        """Whether it is about to be answered, and may be at once."""
-        self._waiting: deque[Request] = deque()
-        """Those that came before the one before them was answered."""
+        self._is_going_on = False
+        """Whether what has come is being parsed and answered, further up the stack."""
+        self._waiting: deque[Request | Refusal] = deque()
+        """Those that came before the one before them was answered. After what we refuse to hear, nothing follows."""
         self._begun = 0
         self._is_in_head = False
         self._other_bytes = 0
@@ -62,46 +78,44 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self.company.open.add(self)
+        self._transport.set_write_buffer_limits(0)  # whatever the client does not take keeps us waiting, and is timed
         self._wait_for_request()
-        if len(self.company.open) > self._settings.max_connections:
-            self._cut(too_many_connections())
+        refusal = self.company.enter(self)
+        if refusal is not None:
+            self._cut(refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
-        self.company.open.discard(self)
+        self.company.leave(self)
         self._waiting.clear()
+        self._ahead.clear()
         self.resume_writing()
         if self._answering is not None:
             self._answering.lose()
         del self._parser  # which knows us: nothing is left for the garbage collector
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf or self._transport.is_closing():
+        if self._transport.is_closing():
             return
-        begun = self._begun
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._is_deaf = True  # the request is answered as any other, and what follows is not for us
-        except httptools.HttpParserError as error:
-            if not self._is_deaf:
-                self._cut(error.__context__ if isinstance(error.__context__, Refusal) else malformed())
-            return
-        if (self._is_in_head or self._arriving is not None) and not self._is_within_bounds(data, begun):
-            self._cut(self._head_too_large())
-        elif self._waiting or self._arriving is not None:
-            self._answer_next()
+        self._is_unheard = False
+        if self._is_deaf or self._waiting or len(data) > PARSED_AT_ONCE:
+            self._ahead += data
+        else:
+            self._parse(data)
+        self._go_on()
+        if self._waiting or self._ahead or self._arriving is not None:
             self._read_or_pause()
 
     def pause_writing(self) -> None:
         self.is_clogged = True
+        self.company.clogged[self] = self.company.loop.time() + self._settings.write_seconds
 
     def resume_writing(self) -> None:
         self.is_clogged = False
+        self.company.clogged.pop(self, None)
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
-        self._answer_next()
+        self._go_on()
 
     # What the parser tells
 
@@ -124,8 +138,8 @@ class Connection(asyncio.Protocol):
         size = len(self._url) + sum(map(len, chain.from_iterable(self._fields)))
         if len(self._fields) > settings.max_headers or size > settings.max_head_bytes:
             raise self._head_too_large()
-        if len(headers) < len(self._fields) and any(name in ONCE for name in _repeated(self._fields)):
-            raise malformed()
+        if len(headers) < len(self._fields):
+            headers = _combined(self._fields)
         if b"transfer-encoding" in headers and not self._has_plain_chunks(headers):
             raise malformed()
         url = httptools.parse_url(self._url)
@@ -154,17 +168,23 @@ class Connection(asyncio.Protocol):
             self._wait_for_request()
         else:
             self.deadline = NEVER
-            self._answer_next()
 
     # What requests tell
 
     @property
-    def client_address(self) -> str:
+    def peer_address(self) -> str:
         peer = self._transport.get_extra_info("peername")
-        return str(peer[0]) if isinstance(peer, tuple) else "local"
+        return str(peer[0]) if isinstance(peer, tuple) else UNIX
 
     def is_closing(self) -> bool:
-        return self._transport.is_closing()
+        """Whether nobody will get what is written now, as far as the system knows."""
+        return self._transport.is_closing() or (self._is_unheard and _has_left(self._transport))
+
+    def watch(self) -> None:
+        """Whoever answers has to know at once when the client goes. That is heard only by reading on."""
+        self._is_watched = True
+        if self._is_paused:
+            self._read_or_pause()
 
     def read_on(self, request: Request) -> None:
         if request.expects_continue:
@@ -181,23 +201,24 @@ class Connection(asyncio.Protocol):
         await self._drained
 
     def abort(self) -> None:
+        """At once, and without a word more: also the system forgets what the client has not read."""
+        connection = self._transport.get_extra_info("socket")
+        if connection is not None and self in self.company.open:  # or its number may be another's by now
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
         self._transport.abort()
 
     def finish(self, request: Request) -> None:
         self.company.under_way.pop(request, None)
         self._answering = None
+        self._is_watched = False
         if self._transport.is_closing():
             return
         if not (request.keeps_alive and request.has_begun):
             self._close()
             return
-        if self._is_paused:
-            self._read_or_pause()
         if self._arriving is None and not self._is_in_head:
             self._wait_for_request()
-        elif self._is_paused:
-            self._wait_for_reader()
-        self._answer_next()
+        self._go_on()
 
     # What the server tells
 
@@ -209,8 +230,8 @@ class Connection(asyncio.Protocol):
             self._answering.keeps_alive = False
 
     def on_deadline(self) -> None:
-        if self._transport.is_closing():
-            self._transport.abort()  # nobody reads what was still to be sent
+        if self.is_clogged:
+            self._wait_for_request()  # once it has read what it was sent, which has a time of its own
         elif self._is_in_head or self._arriving is not None:
             self._cut(too_slow(self._settings.request_seconds))
         else:
@@ -218,40 +239,69 @@ class Connection(asyncio.Protocol):
 
     # One after the other
 
-    def _answer_next(self) -> None:
-        """Those that are answered at once follow on each other in this loop, and not on the stack."""
-        if self._is_beginning:
+    def _go_on(self) -> None:
+        """What is answered at once is followed by the next in this loop, and not on the stack."""
+        if self._is_going_on:
             return
-        while self._answering is None and self._waiting and not self.is_clogged:
-            self._answering = self._waiting.popleft()
-            if self._arriving is None:  # or its body would be waited for without end
-                self.deadline = NEVER
-            if self._is_paused:
-                self._read_or_pause()
-            self._is_beginning = True
-            self.company.answer(self._answering)
-            self._is_beginning = False
+        self._is_going_on = True
+        while not self._transport.is_closing():
+            if self._ahead and not self._is_deaf and (not self._waiting or self._waiting[0] is self._arriving):
+                data = bytes(self._ahead[:PARSED_AT_ONCE])
+                del self._ahead[:PARSED_AT_ONCE]
+                self._parse(data)
+            elif self._waiting and self._answering is None and not self.is_clogged:
+                self._answer(self._waiting.popleft())
+            else:
+                break
+        self._is_going_on = False
+        if self._is_paused and not self._transport.is_closing():
+            self._read_or_pause()
+
+    def _parse(self, data: bytes) -> None:
+        begun = self._begun
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._is_deaf = True  # the request is answered as any other, and what follows is not for us
+        except httptools.HttpParserError as error:
+            if not self._is_deaf:
+                self._cut(error.__context__ if isinstance(error.__context__, Refusal) else malformed())
+            return
+        if (self._is_in_head or self._arriving is not None) and not self._is_within_bounds(data, begun):
+            self._cut(self._head_too_large())
+
+    def _answer(self, request: Request | Refusal) -> None:
+        if isinstance(request, Refusal):
+            self._refuse(request)
+            return
+        if self._is_unheard and self.is_closing():
+            self.abort()
+            return
+        self._answering = request
+        if self._arriving is None:  # or its body would be waited for without end
+            self.deadline = NEVER
+        self.company.answer(request)
 
     def _read_or_pause(self) -> None:
-        """Nothing is read ahead: not the next request, and not a body that nobody has asked for yet."""
-        is_paused = bool(self._waiting) or (self._arriving is not None and self._arriving.has_unwanted)
-        if is_paused == self._is_paused:
-            return
-        self._is_paused = is_paused
-        if is_paused:
-            self._transport.pause_reading()
-            self._wait_for_reader()
-        else:
-            self._transport.resume_reading()
-            if self._is_in_head or self._arriving is not None:
-                self._wait_for_rest()
+        """Nothing is read ahead: not the next request, and not a body that nobody has asked for yet.
 
-    def _wait_for_reader(self) -> None:
-        """With nothing under way, what keeps us from going on is that the client does not read what it was sent."""
-        if self._answering is None and self.is_clogged:
-            self._wait_for_request()
-        else:
+        Unless somebody has to know when the client goes. Then it may not send more than we want to keep, since behind
+        that it could be gone.
+        """
+        has_more = self._waiting or self._ahead or (self._arriving is not None and self._arriving.has_unwanted)
+        if has_more:
             self.deadline = NEVER
+        if self._is_watched and len(self._ahead) > AHEAD_BYTES:
+            self.abort()
+        elif has_more and not self._is_watched:
+            if not self._is_paused:
+                self._is_paused = self._is_unheard = True
+                self._transport.pause_reading()
+        elif self._is_paused:
+            self._is_paused = False
+            self._transport.resume_reading()
+            if not has_more and (self._is_in_head or self._arriving is not None):
+                self._wait_for_rest()
 
     def _wait_for_request(self) -> None:
         self.deadline = self.company.loop.time() + self._settings.idle_seconds
@@ -291,21 +341,51 @@ class Connection(asyncio.Protocol):
         return head_too_large(self._settings.max_head_bytes, self._settings.max_headers)
 
     def _cut(self, refusal: Refusal) -> None:
-        """Answer by ourselves, if the client would take it for the answer to this request, and close."""
-        next_answered = self._answering or next(iter(self._waiting), None)
-        if next_answered is self._arriving and not (next_answered is not None and next_answered.has_begun):
-            answer = Request(self, "", "", b"", {})
-            answer.keeps_alive = False
-            refusal.failure.request_id = answer.id
-            answer.send(Answer(refusal.failure, refusal.status, headers=retry_after(refusal.failure.retry_after_ms)))
+        """Hear nothing more, and answer by ourselves when it is this request's turn: those before it get their answers.
+
+        If somebody answers it already, it is refused in the middle of that, or only cut off if the answer has begun.
+        """
+        refused, self._arriving, self._is_in_head = self._arriving, None, False
+        self._is_deaf = True
+        self.deadline = NEVER
+        if refused is None or (self._waiting and self._waiting[-1] is refused):
+            if refused is not None:
+                self._waiting.pop()
+            self._waiting.append(refusal)
+            self._go_on()
+        elif refused.has_begun:
+            self._close()
+        else:
+            self._refuse(refusal)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        answer = Request(self, "", "", b"", {})
+        answer.keeps_alive = False
+        refusal.failure.request_id = answer.id
+        answer.send(Answer(refusal.failure, refusal.status, headers=retry_after(refusal.failure.retry_after_ms)))
         self._close()
 
     def _close(self) -> None:
         self._waiting.clear()
         self._transport.close()
-        self._wait_for_request()  # or rather for the client to read what it was sent
+        self.deadline = NEVER
 
 
-def _repeated(fields: list[tuple[bytes, bytes]]) -> list[bytes]:
-    names = [name for name, _ in fields]
-    return [name for name in names if names.count(name) > 1]
+def _has_left(transport: asyncio.Transport) -> bool:
+    """What the system knows of a client from which nothing is read."""
+    connection = transport.get_extra_info("socket")
+    if connection is None:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), LEFT)
+    return bool(poll.poll(0))
+
+
+def _combined(fields: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers of one name are one, in their order; but not those of which there must be one only."""
+    headers: dict[bytes, bytes] = {}
+    for name, value in fields:
+        if name in headers and name in ONCE:
+            raise malformed()
+        headers[name] = b"%b, %b" % (headers[name], value) if name in headers else value
+    return headers

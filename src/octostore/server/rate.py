@@ -28,11 +28,6 @@ class Rates:
         self._buckets[who] = (level + taken - count, now)
         return 0
 
-    def pause_ms(self, who: str) -> int:
-        """The same without counting."""
-        level = self._level(who, time.monotonic())
-        return 0 if level >= 1 else math.ceil((1 - level) / self._per_second * 1_000)
-
     def _level(self, who: str, now: float) -> float:
         level, then = self._buckets.get(who, (self._burst, now))
         return min(self._burst, level + (now - then) * self._per_second)

@@ -3,6 +3,7 @@
 import math
 
 from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
+from octostore.core.permit import TokenOver
 from octostore.wire.errors import ERRORS
 from octostore.wire.failures import Failure, failure_of
 
@@ -30,6 +31,8 @@ def refusal_of(error: Exception) -> Refusal:
     """Whatever went wrong, as an answer."""
     if isinstance(error, Refusal):
         return error
+    if isinstance(error, TokenOver):
+        return bad_token()
     if isinstance(error, Unreachable) and error.reason == "late":
         return too_late(str(error))
     if isinstance(error, OctoStoreError) and error.code in ERRORS:
@@ -96,6 +99,12 @@ def wrong_shape(error: InvalidInput) -> Refusal:
     return refuse("invalid_input", str(error), status=422, details=advice, field=error.field)
 
 
+def too_many_streams(limit: int) -> Refusal:
+    problem = f"you have {limit:,} event streams open, which is as many as a principal may have (--max-streams)"
+    advice = "Close one, or let one stream serve several readers; or ask an operator for a higher limit."
+    return refuse("limit_exceeded", problem, details=advice, limit=limit)
+
+
 def stranger_host(host: str) -> Refusal:
     return refuse("host_not_allowed", f"this server does not answer for the host {host[:100]!r}")
 
@@ -131,3 +140,8 @@ def head_too_large(max_bytes: int, max_headers: int) -> Refusal:
 
 def too_many_connections() -> Refusal:
     return refuse("too_many_connections", "the server has as many connections as it may have", retry_after_ms=1_000)
+
+
+def too_many_from_address(limit: int) -> Refusal:
+    problem = f"your address has {limit:,} connections open, which is as many as one may have"
+    return refuse("too_many_connections", problem, retry_after_ms=1_000, limit=limit)

@@ -4,7 +4,6 @@ import asyncio
 import hmac
 import time
 import uuid
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,14 @@ from octostore.server import auth
 from octostore.server.attention import Attention
 from octostore.server.feed import Feed
 from octostore.server.metrics import Metrics
+from octostore.server.outage import Outage
 from octostore.server.rate import Rates
 from octostore.server.settings import Settings
 from octostore.server.store import ServedStore
+from octostore.server.streams import OpenStreams
 from octostore.server.waiting import WaitingRoom
 from octostore.stores.store import LocalStore
-from octostore.wire.token_files import ADMIN_TOKEN_FILE
+from octostore.wire.token_files import admin_token_file
 
 FIGURES_SECONDS = 2.0
 PROBE_SECONDS = 1.0
@@ -35,12 +36,12 @@ class Services:
         self.settings = settings
         self.metrics = metrics
         self.data_folder = data_folder
-        self.admin_file = data_folder / ADMIN_TOKEN_FILE
         self.store = ServedStore(store)
         self.rates = Rates(settings.requests_per_second)
         static = auth.read_static_tokens(settings.tokens_file) if settings.tokens_file else {}
         self.auth = auth.Auth(self.store, static)
         self.waiting = WaitingRoom(self.store)
+        self.streams = OpenStreams(settings.max_streams)
         self.attention = Attention()
         self.feed = Feed(self.store, self._on_entries, settings.keepalive_seconds / 3)
         self.is_stopping = False
@@ -50,6 +51,7 @@ class Services:
         self._figures: tuple[float, asyncio.Task[Figures]] | None = None
         self._probe: tuple[float, asyncio.Task[ProbeReply]] | None = None
         self._sweeper: asyncio.Task[None] | None = None
+        self._outage = Outage()
 
     async def start(self) -> None:
         await self.store.in_thread(self.store.local.found)  # for whoever comes, also if they only look
@@ -60,6 +62,11 @@ class Services:
         self.feed.start()
         self.attention.look()
         self._sweeper = asyncio.create_task(self._sweep())
+
+    @property
+    def admin_file(self) -> Path:
+        """Where the store's first token is, unless tokens are set from outside."""
+        return admin_token_file(self.data_folder, self.store_id)
 
     def stop(self) -> None:
         """Let what waits and what streams come to an end; requests under way finish by themselves."""
@@ -96,12 +103,22 @@ class Services:
         types = [entry.type for entry in entries]
         self.metrics.on_entries(entries, types)
         if not auth.EVENTS.isdisjoint(types):
-            self.auth.forget()
+            self.auth.hear(entries)
+            self.waiting.drop_over()
+
+    def end_over(self) -> None:
+        """What a token that is over has open: claims that wait, and streams, which look for themselves."""
+        self.waiting.drop_over()
+        self.feed.wake()
 
     async def _sweep(self) -> None:
-        """Write expiries down soon after they happen, for those who follow the log."""
+        """Write expiries down soon after they happen, for those who follow the log; and notice a store that is away."""
         while True:
             await asyncio.sleep(self.settings.sweep_seconds)
-            with suppress(OctoStoreError):
+            try:
                 while not (await self.store.execute(Recover(principal=SERVER))).is_complete:
                     pass
+            except OctoStoreError as fault:
+                self._outage.begin(fault)
+            else:
+                self._outage.end()

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from octostore.core import limits
+from octostore.server.log_lines import LogFormat
 
 KIB = 1_024
 
@@ -19,11 +20,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     allow_hosts: tuple[str, ...] = ()
     allow_origins: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+    """Networks, or `unix`: the proxies that are believed when they tell whose request it is."""
+
+    log_format: LogFormat = "text"
+    access_log: bool = False
+    """Whether each request is logged."""
+    slow_batch_seconds: float = 1
+    """How long a transaction may take before the log says so."""
 
     max_locks: int = limits.LOCKS_PER_PRINCIPAL
     max_claims: int | None = None
     requests_per_second: float = 5_000
     max_connections: int = 10_000
+    max_connections_per_address: int | None = None
+    """By default a number for those of other machines, and none for those of this one: see `door.py`."""
+    max_streams: int = 100
+    """Of events, per principal."""
     max_body_bytes: int = 320 * KIB
     max_batch_bytes: int = 4 * KIB * KIB
     """Of a batch, whose commands are still no larger than they may be by themselves."""
@@ -33,8 +46,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a client may take to send one request."""
     idle_seconds: float = 75
     """How long a connection may be open without a request."""
-    stream_seconds: float = 20
-    """How long a reader of a stream may take until there is room for more."""
+    write_seconds: float = 20
+    """How long a client may take to read what it was sent."""
     keepalive_seconds: float = 15
     """How long a stream may be silent: then a comment is sent, for those in between who close what is idle."""
     sweep_seconds: float = 1

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from octostore.core.commands import Command, R_co
 from octostore.core.errors import OctoStoreError
@@ -15,6 +15,8 @@ from octostore.stores.store import LocalStore
 
 READER_THREADS = 8
 
+T = TypeVar("T")
+
 
 class ServedStore(LoopStore):
     RUN_HERE_MAX = BATCH_STEP
@@ -23,6 +25,8 @@ class ServedStore(LoopStore):
         super().__init__(store)
         self._loop = asyncio.get_running_loop()
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="octostore-reader")
+        # Those who follow the log and are far behind must not keep all others waiting for a thread.
+        self._feeder = ThreadPoolExecutor(1, thread_name_prefix="octostore-feed")
 
     async def execute(self, command: Command[R_co]) -> R_co:
         (answer,) = await self.submit([command])
@@ -38,7 +42,11 @@ class ServedStore(LoopStore):
     async def in_thread(self, call: Callable[[], Any]) -> Any:
         return await self._loop.run_in_executor(self._readers, call)
 
+    async def in_feed_thread(self, call: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self._feeder, call)
+
     async def close(self) -> None:
         """Finish what was submitted."""
         await self.in_thread(self.local.close)
         self._readers.shutdown(wait=False)
+        self._feeder.shutdown(wait=False)

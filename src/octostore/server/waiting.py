@@ -9,12 +9,14 @@ from itertools import count, islice
 from typing import Any, TypeAlias
 
 from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, Command
+from octostore.core.permit import TokenOver
 from octostore.core.replies import ClaimReply, is_worth_waiting
 from octostore.core.session_keys import key_in
 from octostore.core.undo import undo_of
 from octostore.server.http import ClientGone, Request
 from octostore.server.store import ServedStore
 from octostore.stores.batch import Answer
+from octostore.stores.clock import boottime
 from octostore.stores.loop_flag import LoopFlag
 from octostore.stores.wakeups import Topic, topics_of_claim
 from octostore.stores.writer import MAX_BATCH
@@ -37,6 +39,11 @@ class _Waiter:
         self.request: _Key = (command.principal, command.request_id, *_key(command)) if command.request_id else (self,)
         """What it has in common with a repetition of the same call, and with nothing else."""
 
+    @property
+    def is_over(self) -> bool:
+        permit = self.command.permit
+        return permit is not None and permit.ends_at <= boottime()
+
 
 class WaitingRoom:
     def __init__(self, store: ServedStore) -> None:
@@ -49,6 +56,8 @@ class WaitingRoom:
 
     async def claim(self, command: ClaimCommand, wait: float, request: Request) -> ClaimReply:
         """Claim within `wait` seconds. Raises `ClientGone`, and then the job is nobody's on this account."""
+        if command.permit is not None:
+            wait = min(wait, command.permit.ends_at - boottime())
         waiter = _Waiter(command, self._loop.time() + wait)
         try:
             return await self._wait(waiter, request.gone())
@@ -60,6 +69,11 @@ class WaitingRoom:
         self._is_stopping = True
         for line in self._lines.values():
             line.hurry()
+
+    def drop_over(self) -> None:
+        """Those whose token is over are told so, and nothing is claimed for them."""
+        for line in self._lines.values():
+            line.drop_over()
 
     @property
     def waiting(self) -> int:
@@ -144,6 +158,11 @@ class _Line:
         for waiter in self.waiters:
             waiter.deadline = 0
         self._bell.event.set()
+
+    def drop_over(self) -> None:
+        for waiter in [waiter for waiter in self.waiters if waiter.is_over]:
+            self.leave(waiter)
+            _settle(waiter, TokenOver())
 
     async def _serve(self, topics: list[Topic], on_end: Callable[[], object]) -> None:
         try:

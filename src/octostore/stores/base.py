@@ -1,6 +1,6 @@
 """What a store has to be able to do. The rest (batching, waking, reading) is the same for all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -68,6 +68,9 @@ class Reading(Protocol):
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
         """The jobs, also put into `ws`, with the sessions and queues that belong to them."""
 
+    def count_claimed(self, prefix: str) -> int:
+        """How many claimed jobs have a name that begins with `prefix`."""
+
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
         """The sessions, also put into `ws`; their contexts need not be there, nor what is bound to them."""
 
@@ -77,7 +80,7 @@ class Reading(Protocol):
     def list_tokens(self) -> list[Token]:
         """Newest first."""
 
-    def find_token(self, digest: bytes) -> Token | None: ...
+    def find_tokens(self, digests: Sequence[bytes]) -> list[Token]: ...
 
     def store_key(self) -> bytes: ...
 
@@ -108,7 +111,10 @@ class Backend(Protocol):
     """Where the rows are. Methods raise `Unreachable` when the place fails; nothing is half done then."""
 
     def found(self) -> None:
-        """Make the store, where there is none yet. Before that, all others raise `Unreachable`, reason `no_store`."""
+        """Make the store, where there is none yet. Before that, all others raise `Unreachable`, reason `no_store`.
+
+        Raises `TryAgain` where the same may succeed if it is tried again.
+        """
 
     def writing(self, needs: Needs) -> AbstractContextManager[Writing]:
         """A transaction: durable when the block has ended, undone when it raises. Only ever one at a time.

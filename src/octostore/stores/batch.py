@@ -12,6 +12,7 @@ from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.given import Given
 from octostore.core.model import Job
+from octostore.core.permit import TokenOver
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend
 from octostore.stores.clock import Clock, boottime
@@ -58,6 +59,8 @@ def run_batch(
 def _answer(ws: WorkingSet, command: AnyCommand, given: Given, begun_at: float) -> Answer:
     if command.until is not None and command.until <= begun_at:
         return Unreachable("it came too late: nobody waits for the answer any more; nothing was done", reason="late")
+    if command.permit is not None and command.permit.ends_at <= begun_at:
+        return TokenOver()
     try:
         return decide(ws, command, given)
     except OctoStoreError as refusal:

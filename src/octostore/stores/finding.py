@@ -13,7 +13,7 @@ class Finding:
 
     with_documents = by_name = NOTHING
     expired = expired_sessions = claims_of_expired = NOTHING
-    sessions = bound = in_flight = NOTHING
+    sessions = bound = news = in_flight = NOTHING
     queues = claimed_in_queues = requested = expired_in_queues = NOTHING
     ended = tokens = tokens_by_digest = claim_counts = expired_of_principals = NOTHING
 
@@ -34,6 +34,8 @@ class Finding:
             self.sessions = asking.ask("sessions", sessions=needs.sessions)
         if needs.claims_of:
             self.bound = asking.ask("claims_of_sessions", sessions=needs.claims_of)
+        if needs.news_of:
+            self.news = asking.ask("news_of_sessions", sessions=needs.news_of)
         if needs.in_flight_of:
             self.in_flight = asking.ask("jobs_in_flight", sessions=needs.in_flight_of)
         if needs.queues:

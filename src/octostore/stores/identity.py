@@ -3,6 +3,10 @@
 from octostore.core.errors import Unreachable
 
 
+def no_store(place: object) -> Unreachable:
+    return Unreachable(f"there is no store at {place}; the first claim or enqueue makes it", reason="no_store")
+
+
 class Identity:
     """For one process, and for those that it forks."""
 

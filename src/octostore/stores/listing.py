@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -20,7 +21,9 @@ LAST_NAME = "\U0010ffff"
 FORGET_EVERY = 64
 """Events. Looking for what may be forgotten costs as much as remembering it."""
 SCAN_LIMIT = 10_000
-"""How many events are looked through for a prefix at a time: a rare one must not make a page slow."""
+SCAN_STEP = 10
+"""How many events are looked through for a prefix, and how many for each that is wanted at a time: a rare one must not
+make a page slow, and for a frequent one it is over soon."""
 
 
 def first_name(wanted: JobFilter) -> str:
@@ -29,31 +32,38 @@ def first_name(wanted: JobFilter) -> str:
 
 def page_of_log(wanted: ListEvents, seq: int, ask: Callable[..., Sequence[Row]]) -> tuple[list[LogEntry], int]:
     """The events, and how far the log, whose last event is `seq`, was looked through for them."""
-    limit = wanted.limit
+    limit = most = wanted.limit
     if wanted.job_id is not None:
-        rows = ask("list_events_by_job", job=wanted.job_id, after=wanted.after, limit=limit)
+        ask_after = partial(ask, "list_events_by_job", job=wanted.job_id)
     elif wanted.session_id is not None:
-        rows = _of_session(session_key(LOCAL, wanted.session_id), wanted, ask)
+        ask_after = partial(_of_session, session_key(LOCAL, wanted.session_id), ask)
     else:
-        limit = SCAN_LIMIT if wanted.prefix else limit
-        rows = ask("list_events", after=wanted.after, limit=limit)
-    matching = [entry for entry in map(entry_from_row, rows) if wanted.matches(entry)]
+        ask_after = partial(ask, "list_events")
+        if wanted.prefix:
+            limit, most = min(SCAN_LIMIT, SCAN_STEP * wanted.limit), SCAN_LIMIT
+    matching: list[LogEntry] = []
+    after, looked_at = wanted.after, 0
+    while looked_at < most and len(matching) < wanted.limit:
+        rows = ask_after(after=after, limit=limit)
+        matching += [entry for entry in map(entry_from_row, rows) if wanted.matches(entry)]
+        looked_at += limit
+        if len(rows) < limit:
+            after = max(seq, wanted.after)
+            break
+        after = rows[-1][0]
     page = matching[: wanted.limit]
-    if len(page) < len(matching):
-        return page, page[-1].seq
-    return page, rows[-1][0] if len(rows) == limit else max(seq, wanted.after)
+    return page, page[-1].seq if len(page) < len(matching) else after
 
 
-def _of_session(key: SessionKey, wanted: ListEvents, ask: Callable[..., Sequence[Row]]) -> Sequence[Row]:
+def _of_session(key: SessionKey, ask: Callable[..., Sequence[Row]], *, after: int, limit: int) -> Sequence[Row]:
     """With what earlier versions wrote of it, where its id stood alone: it was that of whoever first opened it."""
-    page = {"after": wanted.after, "limit": wanted.limit}
-    rows = ask("list_events_by_session", session=key, **page)
+    rows = ask("list_events_by_session", session=key, after=after, limit=limit)
     first = ask("list_events_by_session", session=id_of(key), after=0, limit=1)
     if not first or entry_from_row(first[0]).actor != whose(key):
         return rows
-    before = ask("list_events_by_session", session=id_of(key), **page)
+    before = ask("list_events_by_session", session=id_of(key), after=after, limit=limit)
     completed = [to_row(msgspec.structs.replace(entry_from_row(row), session_id=key)) for row in before]
-    return [*completed, *rows][: wanted.limit]
+    return [*completed, *rows][:limit]
 
 
 def to_forget(ws: WorkingSet) -> Iterator[tuple[str, int]]:

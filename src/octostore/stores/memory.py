@@ -3,11 +3,11 @@
 import secrets
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 
-from octostore.core.beats import LATE_SHARE
+from octostore.core.beats import LATE_SHARE, is_stuck
 from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
 from octostore.core.health import TAKEN_BACK_MS
@@ -53,8 +53,8 @@ class MemoryRows:
         ws.sessions.update(dict.fromkeys(needs.sessions))
         for session_id in needs.sessions & self.sessions.keys():
             self._add_session(ws, session_id)
-        if needs.claims_of:
-            self._add_claims_of(ws, needs.claims_of)
+        if needs.claims_of or needs.news_of:
+            self._add_bound(ws, needs)
         for session_id in needs.in_flight_of & self.sessions.keys():
             for job_id in read_in_flight(self.sessions[session_id]):
                 self._add_job(ws, self.jobs[job_id])
@@ -82,6 +82,9 @@ class MemoryRows:
         ]
         return [self._add_job(ws, job) for job in found[: wanted.limit]]
 
+    def count_claimed(self, prefix: str) -> int:
+        return sum(job.claim is not None and job_id.startswith(prefix) for job_id, job in self.jobs.items())
+
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
         found = [
             session_id
@@ -100,8 +103,8 @@ class MemoryRows:
     def list_tokens(self) -> list[Token]:
         return sorted(deepcopy(self.tokens).values(), key=lambda token: (-token.created_at, token.token_id))
 
-    def find_token(self, digest: bytes) -> Token | None:
-        return next((deepcopy(token) for token in self.tokens.values() if token.digest == digest), None)
+    def find_tokens(self, digests: Sequence[bytes]) -> list[Token]:
+        return [deepcopy(token) for token in self.tokens.values() if token.digest in digests]
 
     def store_key(self) -> bytes:
         return self._key
@@ -116,6 +119,7 @@ class MemoryRows:
         return Figures(
             claimed=sum(job.claim is not None and not self._is_over(job, now) for job in self.jobs.values()),
             late=sum(self._is_late(job, now) for job in self.jobs.values()),
+            stuck=sum(self._is_stuck(job, now) for job in self.jobs.values()),
             dead=sum(job.status == "dead" for job in self.jobs.values()),
             open_sessions=sum(s.status == "open" and s.expires_at > now for s in self.sessions.values()),
             waiting=depths.total() + len(over),
@@ -188,11 +192,15 @@ class MemoryRows:
             queue.claimed = sum(job.claim is not None for job in self.jobs.values() if job.queue == name)
         ws.queues[name] = queue
 
-    def _add_claims_of(self, ws: WorkingSet, session_ids: set[SessionKey]) -> None:
+    def _add_bound(self, ws: WorkingSet, needs: Needs) -> None:
         for job in self.jobs.values():
-            if job.claim is not None and job.claim.session_id in session_ids:
+            claim = job.claim
+            if claim is None:
+                continue
+            has_news = claim.stop_request is not None or claim.max_silence_ms is not None
+            if claim.session_id in needs.claims_of or (has_news and claim.session_id in needs.news_of):
                 self._add_job(ws, job)
-        ws.sessions_with_all_claims |= session_ids
+        ws.sessions_with_all_claims |= needs.claims_of
 
     # What is found by looking
 
@@ -233,6 +241,9 @@ class MemoryRows:
             return False
         beats: Claim | Session = self.sessions[job.claim.session_id] if job.claim.session_id else job.claim
         return now - max(beats.heartbeat_at, job.claim.heartbeat_at) >= beats.ttl_ms * LATE_SHARE
+
+    def _is_stuck(self, job: Job, now: int) -> bool:
+        return job.claim is not None and not self._is_over(job, now) and is_stuck(job.claim, now)
 
     def _is_over(self, job: Job, now: int) -> bool:
         return job.claim is not None and self._ends_at(job.claim) <= now

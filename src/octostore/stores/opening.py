@@ -10,6 +10,7 @@ from octostore.core.errors import InvalidInput, Unreachable
 from octostore.stores.base import Backend
 from octostore.stores.clock import Clock, SystemClock, as_stored
 from octostore.stores.identity import Identity
+from octostore.stores.permissions import check_folder
 
 URL_VARIABLE = "OCTOSTORE_URL"
 HOME_VARIABLE = "OCTOSTORE_HOME"
@@ -44,6 +45,8 @@ def find_store(url: str | None) -> Where:
         return Where(lambda: MemoryBackend(rows), SystemClock(), "memory")
     path = sqlite_path(url)
     if path is not None:
+        if url is None:
+            make_data_folder()
         from octostore.stores.sqlite.backend import SqliteBackend  # noqa: PLC0415
 
         return Where(partial(SqliteBackend, path, Identity()), SystemClock(), path)
@@ -92,17 +95,24 @@ def default_path() -> str:
 
 
 def data_folder() -> str:
-    """The folder of this user's data. It is made if need be, for nobody else to read."""
+    """The folder of this user's data, which need not be there."""
     folder = os.environ.get(HOME_VARIABLE)
-    if not folder:
-        shared = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-        folder = os.path.join(shared, "octostore")
+    if folder:
+        return folder
+    shared = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return os.path.join(shared, "octostore")
+
+
+def make_data_folder() -> str:
+    """The same, which is there from now on. Nobody else can read it where it is new, nor write to it in any case."""
+    folder = data_folder()
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise Unreachable(
             f"the folder {folder} cannot be made: {error}; set {HOME_VARIABLE} or {URL_VARIABLE}", reason="io"
         ) from error
+    check_folder(folder)
     return folder
 
 

@@ -82,6 +82,11 @@ FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 -- The live claims bound to sessions.
 SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
 
+-- name: news_of_sessions
+-- Of the live claims bound to sessions, those whose owner was asked to stop, or may have to be told that it is stuck.
+SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
+    AND (stop_request IS NOT NULL OR max_silence_ms IS NOT NULL)
+
 -- name: jobs_in_flight
 -- What sessions were working on when they were lost.
 SELECT {job_columns} FROM {schema}.jobs WHERE job_id IN ({names_in_flight} AND session_id = ANY(%(sessions)s))
@@ -189,6 +194,10 @@ SELECT {job_columns} FROM {schema}.jobs
 WHERE queue = %(queue)s AND status = %(status)s AND job_id >= %(first)s AND job_id < %(last)s
 ORDER BY job_id LIMIT %(limit)s
 
+-- name: count_claimed
+-- How many jobs are claimed, by what their names begin with.
+SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed' AND job_id >= %(first)s AND job_id < %(last)s
+
 -- name: list_sessions
 -- Sessions by id, after one.
 SELECT {session_columns} FROM {schema}.sessions WHERE session_id > %(after)s ORDER BY session_id LIMIT %(limit)s
@@ -233,20 +242,23 @@ SELECT {event_columns} FROM {schema}.events
 WHERE session_id = %(session)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
 
 -- name: figures
--- How many jobs are claimed, and late (by themselves, or because their session is); how many jobs are dead, sessions
--- alive, and claims were taken back of late; how many jobs wait, and since when the first could have been claimed; how
--- many claims have run out and are not written down yet, how many of them in queues, and since when the first of these.
-SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed'),
-    (SELECT count(*) FROM {schema}.jobs WHERE expires_at > {now} AND {now} - heartbeat_at >= ttl_ms * {late_share})
-        + (SELECT count(*) FROM {schema}.sessions s JOIN {schema}.jobs j ON j.session_id = s.session_id
-            WHERE s.status = 'open' AND s.expires_at > {now} AND j.expires_at IS NULL
-                AND {now} - {later}(s.heartbeat_at, j.heartbeat_at) >= s.ttl_ms * {late_share}),
+-- How many jobs are claimed, and late (by themselves, or because their session is) or stuck; how many jobs are dead,
+-- sessions alive, and claims were taken back of late; how many jobs wait, and since when the first could have been claimed;
+-- how many claims have run out and are not written down yet, how many of them in queues, and since when the first of these.
+SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed'), live.late, live.stuck,
     (SELECT count(*) FROM {schema}.jobs WHERE status = 'dead'),
     (SELECT count(*) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}),
     (SELECT count(*) FROM {schema}.events WHERE type IN ('expired', 'force_released') AND at > {now} - {lately_ms}),
     waiting.number, waiting.due_at, run_out.number, run_out.of_queues, run_out.ended_at
 FROM (SELECT count(*) AS number, min(available_at) FILTER (WHERE available_at <= {now}) AS due_at
     FROM {jobs_in_line} WHERE status = 'queued') waiting,
+    (SELECT count(*) FILTER (WHERE {now} - heartbeat_at >= ttl_ms * {late_share}) AS late,
+        count(*) FILTER (WHERE {now} - last_progress_at >= max_silence_ms) AS stuck FROM (
+        SELECT heartbeat_at, ttl_ms, last_progress_at, max_silence_ms FROM {schema}.jobs WHERE expires_at > {now}
+        UNION ALL
+        SELECT {later}(s.heartbeat_at, j.heartbeat_at), s.ttl_ms, j.last_progress_at, j.max_silence_ms
+        FROM {schema}.sessions s JOIN {schema}.jobs j ON j.session_id = s.session_id
+        WHERE s.status = 'open' AND s.expires_at > {now} AND j.expires_at IS NULL) claims) live,
     (SELECT count(*) AS number, count(queue) AS of_queues, min(ended_at) FILTER (WHERE queue IS NOT NULL) AS ended_at FROM (
         SELECT queue, expires_at AS ended_at FROM {schema}.jobs WHERE expires_at <= {now}
         UNION ALL

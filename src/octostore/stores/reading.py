@@ -3,7 +3,7 @@
 The rules are imported only where something has run out: a process that only looks is to start fast.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from octostore.core import questions as q
@@ -14,8 +14,10 @@ from octostore.core.given import Given
 from octostore.core.model import LOCAL, Job, Scope, Session
 from octostore.core.needs import Needs
 from octostore.core.replies import (
+    ClaimedCount,
     EventPage,
     Figures,
+    FoundTokens,
     JobPage,
     JobView,
     PrincipalView,
@@ -112,6 +114,10 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
     return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else None)
 
 
+def _count_claimed(reading: Reading, _ws: WorkingSet, question: q.CountClaimed, _given: Given) -> ClaimedCount:
+    return ClaimedCount(number=reading.count_claimed(question.prefix))
+
+
 def _list_events(reading: Reading, _ws: WorkingSet, question: q.ListEvents, _given: Given) -> EventPage:
     entries, looked_through = reading.list_events(question)
     return EventPage(events=[public_event(entry) for entry in entries], after=looked_through)
@@ -141,12 +147,19 @@ def _list_sessions(reading: Reading, ws: WorkingSet, question: q.ListSessions, g
 
 
 def _find_token(reading: Reading, _ws: WorkingSet, question: q.FindToken, _given: Given) -> TokenView:
-    from hmac import compare_digest  # noqa: PLC0415  # brings OpenSSL along
-
-    token = reading.find_token(question.digest)
-    if token is None or not compare_digest(token.digest, question.digest):
+    view = _tokens_by_digest(reading, [question.digest])[0]
+    if view is None:
         raise NotFound("no such token")
-    return views.token_view(token)
+    return view
+
+
+def _find_tokens(reading: Reading, _ws: WorkingSet, question: q.FindTokens, _given: Given) -> FoundTokens:
+    return FoundTokens(tokens=_tokens_by_digest(reading, question.digests))
+
+
+def _tokens_by_digest(reading: Reading, digests: Sequence[bytes]) -> list[TokenView | None]:
+    views_by_digest = {token.digest: views.token_view(token) for token in reading.find_tokens(digests)}
+    return [views_by_digest.get(digest) for digest in digests]
 
 
 def _list_tokens(reading: Reading, _ws: WorkingSet, _question: q.ListTokens, _given: Given) -> TokenList:
@@ -168,12 +181,14 @@ def _figures(reading: Reading, ws: WorkingSet, _question: q.GetFigures, _given: 
 _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.GetJob: _get_job,
     q.ListJobs: _list_jobs,
+    q.CountClaimed: _count_claimed,
     q.ListEvents: _list_events,
     q.GetSession: _get_session,
     q.ListSessions: _list_sessions,
     q.WhoAmI: _who_am_i,
     q.ListTokens: _list_tokens,
     q.FindToken: _find_token,
+    q.FindTokens: _find_tokens,
     q.GetStoreKey: _store_key,
     q.GetFigures: _figures,
 }

@@ -12,7 +12,7 @@ Row = tuple[Any, ...]
 
 _OF_JOB = Job.__struct_fields__[:-1]
 _OF_CLAIM = Claim.__struct_fields__
-_OF_RENEWAL = ("ttl_ms", "heartbeat_at", "expires_at", "heartbeat_number", "checkpoint_number")
+_OF_RENEWAL = ("ttl_ms", "heartbeat_at", "expires_at", "heartbeat_number", "checkpoint_number", "last_progress_at")
 COLUMNS: dict[str, tuple[str, ...]] = {
     "job": (*_OF_JOB, *_OF_CLAIM),
     "renewal": ("job_id", *_OF_RENEWAL, "progress"),

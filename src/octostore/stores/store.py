@@ -20,6 +20,7 @@ from octostore.stores.clock import Clock, SystemClock
 from octostore.stores.engine import Engine, OnBatch
 from octostore.stores.ids import new_lease_id
 from octostore.stores.opening import find_store
+from octostore.stores.persist import persist
 from octostore.stores.wakeups import Follower, Topic
 from octostore.stores.writer import Done
 
@@ -85,7 +86,7 @@ class LocalStore:
 
     def found(self) -> None:
         """Make the store now, where there is none: whoever serves it to others does not wait for the first of them."""
-        self.engine.backend.found()
+        persist(self.engine.backend.found)
 
     def ask(self, question: Question[R_co]) -> R_co:
         return self.engine.ask(question)

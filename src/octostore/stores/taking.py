@@ -64,7 +64,7 @@ def take(ws: WorkingSet, found: Finding) -> list[SessionKey]:
     if needs.sessions or needs.claims_of:
         ws.sessions.update(dict.fromkeys(needs.sessions))
         add_sessions(ws, found.sessions.rows)
-        add_jobs(ws, chain(found.bound.rows, found.in_flight.rows))
+        add_jobs(ws, chain(found.bound.rows, found.news.rows, found.in_flight.rows))
         ws.sessions_with_all_claims |= needs.claims_of
     if needs.queues:
         _take_queues(ws, found)

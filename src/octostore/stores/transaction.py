@@ -87,6 +87,10 @@ class Transaction:
         self._complete(ws, Completing(ws))
         return jobs
 
+    def count_claimed(self, prefix: str) -> int:
+        ((number,),) = self._rows("count_claimed", first=prefix, last=prefix + LAST_NAME)
+        return int(number)
+
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
         asking = self._asking(ws.now)
         ask = partial(asking.ask, principal=wanted.principal, after=wanted.after, limit=wanted.limit)
@@ -108,8 +112,8 @@ class Transaction:
     def list_tokens(self) -> list[Token]:
         return [token_from_row(row) for row in self._rows("list_tokens")]
 
-    def find_token(self, digest: bytes) -> Token | None:
-        return next(map(token_from_row, self._rows("tokens_by_digest", digests=[digest])), None)
+    def find_tokens(self, digests: Sequence[bytes]) -> list[Token]:
+        return [token_from_row(row) for row in self._rows("tokens_by_digest", digests=list(digests))]
 
     def store_key(self) -> bytes:
         ((key,),) = self._rows("store_key")
@@ -120,11 +124,12 @@ class Transaction:
         counted = asking.ask("figures")
         queued = asking.ask("queued_jobs", limit=FIGURES_QUEUES)
         asking.run()
-        claimed, late, dead, open_sessions, taken_back, waiting, due_at, *unwritten = counted.rows[0]
+        claimed, late, stuck, dead, open_sessions, taken_back, waiting, due_at, *unwritten = counted.rows[0]
         run_out, of_queues, ended_at = unwritten
         return Figures(
             claimed=claimed - run_out,
             late=late,
+            stuck=stuck,
             dead=dead,
             open_sessions=open_sessions,
             waiting=waiting + of_queues,

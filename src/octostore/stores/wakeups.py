@@ -13,6 +13,7 @@ from octostore.core.events import LogEntry
 from octostore.core.model import Job
 from octostore.core.replies import ClaimReply
 from octostore.core.session_keys import key_in
+from octostore.stores.owners import owners
 
 log = logging.getLogger("octostore.wakeups")
 
@@ -131,6 +132,7 @@ class Wakeups:
                 self._see(entries, entries[-1].seq)
             elif self._followers:
                 self._look_now.set()  # somebody else's commit is in between
+        owners.tell(entries)
         self.publish(topics_of_all(entries))
 
     def close(self) -> None:
@@ -190,5 +192,6 @@ class Wakeups:
             if self._seen_seq != seen_seq:
                 return not self._is_closed  # a commit of our own came first; look again after it
             self._see(entries, last_seq)
+        owners.tell(entries)
         self.publish(topics_of_all(entries))
         return bool(entries) and not self._is_closed

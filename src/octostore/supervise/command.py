@@ -3,17 +3,22 @@
 import os
 import select
 import signal
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from octostore.client.hold import HeldClaim
+from octostore.client.lateness import here
 from octostore.core.errors import LeaseLost, NotFound
 from octostore.stores.clock import boottime
 from octostore.supervise import messages as m
 from octostore.supervise.dispositions import ENDING
 from octostore.supervise.guardian import Guardian, GuardianDied
+from octostore.supervise.lease import Lease
+from octostore.supervise.outage import Outage
 from octostore.supervise.processes import descendants
+from octostore.supervise.telling import Tell
 from octostore.supervise.terminal import Terminal, stop_our_group
 from octostore.supervise.wakeups import TICK_SECONDS, SignalPipe
 
@@ -22,13 +27,9 @@ SIGNALLED = 128
 NOT_EXECUTABLE = 126
 TIMED_OUT = 124
 """What `timeout` says; for a command that we had to stop, and that said it had succeeded."""
-GRACE_SHARE = 0.07
-"""Of a lease that nobody renews, how much is left for the command to stop by itself before it is killed.
 
-Not more: heartbeats are a third of the TTL apart, and a store that is away for half of it must not end any work.
-"""
-DEATH_SHARE = 0.03
-"""And how much for the killing, which may have to wait for its turn on a busy machine."""
+
+OnSilence: TypeAlias = Literal["report", "stop"]
 
 
 class Terms(NamedTuple):
@@ -38,6 +39,8 @@ class Terms(NamedTuple):
     max_run: float | None = None
     stop_rest: bool = False
     """Whether what the command has left running is stopped with it; otherwise it is waited for."""
+    on_silence: OnSilence = "report"
+    """What is done when it reports no progress for as long as the claim allows."""
 
 
 class Ending(NamedTuple):
@@ -48,7 +51,7 @@ class Ending(NamedTuple):
     """Why it did not end by itself, in words."""
     is_lost: bool = False
     is_stopped: bool = False
-    """Whether it was told to by whoever started us; that is no failure."""
+    """Whether it was told to, by a signal to us or by somebody who asked; that is no failure."""
     not_started: int | None = None
     """The error number, where it could not even be started."""
 
@@ -75,7 +78,7 @@ class Command:
         guardian: Guardian,
         claim: HeldClaim,
         terms: Terms,
-        tell: Callable[[str], None],
+        tell: Tell,
         *,
         signals: SignalPipe | None = None,
         terminal: Terminal | None = None,
@@ -84,23 +87,25 @@ class Command:
         self._claim = claim
         self._terms = terms
         self._tell = tell
+        self._outage = Outage(claim, tell)
         self._signals = signals
         self._terminal = terminal
         self._turn: int | None = None
         self._group = 0
         self._code: int | None = None
         self._problem: str | None = None
-        self._is_gone = self._is_lost = self._is_stopped = self._has_told = False
+        self._is_gone = self._is_lost = self._has_killed = self._is_stopped = self._is_asked = self._has_told = False
+        self._is_stuck = False
         self._not_started: int | None = None
         self._ends_at = float("inf") if terms.max_run is None else boottime() + terms.max_run
-        self._kill_at = -float("inf")
+        self._lease = Lease(-float("inf"), 0, 0, 0)
+        self._renewing = threading.Lock()
 
     def start(self, environment: Mapping[str, str], streams: tuple[int, int, int]) -> None:
         """`streams` may be closed after this."""
-        lease = self._lease(self._claim.watch(self._renewed, self._lose))
-        self._kill_at = lease[1]
+        self._lease = self._known(self._claim.watch(self._renewed, self._lose))
         in_foreground = self._terminal is not None and self._terminal.is_only_ours
-        self._turn = self._guardian.start(environment, streams, lease, in_foreground=in_foreground)
+        self._turn = self._guardian.start(environment, streams, self._lease, in_foreground=in_foreground)
         self._renewed(self._claim.watch(self._renewed, self._lose))  # it may have been renewed in between
 
     def wait(self) -> Ending:
@@ -135,11 +140,14 @@ class Command:
 
     def _step(self) -> bool:
         """Whether nothing is left."""
-        left = max(0.0, min(TICK_SECONDS, min(self._ends_at, self._kill_at) - boottime()))
+        kill_at = float("inf") if self._has_killed else self._lease.kill_at()
+        left = max(0.0, min(TICK_SECONDS, min(self._ends_at, kill_at) - boottime()))
         sources = [self._guardian.fileno(), *([self._signals.fileno()] if self._signals else [])]
         select.select(sources, [], [], left)
         for number in self._signals.taken() if self._signals else ():
             self._pass_on(number)
+        self._heed_request()
+        self._heed_silence()
         news = self._guardian.news(0)
         if not news:
             self._mention_rest()
@@ -149,18 +157,48 @@ class Command:
             self._keep_deadlines()
         return self._is_gone
 
+    def _heed_request(self) -> None:
+        """Somebody wants the owner to stop, and so what it has started."""
+        if self._is_asked or not self._claim.stop_requested.is_set():
+            return
+        self._is_asked = self._is_stopped = True
+        if self._code is None:
+            why = self._claim.stop_reason
+            self._problem = "it was asked to stop" + (f": {why}" if why else "")
+            self._tell(self._problem)
+        self._guardian.stop(self._terms.stop_grace)
+
     def _keep_deadlines(self) -> None:
         if boottime() >= self._ends_at:
             self._ends_at = float("inf")
-            self._problem = f"it was stopped after {self._terms.max_run:g} seconds (--max-run)"
-            self._tell(self._problem)
-            self._guardian.stop(self._terms.stop_grace)
-        if boottime() >= self._kill_at:
-            self._kill_at = float("inf")
+            self._stop(f"it was stopped after {self._terms.max_run:g} seconds (--max-run)")
+        self._outage.mention(self._lease.stop_at())
+        if here.worst(boottime()) > self._lease.delay:
+            self._renewed(self._lease.ends_at)  # the machine has become busier, which the guardian should know
+        if boottime() >= self._lease.kill_at() and not self._has_killed:
             self._lose()  # the guardian does the same, unless somebody has paused it
+
+    def _heed_silence(self) -> None:
+        """What is alive is not moving."""
+        was_stuck, self._is_stuck = self._is_stuck, self._claim.stuck
+        if was_stuck or not self._is_stuck or self._problem is not None:
+            return
+        silence = f"{self._claim.reply.max_silence:g} seconds"
+        if self._terms.on_silence == "stop":
+            self._stop(f"it was stopped after {silence} without progress (--max-silence)")
+        else:
+            self._tell(f"no progress for {silence}: {self._claim.job_id} is shown as stuck")
+
+    def _stop(self, problem: str) -> None:
+        """For a reason that makes it a failure."""
+        self._problem = problem
+        self._tell(problem)
+        self._guardian.stop(self._terms.stop_grace)
 
     def _take(self, news: m.News) -> bool:
         match news:
+            case m.Ready():
+                pass
             case m.Started():
                 self._group = news.pid
             case m.NotStarted():
@@ -178,20 +216,18 @@ class Command:
 
     # The lease
 
-    def _lease(self, ends_at: float) -> tuple[float, float]:
-        """When to stop and when to kill the command, should this be the last that is heard of the lease."""
-        kill_at = ends_at - self._claim.ttl * DEATH_SHARE
-        return kill_at - min(self._terms.stop_grace, self._claim.ttl * GRACE_SHARE), kill_at
+    def _known(self, ends_at: float) -> Lease:
+        return Lease(ends_at, self._claim.ttl, self._terms.stop_grace, here.worst(boottime()))
 
     def _renewed(self, ends_at: float) -> None:
-        lease = self._lease(ends_at)
-        self._kill_at = max(self._kill_at, lease[1])
-        if self._turn is not None:
-            self._guardian.renew(self._turn, lease)
+        with self._renewing:
+            self._lease = self._known(max(ends_at, self._lease.ends_at))
+            if self._turn is not None:
+                self._guardian.renew(self._turn, self._lease)
 
     def _lose(self) -> None:
         """The store has said so, or it is too late: each further moment may be somebody else's already."""
-        self._is_lost = True
+        self._is_lost = self._has_killed = True
         self._guardian.kill()
 
     # What others do to it

@@ -9,10 +9,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+from octostore.client.lateness import check_keepable, here
+from octostore.core.limits import TTL_MAX_MS, TTL_MIN_MS, check_seconds
+from octostore.stores.clock import boottime
 from octostore.supervise import messages as m
 from octostore.supervise import prctl
 from octostore.supervise.dispositions import Dispositions
+from octostore.supervise.lease import Lease
 from octostore.supervise.processes import end_orphans, kill_below, signal_all
+from octostore.supervise.wakeups import TICK_SECONDS
 from octostore.supervise.watch import BUFFER_BYTES, Watch
 
 _FIRST_DESCRIPTOR = 3  # behind the standard streams
@@ -48,24 +53,36 @@ class Guardian:
     def fileno(self) -> int:
         return self._line.fileno()
 
+    def check_keepable(self, ttl: float) -> None:
+        """Whether a command can be ended in time. To be asked once, before the first claim; raises `InvalidInput`."""
+        check_seconds("ttl", ttl, TTL_MIN_MS, TTL_MAX_MS)
+        with suppress(GuardianDied):  # which who starts a command is told
+            while not (news := self.news(TICK_SECONDS)):
+                pass
+            for ready in news:
+                if isinstance(ready, m.Ready):
+                    now = boottime()
+                    here.note(now - ready.ordinary, now)
+                    check_keepable(ttl, ready.ordinary, ready.own)
+
     def start(
         self,
         environment: Mapping[str, str],
         streams: tuple[int, int, int],
-        lease: tuple[float, float],
+        lease: Lease,
         *,
         in_foreground: bool = False,
     ) -> int:
-        """`streams` are its stdin, stdout and stderr; `lease` when to stop and when to kill it, until `renew`.
+        """`streams` are its stdin, stdout and stderr; `lease` is what it runs under, until `renew`.
 
         Gives the number of this turn, for `renew`.
         """
         self._turn += 1
-        self._order(m.Start(self._turn, m.pack_environment(environment), *lease, in_foreground), streams)
+        self._order(m.Start(self._turn, m.pack_environment(environment), lease, in_foreground), streams)
         return self._turn
 
-    def renew(self, turn: int, lease: tuple[float, float]) -> None:
-        self._order(m.Renew(turn, *lease))
+    def renew(self, turn: int, lease: Lease) -> None:
+        self._order(m.Renew(turn, lease))
 
     def send(self, number: int) -> None:
         self._order(m.Send(number))

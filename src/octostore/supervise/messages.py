@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from octostore.supervise.lease import Lease
+
 
 class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
     pass
@@ -20,8 +22,7 @@ class Start(_Message, frozen=True):
     turn: int
     environment: bytes
     """See `pack_environment`."""
-    stop_at: float
-    kill_at: float
+    lease: Lease
     in_foreground: bool = False
 
 
@@ -29,8 +30,7 @@ class Renew(_Message, frozen=True):
     """The lease lasts longer. One that is about an earlier turn is late, and means nothing."""
 
     turn: int
-    stop_at: float
-    kill_at: float
+    lease: Lease
 
 
 class Send(_Message, frozen=True):
@@ -43,6 +43,13 @@ class Stop(_Message, frozen=True):
     """End the command and all that it has started: the stop signal now, KILL after `grace` seconds."""
 
     grace: float
+
+
+class Ready(_Message, frozen=True):
+    """How late an ordinary process gets its turn on this machine, and how late the guardian does. In seconds."""
+
+    ordinary: float
+    own: float
 
 
 class Started(_Message, frozen=True):
@@ -74,7 +81,7 @@ class Gone(_Message, frozen=True):
 
 
 Order: TypeAlias = Start | Renew | Send | Stop
-News: TypeAlias = Started | NotStarted | Paused | LeaseOver | Ended | Gone
+News: TypeAlias = Ready | Started | NotStarted | Paused | LeaseOver | Ended | Gone
 
 
 def pack_environment(environment: Mapping[str, str]) -> bytes:

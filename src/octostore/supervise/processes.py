@@ -3,8 +3,9 @@
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 
 
 def descendants(root: int, *, without: Container[int] = ()) -> list[int]:
@@ -12,11 +13,11 @@ def descendants(root: int, *, without: Container[int] = ()) -> list[int]:
 
     Found by their parents, which no process can choose: groups and sessions it can leave.
     """
-    children = _children_by_parent()
+    children_of = _children_of if _has_lists() else _looking_at_all()
     found: list[int] = []
     level = [root]
     while level:
-        level = [child for parent in level for child in children.get(parent, ()) if child not in without]
+        level = [child for parent in level for child in children_of(parent) if child not in without]
         found += level
     return found
 
@@ -41,17 +42,30 @@ def end_orphans(guardians: Container[int]) -> None:
                 os.waitpid(pid, 0)
 
 
-def _children_by_parent() -> dict[int, list[int]]:
-    children: dict[int, list[int]] = defaultdict(list)
-    try:
-        entries = os.listdir("/proc")  # noqa: PTH208  # hundreds of them, while somebody waits
-    except FileNotFoundError:
-        return children
-    for entry in entries:
-        if entry.isdecimal():
-            with suppress(OSError):
-                children[_parent_of(entry)].append(int(entry))
+@cache
+def _has_lists() -> bool:
+    """Whether the system keeps lists of children: to look at all processes of a busy machine takes too long."""
+    return os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # noqa: PTH110
+
+
+def _children_of(pid: int) -> list[int]:
+    """Those of all its threads. One that ends meanwhile may hide another, which is found the next time."""
+    children: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  # somebody waits
+            with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+                children += map(int, file.read().split())
     return children
+
+
+def _looking_at_all() -> Callable[[int], Sequence[int]]:
+    children: dict[int, list[int]] = defaultdict(list)
+    with suppress(FileNotFoundError):
+        for entry in os.listdir("/proc"):  # noqa: PTH208  # hundreds of them, while somebody waits
+            if entry.isdecimal():
+                with suppress(OSError):
+                    children[_parent_of(entry)].append(int(entry))
+    return lambda pid: children.get(pid, ())
 
 
 def _parent_of(pid: str) -> int:

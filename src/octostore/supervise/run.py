@@ -27,6 +27,7 @@ from octostore.supervise.report import JOB_VARIABLE
 from octostore.supervise.reports import Reports
 from octostore.supervise.streams import fill_closed_streams, lead_to_one_place
 from octostore.supervise.tail import Tail
+from octostore.supervise.telling import Tell
 from octostore.supervise.terminal import Terminal
 from octostore.supervise.wakeups import TICK_SECONDS, SignalPipe
 
@@ -39,7 +40,6 @@ PATIENCE_SECONDS = 3.0
 LAST_CHANCE_SECONDS = 1.0
 """How long a signal waits for a claim that is just being ended."""
 
-Tell = Callable[[str], None]
 RunOutcome: TypeAlias = Literal["released", "done", "failed"]
 T = TypeVar("T")
 
@@ -66,6 +66,7 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
     job_id: str
     command: Sequence[str]
     ttl: float
+    max_silence: float | None = None
     owner: str | None = None
     metadata: Any = None
     wait: float = 0
@@ -165,6 +166,7 @@ class _Run:
     def _get(self, open_store: Callable[[], OctoStore], at_end: ExitStack, held: ExitStack) -> HeldClaim:
         store = self._patiently(open_store)
         at_end.callback(store.close)
+        self._guardian.check_keepable(self._options.ttl)
         return self._patiently(lambda: self._claim(store, held))
 
     def _patiently(self, attempt: Callable[[], T]) -> T:
@@ -173,7 +175,7 @@ class _Run:
             try:
                 return attempt()
             except Unreachable as fault:
-                if self._options.on_unreachable == "fail" or self._has_given_up:
+                if self._options.on_unreachable == "fail" or self._has_given_up or fault.reason == "certificate":
                     raise
                 self._has_asked = False
                 if not has_told:
@@ -206,6 +208,7 @@ class _Run:
             ttl=options.ttl,
             wait=wait,
             request_id=self._request_id,
+            max_silence=options.max_silence,
         )
 
     def _give_back(self, open_store: Callable[[], OctoStore], at_end: ExitStack) -> None:
@@ -284,7 +287,7 @@ class _Run:
         return "failed", None, error_text(ending, said)
 
     def _keep_until(self, moment: float, claim: HeldClaim, signals: SignalPipe) -> None:
-        while (left := moment - boottime()) > 0 and not claim.lost.is_set():
+        while (left := moment - boottime()) > 0 and not (claim.lost.is_set() or claim.stop_requested.is_set()):
             select.select([signals], [], [], min(left, TICK_SECONDS))
             if ENDING.intersection(signals.taken()):
                 return

@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, Self, TypeVar
 
+from octostore.client.apart import apart
 from octostore.stores.clock import boottime
 
 TICK_SECONDS = 1.0
@@ -48,9 +49,8 @@ class SignalPipe:
 
     def apart(self, act: Callable[[], T]) -> "Future[T]":
         """What `act` gives or raises, in a thread that goes on whatever comes, and that nobody has to wait for."""
-        answer: Future[T] = Future()
+        answer = apart(act, "octostore-apart")
         answer.add_done_callback(self._wake)
-        threading.Thread(target=_answer, args=(answer, act), name="octostore-apart", daemon=True).start()
         return answer
 
     def wait(self, answer: "Future[Any]", take: Callable[[int], None], seconds: float = float("inf")) -> bool:
@@ -81,13 +81,6 @@ class SignalPipe:
         with self._closing, suppress(BlockingIOError):
             if self._in >= 0:
                 os.write(self._in, b"\0")
-
-
-def _answer(answer: "Future[T]", act: Callable[[], T]) -> None:
-    try:
-        answer.set_result(act())
-    except BaseException as error:  # noqa: BLE001  # for whoever waits for it
-        answer.set_exception(error)
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:

@@ -10,14 +10,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
+from octostore.client.lateness import Lateness
 from octostore.stores.clock import boottime
 from octostore.supervise import messages as m
 from octostore.supervise import prctl
 from octostore.supervise.dispositions import Dispositions
+from octostore.supervise.lease import Lease
+from octostore.supervise.priority import Priority
 from octostore.supervise.processes import descendants, kill_below, signal_all
 from octostore.supervise.terminal import take_foreground
 from octostore.supervise.wakeups import TICK_SECONDS, SignalPipe
 
+TICKS_PER_TTL = 20
+"""How often to see how late we are."""
 HURRY_SECONDS = 0.01
 """How soon to look again for what was forked while everything was being killed."""
 STREAMS = 3
@@ -41,12 +46,16 @@ class Watch:
         self._child: int | None = None
         self._has_family = False
         self._is_stopping = False
-        self._stop_at = self._kill_at = self._lease_ends_at = float("inf")
+        self._priority = Priority()
+        self._lateness = Lateness()
+        self._lease = Lease(float("inf"), 0, 0, 0)
+        self._kill_at = float("inf")
 
     def run(self) -> None:
         """Until the holder of the claim is gone, and the command with it."""
         prctl.adopt_orphans()
         self._dispositions.ignore_all()
+        self._measure()
         with SignalPipe([signal.SIGCHLD]) as deaths:
             while self._has_holder or self._has_family:
                 self._sleep(deaths)
@@ -55,15 +64,35 @@ class Watch:
                 self._take_orders()
                 self._keep_deadlines()
 
+    def _measure(self) -> None:
+        """How late the command may get its turn, which is as we were started, and then how late we do."""
+        ordinary = Lateness()
+        ordinary.measure(self._find)
+        self._priority.raise_ours()
+        self._lateness.measure(self._find)
+        now = boottime()
+        self._tell(m.Ready(ordinary.worst(now), self._lateness.worst(now)))
+
+    def _find(self) -> list[int]:
+        """Everything that would have to be killed; to be timed, because that is what takes the longest."""
+        return descendants(os.getpid())
+
     def _sleep(self, deaths: SignalPipe) -> None:
-        left = min(TICK_SECONDS, self._next_deadline() - boottime())
+        left = max(HURRY_SECONDS, min(self._tick(), self._next_deadline() - boottime()))
+        due_at = boottime() + left
         readable = [deaths.fileno(), *([self._line.fileno()] if self._has_holder else [])]
-        select.select(readable, [], [], max(HURRY_SECONDS, left))
+        if not any(select.select(readable, [], [], left)) and not self._is_stopping:
+            self._find()
+            self._lateness.note(due_at, boottime())
+
+    def _tick(self) -> float:
+        return min(TICK_SECONDS, self._lease.ttl / TICKS_PER_TTL) if self._has_family else TICK_SECONDS
 
     def _next_deadline(self) -> float:
         if not self._has_family:
             return float("inf")
-        return min(self._kill_at, self._lease_ends_at if self._is_stopping else self._stop_at)
+        delay = self._lateness.worst(boottime())
+        return min(self._kill_at, self._lease.kill_at(delay) if self._is_stopping else self._lease.stop_at(delay))
 
     # What the holder of the claim says
 
@@ -95,8 +124,8 @@ class Watch:
                 self._start(order)
             case m.Renew(turn=turn) if turn == self._turn:
                 # They may arrive in another order than the lease was renewed.
-                self._stop_at = max(self._stop_at, order.stop_at)
-                self._lease_ends_at = max(self._lease_ends_at, order.kill_at)
+                if order.lease.ends_at >= self._lease.ends_at:
+                    self._lease = order.lease
             case m.Renew():
                 pass
             case m.Send():
@@ -107,7 +136,7 @@ class Watch:
     def _start(self, order: m.Start) -> None:
         streams, self._streams = self._streams, []
         self._turn, self._is_stopping = order.turn, False
-        self._stop_at, self._lease_ends_at, self._kill_at = order.stop_at, order.kill_at, float("inf")
+        self._lease, self._kill_at = order.lease, float("inf")
         try:
             command = subprocess.Popen(  # noqa: S603  # to run what it is given is what it is for
                 self._command,
@@ -135,6 +164,7 @@ class Watch:
         if in_foreground:
             take_foreground()
         self._dispositions.restore()
+        self._priority.restore()
 
     # What becomes of the command
 
@@ -168,11 +198,17 @@ class Watch:
         if not self._has_family:
             return
         now = boottime()
-        if now >= self._stop_at and not self._is_stopping:
+        delay = self._lateness.worst(now)
+        kill_at = self._lease.kill_at(delay)
+        if now >= self._lease.stop_at(delay) and not self._is_stopping:
             self._tell(m.LeaseOver())
-            self._stop(self._lease_ends_at)
-        if now >= min(self._kill_at, self._lease_ends_at):
-            kill_below(os.getpid())
+            self._stop(kill_at)
+        if now >= min(self._kill_at, kill_at):
+            self._kill()
+
+    def _kill(self) -> None:
+        self._send(signal.SIGKILL)  # most of it at once, before we look for the rest
+        kill_below(os.getpid())
 
     def _stop(self, kill_at: float) -> None:
         self._kill_at = min(self._kill_at, kill_at)

@@ -13,15 +13,16 @@ from octostore.client.hold import HeldClaim
 from octostore.client.store import OctoStore
 from octostore.client.work import Deferred, Failed
 from octostore.core.encoding import decode_strictly, encode_any, shorten
-from octostore.core.errors import InvalidInput
+from octostore.core.errors import InvalidInput, NotAllowed, Unreachable
 from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RESULT_BYTES
 from octostore.supervise.command import Command, Ending, Terms
 from octostore.supervise.dispositions import Dispositions
 from octostore.supervise.guardian import Guardian
 from octostore.supervise.reports import Reports
-from octostore.supervise.run import Tell, check_command, command_environment, error_text
+from octostore.supervise.run import check_command, command_environment, error_text
 from octostore.supervise.streams import fill_closed_streams
 from octostore.supervise.tail import Tail
+from octostore.supervise.telling import Tell
 from octostore.supervise.wakeups import SignalPipe
 
 
@@ -33,6 +34,7 @@ class WorkOptions(msgspec.Struct, kw_only=True, frozen=True):
     kinds: Sequence[str] | None = None
     owner: str | None = None
     ttl: float
+    max_silence: float | None = None
     concurrency: int = 1
     until_empty: bool = False
     deferred_exit: int
@@ -79,16 +81,34 @@ class _Worker:
 
     def work(self, store: OctoStore) -> int:
         options = self._options
+        for guardian in self._guardians:
+            guardian.check_keepable(options.ttl)
+        self._mention_unused(store)
         return store.work(
             options.queue,
             self.handle,
             kinds=options.kinds,
             owner=options.owner,
             ttl=options.ttl,
+            max_silence=options.max_silence,
             concurrency=options.concurrency,
             stop=self._stop,
             until_empty=options.until_empty,
         )
+
+    def _mention_unused(self, store: OctoStore) -> None:
+        """Its name may be mistyped, and nobody would notice: an empty queue is nothing special."""
+        try:
+            is_used = bool(store.list_jobs(queue=self._options.queue, limit=1).jobs)
+        except NotAllowed:
+            return  # with a token that can only claim
+        except Unreachable as fault:
+            if fault.reason == "certificate":
+                raise
+            is_used = fault.reason != "no_store"
+        if not is_used:
+            then = "" if self._options.until_empty else "; waiting for the first one"
+            self._tell(f"no job has ever been in queue {self._options.queue}{then}")
 
     def drain(self, number: int) -> None:
         """The first signal lets the commands that run finish; the second stops them."""
@@ -111,11 +131,14 @@ class _Worker:
             self._idle.put(guardian)
         if ending.is_success and not ending.is_lost:
             return self._result(claim, stdout)
-        self._tell(f"{claim.job_id}: {'the lease was lost, so the command was stopped' if ending.is_lost else ending}")
+        self._tell(f"{claim.job_id}: {f'the command was stopped: {ending}' if ending.is_lost else ending}")
         if guardian.is_over:
             self._stop.set()  # without it, no command can be started safely
         if ending.is_lost or self._is_hurried or guardian.is_over:
             raise Deferred(0, f"the command was stopped ({ending})")
+        if ending.is_stopped and claim.stop_requested.is_set():
+            # Not at once, or whoever asked would find it running here again.
+            raise Deferred(self._options.retry_after, shorten(f"the command was stopped: {ending}", NOTE_BYTES))
         if ending.code == self._options.deferred_exit:
             raise Deferred(self._options.retry_after, words_of(said) or None)
         raise Failed(error_text(ending, said))

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from octostore.core.moments import Moment
-from octostore.core.replies import AttemptView, ClaimReply, ProgressView, SessionReply, SessionView, TokenView
+from octostore.core.replies import AttemptView, ClaimReply, ProgressView, SessionReply, SessionView, StopView, TokenView
 from octostore.core.secret_free import SecretFree
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -49,6 +49,7 @@ class Claimed(_Live, tag="claimed"):
     raw_checkpoint: msgspec.Raw = msgspec.field(name="checkpoint")
     note: str | None
     previous: list[AttemptView]
+    max_silence: Annotated[float | None, Meta(description="Seconds.")]
 
 
 class HeldByOther(_Live, tag="held"):
@@ -56,6 +57,9 @@ class HeldByOther(_Live, tag="held"):
 
     progress: ProgressView | None
     retry_after_ms: int
+    host: str | None
+    pid: int | None
+    stuck: Annotated[bool, Meta(description="Alive, and without progress for longer than it may be.")]
 
 
 class Done(_Claim, tag="done"):
@@ -191,10 +195,13 @@ class LockDelayed(msgspec.Struct, tag_field="status", tag="delayed", kw_only=Tru
     retry_after_ms: int
 
 
-class LockRenewed(SecretFree, msgspec.Struct, kw_only=True):
+class LockRenewed(SecretFree, msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`stop_requested` is there if an operator wants the lock released."""
+
     lease_id: str
     expires_at: Moment
     renew_after_ms: int
+    stop_requested: StopView | None = None
 
 
 class LockState(msgspec.Struct, kw_only=True):
@@ -206,10 +213,13 @@ class LockState(msgspec.Struct, kw_only=True):
     metadata: str | None
 
 
-class LockList(msgspec.Struct, kw_only=True):
+class LockList(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`total` counts all that there are, also on other pages. `cursor` continues the list, if it goes on."""
+
     locks: list[LockState]
     total: int
     prefix: str | None
+    cursor: str | None = None
 
 
 # The server itself

@@ -86,6 +86,9 @@ class _Terms(Body):
     session_id: f.BoundTo | None = None
     request_id: f.RequestId | None = None
     lock_delay_seconds: f.LockDelay = 0
+    host: f.Host | None = None
+    pid: f.Pid | None = None
+    max_silence_seconds: f.MaxSilence | None = None
 
 
 class ClaimBody(_Terms):
@@ -104,6 +107,9 @@ class ClaimTaskBody(Body):
     ttl_seconds: f.Ttl = limits.TTL_DEFAULT_SECONDS
     wait_seconds: f.Wait = 0
     request_id: f.RequestId | None = None
+    host: f.Host | None = None
+    pid: f.Pid | None = None
+    max_silence_seconds: f.MaxSilence | None = None
 
     CORE_NAMES: ClassVar = {"agent": "owner", "wait_seconds": None}
 
@@ -194,6 +200,10 @@ class EnqueueBody(Body):
 
 class ReasonBody(Body):
     reason: f.Reason | None = None
+
+
+class CancelBody(ReasonBody):
+    drain: f.Drain = False
 
 
 class RequeueBody(ReasonBody):
@@ -309,6 +319,11 @@ class PrefixQuery(Body):
 
 class PageQuery(PrefixQuery):
     limit: f.PageLimit = limits.PAGE_DEFAULT
+
+
+class LocksQuery(PrefixQuery):
+    limit: f.PageLimit = limits.PAGE_MAX
+    cursor: f.Cursor | None = None
 
 
 class JobsQuery(PageQuery):

@@ -84,7 +84,8 @@ ENDPOINTS = [
     _at("list_jobs", "GET /jobs", q.ListJobs, r.JobPage, b.JobsQuery),
     _at("enqueue", "POST /jobs", c.Enqueue, r.EnqueueReply, b.EnqueueBody, **_CLAIM),
     _at("requeue_job", f"POST {_JOB}/requeue", c.RequeueJob, r.JobView, b.RequeueBody, **_ONCE),
-    _at("cancel_job", f"POST {_JOB}/cancel", c.CancelJob, r.JobView, b.ReasonBody, **_ADMIN),
+    _at("cancel_job", f"POST {_JOB}/cancel", c.CancelJob, r.JobView, b.CancelBody, **_ADMIN),
+    _at("request_stop", f"POST {_JOB}/stop", c.RequestStop, r.JobView, b.ReasonBody, **_ONCE),
     _at("discard_job", f"POST {_JOB}/discard", c.DiscardJob, r.JobView, b.ReasonBody, **_ADMIN),
     _at("force_release_job", f"POST {_JOB}/force-release", c.ForceReleaseJob, r.JobView, b.ReasonBody, **_ONCE),
     _at("recover", "POST /recover", c.Recover, r.RecoverReply, **_ADMIN_OF_ALL),
@@ -106,7 +107,7 @@ ENDPOINTS = [
     _at("renew_lock", "POST /locks/{job_id}/renew", c.HeartbeatJob, sends=b.RenewBody, **_CLAIM),
     _at("release_lock", "POST /locks/{job_id}/release", c.ReleaseLock, sends=b.ReleaseLockBody, **_CLAIM),
     _at("get_lock", "GET /locks/{job_id}", q.GetJob),
-    _at("list_locks", "GET /locks", sends=b.PrefixQuery),
+    _at("list_locks", "GET /locks", sends=b.LocksQuery),
     _at("watch_lock", "GET /locks/{job_id}/watch"),
     # Who may do what
     _at("create_token", "POST /tokens", c.CreateToken, r.TokenView, b.TokenBody, **_ADMIN_OF_ALL),

@@ -181,6 +181,16 @@ Owner: TypeAlias = Annotated[
     str, _text("Who this is, for people to read; by default the token's name.", limits.TEXT_BYTES, "agent-3", minimum=1)
 ]
 Agent: TypeAlias = Annotated[str, _text("Who this is, for people to read.", limits.TEXT_BYTES, "agent-3", minimum=1)]
+Host: TypeAlias = Annotated[
+    str,
+    _text(
+        "The machine that the owner runs on, for people who have to find it; by default the address that the request "
+        "came from.",
+        limits.TEXT_BYTES,
+        "runner-7",
+        minimum=1,
+    ),
+]
 ToAgent: TypeAlias = Annotated[str, _text("Who is to open the session next.", limits.TEXT_BYTES, "agent-4", minimum=1)]
 Reason: TypeAlias = Annotated[str, _text("Why, for the log.", limits.TEXT_BYTES, "the worker is stuck")]
 Note: TypeAlias = Annotated[
@@ -241,6 +251,16 @@ SessionTtl: TypeAlias = Annotated[
 Wait: TypeAlias = Annotated[
     float, _number("How long to wait for the job if it cannot be had at once.", 0, WAIT_MAX_SECONDS, 0)
 ]
+MaxSilence: TypeAlias = Annotated[
+    float,
+    _number(
+        "How long the owner may heartbeat without reporting progress (`progress` with a heartbeat, or a checkpoint). "
+        "After that it is shown as `stuck`. By default for ever.",
+        1,
+        limits.TTL_MAX_MS // 1_000,
+        600,
+    ),
+]
 LockDelay: TypeAlias = Annotated[
     float, _number("How long nobody can claim it after this claim ends.", 0, limits.LOCK_DELAY_MAX_MS // 1_000, 0)
 ]
@@ -261,6 +281,7 @@ RunAt: TypeAlias = Annotated[
 
 # Other numbers and words
 
+Pid: TypeAlias = Annotated[int, _number("The owner's process there.", 1, limits.PID_MAX, 4711)]
 Priority: TypeAlias = Annotated[
     int, _number("Lower runs first.", limits.PRIORITY_MIN, limits.PRIORITY_MAX, limits.PRIORITY_DEFAULT)
 ]
@@ -289,6 +310,9 @@ PhaseWord: TypeAlias = Annotated[
 ]
 KeepAttempts: TypeAlias = Annotated[
     bool, Meta(description="Give a dead job one more attempt, and not all of them again.", examples=[False])
+]
+Drain: TypeAlias = Annotated[
+    bool, Meta(description="Ask an owner to stop, and cancel the job when its claim ends.", examples=[False])
 ]
 SessionStatusWord: TypeAlias = Annotated[
     str, Meta(description="Only sessions that are so.", extra_json_schema={"enum": list(get_args(SessionStatus))})

@@ -2,12 +2,26 @@
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from octostore.core.errors import InvalidInput
 
-ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105  # a file's name
-"""Where a server leaves its first token, in its data folder, for clients of the same user."""
+EARLIER_ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105  # a file's name
+"""Where earlier versions left the first token, in the data folder, whichever store it was for."""
+
+
+def admin_token_file(folder: Path, store_id: str) -> Path:
+    """Where servers leave the first token of a store."""
+    if not store_id.isalnum():  # it comes from the store, and must not lead to another folder
+        raise InvalidInput("the store's id", f"must be letters and digits, not {store_id!r}")
+    return folder / f"{store_id}.admin.token"
+
+
+def address_file(folder: Path, host: str, port: int) -> Path:
+    """A link to the first token of the store that is served at this address, for clients of the same user."""
+    return folder / f"{f'[{host}]' if ':' in host else host}:{port}.token"
 
 
 def read_token_file(path: Path, what: str = "the token file") -> str:
@@ -35,11 +49,24 @@ def read_token_file(path: Path, what: str = "the token file") -> str:
 
 def write_token_file(path: Path, token: str) -> None:
     """In one step, and never readable by others, not even for a moment."""
+    with _new(path) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def link_token_file(link: Path, path: Path) -> None:
+    """In one step, whatever was at `link` before."""
+    with _new(link) as temporary:
+        temporary.symlink_to(path.name)
+
+
+@contextmanager
+def _new(path: Path) -> Iterator[Path]:
+    """A name for what is at `path` once the block has ended."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(token + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    yield temporary
     temporary.replace(path)

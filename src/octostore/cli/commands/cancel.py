@@ -1,12 +1,26 @@
-"""Take queued jobs out of their queue. They are dead then; `requeue` brings them back."""
+"""Take jobs out of their queue, and away from whoever has them. They are dead then; `requeue` brings them back."""
+
+import argparse
 
 from octostore.cli.command import Arguments, Context
 from octostore.cli.operating import add_operator_options, operate
 
-EXAMPLES = ["octostore cancel import-17 --reason 'no longer needed'"]
+EXAMPLES = [
+    "octostore cancel import-17 --reason 'no longer needed'",
+    "octostore cancel import-17 --drain    # lets whoever is at it finish up first",
+]
 
-configure = add_operator_options
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_operator_options(parser)
+    parser.add_argument(
+        "--drain",
+        action="store_true",
+        help="ask owners to stop, as `octostore stop` does, and cancel their jobs when they have",
+    )
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    return operate(arguments, context, lambda store, job: store.cancel(job, reason=arguments.reason))
+    return operate(
+        arguments, context, lambda store, job: store.cancel(job, reason=arguments.reason, drain=arguments.drain)
+    )

@@ -43,6 +43,12 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"how long it stays yours without a heartbeat ({TTL_DEFAULT_SECONDS})",
     )
+    parser.add_argument(
+        "--max-silence",
+        type=seconds,
+        metavar="S",
+        help="after how long without progress you are shown as stuck, although you heartbeat (never)",
+    )
     parser.add_argument("--metadata", type=json_value, metavar="JSON", help="for others to see; also @FILE, or -")
     parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for it (0)")
     parser.add_argument("--session", metavar="ID", help="bind the claim to this session")
@@ -62,5 +68,6 @@ def run(arguments: Arguments, context: Context) -> int:
             request_id=arguments.request_id,
             again=arguments.again,
             lock_delay=arguments.lock_delay,
+            max_silence=arguments.max_silence,
         )
     return tell_claim(reply, context.console, lease_only=arguments.lease)

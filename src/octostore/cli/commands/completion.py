@@ -19,4 +19,4 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: Arguments, context: Context) -> None:
     script = shellcode(["octostore"], shell=arguments.shell)
-    context.console.answer({"shell": arguments.shell, "script": script}, script)
+    context.console.answer({"shell": arguments.shell, "script": script}, *script.split("\n"))

@@ -66,6 +66,7 @@ def _shown(threshold: Threshold) -> str:
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], float], str]] = {
     "late": ("late", positive, "how many owners that have missed heartbeats"),
+    "stuck": ("stuck", positive, "how many owners that heartbeat and make no progress"),
     "dead": ("dead", positive, "how many jobs that wait for a person"),
     "takeovers": ("taken_back", positive, "how many jobs taken back within the last hour"),
     "queued": ("waiting", positive, "how many jobs that wait for a worker"),
@@ -87,7 +88,8 @@ def _lines(health: Health, console: Console) -> Iterator[str]:
     yield from (f"  {reason}" for reason in health.reasons)
     waited = health.oldest_waiting_seconds
     yield f"queued     {health.queued:,}" + ("" if waited is None else f", the oldest for {words.duration(waited)}")
-    yield f"running    {health.running:,}" + (f", of which {health.late:,} late" if health.late else "")
+    odd = [f"{number:,} {what}" for number, what in ((health.late, "late"), (health.stuck, "stuck")) if number]
+    yield f"running    {health.running:,}" + (f", of which {' and '.join(odd)}" if odd else "")
     yield f"dead       {health.dead:,}"
     yield f"takeovers  {health.takeovers_last_hour:,} within the last hour"
     yield f"sessions   {health.open_sessions:,}"

@@ -1,11 +1,13 @@
 """Prove you are alive: the claim now lasts for its TTL from this moment. Exit code 20 if the lease is over."""
 
 import argparse
+from collections.abc import Iterator
 
 from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.options import lease_id, number, seconds
+from octostore.core.replies import HeartbeatReply
 
 EXAMPLES = [
     "octostore heartbeat github-issue-1842 --progress 'running tests' --percent 40",
@@ -38,4 +40,12 @@ def run(arguments: Arguments, context: Context) -> None:
         reply,
         f"{reply.job_id} is yours until {words.clock(reply.expires_at, now)} UTC; next heartbeat in "
         f"{words.duration(reply.renew_after_ms / 1_000)}",
+        *_stop(reply),
     )
+
+
+def _stop(reply: HeartbeatReply) -> Iterator[str]:
+    asked = reply.stop_requested
+    if asked is not None:
+        why = f": {words.gist(asked.reason)}" if asked.reason else ""
+        yield f"you are asked to stop by {asked.requested_by}{why}; release it when you have"

@@ -15,7 +15,7 @@ from octostore.client.reader import Reader
 from octostore.core.beats import is_late
 from octostore.core.limits import PAGE_MAX
 from octostore.core.model import Status
-from octostore.core.replies import JobPage, JobView
+from octostore.core.replies import JobOwner, JobPage, JobView
 
 EXAMPLES = [
     "octostore list",
@@ -73,7 +73,7 @@ def _watch(store: Reader, arguments: Arguments, console: Console) -> NoReturn:
     """Heartbeats are no events, so it looks; what has not changed is not said twice where nobody can paint over it."""
     console.end_with_reader()
     if console.is_live:
-        console.say("\x1b[2J")
+        console.clear()
     said = None
     while True:
         page = _jobs(store, arguments)
@@ -87,7 +87,11 @@ def _watch(store: Reader, arguments: Arguments, console: Console) -> NoReturn:
 
 
 def _what_matters(page: JobPage) -> object:
-    return [(job.job_id, job.status, job.claim and (job.claim.fencing_token, job.claim.progress)) for job in page.jobs]
+    return [(job.job_id, job.status, job.claim and _what_moves(job.claim)) for job in page.jobs]
+
+
+def _what_moves(claim: JobOwner) -> object:
+    return claim.fencing_token, claim.progress, claim.stuck
 
 
 def _lines(page: JobPage, arguments: Arguments, console: Console) -> Iterator[str]:
@@ -115,11 +119,17 @@ def _claimed_row(job: JobView, now: datetime) -> tuple[str, ...]:
         job.job_id,
         claim.owner,
         words.ago(claim.claimed_at, now),
-        words.ago(claim.heartbeat_at, now) + (" (late)" if is_late(claim.heartbeat_at, claim.expires_at, now) else ""),
+        words.ago(claim.heartbeat_at, now) + _remark(claim, now),
         words.until(claim.expires_at, now),
         percent + (words.gist(progress.note or "") if progress else ""),
         str(claim.attempt),
     )
+
+
+def _remark(claim: JobOwner, now: datetime) -> str:
+    if is_late(claim.heartbeat_at, claim.expires_at, now):
+        return " (late)"
+    return " (stuck)" if claim.stuck else ""
 
 
 def _row(job: JobView, now: datetime) -> tuple[str, ...]:

@@ -30,5 +30,6 @@ def run(arguments: Arguments, context: Context) -> int:
             wait=arguments.wait,
             session_id=arguments.session,
             request_id=arguments.request_id,
+            max_silence=arguments.max_silence,
         )
     return tell_claim(reply, context.console, lease_only=arguments.lease)

@@ -1,6 +1,7 @@
 """Who has a job, since when, whether that owner is alive, what it is doing, and what happened before."""
 
 import argparse
+import shlex
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -27,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: Arguments, context: Context) -> None:
     with context.place.look() as store:
         job = store.get_job(arguments.job)
-    context.console.answer(job, *_story(job, context.console))
+    context.console.answer(job, *_story(job, context.console), *_way_back(job, context))
 
 
 def _story(job: JobView, console: Console) -> Iterator[str]:
@@ -49,19 +50,44 @@ def _story(job: JobView, console: Console) -> Iterator[str]:
         yield console.style(f"  (octostore events --job {job.job_id} tells everything)", "dim")
 
 
+def _way_back(job: JobView, context: Context) -> Iterator[str]:
+    """Whoever looks at night should not have to look this up, too. The last line can be run as it is."""
+    if job.claim is None:
+        return
+    right = " (both need a token with admin)" if context.place.is_server else ""
+    url = f" --url {shlex.quote(str(context.place))}" if context.place.setting == "--url" else ""
+    yield f"to ask for it, or to take it back{right}:"
+    yield f"  octostore stop{url} {shlex.quote(job.job_id)}"
+    yield f"  octostore force-release{url} {shlex.quote(job.job_id)} --reason 'taken back by hand'"
+
+
 def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[tuple[str, str]]:
     heard = f"heartbeat {words.ago(claim.heartbeat_at, now)}"
     left = f"{words.until(claim.expires_at, now)} left"
     if is_late(claim.heartbeat_at, claim.expires_at, now):
         yield console.style("late".ljust(LABEL), "yellow"), f"{heard}, {left}: if none comes, the job is free then"
+    elif claim.stuck and claim.last_progress_at is not None and claim.max_silence is not None:
+        silence = words.duration(words.seconds_between(claim.last_progress_at, now))
+        limit = words.duration(claim.max_silence)
+        yield (
+            console.style("stuck".ljust(LABEL), "yellow"),
+            f"no progress for {silence} (limit {limit}); {heard}, {left}",
+        )
     else:
         yield console.style("alive".ljust(LABEL), "green"), f"{heard}, {left}"
     since = f"{words.ago(claim.claimed_at, now)} ({words.clock(claim.claimed_at)} UTC)"
     yield "since", f"{since}, attempt {claim.attempt}, fencing token {claim.fencing_token}"
+    if claim.host is not None:
+        yield "where", words.whereabouts(claim)
     progress = claim.progress
     if progress is not None:
         percent = "" if progress.percent is None else f"{progress.percent:g} % "
         yield "doing", f"{percent}{words.gist(progress.note or '')} ({words.ago(progress.at, now)})".strip()
+    asked = claim.stop_requested
+    if asked is not None:
+        heard = "not heard yet" if asked.delivered_at is None else f"heard {words.ago(asked.delivered_at, now)}"
+        why = f": {words.gist(asked.reason)}" if asked.reason else ""
+        yield "to stop", f"asked by {asked.requested_by} {words.ago(asked.requested_at, now)}, {heard}{why}"
     if claim.metadata is not None:
         yield "metadata", words.as_json(claim.metadata)
     if claim.session_id is not None:

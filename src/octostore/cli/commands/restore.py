@@ -14,7 +14,7 @@ from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
 from octostore.cli.progress_bar import ProgressBar
 from octostore.core.errors import InvalidInput
-from octostore.stores.opening import sqlite_path
+from octostore.stores.opening import make_data_folder, sqlite_path
 
 EXAMPLES = [
     "octostore restore /backups/octostore-monday.db",
@@ -37,6 +37,8 @@ def run(arguments: Arguments, context: Context) -> int:
         raise InvalidInput("url", "must name a file, as in sqlite:///FILE; for PostgreSQL see docs/how-to/postgres.md")
     if arguments.forward == (arguments.file is not None) or (arguments.forward and arguments.replace):
         raise InvalidInput("file", "is needed, or --forward without one")
+    if context.place.url is None:
+        make_data_folder()
     aside = None
     if arguments.forward:
         seq = copying.go_on_ahead(path)

@@ -62,6 +62,7 @@ def run(arguments: Arguments, context: Context) -> int:
         job_id=arguments.job,
         command=arguments.behind,
         ttl=arguments.ttl,
+        max_silence=arguments.max_silence,
         owner=arguments.owner,
         metadata=arguments.metadata,
         wait=arguments.wait,

@@ -14,6 +14,8 @@ import msgspec
 from octostore.cli.command import Arguments, Context
 from octostore.cli.options import positive, whole_from
 from octostore.core.errors import InvalidInput
+from octostore.server.addresses import check_trusted
+from octostore.server.log_lines import LOG_FORMATS
 from octostore.server.settings import Settings
 
 EXAMPLES = [
@@ -38,13 +40,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--allow-host", action="append", dest="allow_hosts", metavar="NAME", help="also answer for this host name")
     add("--allow-origin", action="append", dest="allow_origins", metavar="URL", help="let pages of this site call")
+    add(
+        "--trusted-proxy",
+        action="append",
+        type=_proxy,
+        dest="trusted_proxies",
+        metavar="CIDR",
+        help="believe Forwarded and X-Forwarded-For from this network, such as 10.0.0.0/8 (unix: from the Unix socket)",
+    )
     add("--max-locks", type=positive, metavar="N", help="locks per principal (%(default)s)")
     add("--max-claims", type=positive, metavar="N", help="other claims per principal; no limit by default")
     add("--requests-per-second", type=positive, metavar="N", help="requests per second and principal (%(default)s)")
+    add("--max-streams", type=positive, metavar="N", help="open event streams per principal (%(default)s)")
     add("--max-connections", type=positive, metavar="N", help="connections at once (%(default)s)")
-    for option, what in _SECONDS.items():
-        add(option, type=_seconds, metavar="S", help=f"{what} (%(default)s)")
-    usual = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": []}
+    add("--log-format", choices=LOG_FORMATS, help="how the log on stderr is written (%(default)s)")
+    add("--access-log", action="store_true", help="also log each request: who, what, how it ended and how long it took")
+    add(
+        "--max-connections-per-address",
+        type=positive,
+        metavar="N",
+        help="connections at once from one address; 1000 by default, and no limit for those from this machine",
+    )
+    for options, what in _SECONDS.items():
+        add(*options.split(), type=_seconds, metavar="S", help=f"{what} (%(default)s)")
+    usual = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": [], "trusted_proxies": []}
     del usual["url"]  # an option of every command
     parser.set_defaults(**usual)
 
@@ -52,8 +71,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 _SECONDS = {
     "--request-seconds": "how long a client may take to send a request",
     "--idle-seconds": "how long a connection may be open without a request",
-    "--stream-seconds": "how long a reader of a stream may keep us waiting",
+    "--write-seconds --stream-seconds": "how long a client may take to read what it was sent",
     "--keepalive-seconds": "how long a stream may be silent",
+    "--slow-batch-seconds": "how long a transaction may take before the log says so",
 }
 
 
@@ -67,8 +87,16 @@ def run(arguments: Arguments, context: Context) -> None:
     given["tokens_file"] = arguments.tokens_file or (Path(named) if named else None)
     given["allow_hosts"] = tuple(arguments.allow_hosts)
     given["allow_origins"] = tuple(origin.rstrip("/") for origin in arguments.allow_origins)
+    given["trusted_proxies"] = tuple(arguments.trusted_proxies)
     given["url"] = context.place.url
     listen.main(Settings(**given), lambda greeting: context.console.answer(greeting, *greeting.lines))
+
+
+def _proxy(text: str) -> str:
+    try:
+        return check_trusted(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(f"{problem}; give a network such as 10.0.0.0/8, or unix") from None
 
 
 def _seconds(text: str) -> float:

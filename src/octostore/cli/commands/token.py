@@ -17,6 +17,7 @@ from octostore.cli.options import seconds
 from octostore.core.errors import InvalidInput
 from octostore.core.model import Scope
 from octostore.core.replies import TokenList, TokenView
+from octostore.stores.permissions import check_file
 from octostore.wire.answers import NewToken
 from octostore.wire.token_files import write_token_file
 
@@ -51,6 +52,8 @@ def run(arguments: Arguments, context: Context) -> None:
 
 
 def _create(arguments: Arguments, context: Context) -> None:
+    if arguments.to is not None:
+        check_file(str(arguments.to))
     with context.place.open() as store:
         made = store.create_token(
             arguments.name,

@@ -48,6 +48,7 @@ def run(arguments: Arguments, context: Context) -> int:
         kinds=arguments.kind,
         owner=arguments.owner,
         ttl=arguments.ttl,
+        max_silence=arguments.max_silence,
         concurrency=arguments.concurrency,
         until_empty=arguments.until_empty,
         deferred_exit=arguments.deferred_exit,

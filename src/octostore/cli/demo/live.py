@@ -44,8 +44,7 @@ class LiveView:
 
     def tick(self, elapsed: float) -> None:
         lines = list(self._lines(elapsed))
-        up = f"\x1b[{self._painted}A" if self._painted else ""
-        self._console.say(up + "\n".join(f"{line}\x1b[K" for line in lines))
+        self._console.paint_over(self._painted, lines)
         self._painted = len(lines)
 
     def _lines(self, elapsed: float) -> Iterator[str]:

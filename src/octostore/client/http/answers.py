@@ -75,10 +75,22 @@ def _no_octostore(where: str, status: int) -> Unreachable:
     return Unreachable(f"{problem}; check the URL", reason="server")
 
 
-def not_reached(where: str, error: BaseException, *, was_taken: bool = True) -> TryAgain:
+def not_reached(where: str, error: BaseException, *, was_taken: bool = True) -> TryAgain | Unreachable:
+    """What to raise. A certificate will not be a better one in a moment, so nothing is tried again."""
+    refused = getattr(error, "certificate_error", error)  # aiohttp has it inside an error of its own
+    if hasattr(refused, "verify_message"):  # by which an error of certificates is known, without importing ssl
+        return _not_trusted(where, refused.verify_message)
     problem = str(error) or type(error).__name__
     fault = Unreachable(f"the server at {where} cannot be reached: {problem}", reason="network")
     return TryAgain(fault, was_taken=was_taken)
+
+
+def _not_trusted(where: str, why: str) -> Unreachable:
+    return Unreachable(
+        f"the certificate of the server at {where} is not trusted: {why.rstrip('.')}. If it was signed by an authority "
+        "of your own, name the file with that authority's certificate in SSL_CERT_FILE",
+        reason="certificate",
+    )
 
 
 def no_answer_in_time(where: str, seconds: float) -> TryAgain:

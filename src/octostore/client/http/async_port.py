@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing, suppress
 from io import BytesIO
@@ -13,6 +14,7 @@ from yarl import URL
 
 from octostore.client.http.answers import check_is_stream, no_answer_in_time, not_reached, read_answer, read_event
 from octostore.client.http.calls import OK, HttpCall, call_of
+from octostore.client.http.listeners import check_listener
 from octostore.client.http.patience import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
@@ -53,7 +55,7 @@ class AsyncHttpPort:
         self._base = place.origin + place.base_path
         self._session = aiohttp.ClientSession(
             # As many connections as there are calls: a claim that waits must not keep a heartbeat from being sent.
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
+            connector=_Connector(place),
             headers={
                 "Authorization": f"Bearer {token}",
                 "User-Agent": "octostore-python",
@@ -156,7 +158,7 @@ class AsyncHttpPort:
 
     async def _persist(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
-        patience = Patience(GIVE_UP_SECONDS + time_left(wait_until))
+        patience = Patience(GIVE_UP_SECONDS, time_left(wait_until))
         self._check_open()
         numbers = self.blocking.numbers  # which a fork replaces
         numbered = numbers.number(asked)
@@ -228,6 +230,24 @@ class AsyncHttpPort:
     def _check_open(self) -> None:
         if self._session.closed:
             raise Unreachable("this store has been closed", reason="closed")
+
+
+class _Connector(aiohttp.TCPConnector):
+    def __init__(self, place: ServerUrl) -> None:
+        super().__init__(limit=0, keepalive_timeout=IDLE_SECONDS)
+        self._place = place
+        self._checked: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    async def connect(self, *args: Any, **options: Any) -> Any:
+        connection = await super().connect(*args, **options)
+        if connection.protocol not in self._checked:
+            try:
+                check_listener(self._place)
+            except BaseException:
+                connection.close()
+                raise
+            self._checked.add(connection.protocol)
+        return connection
 
 
 async def _known(answers: list[Any]) -> list[Any]:

@@ -11,6 +11,7 @@ from importlib import import_module
 
 from octostore.client.http.answers import no_answer_in_time, not_reached
 from octostore.client.http.connection import Connection, Response
+from octostore.client.http.listeners import check_listener
 from octostore.client.http.patience import CONNECT_SECONDS
 from octostore.client.http.server_url import ServerUrl
 from octostore.wire.deadline import deadline_header
@@ -122,6 +123,11 @@ class Connections:
 
     def _connected(self) -> socket.socket:
         connected = socket.create_connection((self.place.host, self.place.port), CONNECT_SECONDS)
+        try:
+            check_listener(self.place)
+        except BaseException:
+            connected.close()
+            raise
         if self._tls is not None:
             connected = self._tls.wrap_socket(connected, server_hostname=self.place.host)
         return connected

@@ -1,8 +1,12 @@
 """How often and how long to try: bounded, and spread out so that clients of a restarted server do not come at once."""
 
 import time
+import weakref
+from collections.abc import Callable
+from typing import ClassVar
 
 from octostore.client.http.calls import HttpCall
+from octostore.core.errors import Unreachable
 from octostore.stores.base import TryAgain
 from octostore.stores.pausing import pauses
 
@@ -24,17 +28,31 @@ LONGEST_PAUSE_SECONDS = 1.0
 
 
 class Patience:
-    """Pauses between attempts; `after` raises what went wrong when it is time to give up."""
+    """Pauses between attempts of one call; `after` raises what went wrong when it is time to give up.
 
-    def __init__(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
+    `wait` is for how long the call itself waits for something to happen.
+    """
+
+    on_new: "ClassVar[Callable[[weakref.ref[Patience]], None] | None]" = None
+    """Told of every call, for whoever shows people that they wait. When a call is over, the reference is dead."""
+
+    def __init__(self, seconds: float, wait: float = 0.0) -> None:
+        self.until = time.monotonic() + seconds + wait
+        self.is_waiting = wait > 0
+        self.fault: Unreachable | None = None
+        """What went wrong with the last attempt, at `failed_at`."""
+        self.failed_at = 0.0
         self._pauses = pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        if Patience.on_new is not None:
+            Patience.on_new(weakref.ref(self))
 
     def after(self, failed: TryAgain, call: HttpCall | None = None) -> float:
         """How long to pause before the next attempt."""
         pause = max(next(self._pauses), failed.pause_ms / 1_000)
+        self.fault, self.failed_at = failed.fault, time.monotonic()
         may_repeat = call is None or call.is_repeatable or not failed.was_taken
-        if not may_repeat or time.monotonic() + pause > self._until:
+        if not may_repeat or self.failed_at + pause > self.until:
+            self.until = self.failed_at
             raise failed.fault from None
         return pause
 

@@ -122,7 +122,7 @@ class HttpPort:
 
     def _persist(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
-        patience = Patience(GIVE_UP_SECONDS + time_left(wait_until))
+        patience = Patience(GIVE_UP_SECONDS, time_left(wait_until))
         self._check_open()
         numbered = self.numbers.number(asked)
         while True:

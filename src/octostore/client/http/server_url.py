@@ -9,12 +9,14 @@ from urllib.parse import urlsplit
 from octostore.core.errors import InvalidInput
 from octostore.core.retry import RetryPolicy
 from octostore.stores.opening import data_folder
-from octostore.wire.token_files import ADMIN_TOKEN_FILE, read_token_file
+from octostore.stores.permissions import check_folder
+from octostore.wire.token_files import address_file, read_token_file
 from octostore.wire.tokens import check_token
 
 TOKEN_VARIABLE = "OCTOSTORE_TOKEN"  # noqa: S105  # a variable's name
 TOKEN_FILE_VARIABLE = "OCTOSTORE_TOKEN_FILE"  # noqa: S105
 CLEAR_TEXT_VARIABLE = "OCTOSTORE_ALLOW_CLEAR_TEXT"
+LOCALHOST = ("127.0.0.1", "::1")
 
 
 class ServerUrl(NamedTuple):
@@ -22,6 +24,8 @@ class ServerUrl(NamedTuple):
     host: str
     port: int
     base_path: str
+    left_by: int | None = None
+    """The user who left the token that was found here: it is for a server of theirs, and for nobody else."""
 
     @property
     def address(self) -> str:
@@ -51,7 +55,8 @@ def find_server(
     if retry is not None:
         raise InvalidInput("retry", "is the server's to choose, not that of its clients")
     place = parse_server_url(url or "", allow_clear_text=allow_clear_text)
-    return place, find_token(place, token)
+    given = _given_token(token)
+    return (place, given) if given is not None else _left_token(place)
 
 
 def parse_server_url(url: str, *, allow_clear_text: bool = False) -> ServerUrl:
@@ -86,8 +91,8 @@ def _can_be_sent(host: str, path: str) -> bool:
     return path.isascii() and (host + path).isprintable() and " " not in host + path
 
 
-def find_token(place: ServerUrl, token: str | None) -> str:
-    """As given, else from the environment, else from a file; for a local server from the one that it has left."""
+def _given_token(token: str | None) -> str | None:
+    """As given, else from the environment, else from a file that it names."""
     if token is not None:
         if not isinstance(token, str):
             raise InvalidInput("token", f"must be text, not {type(token).__name__}")
@@ -98,12 +103,18 @@ def find_token(place: ServerUrl, token: str | None) -> str:
         check_token(TOKEN_VARIABLE, value)
         return value
     named = os.environ.get(TOKEN_FILE_VARIABLE)
-    if named:
-        return _from_file(Path(named), TOKEN_FILE_VARIABLE)
-    if place.is_local:
-        left = Path(data_folder()) / ADMIN_TOKEN_FILE
+    return _from_file(Path(named), TOKEN_FILE_VARIABLE) if named else None
+
+
+def _left_token(place: ServerUrl) -> tuple[ServerUrl, str]:
+    """What a server of the same user has left for clients of exactly this address, which is then the one to use."""
+    hosts = LOCALHOST if place.host == "localhost" else (place.host,)
+    for host in hosts if place.is_local and not place.is_secure else ():
+        left = address_file(Path(data_folder()), host, place.port)
         if left.exists():
-            return _from_file(left, "the local server's token")
+            check_folder(data_folder())
+            token = _from_file(left, "the local server's token")
+            return place._replace(host=host, left_by=left.stat().st_uid), token
     raise InvalidInput("token", f"is needed: give token=, or set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}")
 
 

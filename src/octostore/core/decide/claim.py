@@ -141,6 +141,9 @@ def grant(ws: WorkingSet, job: Job, command: ClaimTerms, given: Given) -> ClaimR
         lock_delay_ms=round(command.lock_delay * 1_000),
         is_lock=isinstance(command, AcquireLock),
         took_over_from=_robbed_owner(job),
+        host=command.host,
+        pid=command.pid,
+        max_silence_ms=None if command.max_silence is None else round(command.max_silence * 1_000),
     )
     claim = begin_claim(ws, job, details, actor=command.principal, session_id=session.session_id if session else None)
     # What comes with its session is the session's, and so is the right to write to it.

@@ -2,9 +2,19 @@
 
 import msgspec
 
-from octostore.core.events import Ended
+from octostore.core.events import Cancelled, Ended
 from octostore.core.given import Given
-from octostore.core.model import Claim, EndedRequest, HowEnded, Job, RequestEnd, Session, Status
+from octostore.core.model import (
+    Claim,
+    EndedRequest,
+    HowEnded,
+    Job,
+    RequestEnd,
+    Session,
+    Status,
+    StopRequest,
+    read_stop_request,
+)
 from octostore.core.retry import backoff_ms
 from octostore.core.views import heartbeat_of, newest_attempt
 from octostore.core.working_set import WorkingSet
@@ -32,6 +42,19 @@ class After(msgspec.Struct, frozen=True):
 
 
 def after(job: Job, claim: Claim, end: How, given: Given) -> After:
+    then = _after(job, claim, end, given)
+    if then.status != "done" and _cancels(claim):
+        return After("dead", end.ended_at, then.attempts)
+    return then
+
+
+def _cancels(claim: Claim) -> StopRequest | None:
+    """The request to stop after which the job is cancelled, if there is one."""
+    request = read_stop_request(claim)
+    return request if request is not None and request.cancels else None
+
+
+def _after(job: Job, claim: Claim, end: How, given: Given) -> After:
     """The rule of outcomes: only failures and expiries use up an attempt, and a lock is never retried or dead."""
     waiting: Status = "queued" if job.is_enqueued else "free"
     used = job.attempts + 1
@@ -42,6 +65,8 @@ def after(job: Job, claim: Claim, end: How, given: Given) -> After:
             # A task keeps its place in the line; for a lock, a clean end forgets earlier failures.
             place, attempts = (job.available_at, job.attempts) if job.is_enqueued else (end.ended_at, 0)
             done = After(waiting, place, attempts)
+        case "cancelled":
+            done = After("dead", end.ended_at, job.attempts)
         case "undone":
             return _as_before(job, claim, waiting)
         case "deferred":
@@ -113,6 +138,9 @@ def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, g
             )
         )
     ws.record(end.how, details, actor=actor, job=job, session_id=claim.session_id, document=end.result)
+    request = _cancels(claim)
+    if request is not None and job.status == "dead" and end.how != "cancelled":
+        ws.record("cancelled", Cancelled(request.reason), actor=request.by, job=job)
     return details
 
 

@@ -7,10 +7,11 @@ from octostore.core.decide.ending import How, end_claim, remember_session
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.rules import decides
 from octostore.core.decide.sessions import held_session, may_write
+from octostore.core.decide.stopping import ask_next_owner
 from octostore.core.documents import written
 from octostore.core.events import Claimed, SessionHandedOver
 from octostore.core.given import Given
-from octostore.core.model import Claim, Job, Session
+from octostore.core.model import Claim, Job, Session, read_stop_request
 from octostore.core.moments import to_datetime
 from octostore.core.replies import HandedOverReply
 from octostore.core.session_keys import id_of, key_in
@@ -59,11 +60,14 @@ def _hand_over(ws: WorkingSet, session: Session, command: HandOverSession, given
     for job in ws.claims_of(session.session_id):
         claim = job.claim
         if claim is not None:
+            # What its owner was asked goes on with the next claim; until then, it must not cancel the job.
+            asked, claim.stop_request = read_stop_request(claim), None
             # Forgotten, so that a late release by the first owner is not taken for a repetition of this one.
             claim.lease_id = ""
             end = How("released", ended_at=ws.now, note=command.note, reason=f"handed over to {session.agent!r}")
             end_claim(ws, job, claim, end, actor=command.principal, given=given)
             _claim_again(ws, job, claim, session)
+            ask_next_owner(ws, job, asked)
 
 
 def _claim_again(ws: WorkingSet, job: Job, before: Claim, session: Session) -> None:
@@ -76,6 +80,7 @@ def _claim_again(ws: WorkingSet, job: Job, before: Claim, session: Session) -> N
         lock_delay_ms=before.lock_delay_ms,
         is_lock=before.is_lock,
         handed_over_by=before.owner,
+        max_silence_ms=before.max_silence_ms,
     )
     claim = begin_claim(ws, job, details, actor=before.principal, session_id=session.session_id)
     claim.lease_id = session.lease_id

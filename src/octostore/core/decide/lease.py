@@ -10,6 +10,8 @@ from octostore.core.decide import needs
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.repeats import comes_late
 from octostore.core.decide.rules import decides
+from octostore.core.decide.silence import note_progress, tell_if_stuck
+from octostore.core.decide.stopping import tell_to_stop
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.given import Given
 from octostore.core.model import Attempt, Claim, Job, Outcome, Progress, read_history
@@ -31,6 +33,8 @@ def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> Heartb
         remaining_ms=remaining_ms,
         renew_after_ms=renew_after(remaining_ms),
         number=claim.heartbeat_number,
+        stuck=tell_if_stuck(ws, job, claim),
+        stop_requested=tell_to_stop(ws, job, claim, command.principal) if claim.stop_request else None,
     )
 
 
@@ -40,6 +44,7 @@ def _beat(ws: WorkingSet, job: Job, claim: Claim, command: HeartbeatJob) -> None
         last = claim.progress or Progress(None, None, ws.now)
         note = last.note if command.note is None else command.note
         claim.progress = Progress(note, command.percent, ws.now)
+        note_progress(ws, claim)
     renew(ws, job, claim, command.ttl)
 
 
@@ -60,8 +65,8 @@ def checkpoint_job(ws: WorkingSet, command: CheckpointJob, given: Given) -> Chec
     job, claim = live_claim(ws, command, given)
     if not comes_late(command.number, claim.checkpoint_number):
         ws.set_checkpoint(job.job_id, command.data)
-        if command.number is not None:
-            claim.checkpoint_number = command.number
+        claim.checkpoint_number = command.number or claim.checkpoint_number
+        if note_progress(ws, claim) or command.number is not None:
             ws.renew_job(job)
     return CheckpointReply(job_id=job.job_id, saved_at=to_datetime(ws.now), number=claim.checkpoint_number)
 
@@ -101,7 +106,7 @@ def lease_lost(ws: WorkingSet, job: Job, command: LeaseCommand[Any]) -> LeaseLos
     else:
         why = f"it ended as {ended.how!r} at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC"
         if ended.reason is not None:
-            why += f" ({ended.reason})"
+            why += f" ({ended.reason!r})"
     if holder is not None:
         why += f"; {holder.owner!r} has the job since {holder.claimed_at:%Y-%m-%d %H:%M:%S} UTC"
     else:

@@ -1,11 +1,12 @@
 """What operators do to jobs that are not theirs. Each call can be repeated, with one event."""
 
 from octostore.core import views
-from octostore.core.commands import CancelJob, DiscardJob, ForceReleaseJob, RequeueJob
+from octostore.core.commands import CancelJob, DiscardJob, ForceReleaseJob, RequestStop, RequeueJob
 from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.rules import decides
+from octostore.core.decide.stopping import ask_to_stop
 from octostore.core.errors import Conflict, NotFound
 from octostore.core.events import Cancelled, Discarded, Requeued
 from octostore.core.given import Given
@@ -17,13 +18,27 @@ from octostore.core.working_set import WorkingSet
 @decides(CancelJob, needs.job_with_documents)
 def cancel_job(ws: WorkingSet, command: CancelJob, given: Given) -> JobView:
     job = _known(ws, command.job_id, given)
-    if job.status == "queued":
+    if job.claim is not None and command.drain:
+        ask_to_stop(ws, job, job.claim, command.principal, command.reason, cancels=True)
+    elif job.claim is not None:
+        end = How("cancelled", ended_at=ws.now, reason=command.reason)
+        end_claim(ws, job, job.claim, end, actor=command.principal, given=given)
+    elif job.status == "queued":
         ws.record("cancelled", Cancelled(command.reason), actor=command.principal, job=job)
     elif job.status != "dead":
-        hint = "; force-release it first" if job.claim else ""
         raise Conflict(
-            f"only a queued job can be cancelled, and {job.job_id!r} is {job.status}{hint}", status=job.status
+            f"only a queued or claimed job can be cancelled, and {job.job_id!r} is {job.status}", status=job.status
         )
+    return views.job_view(ws, job)
+
+
+@decides(RequestStop, needs.job_with_documents)
+def request_stop(ws: WorkingSet, command: RequestStop, given: Given) -> JobView:
+    job = _known(ws, command.job_id, given)
+    if job.claim is None:
+        hint = "; cancel takes it out of its queue" if job.status == "queued" else ""
+        raise Conflict(f"nobody has {job.job_id!r}, which is {job.status}, so nobody can stop{hint}", status=job.status)
+    ask_to_stop(ws, job, job.claim, command.principal, command.reason)
     return views.job_view(ws, job)
 
 

@@ -11,13 +11,15 @@ from octostore.core.decide.expiry import settle_session, settled
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.repeats import check_not_ended, comes_late, note_replay
 from octostore.core.decide.rules import decides
+from octostore.core.decide.silence import tell_if_stuck
+from octostore.core.decide.stopping import tell_to_stop
 from octostore.core.errors import Held, LeaseLost, NotAllowed
 from octostore.core.events import SessionEnded, SessionOpened, SessionSaved
 from octostore.core.given import Given
-from octostore.core.model import Phase, Session, read_in_flight
+from octostore.core.model import Claim, Job, Phase, Session, read_in_flight
 from octostore.core.moments import to_datetime
 from octostore.core.phases import next_phase
-from octostore.core.replies import ClosedReply, KeepaliveReply, SavedReply, SessionReply
+from octostore.core.replies import ClosedReply, KeepaliveReply, SavedReply, SessionReply, StopView
 from octostore.core.session_keys import NamesSession, id_of, key_in, no_such_session
 from octostore.core.working_set import WorkingSet
 
@@ -95,7 +97,7 @@ def opened(ws: WorkingSet, session: Session, given: Given, *, replayed: bool) ->
     return views.opened_reply(ws, session, in_flight, replayed=replayed)
 
 
-@decides(KeepSessionAlive, needs.session)
+@decides(KeepSessionAlive, needs.session_with_news)
 def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) -> KeepaliveReply:
     session = held_session(ws, command, given)
     session.heartbeat_at = ws.now
@@ -106,7 +108,22 @@ def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) 
         expires_at=to_datetime(session.expires_at),
         remaining_ms=session.ttl_ms,
         renew_after_ms=renew_after(session.ttl_ms),
+        stuck_jobs=[job.job_id for job, claim in _claims_of(ws, session) if tell_if_stuck(ws, job, claim)],
+        stop_requested=_stops_of(ws, session, command.principal),
     )
+
+
+def _claims_of(ws: WorkingSet, session: Session) -> list[tuple[Job, Claim]]:
+    return [(job, job.claim) for job in ws.claims_of(session.session_id) if job.claim is not None]
+
+
+def _stops_of(ws: WorkingSet, session: Session, actor: str) -> dict[str, StopView]:
+    told = {
+        job.job_id: tell_to_stop(ws, job, claim, actor)
+        for job, claim in _claims_of(ws, session)
+        if claim.stop_request is not None
+    }
+    return {job_id: stop for job_id, stop in told.items() if stop is not None}
 
 
 @decides(SaveSession, needs.session)

@@ -1,7 +1,6 @@
 """Batches: several commands in one call."""
 
 import asyncio
-import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -12,13 +11,12 @@ from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.server.calls import Call, admit, answer_to
 from octostore.server.examples import NOW
 from octostore.server.http import Answer, ClientGone
+from octostore.server.log import log
 from octostore.server.refusals import Refusal, refusal_of, too_fast
 from octostore.server.router import Route
 from octostore.server.shapes import shape_error
 from octostore.wire import bodies
 from octostore.wire.batches import BatchAnswer, OneAnswer, check_batch, endpoint_in, values_in
-
-log = logging.getLogger("octostore.server")
 
 TAG = "batches"
 
@@ -92,7 +90,9 @@ def _refused(call: Call, error: Exception) -> OneAnswer:
         error = translate(error)
     refusal = refusal_of(error)
     if refusal.failure.code == "internal_error":
-        log.error("%s %s failed", call.request.id, call.route.operation, exc_info=error)
+        log.error(
+            "%s %s failed", call.request.id, call.route.operation, exc_info=error, extra={"event": "internal_error"}
+        )
     refusal.failure.request_id = call.request.id
     return OneAnswer(status=refusal.status, body=refusal.failure)
 

@@ -9,10 +9,9 @@ import msgspec
 
 from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
-from octostore.core.limits import PAGE_MAX, SEQ_MAX
+from octostore.core.limits import SEQ_MAX
 from octostore.core.questions import ListEvents
 from octostore.server.calls import Call
-from octostore.server.feed import frame_of
 from octostore.server.http import Answer, Streaming
 from octostore.server.router import Route
 from octostore.server.streams import ALIVE, EventStream
@@ -29,8 +28,8 @@ async def events(call: Call) -> Answer | Streaming:
     question = msgspec.structs.replace(question, after=after, **_what_may_be_told(call, query))
     if b"text/event-stream" not in call.request.headers.get(b"accept", b"").lower():
         return Answer(await call.services.store.ask(question))
-    question = msgspec.structs.replace(question, limit=PAGE_MAX)
-    return EventStream(call.request, _frames(call, question), call.services.settings.stream_seconds)
+    place = call.services.streams.one_of(call.principal.name)
+    return EventStream(call.request, _frames(call, question), place)
 
 
 def _what_may_be_told(call: Call, query: bodies.EventsQuery) -> dict[str, Any]:
@@ -58,24 +57,18 @@ def _resume_from(call: Call, after: int) -> int:
 
 
 async def _frames(call: Call, question: ListEvents) -> AsyncGenerator[bytes, None]:
-    feed, seq = call.services.feed, question.after
+    feed = call.services.feed
     silence = call.services.settings.keepalive_seconds * 2 / 3  # a tick later it would be the whole of it
     sent_at = time.monotonic()
     while await may_go_on(call):
-        recent = feed.after(seq)
-        if recent is None:
-            page = await call.services.store.ask(msgspec.structs.replace(question, after=seq))
-            found = [frame_of(event) for event in page.events]
-            seq = page.after
-        else:
-            found = [line.frame for line in recent if question.matches(line.entry)]
-            seq = recent[-1].entry.seq if recent else seq
-        if not found and recent == []:
+        content, after = await feed.part(question)
+        if after == question.after:
             await feed.next_change()
-            found = [ALIVE] if time.monotonic() - sent_at >= silence else []
-        if found:
+            content = ALIVE if time.monotonic() - sent_at >= silence else b""
+        question = msgspec.structs.replace(question, after=after)
+        if content:
             sent_at = time.monotonic()
-            yield b"".join(found)
+            yield content
 
 
 async def may_go_on(call: Call) -> bool:

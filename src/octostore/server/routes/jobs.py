@@ -22,7 +22,7 @@ JOB = {"job_id": "github-issue-1842"}
 def prepare_claim(call: Call, **given: Any) -> Any:
     body: bodies.ClaimBody = call.body
     owner = call.principal.name if body.owner is None else body.owner
-    return call.command(owner=owner, max_claims=call.services.settings.max_claims, **given)
+    return call.command(owner=owner, host=call.host, max_claims=call.services.settings.max_claims, **given)
 
 
 def answer_claim(call: Call, reply: ClaimReply) -> Answer:
@@ -56,6 +56,13 @@ CLAIMED_JOB: dict[str, Any] = {
     "priority": None,
     "max_attempts": None,
     "available_at": None,
+}
+STOP = {
+    "reason": "the branch is gone",
+    "requested_at": NOW,
+    "requested_by": "ann",
+    "cancels": False,
+    "delivered_at": None,
 }
 FREE = {"status": "free", "owner": None, "priority": None, "max_attempts": None, "available_at": NOW}
 BUILD = {"job_id": "build-3f1c2aa", "queue": "default", "kind": "build"}
@@ -172,7 +179,12 @@ ROUTES = [
     ),
     carried_out(
         "cancel_job",
-        summary="Take a job that waits out of its queue",
+        summary="Take a job out of its queue, and away from its owner",
+        description=(
+            "It is dead then, and `requeue` brings it back. If somebody has it, that claim ends in the same step, and "
+            "the owner's next write gets `lease_lost` with the reason. With `drain` the owner is asked to stop "
+            "instead, and the job is dead when its claim ends, unless it is done then."
+        ),
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
             "params": {"job_id": "build-3f1c2aa"},
@@ -185,6 +197,21 @@ ROUTES = [
                 "last_outcome": "cancelled",
                 "error": "not needed",
             },
+        },
+    ),
+    carried_out(
+        "request_stop",
+        summary="Ask the owner of a job to stop",
+        description=(
+            "The answers to its heartbeats have `stop_requested` from then on, and the log says when it was told. The "
+            "job stays its own until it ends its claim. Asking again changes nothing."
+        ),
+        codes={404: ("not_found",), 409: ("conflict",)},
+        example={
+            "params": JOB,
+            "body": {"reason": "the branch is gone"},
+            "answer": {**CLAIMED_JOB, "claim": {"stop_requested": STOP}},
+            **CLAIMED,
         },
     ),
     carried_out(

@@ -12,11 +12,9 @@ import msgspec
 from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core.errors import Conflict, InvalidInput, LeaseLost, LimitExceeded, OctoStoreError
-from octostore.core.events import Event
-from octostore.core.limits import PAGE_MAX
+from octostore.core.events import Event, public_event
 from octostore.core.moments import Moment
 from octostore.core.names import check_job_id
-from octostore.core.paging import pages_async
 from octostore.core.replies import ClaimReply, HeartbeatReply, JobView
 from octostore.server.calls import Call, asked, carried_out
 from octostore.server.examples import IN_A_MINUTE
@@ -66,7 +64,7 @@ def _prepare_acquire(call: Call) -> Any:
     body: bodies.AcquireBody = call.body
     if body.holder is None:
         body.holder = call.request.header(b"idempotency-key")
-    return call.command(owner=call.principal.name, max_claims=call.services.settings.max_locks)
+    return call.command(owner=call.principal.name, host=call.host, max_claims=call.services.settings.max_locks)
 
 
 def _acquired(call: Call, reply: ClaimReply) -> Answer:
@@ -118,6 +116,7 @@ def _renewed(call: Call, reply: HeartbeatReply) -> Answer:
             lease_id=call.body.lease_id,
             expires_at=reply.expires_at,
             renew_after_ms=reply.remaining_ms // BEATS_PER_TTL,
+            stop_requested=reply.stop_requested,
         )
     )
 
@@ -128,10 +127,17 @@ def _prepare_release(call: Call) -> Any:
 
 
 async def list_locks(call: Call) -> Answer:
-    query: bodies.PrefixQuery = call.query
-    question = q.ListJobs(prefix=call.principal.narrowed(query.prefix), status="claimed", limit=PAGE_MAX)
-    locks = [_state(call, job) async for page in pages_async(call.services.store.ask, question) for job in page.jobs]
-    return Answer(LockList(locks=locks, total=len(locks), prefix=query.prefix))
+    query: bodies.LocksQuery = call.query
+    prefix, ask = call.principal.narrowed(query.prefix), call.services.store.ask
+    page = await ask(q.ListJobs(prefix=prefix, status="claimed", limit=query.limit, cursor=query.cursor))
+    total = len(page.jobs)
+    if (
+        page.cursor or query.cursor
+    ):  # existing clients do not know that there are pages, but they know how many to expect
+        claimed = await ask(q.CountClaimed(prefix=prefix))
+        total = max(claimed.number, total + bool(page.cursor))
+    locks = [_state(call, job) for job in page.jobs]
+    return Answer(LockList(locks=locks, total=total, prefix=query.prefix, cursor=page.cursor))
 
 
 def _state(call: Call, job: JobView) -> LockState:
@@ -181,6 +187,7 @@ WATCHED: dict[str, Watched] = {
     "failed": "released",
     "deferred": "released",
     "force_released": "released",
+    "cancelled": "released",
     "undone": "released",
     "expired": "expired",
 }
@@ -191,7 +198,7 @@ async def watch_lock(call: Call) -> Streaming:
     call.principal.require_name(job_id)
     check_job_id("job_id", job_id)  # while there is still somebody to tell
     watching = _Watching(call, job_id)
-    return EventStream(call.request, watching.frames(), call.services.settings.stream_seconds)
+    return EventStream(call.request, watching.frames(), call.services.streams.one_of(call.principal.name))
 
 
 class _Watching:
@@ -218,8 +225,8 @@ class _Watching:
                     yield await self._current()
                 for line in recent or ():
                     self._seq = line.entry.seq
-                    if line.entry.job_id == self._name and self._is_news(line.event):
-                        yield await self._transition(line.event)
+                    if line.entry.job_id == self._name and self._is_news(event := public_event(line.entry)):
+                        yield await self._transition(event)
                 is_due = await is_one_set_within((changed, bell.event), silence) if recent == [] else True
                 if bell.event.is_set() or not is_due:
                     bell.event.clear()
@@ -236,7 +243,7 @@ class _Watching:
             return False
         if event.type == "claimed":
             return event.seq > self._known.fencing_token
-        token: int = event.data["fencing_token"]
+        token: int = event.data.get("fencing_token", 0)  # a job that nobody had can be cancelled, too
         return token >= self._known.fencing_token and self._known.expires_at is not None
 
     async def _transition(self, event: Event) -> bytes:
@@ -351,7 +358,8 @@ ROUTES = [
     Route.at(
         "list_locks",
         handler=list_locks,
-        summary="The locks that are held",
+        summary="The locks that are held, by name, a page at a time",
+        description="`total` is how many there are. If there are more than on this page, `cursor` continues the list.",
         answers={200: LockList},
         example={
             "query": {"prefix": "deploy-"},

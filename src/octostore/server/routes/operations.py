@@ -48,9 +48,12 @@ async def status(call: Call) -> Answer:
 
 
 async def metrics_page(call: Call) -> Answer:
-    counts = await call.services.figures()
-    page = call.services.metrics.render(
-        counts, waiting=call.services.waiting.waiting, with_queues=await _may_read_all(call)
+    services, counts = call.services, await call.services.figures()
+    page = services.metrics.render(
+        counts,
+        waiting=services.waiting.waiting,
+        streams=services.streams.total,
+        with_queues=await _may_read_all(call),
     )
     return Answer(page, content_type=metrics.CONTENT_TYPE)
 
@@ -125,12 +128,16 @@ ROUTES = [
     asked(
         "figures",
         summary="How much there is of everything, and how it goes",
-        description="`late` are claims whose owners have missed heartbeats, but still have time.",
+        description=(
+            "`late` are claims whose owners have missed heartbeats, but still have time; `stuck` those whose owners "
+            "heartbeat, and have reported no progress for longer than their `max_silence`."
+        ),
         codes={503: ("unreachable",)},
         example={
             "answer": {
                 "claimed": 0,
                 "late": 0,
+                "stuck": 0,
                 "dead": 0,
                 "open_sessions": 0,
                 "waiting": 1,

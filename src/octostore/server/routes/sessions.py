@@ -71,7 +71,8 @@ def _state(call: Call, view: SessionView) -> SessionState:
 
 
 def _prepare_task(call: Call) -> Any:
-    return call.command(prefix=call.principal.prefix, max_claims=call.services.settings.max_claims)
+    max_claims = call.services.settings.max_claims
+    return call.command(prefix=call.principal.prefix, host=call.host, max_claims=max_claims)
 
 
 def _answer_task(call: Call, reply: ClaimReply) -> Answer:
@@ -101,7 +102,7 @@ ROUTES = [
         description=ONLY_BY_LEASE,
         codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
-        example={**SESSION, "body": LEASE},
+        example={**SESSION, "body": LEASE, "answer": {**OPEN, "stop_requested": {}}},
     ),
     asked(
         "get_session",

@@ -25,9 +25,10 @@ async def create_token(call: Call) -> Answer:
 
 
 async def revoke_token(call: Call) -> Answer:
-    view = await call.services.store.execute(call.command())
-    call.services.auth.forget()
-    call.services.feed.wake()  # for its open streams to end
+    services, command = call.services, call.command(permit=None)  # it may be its own
+    with services.auth.ending(command.token_id):
+        view = await services.store.execute(command)
+    services.end_over()
     return Answer(view)
 
 
@@ -47,9 +48,9 @@ async def who_am_i(call: Call) -> Answer:
 async def rotate_token(call: Call) -> Answer:
     principal, services = call.principal, call.services
     digest = call.body.values()["digest"]
-    view, token = await auth.rotate(services.store, principal, digest, services.admin_file)
-    services.auth.forget()
-    services.feed.wake()
+    with services.auth.ending(principal.token_id or ""):
+        view, token = await auth.rotate(services.store, principal, digest, services.admin_file)
+    services.end_over()
     return Answer(
         RotatedToken(
             token=token,
@@ -81,7 +82,7 @@ ROUTES = [
     Route.at(
         "revoke_token",
         handler=revoke_token,
-        summary="End a token for good, and the streams that it has open",
+        summary="End a token for good, with the streams that it has open and the claims that wait",
         codes={404: ("not_found",)},
         example={
             "params": {"token_id": "$TOKEN_ID"},

@@ -18,7 +18,7 @@ from octostore.stores.finding import Finding
 from octostore.stores.gate import Gate
 from octostore.stores.identity import Identity
 from octostore.stores.persist import persist
-from octostore.stores.postgres.connection import Connection, Place, connect, disown, prepare
+from octostore.stores.postgres.connection import Connection, Place, connect, disown, migrate, prepare
 from octostore.stores.postgres.faults import is_lost, told_apart
 from octostore.stores.postgres.listener import Listener
 from octostore.stores.postgres.pipeline import Pipeline, compiled
@@ -56,26 +56,38 @@ class PostgresBackend:
         self._writer: Connection | None = None
         self._proven: Connection | None = None
         """The one on which a commit was answered."""
+        self._is_there = False
+        """Whether the store is made, and of a version that we know."""
         with _final(place):
             self._writer = connect(place.url)
             try:
-                prepare(self._writer, place)
-            except BaseException:
-                self._writer.close()
-                raise
+                self._prepare(self._writer)
+            except BaseException as fault:
+                if getattr(fault, "reason", "") != "no_store":
+                    self._writer.close()
+                    raise
 
     # Writing
 
     writing_at_once = None
 
     def found(self) -> None:
-        """It was made when it was opened."""
+        with self._gate, told_apart(self._place):
+            self._writer = self._living_writer()
+            migrate(self._writer, self._place)
+
+    def _prepare(self, connection: Connection) -> None:
+        """Once there is a store. Until then somebody else may make it at any time."""
+        if not self._is_there:
+            prepare(connection, self._place)
+            self._is_there = True
 
     @contextmanager
     def writing(self, needs: Needs) -> Iterator[Transaction]:
         with self._gate, told_apart(self._place):
             connection = self._writer = self._living_writer()
             try:
+                self._prepare(connection)
                 transaction = self._begin(connection, needs)
                 yield transaction
                 saving = transaction.saving
@@ -199,6 +211,7 @@ class PostgresBackend:
         with self._gate, told_apart(self._place):
             connection = self._readers.take()
             try:
+                self._prepare(connection)
                 asking = Pipeline(connection, self._sql)
                 asking.ask("begin_reading")
                 asking.ask("limits", **LIMITS)

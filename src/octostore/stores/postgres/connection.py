@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGresult
 
 from octostore.core.errors import InvalidInput, Unreachable
+from octostore.stores.identity import no_store
 from octostore.stores.rows import Row
 
 T = TypeVar("T")
@@ -172,11 +173,19 @@ def migrations(schema: str) -> list[str]:
 
 
 def prepare(connection: Connection, place: Place) -> None:
-    """Create the schema if there is none, and bring it up to date. Whoever comes first does it."""
-    if _version(connection, place.schema) != len(migrations(place.schema)):
-        connection.answer_seconds = MIGRATION_ANSWER_SECONDS
-        _migrate(connection, place)
-        connection.answer_seconds = ANSWER_SECONDS
+    """Bring the store up to date, where there is one. Whoever comes first does it."""
+    version = _version(connection, place.schema)
+    if version == 0:
+        raise no_store(place)
+    if version != len(migrations(place.schema)):
+        migrate(connection, place)
+
+
+def migrate(connection: Connection, place: Place) -> None:
+    """The same, and a new store where there is none."""
+    connection.answer_seconds = MIGRATION_ANSWER_SECONDS
+    _migrate(connection, place)
+    connection.answer_seconds = ANSWER_SECONDS
 
 
 def _migrate(connection: Connection, place: Place) -> None:

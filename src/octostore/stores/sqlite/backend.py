@@ -13,12 +13,12 @@ from octostore.core.needs import Needs
 from octostore.stores.base import Counters, OnStep
 from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
-from octostore.stores.identity import Identity
+from octostore.stores.identity import Identity, no_store
 from octostore.stores.readers import Readers
 from octostore.stores.sqlite.asking import SqliteAsking, compiled
 from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, make, prepare, set_patience
 from octostore.stores.sqlite.faults import FaultsOf
-from octostore.stores.sqlite.file import OpenedFile, check_room, is_there, no_store
+from octostore.stores.sqlite.file import OpenedFile, check_permissions, check_room, is_there
 from octostore.stores.transaction import Transaction
 
 LOOK_SECONDS = 0.1
@@ -49,6 +49,7 @@ class SqliteBackend:
     def found(self) -> None:
         with self._faults, self._gate:
             if not is_there(self.path):
+                check_permissions(self.path)
                 check_room(self.path)
                 make(self.path)
 
@@ -57,6 +58,7 @@ class SqliteBackend:
             if self._readers.is_closed:
                 raise Unreachable("this store has been closed", reason="closed")
             if self._opened is None:
+                check_permissions(self.path)
                 if not is_there(self.path):
                     check_room(self.path)
                     raise no_store(self.path)

@@ -1,12 +1,15 @@
 """Opening the file: durable, shared, and of a version we know."""
 
 import os
+import stat
 import time
+from contextlib import suppress
 
 import apsw
 
 from octostore.core.errors import Unreachable
-from octostore.stores.sqlite.file import has_wal, is_cut_off, is_there, moved, no_store
+from octostore.stores.identity import no_store
+from octostore.stores.sqlite.file import has_wal, is_cut_off, is_there, moved
 
 APPLICATION_ID = 0x4F637453  # "OctS": tells our files from other SQLite databases
 HEADER_BYTES = 100
@@ -49,12 +52,14 @@ def set_patience(connection: apsw.Connection, milliseconds: int) -> None:
 def make(path: str) -> None:
     """A new store, unless somebody else makes it first."""
     is_new = not is_there(path)
+    # Lease ids are secrets, so nobody else may read the file, from its first moment on. SQLite gives its -wal and -shm
+    # the same mode. It is not opened for that: closing it would drop the locks that other threads have on it by then.
+    with suppress(FileExistsError, PermissionError):  # outside of Linux, only root may do so
+        os.mknod(os.path.realpath(path), stat.S_IFREG | 0o600)
     connection = connect(path, create=True)
     try:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         if is_new:
-            # Lease ids are secrets, so nobody else may read the file. SQLite gives its -wal and -shm the same mode. Not
-            # by creating the file ourselves: closing it would drop the locks that other threads have on it by then.
             os.chmod(path, 0o600)
         # All tables come to be in the database itself, and at once: without its -wal it is never taken for a new one.
         migrate(connection, path)

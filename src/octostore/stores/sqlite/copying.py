@@ -11,21 +11,22 @@ import apsw
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.events import Restored, encode_details
 from octostore.stores.base import OnStep
+from octostore.stores.identity import no_store
 from octostore.stores.sqlite.asking import compiled
 from octostore.stores.sqlite.connection import check_whole, connect, is_current, migrate, version_of
 from octostore.stores.sqlite.faults import FaultsOf
-from octostore.stores.sqlite.file import has_wal, is_there, no_store
+from octostore.stores.sqlite.file import BESIDE, check_permissions, has_wal, is_there
 
 AHEAD = 1_000_000_000
 """By how much a restored store's numbers go on at least: more than can have been given out since the backup."""
 NUMBERS_PER_MS = 1_000
 """They go on from the time, too, by more than are ever given out in it: the same backup may be restored once more."""
 PAGES_PER_STEP = 4_096
-BESIDE = ("-wal", "-shm", "-journal")
 
 
 def back_up(path: str, copy: str, on_step: OnStep | None) -> int:
     """Copy the store at `path`, as it is at this moment, to a new file; gives the last event in it."""
+    check_permissions(copy)
     _check_free(copy)
     with FaultsOf(copy), _part_of(copy) as part:
         seq = _copy(path, part, on_step)
@@ -40,6 +41,8 @@ def restore(copy: str, path: str, *, replace: bool, on_step: OnStep | None) -> t
     if not is_there(copy):
         raise InvalidInput("file", f"{copy} does not exist")
     path = os.path.realpath(path)
+    for each in (copy, path):
+        check_permissions(each)
     with FaultsOf(path):
         is_taken = is_there(path) or has_wal(path)
         if is_taken and not replace:
@@ -55,6 +58,7 @@ def restore(copy: str, path: str, *, replace: bool, on_step: OnStep | None) -> t
 
 def go_on_ahead(path: str) -> int:
     """Numbers that were given out after a backup are not given out again: they go on above. Says with which."""
+    check_permissions(path)
     with FaultsOf(path):
         if not is_there(path):
             raise no_store(path)

@@ -3,6 +3,15 @@
 import os
 
 from octostore.core.errors import Unreachable
+from octostore.stores.permissions import check_file
+
+BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a database."""
+
+
+def check_permissions(path: str) -> None:
+    """Whoever can write to a database, or to what is beside it, can change what is in it."""
+    check_file(path, *BESIDE)
 
 
 def is_there(path: str) -> bool:
@@ -11,10 +20,6 @@ def is_there(path: str) -> bool:
         return os.path.getsize(path) > 0
     except FileNotFoundError:
         return False
-
-
-def no_store(path: str) -> Unreachable:
-    return Unreachable(f"there is no store at {path}; the first claim or enqueue makes it", reason="no_store")
 
 
 def has_wal(path: str) -> bool:

@@ -1,0 +1,32 @@
+"""Asking an owner to stop. It is told with its next heartbeat, and what it does about that is its own affair."""
+
+from octostore.core import views
+from octostore.core.events import StopDelivered, StopRequested
+from octostore.core.model import Claim, Job, StopRequest, read_stop_request
+from octostore.core.replies import StopView
+from octostore.core.working_set import WorkingSet
+
+
+def ask_to_stop(
+    ws: WorkingSet, job: Job, claim: Claim, actor: str, reason: str | None, *, cancels: bool = False
+) -> None:
+    """Asking again changes nothing, unless the job is to be cancelled now, too."""
+    asked = read_stop_request(claim)
+    if asked is None or (cancels and not asked.cancels):
+        details = StopRequested(claim.owner, claim.fencing_token, reason, cancels)
+        ws.record("stop_requested", details, actor=actor, job=job, session_id=claim.session_id)
+
+
+def ask_next_owner(ws: WorkingSet, job: Job, asked: StopRequest | None) -> None:
+    """Whoever the job is handed over to is to stop as its last owner was."""
+    if asked is not None and job.claim is not None:
+        ask_to_stop(ws, job, job.claim, asked.by, asked.reason, cancels=asked.cancels)
+
+
+def tell_to_stop(ws: WorkingSet, job: Job, claim: Claim, actor: str) -> StopView | None:
+    """What the owner, who is answered now, is asked. The first time is written down."""
+    asked = read_stop_request(claim)
+    if asked is not None and asked.delivered_at is None:
+        details = StopDelivered(claim.owner, claim.fencing_token, asked.at)
+        ws.record("stop_delivered", details, actor=actor, job=job, session_id=claim.session_id)
+    return views.stop_view(claim)

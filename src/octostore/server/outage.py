@@ -1,0 +1,25 @@
+"""The time in which the store cannot be reached, in the log: a line at its beginning and one at its end."""
+
+import logging
+import time
+
+from octostore.core.errors import OctoStoreError
+from octostore.server.log import tell
+
+
+class Outage:
+    def __init__(self) -> None:
+        self._began_at: float | None = None
+
+    def begin(self, fault: OctoStoreError) -> None:
+        """Also when it goes on."""
+        if self._began_at is None:
+            self._began_at = time.monotonic()
+            tell(logging.WARNING, "store_lost", str(fault), reason=getattr(fault, "reason", fault.code))
+
+    def end(self) -> None:
+        """Also when there was none."""
+        if self._began_at is not None:
+            seconds = round(time.monotonic() - self._began_at, 1)
+            self._began_at = None
+            tell(logging.INFO, "store_back", "the store answers again", seconds=seconds)

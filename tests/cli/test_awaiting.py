@@ -1,0 +1,42 @@
+"""Somebody at a terminal who waits for a server that does not answer is told so after a second; nobody else is."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.cli import TerminalCli
+from tests.support.processes import free_port
+from tests.support.proxy import Proxy, say_nothing
+from tests.support.server import ServerProcess
+
+WELL_FORMED = "octo_qfdCLouvFP62SCXXPRbo5wFtWq0mcoq8bLxyJEuD8fk3K5jYq"
+
+
+@contextmanager
+def at_terminal(url: str, *line: str) -> Iterator[TerminalCli]:
+    with TerminalCli(*line, OCTOSTORE_URL=url, OCTOSTORE_TOKEN=WELL_FORMED) as cli:
+        yield cli
+
+
+@pytest.mark.parametrize("line", [["owner", "job"], ["claim", "job", "--wait", "60"]])
+def test_a_server_that_is_not_there(line: list[str]) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    with at_terminal(url, *line) as waiting:
+        said = waiting.until(f"octostore: cannot reach {url}, trying until ")
+        assert "cannot be reached" not in said.partition("cannot reach")[0], "there was still hope"
+
+
+def test_a_server_that_says_nothing() -> None:
+    with Proxy().always(say_nothing) as proxy, at_terminal(proxy.url, "owner", "job") as waiting:
+        waiting.until(f"octostore: no answer yet from {proxy.url}, trying until ")
+
+
+def test_a_claim_that_waits_as_it_should_is_no_trouble(server: ServerProcess) -> None:
+    server.post("/jobs/awaited/claim", {"owner": "ann"})
+    with TerminalCli(
+        "claim", "awaited", "--wait", "2", OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=server.token
+    ) as waiting:
+        said = waiting.rest()
+    assert "belongs to ann" in said
+    assert "trying until" not in said

@@ -1,0 +1,29 @@
+"""What to do next is said for every reason that a store can give, by every command and by `doctor`."""
+
+import re
+
+import pytest
+
+from octostore.cli.place import Place
+from octostore.cli.reaching import next_step
+from octostore.core.errors import Unreachable
+from tests.support.processes import ROOT
+
+SOURCES = ROOT / "src" / "octostore"
+REASONS = {
+    reason
+    for path in SOURCES.rglob("*.py")
+    for reason in re.findall(r'reason="(\w+)"', path.read_text(encoding="utf-8"))
+} | {"disk_full", "corrupt", "denied"}
+
+
+@pytest.mark.parametrize("reason", sorted(REASONS - {"address"}))
+def test_each_reason_has_a_next_step_of_its_own(reason: str) -> None:
+    said = next_step(Unreachable("away", reason=reason), Place("postgresql://db.example.org/jobs", "--url"))
+    assert "octostore doctor" not in said
+
+
+def test_a_server_and_a_database_are_looked_for_in_different_ways() -> None:
+    away = Unreachable("away", reason="network")
+    assert "octostore serve" in next_step(away, Place("https://locks.example.org", "--url"))
+    assert "pg_isready" in next_step(away, Place("postgresql://db.example.org/jobs", "--url"))

@@ -1,0 +1,99 @@
+"""Whatever a client writes that is no message, it is told so, and the next message is answered."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.processes import PATIENCE_SECONDS
+from tests.support.starting import PROGRAM, start
+
+PARSE_ERROR, INVALID_REQUEST = -32_700, -32_600
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": "hello",
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+MEGABYTE = b"x" * 2**20
+CASES: dict[str, tuple[bytes, int, str | int | None]] = {
+    "half a surrogate pair": (rb'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"\ud800"}}', PARSE_ERROR, 7),
+    "the other half": (rb'{"jsonrpc":"2.0","id":"a","method":"ping","params":{"\udc00x":1}}', PARSE_ERROR, "a"),
+    "as the id": (rb'{"jsonrpc":"2.0","id":"\ud800","method":"ping"}', PARSE_ERROR, None),
+    "not UTF-8": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"\xff\xfe"}}', PARSE_ERROR, None),
+    "a surrogate in UTF-8": (b'{"jsonrpc":"2.0","id":1,"method":"\xed\xa0\x80"}', PARSE_ERROR, 1),
+    "cut off": (b'{"jsonrpc":"2.0","id":1,"method":"pi', PARSE_ERROR, None),
+    "words": (b"hello?", PARSE_ERROR, None),
+    "NUL": (b"\0", PARSE_ERROR, None),
+    "too deep": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":' + b"[" * 100_000, PARSE_ERROR, None),
+    "a number that is none": (b'{"jsonrpc":"2.0","id":9,"method":"ping","params":{"x":01}}', PARSE_ERROR, None),
+    "a list": (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', INVALID_REQUEST, None),
+    "an empty list": (b"[]", INVALID_REQUEST, None),
+    "a number": (b"5", INVALID_REQUEST, None),
+    "another version": (b'{"jsonrpc":"1.0","id":3,"method":"ping"}', INVALID_REQUEST, 3),
+    "no version": (b'{"id":4,"method":"ping"}', INVALID_REQUEST, 4),
+    "no method": (b'{"jsonrpc":"2.0","id":5}', INVALID_REQUEST, 5),
+    "a list of arguments": (b'{"jsonrpc":"2.0","id":6,"method":"ping","params":[1]}', INVALID_REQUEST, 6),
+    "an id that is null": (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', INVALID_REQUEST, None),
+    "an id that is no whole number": (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', INVALID_REQUEST, None),
+    "an id that is too large": (b'{"jsonrpc":"1.0","id":' + b"9" * 999 + b',"method":"ping"}', INVALID_REQUEST, None),
+    "too long": (b'{"jsonrpc":"2.0","id":1,"method":"' + 9 * MEGABYTE + b'"}', INVALID_REQUEST, None),
+}
+
+
+class Talk:
+    def __init__(self, folder: Path) -> None:
+        pipe = subprocess.PIPE
+        env = {**os.environ, "OCTOSTORE_HOME": str(folder)}
+        self.process = start([*PROGRAM, "mcp"], stdin=pipe, stdout=pipe, stderr=pipe, env=env)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._stdin, self._stdout = self.process.stdin, self.process.stdout
+
+    def say(self, line: bytes) -> None:
+        self._stdin.write(line + b"\n")
+        self._stdin.flush()
+
+    def hear(self) -> Any:
+        return json.loads(self._stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
+    """One for all, so each case also shows that the one before did no harm."""
+    talk = Talk(tmp_path_factory.mktemp("store"))
+    talk.say(json.dumps(HELLO).encode())
+    assert talk.hear()["id"] == "hello"
+    yield talk
+    out, err = talk.process.communicate(timeout=PATIENCE_SECONDS)
+    assert (talk.process.returncode, out, err) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_no_message_gets_an_error(talk: Talk, case: str) -> None:
+    line, code, request_id = CASES[case]
+    talk.say(line)
+    answer = talk.hear()
+    assert (answer["jsonrpc"], answer["id"], answer["error"]["code"]) == ("2.0", request_id, code)
+    assert "this is no " in answer["error"]["message"] or "4,194,304 bytes at most" in answer["error"]["message"]
+    talk.say(b'{"jsonrpc":"2.0","id":"next","method":"ping"}')
+    assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}
+
+
+def test_lines_without_anything_are_nothing(talk: Talk) -> None:
+    talk.say(b'\n  \r\n{"jsonrpc":"2.0","id":"next","method":"ping"}')
+    assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}
+
+
+def test_a_tool_is_still_called_as_ever(talk: Talk) -> None:
+    payload = {"text": "ä" * 200_000, "more": "\U0001f419\x00"}
+    call = {"name": "enqueue_job", "arguments": {"kind": "import", "payload": "\\u00e4" * 10}}
+    talk.say(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode())
+    assert talk.hear()["result"]["isError"] is False
+    call = {"name": "enqueue_job", "arguments": {"kind": "import", "payload": payload}}
+    talk.say(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}).encode())
+    assert talk.hear()["result"]["structuredContent"]["code"] == "invalid_input", "too large is said in our words"

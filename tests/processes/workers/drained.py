@@ -1,0 +1,69 @@
+"""A program that calls `work()`, and has not thought of signals; or (`own`) looks after TERM itself.
+
+Its handler says which job it has, once more when the worker is to stop, and ends when the test has made the file that
+is named like the job; unless it is `deaf`, also when it is told to stop.
+"""
+
+import asyncio
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import octostore
+from tests.processes.workers.talk import say
+
+
+class Handling:
+    def __init__(self, folder: Path, how: str, stop: Any) -> None:
+        self.folder = folder
+        self.how = how
+        self.stop = stop
+        self.has_said = False
+
+    def is_over(self, claim: Any) -> bool:
+        if self.stop.is_set() and not self.has_said:
+            self.has_said = True
+            say({"draining": claim.job_id})
+        if claim.stop_requested.is_set() and self.how != "deaf":
+            raise RuntimeError(f"told to stop by {claim.stop_reason}")
+        return (self.folder / str(claim.job_id)).exists()
+
+    def block(self, claim: Any) -> str:
+        say({"at": claim.job_id})
+        while not self.is_over(claim):
+            time.sleep(0.01)
+        return "whole"
+
+    async def wait(self, claim: Any) -> str:
+        say({"at": claim.job_id})
+        while not self.is_over(claim):  # noqa: ASYNC110  # the test says when, and not this loop
+            await asyncio.sleep(0.01)
+        return "whole"
+
+
+def main(url: str, folder: str, kind: str, how: str) -> None:
+    if how == "own":
+        signal.signal(signal.SIGTERM, lambda *_: say({"own": "TERM"}))
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    handled = asyncio.run(run_async(url, folder, how)) if kind == "async" else run(url, folder, how)
+    after = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    say({"handled": handled, "restored": before == after})
+
+
+def run(url: str, folder: str, how: str) -> int:
+    stop = threading.Event()
+    with octostore.connect(url) as store:
+        return store.work("default", Handling(Path(folder), how, stop).block, stop=stop, ttl=600)
+
+
+async def run_async(url: str, folder: str, how: str) -> int:
+    stop = asyncio.Event()
+    async with await octostore.connect_async(url) as store:
+        return await store.work("default", Handling(Path(folder), how, stop).wait, stop=stop, ttl=600)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

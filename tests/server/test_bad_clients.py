@@ -1,0 +1,230 @@
+"""Clients that do not behave: they are cut off, nothing is given to them, and nobody else suffers."""
+
+import resource
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octostore.server.addresses import Proxies
+from octostore.server.door import BACKLOG, OWN_FILES, USUAL_OF_ONE, Door, room_among
+from tests.server.test_events_stream import make_events, open_streams
+from tests.server.test_waiting import claim, owners, release, waiting
+from tests.support.connections import Connection
+from tests.support.processes import until
+from tests.support.server import ServerProcess
+from tests.support.starting import SCRIPT
+
+CONNECTIONS, STREAMS, READERS = 60, 3, 40
+MIB = 1_024
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    arguments = ("--write-seconds", "1", "--max-connections", str(CONNECTIONS), "--max-streams", str(STREAMS))
+    with ServerProcess(tmp_path_factory.mktemp("home"), *arguments) as process:
+        yield process
+        process.check_has_not_failed()
+
+
+# Who does not read
+
+
+def follow(server: ServerProcess, token: str, after: int) -> Connection:
+    """Opens a stream, and reads nothing of it."""
+    connection = Connection(server.port, receive_buffer=4_096)
+    headers = "Accept: text/event-stream\r\n"
+    connection.request("GET", f"/events?after={after}", token=token, headers=headers)
+    return connection
+
+
+def resident_kib(server: ServerProcess) -> int:
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+
+
+def test_readers_that_never_read_cost_little_and_are_cut_off(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--write-seconds", "1", "--max-streams", str(READERS)) as server:
+        token, start = server.new_token("reader", "read"), server.seq
+        before = resident_kib(server)
+        for after, events in ((start, 6_000), (0, 0)):  # at the end of the log, and far behind
+            with ExitStack() as stack:
+                for _ in range(READERS):
+                    stack.enter_context(follow(server, token, after))
+                until(lambda: open_streams(server) > 0)
+                make_events(server, events)
+                until(lambda: open_streams(server) == 0)
+        assert resident_kib(server) - before < 64 * MIB
+        assert server.log.count("cut_off") == 1, "a line a minute"
+        server.check_has_not_failed()
+
+
+def test_so_many_streams_and_no_more(server: ServerProcess) -> None:
+    ann, bob = server.new_token("ann", "read"), server.new_token("bob", "read")
+    with ExitStack() as stack:
+        paths = ["/events", "/events?prefix=x", "/locks/x/watch"]
+        streams = [stack.enter_context(server.stream(path, token=ann)) for path in paths]
+        assert [stream.status for stream in streams] == [200] * STREAMS
+        for path in paths:
+            refused = server.get(path, token=ann, headers={"Accept": "text/event-stream"})
+            assert (refused.status, refused.json["code"], refused.json["limit"]) == (409, "limit_exceeded", STREAMS)
+            assert "event streams" in refused.json["error"]
+            assert "Close one" in refused.json["details"]
+        assert server.get("/events", token=ann).status == 200, "a page is no stream"
+        assert stack.enter_context(server.stream("/events", token=bob)).status == 200, "everybody has their own"
+        streams[0].close()
+        until(lambda: _is_let_in(server, ann))
+
+
+def _is_let_in(server: ServerProcess, token: str) -> bool:
+    with server.stream("/events", token=token) as stream:
+        return stream.status == 200
+
+
+def test_who_sends_requests_ahead_and_reads_no_answer_does_not_keep_others_out(server: ServerProcess) -> None:
+    request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with ExitStack() as stack:
+        for _ in range(CONNECTIONS):
+            connection = stack.enter_context(Connection(server.port, receive_buffer=4_096))
+            connection.send(request * 50)
+        with server.connect() as connection:
+            assert connection.response().json["code"] == "too_many_connections"
+        until(lambda: _status_or_none(server) == 200)
+    assert server.log.count("connection_refused") == 1
+    assert server.log.count("cut_off") == 1
+
+
+def _status_or_none(server: ServerProcess) -> int | None:
+    try:
+        return server.get("/livez").status
+    except ConnectionError:
+        return None
+
+
+# Who leaves
+
+
+def leave_by_reset(connection: Connection) -> None:
+    connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    connection.close()
+
+
+LEAVING: dict[str, Callable[[Connection], None]] = {
+    "closes": Connection.close,
+    "resets": leave_by_reset,
+    "will send no more": lambda connection: connection.socket.shutdown(socket.SHUT_WR),
+}
+
+
+@pytest.mark.parametrize("ahead", [1, 20_000], ids=["one request", "more than is read"])
+@pytest.mark.parametrize("leave", LEAVING.values(), ids=LEAVING.keys())
+def test_a_waiting_claim_is_not_for_a_client_that_sent_more_and_left(
+    server: ServerProcess, leave: Callable[[Connection], None], ahead: int, request: pytest.FixtureRequest
+) -> None:
+    job_id = f"left-{abs(hash(request.node.name))}"
+    held = claim(server, job_id, owner="holder")
+    with Connection(server.port) as connection:
+        body: dict[str, Any] = {"owner": "gone", "wait_seconds": 60}
+        connection.request("POST", f"/jobs/{job_id}/claim", body, token=server.token)
+        until(lambda: waiting(server) == 1)
+        connection.socket.setblocking(False)  # as much as there is room for
+        connection.socket.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * ahead)
+        leave(connection)
+        until(lambda: waiting(server) == 0)
+        release(server, held)
+        assert claim(server, job_id, owner="next")["status"] == "claimed"
+    assert owners(server, job_id) == ["holder", "next"]
+
+
+def test_what_a_client_that_left_has_sent_ahead_is_not_carried_out(server: ServerProcess) -> None:
+    held = claim(server, "ahead", owner="holder")
+    with Connection(server.port) as connection:
+        for path in ("/jobs/ahead/claim", "/jobs/ahead-2/claim"):
+            connection.request("POST", path, {"owner": "gone", "wait_seconds": 60}, token=server.token)
+        until(lambda: waiting(server) == 1)
+    until(lambda: waiting(server) == 0)
+    release(server, held)
+    assert owners(server, "ahead") == ["holder"]
+    assert owners(server, "ahead-2") == []
+
+
+def test_clients_that_leave_are_not_logged(server: ServerProcess) -> None:
+    before = server.log
+    heads = [
+        b"",
+        b"GET /liv",
+        b"POST /jobs/x/claim HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
+        b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20,
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET /events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nAuthorization: Bearer "
+        + server.token.encode()
+        + b"\r\n\r\n",
+    ]
+    for leave in LEAVING.values():
+        for head in heads:
+            with Connection(server.port) as connection:
+                connection.send(head)
+                leave(connection)
+    assert server.get("/livez").status == 200
+    until(lambda: open_streams(server) == 0)
+    assert server.log == before
+
+
+# How many
+
+
+def test_so_many_connections_from_one_address_and_no_more(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--max-connections-per-address", "3") as server, ExitStack() as stack:
+        for _ in range(3):
+            connection = stack.enter_context(server.connect())
+            connection.request("GET", "/livez", token="")
+            assert connection.response().status == 200
+        for _ in range(2):
+            with server.connect() as connection:
+                refused = connection.response()
+                assert (refused.status, refused.json["code"], refused.json["limit"]) == (503, "too_many_connections", 3)
+                assert "your address" in refused.json["error"]
+                assert connection.is_ended()
+        other = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 5, ("127.0.0.2", 0)))
+        other.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert other.recv(1_024).startswith(b"HTTP/1.1 200"), "everybody else has room"
+        assert server.log.count("address_refused") == 1
+
+
+def test_this_machine_and_trusted_proxies_may_have_all_connections_by_default() -> None:
+    door = Door(10 * USUAL_OF_ONE, None, Proxies(["10.1.0.0/16"]))
+    for address in ("127.0.0.1", "::1", "unix", "10.1.2.3"):
+        assert not any(door.enter(address)[1] for _ in range(USUAL_OF_ONE + 1))
+    for one, same in (("192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::2")):
+        origins = [door.enter(one) for _ in range(USUAL_OF_ONE)]
+        assert not any(refusal for _, refusal in origins)
+        origin, refusal = door.enter(same)
+        assert refusal is not None
+        door.leave(origin)
+        door.leave(origins[0][0])
+        assert door.enter(same)[1] is None
+
+
+def test_there_are_fewer_connections_than_files() -> None:
+    assert room_among(20_000, 10_000) == (10_000, BACKLOG)
+    for files in (10, 200, 256, 1_024, 4_096, 12_000):
+        connections, backlog = room_among(files, 10_000)
+        assert connections >= 1
+        assert connections + backlog + OWN_FILES <= files or connections == 1
+
+
+def test_a_server_opens_as_many_files_as_it_may_and_says_if_they_are_too_few(tmp_path: Path) -> None:
+    limited = ("sh", "-c", 'ulimit -Sn 100; ulimit -Hn 600; exec "$@"', "sh", *SCRIPT)
+    with ServerProcess(tmp_path, program=limited) as server:
+        assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE) == (600, 600)
+        room = room_among(600, 10_000)
+        assert f"{room.connections} connections at once instead of 10000 (--max-connections)" in server.log
+        with ExitStack() as stack:
+            for _ in range(room.connections):
+                stack.enter_context(server.connect())
+            with server.connect() as connection:
+                assert connection.response().status == 503
+            assert len(list(Path(f"/proc/{server.process.pid}/fd").iterdir())) < 600 - room.backlog

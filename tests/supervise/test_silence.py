@@ -1,0 +1,53 @@
+"""Commands that live and report nothing."""
+
+from pathlib import Path
+
+import pytest
+
+import octostore as library
+from tests.support.processes import until
+from tests.support.running import Octostore
+
+FOREVER = "1000"
+
+
+def types_of(store: library.OctoStore, job_id: str) -> list[str]:
+    return [event.type for event in store.events(job_id=job_id)]
+
+
+def test_silence_stops_the_command_and_that_is_a_failure(octostore: Octostore, store: library.OctoStore) -> None:
+    store.enqueue("review", job_id="task", queue="reviews", max_attempts=1)
+    options = ["--max-silence", "1", "--on-silence", "stop"]
+    run = octostore.start("run", "job", *options, "--", "sleep", FOREVER)
+    work = octostore.start("work", "reviews", "--until-empty", *options, "--", "sleep", FOREVER)
+    for done, code, job_id in ((run.wait(), 143, "job"), (work.wait(), 0, "task")):
+        assert done.code == code, done
+        assert "it was stopped after 1 seconds without progress (--max-silence)" in done.err
+        job = store.get_job(job_id)
+        assert (job.last_outcome, job.attempts) == ("failed", 1)
+        assert "without progress" in (job.error or "")
+        assert [type_ for type_ in types_of(store, job_id) if type_ != "enqueued"] == ["claimed", "stuck", "failed"]
+    assert store.get_job("task").status == "dead"
+
+
+@pytest.mark.parametrize("report", ["progress half", "checkpoint 7"])
+def test_silence_is_only_reported_unless_it_is_to_stop_and_once_for_each_stall(
+    octostore: Octostore, store: library.OctoStore, tmp_path: Path, report: str
+) -> None:
+    wait = "until test -e {}; do sleep 0.02; done"
+    script = f"{wait.format('first')}; octostore {report}; {wait.format('second')}"
+    run = octostore.start("run", "job", "--max-silence", "1", "--", "bash", "-c", script)
+    until(lambda: types_of(store, "job") == ["claimed", "stuck"])
+    (tmp_path / "first").touch()
+    until(lambda: types_of(store, "job") == ["claimed", "stuck", "stuck"])
+    (tmp_path / "second").touch()
+    done = run.wait()
+    assert done.code == 0, done
+    assert "no progress for 1 seconds: job is shown as stuck" in done.err
+    assert types_of(store, "job") == ["claimed", "stuck", "stuck", "released"]
+
+
+def test_nothing_can_be_stopped_for_a_silence_without_a_limit(octostore: Octostore) -> None:
+    done = octostore.run("run", "job", "--on-silence", "stop", "--", "true")
+    assert done.code == 64
+    assert "needs --max-silence" in done.err

@@ -1,0 +1,93 @@
+"""Commands whose owner is asked to stop, or whose job is cancelled under them."""
+
+import json
+from pathlib import Path
+
+import octostore as library
+from tests.supervise.test_work import by_job, enqueue
+from tests.support.processes import until
+from tests.support.running import FOREVER, Octostore, types_of
+from tests.support.survivors import Survivor
+
+OBEDIENT = "trap 'echo told > $OCTOSTORE_JOB; exit 0' TERM; echo > $OCTOSTORE_JOB-ready; while :; do sleep 0.02; done"
+"""As many programs do: it stops in order, and says that all is well."""
+ASKED = ["claimed", "stop_requested", "stop_delivered", "released"]
+
+
+def test_a_command_is_stopped_when_somebody_asks_for_it(
+    octostore: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
+    stubborn = Survivor(tmp_path / "survivor", "ignoring")
+    options = ["--ttl", "3", "--json"]
+    runs = {
+        "obedient": octostore.start("run", "obedient", "--once", *options, "--", "bash", "-c", OBEDIENT),
+        "drained": octostore.start("run", "drained", *options, "--", "bash", "-c", OBEDIENT),
+        "stubborn": octostore.start("run", "stubborn", "--stop-grace", "0.2", *options, "--", *stubborn.command),
+    }
+    stubborn.started()
+    until(lambda: all((tmp_path / f"{job}-ready").exists() for job in ("obedient", "drained")))
+    store.request_stop("obedient", reason="going down")
+    store.request_stop("stubborn")
+    assert store.cancel("drained", reason="not needed", drain=True).status == "claimed"
+    done = {job: run.wait() for job, run in runs.items()}
+    # It says that it has succeeded, but it was stopped: neither its exit code nor its job may say otherwise.
+    assert {job: one.code for job, one in done.items()} == {"obedient": 124, "drained": 124, "stubborn": 137}
+    assert (tmp_path / "obedient").read_text() == "told\n"
+    assert not stubborn.is_alive()
+    assert "it was asked to stop: going down" in done["obedient"].err
+    ran = json.loads(done["obedient"].out)
+    assert (ran["is_lost"], ran["outcome"], ran["why"]) == (False, "released", "it was asked to stop: going down")
+    job = store.get_job("obedient")
+    assert (job.status, job.attempts, job.note) == (
+        "free",
+        0,
+        "the command was stopped: it was asked to stop: going down",
+    )
+    assert [types_of(store, job) for job in ("obedient", "stubborn")] == [ASKED, ASKED]
+    assert types_of(store, "drained") == [*ASKED, "cancelled"]
+    assert (store.get_job("drained").status, store.get_job("drained").error) == ("dead", "not needed")
+
+
+def test_a_worker_whose_command_is_stopped_goes_on_with_the_next_job(
+    octostore: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
+    """And does not begin with the same one again, which somebody has just stopped."""
+    command = by_job(tmp_path, stopped=OBEDIENT, drained=OBEDIENT, cancelled=OBEDIENT, last="echo done")
+    enqueue(store, "stopped", "drained", "cancelled", "last", max_attempts=1)
+    work = octostore.start("work", "queue", "--until-empty", "--ttl", "3", "--", *command)
+    until((tmp_path / "stopped-ready").exists)
+    store.request_stop("stopped", reason="too much memory")
+    until((tmp_path / "drained-ready").exists)
+    store.cancel("drained", drain=True)
+    until((tmp_path / "cancelled-ready").exists)
+    store.cancel("cancelled", reason="not needed")
+    done = work.wait()
+    assert done.code == 0
+    assert "stopped: it was asked to stop: too much memory" in done.err
+    assert "is lost: it ended as 'cancelled'" in done.err
+    assert "('not needed')" in done.err
+    jobs = {name: store.get_job(name) for name in ("stopped", "drained", "cancelled", "last")}
+    assert {name: job.status for name, job in jobs.items()} == {
+        "stopped": "queued",
+        "drained": "dead",
+        "cancelled": "dead",
+        "last": "done",
+    }
+    stopped = jobs["stopped"]
+    assert (stopped.attempts, stopped.last_outcome) == (0, "deferred")
+    assert stopped.note is not None
+    assert "too much memory" in stopped.note
+    assert stopped.available_at is not None
+    ended = stopped.previous[0].ended_at
+    assert (stopped.available_at - ended).total_seconds() == 60
+
+
+def test_a_command_of_a_cancelled_job_is_killed(octostore: Octostore, store: library.OctoStore) -> None:
+    run = octostore.start("run", "job", "--ttl", "3", "--", "sleep", FOREVER)
+    until(lambda: store.get_job("job").status == "claimed")
+    store.cancel("job", reason="wrong machine")
+    done = run.wait()
+    assert done.code == 20
+    assert "'cancelled'" in done.err
+    assert "('wrong machine')" in done.err
+    assert types_of(store, "job") == ["claimed", "cancelled"]

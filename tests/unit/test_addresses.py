@@ -1,0 +1,110 @@
+"""Whose request it is, as told by proxies, by those who would like to be somebody else, and by broken programs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octostore.server.addresses import UNIX, Proxies, check_trusted, network_of
+
+PROXY = "10.0.0.1"
+TRUSTING = Proxies(["10.0.0.0/8", "2001:db8:ffff::/48", "192.0.2.1"])
+
+
+def client(peer: str = PROXY, proxies: Proxies = TRUSTING, **headers: str) -> str:
+    fields = {name.replace("_", "-").encode(): value.encode("latin-1") for name, value in headers.items()}
+    return proxies.client_of(peer, fields)
+
+
+@pytest.mark.parametrize(
+    ("header", "address"),
+    [
+        ("198.51.100.7", "198.51.100.7"),
+        (" 198.51.100.7:4711 ", "198.51.100.7"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("[2001:db8::1]:4711", "2001:db8::1"),
+        ("::ffff:198.51.100.7", "198.51.100.7"),
+        ("6.6.6.6, 198.51.100.7", "198.51.100.7"),
+        ("nonsense, 198.51.100.7", "198.51.100.7"),
+        ("6.6.6.6, 198.51.100.7,192.0.2.1, 10.9.9.9", "198.51.100.7"),
+        ("198.51.100.7, 2001:db8:ffff::5", "198.51.100.7"),
+        ("10.1.1.1, 10.2.2.2", "10.1.1.1"),
+        ("198.51.100.7, unknown", PROXY),
+        ("198.51.100.7,", PROXY),
+        ("", PROXY),
+        (",,,", PROXY),
+        ("198.51.100.777", PROXY),
+    ],
+)
+def test_the_last_that_is_no_trusted_proxy(header: str, address: str) -> None:
+    assert client(x_forwarded_for=header) == address
+
+
+@pytest.mark.parametrize(
+    ("header", "address"),
+    [
+        ("for=198.51.100.7", "198.51.100.7"),
+        ("For=198.51.100.7;proto=https;by=10.0.0.1", "198.51.100.7"),
+        ('proto=https; for="198.51.100.7:4711"', "198.51.100.7"),
+        ('for="[2001:db8::1]:4711"', "2001:db8::1"),
+        ('for="[2001:db8::1]"', "2001:db8::1"),
+        (r'for="198.51.100\.7"', "198.51.100.7"),
+        ("for=6.6.6.6, for=198.51.100.7;proto=http, for=10.3.3.3", "198.51.100.7"),
+        ('for="a, for=6.6.6.6", for=198.51.100.7', "198.51.100.7"),
+        ("for=_hidden", PROXY),
+        ("for=unknown", PROXY),
+        ("proto=https", PROXY),
+        ("for=198.51.100.7, proto=https", PROXY),
+        ('for="198.51.100.7', PROXY),
+        ("for=198.51.100.7 for=198.51.100.8", PROXY),
+        ("198.51.100.7", PROXY),
+        ("", PROXY),
+        ("for=", PROXY),
+    ],
+)
+def test_the_standard_says_the_same_in_its_own_words(header: str, address: str) -> None:
+    assert client(forwarded=header) == address
+
+
+def test_nobody_else_is_believed() -> None:
+    for peer in ("198.51.100.7", "2001:db8::1", UNIX, "192.0.2.2"):
+        assert client(peer, x_forwarded_for="6.6.6.6") == peer
+        assert client(peer, Proxies(), forwarded="for=6.6.6.6") == peer
+
+
+def test_a_header_that_the_proxy_lets_through_changes_nothing() -> None:
+    assert client(x_forwarded_for="198.51.100.7", forwarded="for=6.6.6.6") == PROXY
+    assert client(x_forwarded_for="198.51.100.7", forwarded="nonsense") == PROXY
+    assert client(x_forwarded_for="198.51.100.7", forwarded="for=198.51.100.7") == "198.51.100.7"
+
+
+def test_a_proxy_on_the_unix_socket_can_be_trusted() -> None:
+    assert client(UNIX, Proxies([UNIX]), x_forwarded_for="198.51.100.7") == "198.51.100.7"
+    assert client("10.0.0.1", Proxies([UNIX]), x_forwarded_for="198.51.100.7") == "10.0.0.1"
+
+
+def test_a_socket_for_both_kinds_shows_trusted_addresses_in_the_other() -> None:
+    assert client("::ffff:10.0.0.1", x_forwarded_for="198.51.100.7") == "198.51.100.7"
+
+
+@given(st.text(st.characters(max_codepoint=255)), st.text('for=",;[]:. 0123456789abcdef\\', max_size=60))
+def test_whatever_they_contain_an_address_comes_out(first: str, second: str) -> None:
+    for header in (first, second, f"{first}, 198.51.100.7"):
+        for name in ("forwarded", "x_forwarded_for"):
+            address = client(PROXY, TRUSTING, **{name: header})
+            assert network_of(address)
+            assert address == PROXY or not TRUSTING.trusts(address) or address.startswith(("10.", "192.", "2001"))
+    assert client(x_forwarded_for=f"{first}, 198.51.100.7") == "198.51.100.7"
+
+
+def test_what_can_be_trusted() -> None:
+    for good in ("10.0.0.0/8", "10.0.0.1/8", "10.0.0.1", "::1", "fd00::/8", UNIX):
+        assert check_trusted(good) == good
+    for bad in ("", "10.0.0.0/33", "proxy.example.org", "10.0.0", "*"):
+        with pytest.raises(ValueError, match=r"."):
+            check_trusted(bad)
+
+
+def test_somebody_is_counted_by_what_they_cannot_change() -> None:
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1") != network_of("2001:db8:0:1::1")
+    assert network_of("198.51.100.7") == network_of("::ffff:198.51.100.7") == "198.51.100.7"
+    assert network_of(UNIX) == UNIX
