@@ -16,6 +16,8 @@ from bench.served.processes import LOOPBACK, ROOT, Usage, free_port, python, pyt
 from bench.served.words import TTL_SECONDS, Talk
 
 LIMITS = ("--requests-per-second", "1000000", "--max-connections", "20000")
+MANY_STREAMS = ("--max-streams", "20000")
+"""Which versions before this one do not know."""
 BEFORE = os.environ.get("OCTOSTORE_BENCH_BEFORE")
 """Another checkout, with a .venv of its own: the server to compare ours with."""
 ORIGINAL = os.environ.get("OCTOSTORE_BENCH_ORIGINAL")
@@ -61,7 +63,7 @@ def missing() -> list[str]:
 
 
 def ours(folder: Path, url: str | None = None) -> AbstractContextManager[Peer]:
-    return octostore("ours", folder, python("octostore"), url)
+    return octostore("ours", folder, python("octostore"), url, MANY_STREAMS)
 
 
 def before(folder: Path, checkout: str) -> AbstractContextManager[Peer]:
@@ -69,9 +71,11 @@ def before(folder: Path, checkout: str) -> AbstractContextManager[Peer]:
 
 
 @contextmanager
-def octostore(title: str, folder: Path, program: list[str], url: str | None = None) -> Iterator[Peer]:
+def octostore(
+    title: str, folder: Path, program: list[str], url: str | None = None, options: tuple[str, ...] = ()
+) -> Iterator[Peer]:
     port, place = free_port(), ["--url", url] if url else []
-    command = [*program, "serve", "--port", str(port), *place, *LIMITS]
+    command = [*program, "serve", "--port", str(port), *place, *LIMITS, *options]
     settings = {"PYTHONPATH": str(ROOT)}  # for those of the bench's own programs
     hello = words.request("GET", "/livez")
     with running(command, folder, port, hello=hello, welcome=b"200 OK", settings=settings) as process:

@@ -14,7 +14,7 @@ from octostore.cli.parser import DESCRIPTION, PROGRAM, Parser, configure, shown_
 from octostore.client.http.server_url import CLEAR_TEXT_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from octostore.client.owner import OWNER_VARIABLE
 from octostore.stores.opening import HOME_VARIABLE, URL_VARIABLE
-from octostore.supervise.report import CHECKPOINT_VARIABLE, JOB_VARIABLE, SOCKET_VARIABLE
+from octostore.supervise.report import CHECKPOINT_VARIABLE, FENCING_VARIABLE, JOB_VARIABLE, SOCKET_VARIABLE
 
 PATH = Path(__file__).parents[1] / "cli.md"
 REFRESH = "python -m docs.references.cli"
@@ -30,22 +30,23 @@ stdin (`-`).
 """
 
 ENVIRONMENT = {
-    URL_VARIABLE: "the store: `sqlite:///FILE`, or `http(s)://` for a server; `--url` counts more",
+    URL_VARIABLE: "the store: `sqlite:///FILE`, or `http(s)://` for a server; `--url` takes precedence",
     HOME_VARIABLE: "the folder of your own file and of a server's first token (`~/.local/share/octostore`, or below "
     "`XDG_DATA_HOME`)",
     TOKEN_VARIABLE: "the token for a server",
     TOKEN_FILE_VARIABLE: "a file with that token, which nobody else can read",
-    CLEAR_TEXT_VARIABLE: "`1` sends the token to another machine without `https://`, where nobody can listen",
+    CLEAR_TEXT_VARIABLE: "`1` allows sending the token over plain HTTP to another machine; for trusted networks only",
     OWNER_VARIABLE: "who you are, for people (host and process id)",
     LEASE_VARIABLE: "the lease that `heartbeat`, `release` and `hand-over` are about",
-    TOKENS_FILE_VARIABLE: "tokens for `serve` that are set from outside; `--tokens-file` counts more",
+    TOKENS_FILE_VARIABLE: "tokens for `serve` that are set from outside; `--tokens-file` takes precedence",
     DEBUG_VARIABLE: "`1` shows where a fault of ours is",
     "SSL_CERT_FILE": "for `https://`: a file with the certificates to trust, such as that of your own authority",
     "NO_COLOR": "anything: no colours, also on a terminal",
 }
 WITHIN = {
     JOB_VARIABLE: "its job",
-    "OCTOSTORE_FENCING_TOKEN": "for what it writes to, [so that a late write is refused](how-to/fencing.md)",
+    FENCING_VARIABLE: "for what it writes to, [so that a late write is refused](how-to/fencing.md); `heartbeat` and "
+    "`release` send it along",
     "OCTOSTORE_ATTEMPT": "1, or more after others have failed or disappeared",
     CHECKPOINT_VARIABLE: "a file with what the last one has left; missing where there is nothing",
     "OCTOSTORE_KIND": "of `work`: the kind of the job",

@@ -38,5 +38,5 @@ def test_a_claim_that_waits_as_it_should_is_no_trouble(server: ServerProcess) ->
         "claim", "awaited", "--wait", "2", OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=server.token
     ) as waiting:
         said = waiting.rest()
-    assert "belongs to ann" in said
+    assert "is held by ann" in said
     assert "trying until" not in said

@@ -1,6 +1,10 @@
 """Backups by the command line, and stores made of them; and what is said where there is no store."""
 
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +12,9 @@ import pytest
 import octostore
 from tests.cli.conftest import Cli
 from tests.support.cli import run_cli
+from tests.support.processes import PATIENCE_SECONDS, ROOT
 from tests.support.soundness import assert_sound
+from tests.support.starting import start
 
 
 def test_a_backup_is_made_and_restored_elsewhere(empty_store: str, tmp_path: Path) -> None:
@@ -62,6 +68,41 @@ def test_only_a_file_is_backed_up_or_restored(line: str) -> None:
     done = run_cli(*line.split())
     assert done.code == 64
     assert done.err.startswith("octostore: url ")
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_backup_that_is_ended_leaves_nothing_behind(empty_store: str, tmp_path: Path, sign: signal.Signals) -> None:
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    command = [sys.executable, "-m", "tests.support.stalled_copy", "backup", str(folder / "copy.db")]
+    environment = {**os.environ, "OCTOSTORE_URL": f"sqlite:///{empty_store}"}
+    pipe = subprocess.PIPE
+    with start(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True) as copying:
+        assert copying.stdout is not None
+        assert Path(copying.stdout.readline().strip()).parent == folder
+        assert len(list(folder.iterdir())) == 1
+        copying.send_signal(sign)
+        assert copying.wait(PATIENCE_SECONDS) == 128 + sign
+        assert copying.communicate()[1] == ""
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.usefixtures("empty_store")
+def test_an_owner_is_told_that_the_store_has_gone_back_in_time(tmp_path: Path) -> None:
+    """Also one that only knows what `run` has told it."""
+    older = tmp_path / "older.db"
+    assert run_cli("backup", str(older)).code == 0
+    claim = run_cli("claim", "job", "--json").json
+    env = {"OCTOSTORE_LEASE_ID": claim["lease_id"], "OCTOSTORE_FENCING_TOKEN": str(claim["fencing_token"])}
+    behind = {**env, "OCTOSTORE_URL": f"sqlite:///{older}"}
+    for command in ("heartbeat", "release"):
+        assert run_cli(command, "job", **{**behind, "OCTOSTORE_FENCING_TOKEN": ""}).code == 20
+        for job in ({}, {"OCTOSTORE_JOB": "job"}):
+            refused = run_cli(command, "job", "--json", **behind, **job)
+            assert (refused.code, refused.json["reason"]) == (69, "restored_behind")
+        assert run_cli(command, "job", **behind, OCTOSTORE_JOB="another").code == 20, "that number is another job's"
+        assert run_cli(command, "job", **{**env, "OCTOSTORE_FENCING_TOKEN": "x"}).code == 64
+        assert run_cli(command, "job", **env).code == 0
 
 
 # Where there is no store

@@ -108,11 +108,19 @@ MISUNDERSTOOD = [
     (["claim"], "the following arguments are required: JOB"),
     (["clam"], "there is no command 'clam'; did you mean claim?"),
     (["xyzzy"], "there is no command 'xyzzy'"),
+    (["unlock"], "there is no command 'unlock'; did you mean release?"),
+    (["status"], "there is no command 'status'; did you mean owner?"),
     (["claim", "J", "--tt", "5"], "unrecognized arguments: --tt 5"),
     (["claim", "J", "--ttl"], "argument --ttl: expected one argument"),
     (["hand-over", "S"], "the following arguments are required: --to"),
     (["owner", "J", "--", "ls"], "owner takes nothing behind --"),
-    (["run", "J"], "what is to be run is missing: octostore run … -- COMMAND"),
+    (["run", "J"], "no command given: put `--` before it, as in `octostore run JOB [options] -- COMMAND …`"),
+    (
+        ["work", "Q", "./do.sh"],
+        "no command given: put `--` before it, as in `octostore work QUEUE [options] -- COMMAND …`",
+    ),
+    (["run", "J", "--wiat", "5", "--", "true"], "unrecognized arguments: --wiat 5"),
+    (["run", "J", "--wiat", "5"], "unrecognized arguments: --wiat 5"),
     (["token"], "the following arguments are required: create|list|revoke"),
 ]
 

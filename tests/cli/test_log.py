@@ -43,7 +43,7 @@ def test_a_part_of_the_log_is_exported(cli: Cli) -> None:
     done = cli.call("events", "--prefix", cli.job, "--export", "--after", str(seqs[1]), "--limit", "3")
     assert [json.loads(line)["seq"] for line in done.out.splitlines()] == seqs[2:5]
     nothing = cli.call("events", "--job", cli.job, "--export", "--after", str(seqs[-1]))
-    assert nothing == (0, "", "octostore: there is no such event\n")
+    assert nothing == (0, "", "octostore: no events match\n")
 
 
 @pytest.mark.parametrize("cli", ["server"], indirect=True)  # a file has no tokens

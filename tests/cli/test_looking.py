@@ -90,7 +90,7 @@ def test_a_finished_job(cli: Cli) -> None:
 
 def test_the_list_of_claimed_jobs(cli: Cli) -> None:
     prefix = cli.new_name("list")
-    assert cli.run("list", prefix).out == f"there is no claimed job that begins with {prefix}\n"
+    assert cli.run("list", prefix).out == f"no claimed jobs that begin with {prefix}\n"
     lease = cli.lease(f"{prefix}-b", owner="bob")
     cli.store.heartbeat_job(f"{prefix}-b", lease, progress="testing", percent=50)
     cli.lease(f"{prefix}-a")
@@ -119,7 +119,7 @@ def test_the_list_of_other_jobs(cli: Cli) -> None:
     assert [line.split()[1] for line in out.splitlines()[1:]] == ["done", "queued", "queued"]
     page = cli.json("list", prefix, "--status", "all", "--limit", "2")
     assert (len(page["jobs"]), page["cursor"]) == (2, f"{prefix}-b")
-    assert "… and more; --limit 20 shows them" in cli.call("list", prefix, "--status", "all", "--limit", "2").out
+    assert "… and more; a larger --limit shows them" in cli.call("list", prefix, "--status", "all", "--limit", "2").out
 
 
 def test_a_list_of_several_pages(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_a_list_that_is_watched(cli: Cli) -> None:
 def test_a_list_that_is_watched_without_json(cli: Cli) -> None:
     prefix = cli.new_name("watch")
     with cli.start("list", prefix, "--watch", "--interval", "0.1") as watching:
-        assert watching.line() == f"there is no claimed job that begins with {prefix}"
+        assert watching.line() == f"no claimed jobs that begin with {prefix}"
         cli.lease(f"{prefix}-a")
         assert watching.line() == ""
         assert watching.line().startswith("JOB ")
@@ -176,7 +176,7 @@ def test_what_happened(cli: Cli) -> None:
 
 def test_nothing_happened(cli: Cli) -> None:
     done = cli.run("events", "--job", cli.job)
-    assert done == (0, "", "octostore: there is no such event\n")
+    assert done == (0, "", "octostore: no events match\n")
     assert cli.json("events", "--job", cli.job, "--after", "0") == {"events": [], "after": 0}
 
 

@@ -18,14 +18,14 @@ def test_a_job_from_its_claim_to_its_end(cli: Cli) -> None:
 
     held = cli.run("claim", cli.job, "--owner", "bob")
     assert (held.code, held.err) == (11, "")
-    assert f"held {cli.job} belongs to ann, claimed " in held.out
+    assert f"held {cli.job} is held by ann (claimed " in held.out
 
     beat = cli.run("heartbeat", cli.job, "--progress", "testing", "--percent", "40", OCTOSTORE_LEASE_ID=lease)
     assert (beat.code, beat.err) == (0, "")
     assert f"{cli.job} is yours until " in beat.out
 
     released = cli.run("release", cli.job, "--lease-id", lease, "--outcome", "done", "--result", '{"pr": 77}')
-    assert (released.code, released.out) == (0, f"{cli.job} is done now (done)\n")
+    assert (released.code, released.out) == (0, f"{cli.job} is done\n")
 
     done = cli.run("claim", cli.job)
     assert done.code == 10
@@ -53,7 +53,7 @@ def test_the_lease_alone(cli: Cli) -> None:
     assert cli.store.heartbeat_job(cli.job, claim.out.strip()).job_id == cli.job
     held = cli.run("claim", cli.job, "--owner", "bob", "--lease")
     assert (held.code, held.out) == (11, ""), "where the lease should stand, there must be nothing else"
-    assert "belongs to ann" in held.err
+    assert "is held by ann" in held.err
     assert cli.json("claim", cli.job, "--lease", code=11)["status"] == "held"
     other = cli.new_name("other")
     assert cli.json("claim", other, "--lease")["status"] == "claimed", "--json is JSON, whatever else is asked for"
@@ -140,9 +140,9 @@ def test_nobody_has_it_for_a_while_after(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--outcome", "released", "--note", "half way"], "is free now (released)"),
-        (["--outcome", "failed", "--error", "no disk"], "is free now (failed"),
-        (["--outcome", "deferred", "--retry-after", "15m"], "is free now (deferred, to be had in 14m 5"),
+        (["--outcome", "released", "--note", "half way"], "is free\n"),
+        (["--outcome", "failed", "--error", "no disk"], "is free (failed)"),
+        (["--outcome", "deferred", "--retry-after", "15m"], "is free (deferred), available in 14m 5"),
     ],
 )
 def test_outcomes(cli: Cli, options: list[str], says: str) -> None:

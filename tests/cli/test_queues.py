@@ -63,7 +63,7 @@ def test_a_job_for_later(cli: Cli, queue: str) -> None:
     delayed = cli.call("claim", cli.job)
     assert delayed.code == 11
     assert "in 1h 29m" in delayed.out
-    assert f"nobody has {cli.job}: it waits in queue {queue}, to be had in 1h 29m" in cli.call("owner", cli.job).out
+    assert f"nobody has {cli.job}: it waits in queue {queue}, available in 1h 29m" in cli.call("owner", cli.job).out
     at = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=0)
     dated = cli.json("enqueue", "report", "--queue", queue, "--run-at", at.isoformat())
     assert datetime.fromisoformat(dated["available_at"]) == at

@@ -83,7 +83,7 @@ def test_tokens(cli: Cli) -> None:
     assert token not in listed.out
 
     over = cli.run("token", "revoke", token_id)
-    assert (over.code, over.out) == (0, f"the token {token_id} of {name} is over\n")
+    assert (over.code, over.out) == (0, f"revoked token {token_id} ({name})\n")
     assert next(line for line in cli.call("token", "list").out.splitlines() if token_id in line).endswith("revoked")
     assert cli.call("token", "revoke", "tok-nobodys").code == 64
 

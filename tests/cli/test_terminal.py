@@ -98,7 +98,7 @@ def test_widths() -> None:
 def test_a_watched_list_is_painted_over(cli: Cli) -> None:
     prefix = cli.new_name("paint")
     with TerminalCli("list", prefix, "--watch", "--interval", "0.1", lines=10) as watching:
-        watching.until(f"there is no claimed job that begins with {prefix}")
+        watching.until(f"no claimed jobs that begin with {prefix}")
         cli.lease(f"{prefix}-1")
         watching.until(f"{prefix}-1  ann")
         for number in range(2, 30):

@@ -80,6 +80,7 @@ def fill(store: octostore.OctoStore) -> None:
     store.open_session(f"agent {PLACE}", session_id=f"session-{PLACE}", ttl=DAY).hand_over(f"to {PLACE}", nasty)
     held = lease_of(store, "held", ttl=DAY, metadata={PLACE: nasty}, session_id="session")
     store.heartbeat_job("held", held, progress=nasty, percent=40)
+    store.request_stop("held", reason=nasty)
     lease_of(store, f"bound-{PLACE}", ttl=DAY, session_id="session")
     for job, attempts in {"tried": 9, "dead": 1}.items():
         store.enqueue(f"kind-{PLACE}", {PLACE: nasty}, queue=f"queue-{PLACE}", job_id=job, max_attempts=attempts)
@@ -122,6 +123,7 @@ def plant(database: sqlite3.Connection) -> None:
                 f"UPDATE {table} SET {column} = {changed} WHERE instr(CAST({column} AS TEXT), :place)",
                 {"place": PLACE, "raw": NASTY, "json": json.dumps(NASTY)[1:-1]},
             )
+    database.execute("UPDATE jobs SET host = host || ?", [NASTY])
     for _, definition in triggers:
         database.execute(definition)
 

@@ -1,5 +1,6 @@
 """The README's first screen, as a reader meets it."""
 
+import re
 from pathlib import Path
 
 from tests.support.documents import Machine, blocks_of
@@ -17,7 +18,7 @@ def test_the_first_commands_work_as_they_stand_there(tmp_path: Path) -> None:
             "one of us writes the report",
             "migrating",
             "deploying, one at a time",
-            "there is no claimed job",
+            "no claimed jobs",
         ]
         again, _ = machine.start(["octostore", "run", "migrate-42", "--once", "--", "true"]).end()
     assert again == 10
@@ -28,3 +29,14 @@ def test_the_two_commands_stand_near_the_top() -> None:
     first_screens = "\n".join(text.splitlines()[:60])
     assert "make serve" in first_screens
     assert "make test" in first_screens
+
+
+def test_security_is_linked_and_leads_somewhere() -> None:
+    assert "](SECURITY.md)" in README.read_text(encoding="utf-8")
+    links = re.findall(
+        r"\]\(([^)#]+)(?:#([^)]+))?\)", (ROOT / "SECURITY.md").read_text(encoding="utf-8").replace("\n", " ")
+    )
+    assert links
+    for path, part in links:
+        headings = re.findall(r"^#+ (.+)$", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+        assert not part or part in {heading.lower().replace(" ", "-") for heading in headings}

@@ -113,9 +113,21 @@ def test_it_heartbeats_by_itself(world: World) -> None:
     assert types_of(world, job) == ["claimed", "released"]
 
 
+def test_an_agent_that_hangs_is_stuck_although_its_server_lives(world: World) -> None:
+    job = world.new_name()
+    world.ann.call("claim_job", job_id=job, max_silence=1)
+    until(lambda: types_of(world, job) == ["claimed", "stuck"])
+    (mine,) = [claim for claim in world.ann.call("my_claims").document["claims"] if claim["job_id"] == job]
+    assert (mine["status"], mine["stuck"]) == ("claimed", True)
+    assert world.bob.call("get_job_owner", job_id=job).document["claim"]["stuck"]
+    world.ann.call("checkpoint", job_id=job, data={"step": 3})
+    world.ann.call("release_job", job_id=job)
+    assert types_of(world, job)[:2] == ["claimed", "stuck"]
+
+
 def test_an_agent_that_is_to_stop_is_told_with_its_next_answer(world: World) -> None:
     job, other = world.new_name(), world.new_name()
-    world.ann.call("claim_job", job_id=job, ttl=TTL_SECONDS)
+    world.ann.call("claim_job", job_id=job, ttl=6)
     world.store.request_stop(job, reason="the branch is gone")
     more: list[str] = []
 

@@ -273,6 +273,32 @@ class JobRules(Machine):
         for commands in [batch] if in_one else [[command] for command in batch]:
             self.run(*commands)
 
+    @rule(
+        jobs=st.permutations(["a", "b", "c", "d/e"]),
+        principal=PRINCIPALS,
+        claimed=st.integers(0, 3),
+        in_one=st.booleans(),
+    )
+    def somebody_has_as_many_jobs_in_queues_as_it_may(
+        self, jobs: list[str], principal: str, claimed: int, in_one: bool
+    ) -> None:
+        batch: list[AnyCommand] = [
+            c.Enqueue(job_id=name, kind="build", principal=principal, max_queued=2) for name in jobs
+        ]
+        batch.insert(claimed, c.ClaimNext(owner="bob", ttl=5))
+        for commands in [batch] if in_one else [[command] for command in batch]:
+            self.run(*commands)
+
+    @rule(principal=PRINCIPALS, is_task=st.booleans(), in_one=st.booleans())
+    def somebody_has_as_many_sessions_as_it_may(self, principal: str, is_task: bool, in_one: bool) -> None:
+        opening = c.OpenSession(session_id="s", agent="ann", principal=principal, ttl=5, max_sessions=1)
+        other: AnyCommand = msgspec.structs.replace(opening, session_id="t")
+        if is_task:
+            other = c.ClaimTask(session_id="t", owner="ann", principal=principal, queues=("default",), max_sessions=1)
+        batch = [opening, other]
+        for commands in [batch] if in_one else [[command] for command in batch]:
+            self.run(*commands)
+
     @rule(job_id=JOBS, asked=st.lists(locks(), min_size=2, max_size=3), principal=PRINCIPALS)
     def agents_share_a_token(self, job_id: str, asked: list[AnyCommand], principal: str) -> None:
         """They are told apart by the holder that they name, or else by their sessions and metadata."""

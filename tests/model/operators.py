@@ -1,6 +1,7 @@
 """Queues, and what operators do to jobs and tokens that are not theirs."""
 
 from octostore.core import commands as c
+from octostore.core.model import LOCAL
 from tests.model import told
 from tests.model.jobs import Jobs, document
 from tests.model.state import Job, Refused, Token, Told
@@ -14,6 +15,9 @@ class Operators(Jobs):
         job = self.job(command.job_id)
         is_new = job.queue is None and job.status != "done"
         if is_new:
+            if job.claim is None:
+                self.check_queued(command)
+            job.enqueuer = command.principal
             self.put_in_queue(job, command)
         fields = {
             "job_id": job.name,
@@ -26,6 +30,13 @@ class Operators(Jobs):
             "available_at": job.available_at,
         }
         return Told("EnqueueReply", fields)
+
+    def check_queued(self, command: c.Enqueue) -> None:
+        """By who put them there; those who need no token are not limited."""
+        theirs = [job for job in self.jobs.values() if job.status == "queued" and job.enqueuer == command.principal]
+        limit = command.max_queued
+        if limit is not None and command.principal != LOCAL and len(theirs) >= limit:
+            raise Refused("LimitExceeded", status=None, limit=limit)
 
     def put_in_queue(self, job: Job, command: c.Enqueue) -> None:
         due_at = self.now if command.run_at is None else command.run_at

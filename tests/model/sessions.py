@@ -45,9 +45,16 @@ class Sessions(Jobs):
             session.is_replayed = True
             self.changed()
 
+    def check_sessions(self, command: Opening) -> None:
+        theirs = [s for s in self.sessions.values() if s.principal == command.principal and s.status == "open"]
+        if command.max_sessions is not None and len(theirs) >= command.max_sessions:
+            raise Refused("LimitExceeded", status=None, limit=command.max_sessions)
+
     def begin_session(self, command: Opening, agent: str, phase: str | None = None) -> Session:
         """A new one; or one that goes on with its context, phase, note and what was in flight."""
         before = self.sessions.get(named_in(command))
+        if before is None or before.status != "open":
+            self.check_sessions(command)
         ttl_ms = round(command.ttl * 1_000)
         details = {
             "agent": agent,

@@ -109,6 +109,7 @@ class Job:
     priority: int = 0
     max_attempts: int = 0
     payload: Any = None
+    enqueuer: str | None = None
     enqueued: int = 0
     """The event that put it in its queue: the older one is first, where all else is equal."""
     past: list[Past] = field(default_factory=list)

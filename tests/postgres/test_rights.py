@@ -25,6 +25,7 @@ RIGHTS = {
         "tokens",
         "writers",
         "ended_requests",
+        "principals",
     ],
     "SELECT, UPDATE": ["counters"],
     "SELECT, INSERT": ["events", "documents"],

@@ -3,7 +3,7 @@
 import resource
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +112,15 @@ def leave_by_reset(connection: Connection) -> None:
     connection.close()
 
 
+def say_no_more(connection: Connection) -> None:
+    with suppress(OSError):  # the server may have ended it already
+        connection.socket.shutdown(socket.SHUT_WR)
+
+
 LEAVING: dict[str, Callable[[Connection], None]] = {
     "closes": Connection.close,
     "resets": leave_by_reset,
-    "will send no more": lambda connection: connection.socket.shutdown(socket.SHUT_WR),
+    "will send no more": say_no_more,
 }
 
 

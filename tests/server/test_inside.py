@@ -16,7 +16,7 @@ from octostore.core.commands import ClaimJob, CreateToken, Probe, Recover, Revok
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.limits import RECOVER_LIMIT
 from octostore.core.permit import TokenOver
-from octostore.core.questions import GetFigures
+from octostore.core.questions import GetFigures, ListEvents
 from octostore.server import auth, lookups, rate
 from octostore.server.addresses import Proxies
 from octostore.server.auth import Auth
@@ -28,6 +28,7 @@ from octostore.server.refusals import Refusal
 from octostore.server.services import Services
 from octostore.server.settings import Settings
 from octostore.server.store import ServedStore
+from octostore.server.streams import PART_BYTES
 from octostore.stores.store import LocalStore
 from octostore.stores.writer import MAX_BATCH
 from octostore.wire.token_files import write_token_file
@@ -395,6 +396,53 @@ def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_
         rest = feed.after(page[-1].entry.seq)
         assert rest is not None
         assert [line.entry.seq for line in rest] == list(range(6 + LOOKED_AT, number + 1))
+        feed.stop()
+
+    on_store(test)
+
+
+def test_who_catches_up_takes_turns_with_everybody_else() -> None:
+    async def test(store: ServedStore, _place: Place) -> None:
+        feed = Feed(store, lambda _entries: None, tick_seconds=3_600)
+        feed.start()
+        number = 10 * LOOKED_AT
+        await store.submit([ClaimJob(job_id=f"job-{n}", owner="ann") for n in range(number)])
+        await until(lambda: feed.last_seq == number)
+        order: list[str] = []
+
+        async def catch_up(name: str) -> int:
+            question, parts = ListEvents(), 0
+            while question.after < number:
+                part = await feed.part(question)
+                question, parts = msgspec.structs.replace(question, after=part.after), parts + 1
+                order.append(name)
+            return parts
+
+        parts, _ = await asyncio.gather(catch_up("one"), catch_up("two"))
+        assert order[: 2 * parts - 2] == ["one", "two"] * (parts - 1)
+        feed.stop()
+
+    on_store(test)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_part_of_a_stream_is_bounded(is_kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(store: ServedStore, _place: Place) -> None:
+        if not is_kept:
+            monkeypatch.setattr("octostore.server.feed.KEPT_BYTES", 10_000)
+        feed = Feed(store, lambda _entries: None, tick_seconds=3_600)
+        feed.start()
+        metadata = b'"' + b"x" * 1_000 + b'"'
+        await store.submit([ClaimJob(job_id=f"job-{n}", owner="ann", metadata=metadata) for n in range(LOOKED_AT)])
+        await until(lambda: feed.last_seq == LOOKED_AT)
+        assert (feed.after(0) is not None) == is_kept
+        question, seqs = ListEvents(), list[int]()
+        while question.after < LOOKED_AT:
+            part = await feed.part(question)
+            assert 0 < len(part.content) <= PART_BYTES
+            seqs += [int(line[4:]) for line in part.content.splitlines() if line.startswith(b"id: ")]
+            question = msgspec.structs.replace(question, after=part.after)
+        assert seqs == list(range(1, LOOKED_AT + 1))
         feed.stop()
 
     on_store(test)

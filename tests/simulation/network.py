@@ -88,6 +88,9 @@ class Exchange(asyncio.Transport):
         self.network.reply(self, Reply(int(start.split()[1]), headers, body, data))
         self.server.loop.call_soon(self.close)
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Callers read at once whatever they are sent."""
+
     def is_closing(self) -> bool:
         return self._is_closing
 

@@ -5,6 +5,7 @@ Commands come one at a time and in batches, owners crash, time passes and is set
 
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import cycle, islice
@@ -316,6 +317,7 @@ class Histories(RuleBasedStateMachine):
         assert {job_id: logged_job(job) for job_id, job in rows.jobs.items()} == expected_jobs
         assert {s.session_id: logged_session(s) for s in rows.sessions.values()} == expected_sessions
         assert {t.token_id: logged_token(t) for t in rows.tokens.values()} == expected_tokens
+        assert +rows.queued == +Counter(replayed.queued_changes)
         limits = {name: queue.max_claimed for name, queue in rows.queues.items()}
         assert limits == {name: queue.max_claimed for name, queue in replayed.queues.items() if queue is not None}
 

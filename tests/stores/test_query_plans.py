@@ -15,7 +15,9 @@ FRAGMENTS = {f"{table}_{part}" for table in COLUMNS for part in ("columns", "val
     *("documents_of_job", "has_run_out", "names_in_flight", "priorities", "priorities_of_kind", "in_line"),
 }
 WRITES = {
-    name for name in SQL if name.startswith(("save_", "renew_", "append_", "drop_", "remember_", "forget_", "note_"))
+    name
+    for name in SQL
+    if name.startswith(("save_", "renew_", "append_", "drop_", "remember_", "forget_", "note_", "count_q"))
 }
 
 PLANS = {
@@ -30,6 +32,8 @@ PLANS = {
     "expired_sessions": "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at<?)",
     "jobs_of_requests": "SEARCH jobs USING INDEX jobs_by_request (principal=? AND request_id=? AND queue=?)",
     "ended_requests": "SEARCH ended_requests USING INDEX ended_requests_by_id (request_id=? AND principal=?)",
+    "sessions_of_principals": "SEARCH sessions USING COVERING INDEX sessions_open_by_principal (principal=?)",
+    "queued_of_principals": "SEARCH principals USING INDEX sqlite_autoindex_principals_1 (principal=?)",
     "list_jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id>? AND job_id<?)",
     "list_jobs_by_status": "SEARCH jobs USING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",
     "count_claimed": "SEARCH jobs USING COVERING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",

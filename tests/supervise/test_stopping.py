@@ -18,7 +18,7 @@ def test_a_command_is_stopped_when_somebody_asks_for_it(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     stubborn = Survivor(tmp_path / "survivor", "ignoring")
-    options = ["--ttl", "3", "--json"]
+    options = ["--ttl", "6", "--json"]
     runs = {
         "obedient": octostore.start("run", "obedient", "--once", *options, "--", "bash", "-c", OBEDIENT),
         "drained": octostore.start("run", "drained", *options, "--", "bash", "-c", OBEDIENT),
@@ -54,7 +54,7 @@ def test_a_worker_whose_command_is_stopped_goes_on_with_the_next_job(
     """And does not begin with the same one again, which somebody has just stopped."""
     command = by_job(tmp_path, stopped=OBEDIENT, drained=OBEDIENT, cancelled=OBEDIENT, last="echo done")
     enqueue(store, "stopped", "drained", "cancelled", "last", max_attempts=1)
-    work = octostore.start("work", "queue", "--until-empty", "--ttl", "3", "--", *command)
+    work = octostore.start("work", "queue", "--until-empty", "--ttl", "6", "--", *command)
     until((tmp_path / "stopped-ready").exists)
     store.request_stop("stopped", reason="too much memory")
     until((tmp_path / "drained-ready").exists)
@@ -83,7 +83,7 @@ def test_a_worker_whose_command_is_stopped_goes_on_with_the_next_job(
 
 
 def test_a_command_of_a_cancelled_job_is_killed(octostore: Octostore, store: library.OctoStore) -> None:
-    run = octostore.start("run", "job", "--ttl", "3", "--", "sleep", FOREVER)
+    run = octostore.start("run", "job", "--ttl", "6", "--", "sleep", FOREVER)
     until(lambda: store.get_job("job").status == "claimed")
     store.cancel("job", reason="wrong machine")
     done = run.wait()

@@ -1,5 +1,7 @@
 """What must hold of a store in PostgreSQL at any moment, whichever server was killed while it wrote."""
 
+from collections import Counter
+
 import psycopg
 
 from octostore.core.events import LogEntry
@@ -37,6 +39,7 @@ def _read_all(connection: psycopg.Connection, place: Place, after: int) -> Conte
         checkpoints=decoded(read("job_id, data", "checkpoints")),
         contexts=decoded(read("session_id, data", "contexts")),
         documents=decoded(read("seq, body", "documents", since)),
+        queued=Counter({str(name): int(str(queued)) for name, queued in read("*", "principals", "queued <> 0")}),
     )
 
 

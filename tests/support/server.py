@@ -7,10 +7,12 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from octostore.wire.tokens import new_token
 from tests.support.connections import Connection, Response, Stream
 from tests.support.processes import PATIENCE_SECONDS, ROOT
 from tests.support.starting import PROGRAM, start
@@ -119,6 +121,16 @@ class ServerProcess:
     def connect(self) -> Connection:
         """Raw; to be closed."""
         return Connection(self.port)
+
+    def guess(self, number: int = 100, **headers: str) -> list[Response]:
+        """As many wrong tokens, each on a connection of its own: all are there before the first is answered."""
+        with ExitStack() as at_end:
+            connections = [at_end.enter_context(self.connect()) for _ in range(number)]
+            fields = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+            for connection in connections:
+                head = f"GET /jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {new_token()}\r\n{fields}\r\n"
+                connection.send(head.encode())
+            return [connection.response() for connection in connections]
 
     @property
     def seq(self) -> int:

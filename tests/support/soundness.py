@@ -1,5 +1,6 @@
 """What must hold of a store's file at any moment, whoever was killed while writing to it."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +42,8 @@ class Contents(NamedTuple):
     checkpoints: dict[str, Any]
     contexts: dict[str, Any]
     documents: dict[int, Any]
+    queued: Counter[str]
+    """Of each principal, where there are any."""
 
 
 def look_at(path: Path, after: int = 0) -> Contents:
@@ -59,6 +62,7 @@ def look_at(path: Path, after: int = 0) -> Contents:
             checkpoints=decoded(checkpoints),
             contexts=decoded(contexts),
             documents=decoded(documents),
+            queued=Counter(dict(connection.execute("SELECT principal, queued FROM principals WHERE queued <> 0"))),
         )
 
 
@@ -84,6 +88,7 @@ def check_sound(found: Contents) -> list[LogEntry]:
     assert {token_id: logged_token(token) for token_id, token in found.tokens.items()} == {
         token_id: logged_token(token) for token_id, token in replayed.tokens.items() if token is not None
     }
+    assert found.queued == Counter({name: queued for name, queued in replayed.queued_changes.items() if queued})
     named = [(job.payload_seq, job.result_seq) for job in found.jobs.values()]
     assert {seq for pair in named for seq in pair if seq is not None} <= set(found.documents)
     assert {

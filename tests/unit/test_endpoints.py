@@ -26,7 +26,10 @@ KINDS -= {Command, c.ClaimTerms, c.LeaseCommand}
 OF_SERVER = {
     "principal": "local",
     "until": None,
+    "permit": None,
     "max_claims": None,
+    "max_sessions": None,
+    "max_queued": None,
     "prefix": "",
     "as_operator": False,
     "without_lease": False,

@@ -29,8 +29,8 @@ def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
             yield from _details(reply)
         case "held" if reply.claimed_at is not None and reply.expires_at is not None:
             yield (
-                f"{console.style('held', 'yellow')} {reply.job_id} belongs to {reply.owner}, claimed "
-                f"{words.ago(reply.claimed_at, now)}, for {words.until(reply.expires_at, now)} more or longer"
+                f"{console.style('held', 'yellow')} {reply.job_id} is held by {reply.owner} (claimed "
+                f"{words.ago(reply.claimed_at, now)}, at least {words.until(reply.expires_at, now)} left)"
             )
             if reply.host is not None:
                 yield f"  where      {words.whereabouts(reply)}"
@@ -40,7 +40,7 @@ def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
             when = f"{words.clock(reply.available_at, now)} UTC, in {words.until(reply.available_at, now)}"
             yield f"{console.style('delayed', 'yellow')} {reply.job_id} cannot be claimed before {when}"
         case "done":
-            yield f"{console.style('done', 'green')} {reply.job_id} is finished; --again claims it all the same"
+            yield f"{console.style('done', 'green')} {reply.job_id} is finished; use --again to claim it anyway"
             if reply.result is not None:
                 yield f"  result     {words.as_json(reply.result)}"
         case "dead":

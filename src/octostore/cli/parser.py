@@ -14,6 +14,21 @@ PROGRAM = "octostore"
 DESCRIPTION = "One owner per job, ownership that anyone can see, and automatic recovery when a worker disappears."
 WIDEST = 120
 EXAMPLES_TITLE = "examples:"
+CLOSE = 0.8
+"""How much of a word must be right to tell which one was meant."""
+_ELSEWHERE = {
+    "acquire": "claim",
+    "done": "release",
+    "lock": "claim",
+    "log": "events",
+    "ps": "list",
+    "renew": "heartbeat",
+    "show": "owner",
+    "status": "owner",
+    "unlock": "release",
+    "worker": "work",
+}
+"""What it is called elsewhere, and here."""
 
 
 class Misunderstood(Exception):
@@ -117,12 +132,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = new_parser(() if named is None else [named])
     if word is not None and named is None:
         parser.error(f"there is no command {word!r}{_did_you_mean(word)}")
-    parsed = parser.parse_args(ours)
+    parsed, unknown = parser.parse_known_args(ours)
+    asked = parser.nested[parsed.command]
     takes_command = hasattr(parsed, "takes_command")
-    if takes_command and not behind:
-        parser.error(f"what is to be run is missing: {PROGRAM} {parsed.command} … -- COMMAND")
+    if takes_command and not behind and not any(one.startswith("-") for one in unknown[:1]):
+        asked.error(f"no command given: put `--` before it, as in `{asked.short_usage}`")
+    if unknown:
+        asked.error(f"unrecognized arguments: {' '.join(unknown)}")
     if behind and not takes_command:
-        parser.error(f"{parsed.command} takes nothing behind --")
+        asked.error(f"{parsed.command} takes nothing behind --")
     parsed.behind = behind
     return parsed
 
@@ -153,7 +171,8 @@ def _command_of(arguments: Sequence[str]) -> str | None:
 def _did_you_mean(word: str) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  # only for those who mistype
 
-    return "".join(f"; did you mean {name}?" for name in get_close_matches(word, BY_NAME, 1))
+    meant = [_ELSEWHERE[word]] if word in _ELSEWHERE else get_close_matches(word, BY_NAME, 1, CLOSE)
+    return "".join(f"; did you mean {name}?" for name in meant)
 
 
 class _Top(Parser):

@@ -464,7 +464,7 @@ class Calls:
     def recover(self) -> Steps[list[Recovery]]:
         """Write down every expiry now, and tell what was taken back, with the evidence.
 
-        Nobody has to call this: an expired lease is no owner anyway, and every write tidies up some.
+        Nobody has to call this: an expired lease is no owner anyway, and every write cleans up some of them.
         """
         recovered: list[Recovery] = []
         is_complete = False

@@ -137,6 +137,7 @@ class ClaimTask(ClaimTerms, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     kinds: tuple[str, ...] | None = None
     prefix: str = ""
+    max_sessions: int | None = None
 
 
 class LeaseCommand(Command[R_co], frozen=True, kw_only=True):
@@ -221,6 +222,8 @@ class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
     priority: int = limits.PRIORITY_DEFAULT
     run_at: int | None = None
     max_attempts: int = limits.MAX_ATTEMPTS_DEFAULT
+    max_queued: int | None = None
+    """How many jobs that the principal has enqueued may be queued at once."""
 
 
 class _OperatorCommand(Command[JobView], frozen=True, kw_only=True):
@@ -279,6 +282,8 @@ class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
     agent: str
     ttl: float = limits.TTL_DEFAULT_SECONDS
     request_id: str | None = None
+    max_sessions: int | None = None
+    """How many open sessions the principal may have at once."""
     without_lease: bool = False
     """For a lock client: from then on, its principal writes to the session without a lease."""
 

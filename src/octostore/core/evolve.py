@@ -33,6 +33,7 @@ from octostore.core.events import (
 )
 from octostore.core.limits import IN_FLIGHT_KEPT, PREVIOUS_KEPT
 from octostore.core.model import (
+    LOCAL,
     Attempt,
     Claim,
     Job,
@@ -55,8 +56,11 @@ _encode = msgspec.json.Encoder().encode
 def evolve(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
     if entry.job_id is not None:
         job = ws.job(entry.job_id)
+        counted_for = _counted_for(job)
         _JOB_CHANGES[entry.type](job, entry, details)
         ws.touch_job(job)
+        if counted_for != _counted_for(job):
+            _count_queued(ws, counted_for, _counted_for(job))
         if entry.type in {"done", "discarded"}:
             # The next run of a finished job starts afresh.
             ws.set_checkpoint(job.job_id, None)
@@ -72,12 +76,25 @@ def evolve(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
         _change_token(ws, entry, details)
 
 
+def _counted_for(job: Job) -> str | None:
+    """The principal who has it queued. Those who need no token have no limit, and need not be counted."""
+    return job.enqueued_by if job.status == "queued" and job.enqueued_by != LOCAL else None
+
+
+def _count_queued(ws: "WorkingSet", before: str | None, after: str | None) -> None:
+    if before is not None:
+        ws.count_queued(before, -1)
+    if after is not None:
+        ws.count_queued(after, 1)
+
+
 def _enqueued(job: Job, entry: LogEntry, details: Enqueued) -> None:
     job.queue = details.queue
     job.kind = details.kind
     job.priority = details.priority
     job.max_attempts = details.max_attempts
     job.enqueued_seq = entry.seq
+    job.enqueued_by = entry.actor
     job.payload_seq = entry.seq if details.has_payload else None
     job.status = details.status
     job.available_at = details.available_at
@@ -185,7 +202,7 @@ def _discarded(job: Job, _entry: LogEntry, details: Discarded) -> None:
     job.attempts = 0
     job.last_outcome = "discarded"
     job.error = details.reason
-    job.queue = job.kind = job.payload_seq = None
+    job.queue = job.kind = job.payload_seq = job.enqueued_by = None
     job.priority = job.max_attempts = job.enqueued_seq = 0
 
 
@@ -217,6 +234,7 @@ _JOB_CHANGES: dict[str, Callable[[Job, LogEntry, Any], None]] = {
 def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
     session_id = entry.session_id or SessionKey("")
     session = ws.session(session_id)
+    was_open = session is not None and session.status == "open"
     if isinstance(details, SessionOpened):
         session = ws.sessions[session_id] = Session(
             session_id=session_id,
@@ -246,6 +264,7 @@ def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None
         if entry.type == "session_closed":
             session.note, session.in_flight = None, _encode(())
     ws.touch_session(session)
+    ws.count_session(session.principal, (session.status == "open") - was_open)
 
 
 def _what_stays(before: Session) -> dict[str, Any]:

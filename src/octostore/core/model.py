@@ -150,6 +150,8 @@ class Job(msgspec.Struct):
     priority: int = 0
     max_attempts: int = 0
     enqueued_seq: int = 0
+    enqueued_by: str | None = None
+    """The principal, whose jobs that are queued are counted."""
     payload_seq: int | None = None
 
     history: bytes = b"[]"

@@ -25,6 +25,10 @@ class WorkingSet(msgspec.Struct):
     tokens: dict[str, Token | None] = {}
     claim_counts: dict[tuple[str, bool], int] = {}
     """(principal, whether locks or other claims) -> how many it has, where that was asked for."""
+    session_counts: dict[str, int] = {}
+    """Principal -> how many open sessions it has, where that was asked for."""
+    queued_counts: dict[str, int] = {}
+    """Principal -> how many of the jobs that it has enqueued were queued before, where that was asked for."""
     documents: dict[int, bytes] = {}
     checkpoints: dict[str, bytes | None] = {}
     contexts: dict[SessionKey, bytes] = {}
@@ -46,6 +50,8 @@ class WorkingSet(msgspec.Struct):
     changed_jobs: dict[str, Job] = {}
     renewed_jobs: dict[str, Job] = {}
     """Jobs of which only the heartbeat changed: by far the most frequent write, and far smaller than the row."""
+    queued_changes: dict[str, int] = {}
+    """Principal -> by how many that has changed."""
     changed_sessions: dict[SessionKey, Session] = {}
     changed_queues: dict[str, Queue] = {}
     changed_tokens: dict[str, Token] = {}
@@ -90,6 +96,13 @@ class WorkingSet(msgspec.Struct):
         whose = principal, is_lock
         if whose in self.claim_counts:
             self.claim_counts[whose] += change
+
+    def count_session(self, principal: str, change: int) -> None:
+        if principal in self.session_counts:
+            self.session_counts[principal] += change
+
+    def count_queued(self, principal: str, change: int) -> None:
+        self.queued_changes[principal] = self.queued_changes.get(principal, 0) + change
 
     def document(self, seq: int | None) -> bytes | None:
         return None if seq is None else self.documents[seq]

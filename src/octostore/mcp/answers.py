@@ -92,6 +92,7 @@ class MyClaim(msgspec.Struct, kw_only=True):
     claimed_at: Moment | None
     ttl: float
     remaining_seconds: float
+    stuck: Annotated[bool, Meta(description="You have reported nothing for longer than its `max_silence`.")] = False
     is_to_stop: bool = False
     stop_reason: str | None = None
     why: str | None = None

@@ -111,6 +111,7 @@ class KeptClaim:
         view = MyClaim(
             job_id=self.job_id,
             status="lost" if self.is_lost else "claimed",
+            stuck=self._claim.stuck,
             is_to_stop=self.is_to_stop,
             stop_reason=self.stop_reason,
             owner=reply.owner or "",

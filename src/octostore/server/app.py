@@ -9,7 +9,7 @@ import msgspec
 
 from octostore.core.commands import AnyCommand
 from octostore.core.encoding import decode_strictly
-from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.core.errors import InvalidInput, LimitExceeded, OctoStoreError
 from octostore.core.limits import JSON_DEPTH
 from octostore.server.calls import Call, admit, answer_to, wait_and_answer
 from octostore.server.guard import Guard
@@ -141,6 +141,8 @@ class App:
     def _refuse(self, request: Request, error: Exception) -> int:
         if isinstance(error, ClientGone):
             return CLIENT_GONE
+        if isinstance(error, LimitExceeded) and request.principal is not None:
+            self.services.max_claims.refused(request.principal)
         if request.route is not None and request.route.translate is not None and isinstance(error, OctoStoreError):
             error = request.route.translate(error)  # existing lock clients know other words for some errors
         refusal = refusal_of(error)

@@ -97,7 +97,7 @@ def sample(schema: dict[str, Any], components: dict[str, Any], told: Any = None,
         return sample(structs[0], components, told, name) if structs and isinstance(told, dict) else told
     if told is None and "enum" in schema:
         return schema["enum"][0]
-    return told
+    return schema.get("default") if told is None else told
 
 
 def request_body(route: Route) -> Any:

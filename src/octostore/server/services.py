@@ -18,6 +18,7 @@ from octostore.server.attention import Attention
 from octostore.server.feed import Feed
 from octostore.server.metrics import Metrics
 from octostore.server.outage import Outage
+from octostore.server.quotas import Spaced
 from octostore.server.rate import Rates
 from octostore.server.settings import Settings
 from octostore.server.store import ServedStore
@@ -38,6 +39,7 @@ class Services:
         self.data_folder = data_folder
         self.store = ServedStore(store)
         self.rates = Rates(settings.requests_per_second)
+        self.max_claims = Spaced(settings.max_claims)
         static = auth.read_static_tokens(settings.tokens_file) if settings.tokens_file else {}
         self.auth = auth.Auth(self.store, static)
         self.waiting = WaitingRoom(self.store)

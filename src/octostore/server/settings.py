@@ -30,7 +30,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a transaction may take before the log says so."""
 
     max_locks: int = limits.LOCKS_PER_PRINCIPAL
-    max_claims: int | None = None
+    max_claims: int = limits.CLAIMS_PER_PRINCIPAL
+    max_sessions: int = limits.SESSIONS_PER_PRINCIPAL
+    max_queued: int = limits.QUEUED_PER_PRINCIPAL
     requests_per_second: float = 5_000
     max_connections: int = 10_000
     max_connections_per_address: int | None = None

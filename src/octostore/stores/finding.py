@@ -16,6 +16,7 @@ class Finding:
     sessions = bound = news = in_flight = NOTHING
     queues = claimed_in_queues = requested = expired_in_queues = NOTHING
     ended = tokens = tokens_by_digest = claim_counts = expired_of_principals = NOTHING
+    session_counts = queued_counts = NOTHING
 
     def __init__(self, asking: Asking, needs: Needs, *, is_sweeping: bool = True) -> None:
         self.needs = needs
@@ -63,6 +64,10 @@ class Finding:
             whose = list(needs.claim_counts)
             self.claim_counts = asking.each("claims_of_principals", whose)
             self.expired_of_principals = Later(asking, lambda: asking.each("expired_of_principals", whose))
+        if needs.session_counts:
+            self.session_counts = asking.each("sessions_of_principals", [(name,) for name in needs.session_counts])
+        if needs.queued_counts:
+            self.queued_counts = asking.ask("queued_of_principals", principals=needs.queued_counts)
         if needs.tokens:
             self.tokens = asking.ask("tokens", tokens=needs.tokens)
         if needs.digests:

@@ -38,6 +38,8 @@ class MemoryRows:
         self.checkpoints: dict[str, bytes] = {}
         self.contexts: dict[SessionKey, bytes] = {}
         self.tokens: dict[str, Token] = {}
+        self.queued: Counter[str] = Counter()
+        """How many jobs principals have queued."""
         self.ended: dict[str, deque[EndedRequest]] = {}
         self._ended_by_id: dict[tuple[str, str], list[EndedRequest]] = {}
         self.log: list[LogEntry] = []
@@ -137,6 +139,7 @@ class MemoryRows:
         self.sessions.update(deepcopy(ws.changed_sessions))
         self.queues.update(deepcopy(ws.changed_queues))
         self.tokens.update(deepcopy(ws.changed_tokens))
+        self.queued.update(ws.queued_changes)
         self.documents.update(ws.new_documents)
         self.contexts.update(ws.changed_contexts)
         self.log.extend(ws.entries)
@@ -209,6 +212,9 @@ class MemoryRows:
         for token in self.tokens.values():
             if token.token_id in needs.tokens or token.digest in needs.digests:
                 ws.tokens[token.token_id] = deepcopy(token)
+        for name in needs.session_counts:
+            ws.session_counts[name] = sum(s.principal == name and s.status == "open" for s in self.sessions.values())
+        ws.queued_counts.update({name: self.queued[name] for name in needs.queued_counts})
         for which in needs.claim_counts:
             jobs = [job for _, job in sorted(self.jobs.items()) if job.claim]
             claimed = [job for job in jobs if job.claim and (job.claim.principal, job.claim.is_lock) == which]

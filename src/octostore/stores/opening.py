@@ -70,7 +70,7 @@ def _find_postgres(url: str) -> Where:
         from octostore.stores.postgres.backend import PostgresBackend  # noqa: PLC0415
         from octostore.stores.postgres.connection import parse_place  # noqa: PLC0415
     except ImportError:
-        raise InvalidInput("url", "is PostgreSQL's, for which psycopg is needed: install octostore[postgres]") from None
+        raise InvalidInput("url", "is PostgreSQL's, which needs psycopg: install octostore[postgres]") from None
     place = parse_place(url)
     # Its time is the database's, which comes with the counters.
     return Where(partial(PostgresBackend, place, identity=Identity()), as_stored, str(place))

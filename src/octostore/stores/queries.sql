@@ -6,6 +6,11 @@
 -- The limits of queues.
 INSERT INTO {schema}.queues ({queue_columns}) {queue_values} ON CONFLICT (name) DO UPDATE SET {queue_changes}
 
+-- name: count_queued
+-- By how many the jobs that principals have queued have become more or fewer.
+INSERT INTO {schema}.principals AS known ({principal_columns}) {principal_values}
+ON CONFLICT (principal) DO UPDATE SET queued = known.queued + excluded.queued
+
 -- name: save_jobs
 -- Jobs that are new or have changed.
 INSERT INTO {schema}.jobs ({job_columns}) {job_values} ON CONFLICT (job_id) DO UPDATE SET {job_changes}
@@ -166,6 +171,10 @@ SELECT min(at) FROM (
 -- name: tokens
 -- Tokens by their ids.
 SELECT {token_columns} FROM {schema}.tokens WHERE token_id = ANY(%(tokens)s)
+
+-- name: queued_of_principals
+-- How many jobs principals have queued.
+SELECT {principal_columns} FROM {schema}.principals WHERE principal = ANY(%(principals)s)
 
 -- name: tokens_by_digest
 -- Tokens by their secrets.

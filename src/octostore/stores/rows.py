@@ -21,6 +21,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "token": Token.__struct_fields__,
     "event": LogEntry.__struct_fields__,
     "queue": ("name", "max_claimed"),
+    "principal": ("principal", "queued"),
     "document": ("seq", "body"),
     "checkpoint": ("job_id", "data"),
     "context": ("session_id", "data"),

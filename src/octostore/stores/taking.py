@@ -75,6 +75,9 @@ def take(ws: WorkingSet, found: Finding) -> list[SessionKey]:
         _take_ended(ws, found)
     if needs.claim_counts:
         _take_claim_counts(ws, found)
+    if needs.session_counts or needs.queued_counts:
+        ws.session_counts.update(found.session_counts.rows)
+        ws.queued_counts.update({**dict.fromkeys(needs.queued_counts, 0), **dict(found.queued_counts.rows)})
     if needs.tokens or needs.digests:
         _take_tokens(ws, found)
     return ended_sessions

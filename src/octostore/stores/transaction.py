@@ -170,6 +170,8 @@ def _save_rest(saving: Asking, ws: WorkingSet) -> None:
         saving.write("save_sessions", [to_row(session) for session in ws.changed_sessions.values()])
     if ws.changed_queues:
         saving.write("save_queues", [(queue.name, queue.max_claimed) for queue in ws.changed_queues.values()])
+    if counts := [(principal, change) for principal, change in ws.queued_changes.items() if change]:
+        saving.write("count_queued", counts)
     if ws.changed_tokens:
         saving.ask("drop_tokens", tokens=list(ws.changed_tokens))
         saving.write("save_tokens", [token_to_row(token) for token in ws.changed_tokens.values()])

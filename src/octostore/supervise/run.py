@@ -23,7 +23,7 @@ from octostore.stores.ids import new_request_id
 from octostore.supervise.command import NOT_EXECUTABLE, Command, Ending, Terms
 from octostore.supervise.dispositions import ENDING, Dispositions
 from octostore.supervise.guardian import Guardian
-from octostore.supervise.report import JOB_VARIABLE
+from octostore.supervise.report import FENCING_VARIABLE, JOB_VARIABLE
 from octostore.supervise.reports import Reports
 from octostore.supervise.streams import fill_closed_streams, lead_to_one_place
 from octostore.supervise.tail import Tail
@@ -124,7 +124,7 @@ def command_environment(claim: HeldClaim, reports: Reports) -> dict[str, str]:
         **inherited,
         **reports.environment,
         JOB_VARIABLE: claim.job_id,
-        "OCTOSTORE_FENCING_TOKEN": str(claim.fencing_token),
+        FENCING_VARIABLE: str(claim.fencing_token),
         "OCTOSTORE_ATTEMPT": str(claim.attempt),
     }
 
@@ -190,7 +190,7 @@ class _Run:
         except (Held, Conflict) as refusal:
             if not self._options.wait or getattr(refusal, "status", "held") not in {"held", "delayed"}:
                 raise
-            self._tell(f"{refusal}; waiting for it for {self._options.wait:g} seconds")
+            self._tell(f"{refusal}; waiting up to {self._options.wait:g} seconds")
         except LeaseLost:
             # An earlier attempt got it, and no answer came before that ended: nobody has run anything.
             self._request_id = new_request_id()

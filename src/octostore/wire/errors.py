@@ -27,7 +27,7 @@ class ErrorKind(NamedTuple):
 
 
 _CORRECT = "Correct the request; nothing was changed."
-_FEWER = "Release something that you hold, or ask an operator for a higher limit."
+_FEWER = "End something that you have, or ask an operator for a higher limit."
 _STOP = "Stop working on the job: what you write now is refused. `holder` says who has it."
 _BEARER = "Send `Authorization: Bearer TOKEN`. The server's first token is in the file that it named when it started."
 _CURRENT = "It may be mistyped, expired, rotated or revoked, or belong to another server. Get a current one."

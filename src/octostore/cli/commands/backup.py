@@ -11,6 +11,7 @@ import argparse
 from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
 from octostore.cli.progress_bar import ProgressBar
+from octostore.cli.tidying import tidied_up
 
 EXAMPLES = [
     "octostore backup /backups/octostore-monday.db",
@@ -23,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    with context.place.look() as store, ProgressBar("copied") as bar:
+    with context.place.look() as store, ProgressBar("copied") as bar, tidied_up():
         store_id = store.figures().store_id
         seq = store.backup(arguments.file, bar.show)
     context.console.answer(

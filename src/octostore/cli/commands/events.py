@@ -95,7 +95,7 @@ def _tell(events: Iterator[Event], console: Console, told_with: dict[str, str | 
         told = told_with | msgspec.structs.asdict(event) if told_with else event
         console.answer(told, "" if console.is_json else told_event(event, console, reader=reader))
     if is_empty:
-        console.remark("there is no such event")
+        console.remark("no events match")
 
 
 def _check_alone(arguments: Arguments) -> None:

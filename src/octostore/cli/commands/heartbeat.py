@@ -1,13 +1,16 @@
 """Prove you are alive: the claim now lasts for its TTL from this moment. Exit code 20 if the lease is over."""
 
 import argparse
+import os
 from collections.abc import Iterator
 
 from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.options import lease_id, number, seconds
+from octostore.core.errors import InvalidInput
 from octostore.core.replies import HeartbeatReply
+from octostore.supervise.report import FENCING_VARIABLE, JOB_VARIABLE
 
 EXAMPLES = [
     "octostore heartbeat github-issue-1842 --progress 'running tests' --percent 40",
@@ -29,11 +32,27 @@ def add_lease_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def fencing_token(job: str) -> int | None:
+    """The one that came with the lease, where it is known: a store that has gone back in time is told by it."""
+    text = os.environ.get(FENCING_VARIABLE)
+    if not text or os.environ.get(JOB_VARIABLE, job) != job:  # within `run`, but about another job
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInput(FENCING_VARIABLE, f"must be a whole number, not {text!r}") from None
+
+
 def run(arguments: Arguments, context: Context) -> None:
     lease = lease_id(arguments.lease_id)
     with context.place.open() as store:
         reply = store.heartbeat_job(
-            arguments.job, lease, ttl=arguments.ttl, progress=arguments.progress, percent=arguments.percent
+            arguments.job,
+            lease,
+            fencing_token=fencing_token(arguments.job),
+            ttl=arguments.ttl,
+            progress=arguments.progress,
+            percent=arguments.percent,
         )
     now = words.now()
     context.console.answer(

@@ -98,15 +98,15 @@ def _lines(page: JobPage, arguments: Arguments, console: Console) -> Iterator[st
     now = words.now()
     if not page.jobs:
         which = "" if arguments.status == "all" else f"{arguments.status} "
-        named = f" that begins with {arguments.prefix}" if arguments.prefix else ""
-        yield f"there is no {which}job{named}"
+        named = f" that begin with {arguments.prefix}" if arguments.prefix else ""
+        yield f"no {which}jobs{named}"
         return
     if arguments.status == "claimed":
         yield from console.table(CLAIMED_HEADER, [_claimed_row(job, now) for job in page.jobs])
     else:
         yield from console.table(HEADER, [_row(job, now) for job in page.jobs])
     if page.cursor is not None:
-        yield console.style(f"… and more; --limit {arguments.limit * 10} shows them", "dim")
+        yield console.style("… and more; a larger --limit shows them", "dim")
 
 
 def _claimed_row(job: JobView, now: datetime) -> tuple[str, ...]:

@@ -101,5 +101,5 @@ def _about_free(job: JobView, now: datetime) -> str:
         return "it is dead, and waits for a person (octostore requeue)"
     state = f"it waits in queue {job.queue}" if job.status == "queued" else "it is free"
     if job.available_at is not None and job.available_at > now:
-        return f"{state}, to be had in {words.until(job.available_at, now)}"
+        return f"{state}, available in {words.until(job.available_at, now)}"
     return state if job.created_at is not None or job.previous else "it is free, and nobody has had it yet"

@@ -1,6 +1,6 @@
 """Write down every expiry now, and tell what was taken back, with the evidence.
 
-Nobody has to call this: an expired lease is no owner anyway, and every write tidies up some.
+Nobody has to call this: an expired lease is no owner anyway, and every write cleans up some of them.
 """
 
 import argparse

@@ -10,7 +10,7 @@ from typing import get_args
 
 from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.commands.heartbeat import add_lease_option
+from octostore.cli.commands.heartbeat import add_lease_option, fencing_token
 from octostore.cli.completing import job_names
 from octostore.cli.options import json_value, lease_id, seconds
 from octostore.core.model import Outcome
@@ -39,11 +39,13 @@ def run(arguments: Arguments, context: Context) -> None:
             arguments.job,
             lease,
             arguments.outcome,
+            fencing_token=fencing_token(arguments.job),
             result=arguments.result,
             error=arguments.error,
             note=arguments.note,
             retry_after=arguments.retry_after,
         )
     now = words.now()
-    again = "" if reply.available_at <= now else f", to be had in {words.until(reply.available_at, now)}"
-    context.console.answer(reply, f"{reply.job_id} is {reply.status} now ({reply.outcome}{again})")
+    again = "" if reply.available_at <= now else f", available in {words.until(reply.available_at, now)}"
+    how = "" if reply.outcome in {reply.status, "released"} else f" ({reply.outcome})"
+    context.console.answer(reply, f"{reply.job_id} is {reply.status}{how}{again}")

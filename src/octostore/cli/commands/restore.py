@@ -13,6 +13,7 @@ import argparse
 from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
 from octostore.cli.progress_bar import ProgressBar
+from octostore.cli.tidying import tidied_up
 from octostore.core.errors import InvalidInput
 from octostore.stores.opening import make_data_folder, sqlite_path
 
@@ -43,7 +44,7 @@ def run(arguments: Arguments, context: Context) -> int:
     if arguments.forward:
         seq = copying.go_on_ahead(path)
     else:
-        with ProgressBar("copied") as bar:
+        with ProgressBar("copied") as bar, tidied_up():
             seq, aside = copying.restore(arguments.file, path, replace=arguments.replace, on_step=bar.show)
     lines = [f"{path} continues with event {seq + 1:,}; no fencing token is issued twice"]
     if aside is not None:

@@ -49,18 +49,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="believe Forwarded and X-Forwarded-For from this network, such as 10.0.0.0/8 (unix: from the Unix socket)",
     )
     add("--max-locks", type=positive, metavar="N", help="locks per principal (%(default)s)")
-    add("--max-claims", type=positive, metavar="N", help="other claims per principal; no limit by default")
+    add("--max-claims", type=positive, metavar="N", help="other live claims per principal (%(default)s)")
+    add("--max-sessions", type=positive, metavar="N", help="open sessions per principal (%(default)s)")
+    add("--max-queued", type=positive, metavar="N", help="jobs per principal that are queued (%(default)s)")
     add("--requests-per-second", type=positive, metavar="N", help="requests per second and principal (%(default)s)")
     add("--max-streams", type=positive, metavar="N", help="open event streams per principal (%(default)s)")
     add("--max-connections", type=positive, metavar="N", help="connections at once (%(default)s)")
-    add("--log-format", choices=LOG_FORMATS, help="how the log on stderr is written (%(default)s)")
-    add("--access-log", action="store_true", help="also log each request: who, what, how it ended and how long it took")
     add(
         "--max-connections-per-address",
         type=positive,
         metavar="N",
         help="connections at once from one address; 1000 by default, and no limit for those from this machine",
     )
+    add("--log-format", choices=LOG_FORMATS, help="how the log on stderr is written (%(default)s)")
+    add("--access-log", action="store_true", help="also log each request: who, what, how it ended and how long it took")
     for options, what in _SECONDS.items():
         add(*options.split(), type=_seconds, metavar="S", help=f"{what} (%(default)s)")
     usual = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": [], "trusted_proxies": []}

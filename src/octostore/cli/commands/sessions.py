@@ -35,9 +35,7 @@ CONTEXT_SHOWN = 300
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    one = parser.add_argument(
-        "session", metavar="SESSION", nargs="?", help="the id of the one to tell of, or PRINCIPAL/ID"
-    )
+    one = parser.add_argument("session", metavar="SESSION", nargs="?", help="the session to show, or PRINCIPAL/ID")
     completed_by(one, session_names)
     parser.add_argument("--status", choices=[*get_args(SessionStatus), "all"], help="which ones (open)")
     parser.add_argument("--close", action="store_true", help="end the session, and release its jobs")

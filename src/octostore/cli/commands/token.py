@@ -102,7 +102,7 @@ def _list(_arguments: Arguments, context: Context) -> None:
 def _revoke(arguments: Arguments, context: Context) -> None:
     with context.place.open() as store:
         token = store.revoke_token(arguments.token_id)
-    context.console.answer(token, f"the token {token.token_id} of {token.name} is over")
+    context.console.answer(token, f"revoked token {token.token_id} ({token.name})")
 
 
 def _row(token: TokenView, now: datetime) -> tuple[str, ...]:

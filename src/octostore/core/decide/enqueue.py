@@ -4,6 +4,7 @@ from octostore.core.commands import Enqueue, LimitQueue
 from octostore.core.decide import needs
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.rules import decides
+from octostore.core.errors import LimitExceeded
 from octostore.core.events import Enqueued, QueueLimited
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job
@@ -12,12 +13,14 @@ from octostore.core.replies import EnqueueReply, QueueView
 from octostore.core.working_set import WorkingSet
 
 
-@decides(Enqueue, needs.job_with_documents, needs.queue)
+@decides(Enqueue, needs.job_with_documents, needs.queue, needs.queued_count)
 def enqueue(ws: WorkingSet, command: Enqueue, given: Given) -> EnqueueReply:
     """A job that somebody holds as a lock is enqueued under that claim: if the work on it fails, it is retried."""
     job = settled(ws, command.job_id, given)
     if job.is_enqueued or job.status == "done":
         return _reply(job, created=False)
+    if job.claim is None:
+        _check_count(ws, command)
     due_at = ws.now if command.run_at is None else command.run_at
     details = Enqueued(
         kind=command.kind,
@@ -33,6 +36,13 @@ def enqueue(ws: WorkingSet, command: Enqueue, given: Given) -> EnqueueReply:
     if job.claim is not None:
         _count_in(ws, job, job.claim, command.queue)
     return _reply(job, created=True)
+
+
+def _check_count(ws: WorkingSet, command: Enqueue) -> None:
+    principal, limit = command.principal, command.max_queued
+    if limit is not None and ws.queued_counts[principal] + ws.queued_changes.get(principal, 0) >= limit:
+        problem = f"you have {limit:,} jobs in queues, which is as many as you may; enqueue more once some are claimed"
+        raise LimitExceeded(problem, limit=limit)
 
 
 def _count_in(ws: WorkingSet, job: Job, claim: Claim, queue_name: str) -> None:

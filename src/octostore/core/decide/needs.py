@@ -78,5 +78,15 @@ def ended(needs: Needs, command: c.ClaimTerms | c.OpenSession) -> None:
         needs.ended.add((command.principal, command.request_id))
 
 
+def session_count(needs: Needs, command: c.OpenSession | c.ClaimTask) -> None:
+    if command.max_sessions is not None:
+        needs.session_counts.add(command.principal)
+
+
+def queued_count(needs: Needs, command: c.Enqueue) -> None:
+    if command.max_queued is not None:
+        needs.queued_counts.add(command.principal)
+
+
 def all_expired(needs: Needs, _command: c.Recover) -> None:
     needs.sweep_limit = RECOVER_LIMIT

@@ -13,7 +13,7 @@ from octostore.core.decide.repeats import check_not_ended, comes_late, note_repl
 from octostore.core.decide.rules import decides
 from octostore.core.decide.silence import tell_if_stuck
 from octostore.core.decide.stopping import tell_to_stop
-from octostore.core.errors import Held, LeaseLost, NotAllowed
+from octostore.core.errors import Held, LeaseLost, LimitExceeded, NotAllowed
 from octostore.core.events import SessionEnded, SessionOpened, SessionSaved
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job, Phase, Session, read_in_flight
@@ -26,7 +26,7 @@ from octostore.core.working_set import WorkingSet
 _Write: TypeAlias = KeepSessionAlive | SaveSession | HandOverSession | CloseSession
 
 
-@decides(OpenSession, needs.session_with_claims, needs.in_flight, needs.ended)
+@decides(OpenSession, needs.session_with_claims, needs.in_flight, needs.ended, needs.session_count)
 def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionReply:
     known = own_session(ws, command, given)
     if known is not None and known.status == "open" and is_repeat(known, command):
@@ -60,10 +60,19 @@ def is_offered_to(session: Session, command: OpenSession) -> bool:
     return session.offered and session.agent == command.agent
 
 
+def _check_count(ws: WorkingSet, command: OpenSession) -> None:
+    limit = command.max_sessions
+    if limit is not None and ws.session_counts[command.principal] >= limit:
+        problem = f"you have {limit:,} open sessions, which is as many as you may; close one first"
+        raise LimitExceeded(problem, limit=limit)
+
+
 def begin_session(ws: WorkingSet, command: OpenSession, given: Given, phase: Phase | None = None) -> Session:
     """A new session, or one that goes on: after it has ended, or handed over with its claims."""
     key = key_in(command)
     before = ws.session(key)
+    if before is None or before.status != "open":
+        _check_count(ws, command)
     ttl_ms = round(command.ttl * 1_000)
     details = SessionOpened(
         command.agent,

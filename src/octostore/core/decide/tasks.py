@@ -21,7 +21,7 @@ from octostore.core.session_keys import key_in
 from octostore.core.working_set import WorkingSet
 
 
-@decides(ClaimTask, needs.session_with_claims, needs.in_flight, needs.lines, needs.terms)
+@decides(ClaimTask, needs.session_with_claims, needs.in_flight, needs.lines, needs.terms, needs.session_count)
 def claim_task(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
     opening = OpenSession(
         session_id=command.session_id,
@@ -29,6 +29,7 @@ def claim_task(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
         ttl=command.ttl,
         request_id=command.request_id,
         principal=command.principal,
+        max_sessions=command.max_sessions,
     )
     session = own_session(ws, opening, given)
     if session is not None and session.status == "open" and is_repeat(session, opening):

@@ -104,10 +104,12 @@ ROUTES = [
         summary="The log, a page or a stream",
         description=(
             "With `Accept: text/event-stream` it goes on with what happens next: `id` is the event's `seq`, and "
-            "`Last-Event-ID` resumes after it. A reader that is too slow is disconnected, and nothing is skipped. What "
-            "happens to a session itself is told to its principal and to operators."
+            "`Last-Event-ID` resumes after it. A reader that is too slow is disconnected, and nothing is skipped. A "
+            "principal may have 100 streams open (`--max-streams`). What happens to a session itself is told to its "
+            "principal and to operators."
         ),
         headers={"Last-Event-ID": f.EventSeq},
+        codes={409: ("limit_exceeded",)},
         stream=Event,
         example={
             "query": {"after": "0", "job": "github-issue-1842"},

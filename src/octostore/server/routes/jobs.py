@@ -22,7 +22,8 @@ JOB = {"job_id": "github-issue-1842"}
 def prepare_claim(call: Call, **given: Any) -> Any:
     body: bodies.ClaimBody = call.body
     owner = call.principal.name if body.owner is None else body.owner
-    return call.command(owner=owner, host=call.host, max_claims=call.services.settings.max_claims, **given)
+    max_claims = call.services.max_claims.next(call.principal.name)
+    return call.command(owner=owner, host=call.host, max_claims=max_claims, **given)
 
 
 def answer_claim(call: Call, reply: ClaimReply) -> Answer:
@@ -42,7 +43,7 @@ def _prepare_enqueue(call: Call) -> Any:
     body: bodies.EnqueueBody = call.body
     if body.job_id is None:
         body.job_id = call.principal.prefix + new_job_id()
-    return call.command()
+    return call.command(max_queued=call.services.settings.max_queued)
 
 
 def _answer_enqueue(_call: Call, reply: EnqueueReply) -> Answer:
@@ -85,7 +86,7 @@ ROUTES = [
             "params": JOB,
             "body": {"owner": "agent-3", "metadata": {"branch": "fix-1842"}, "ttl_seconds": 120},
             "others": {
-                "held": {"progress": {"note": "running tests", "percent": 40}},
+                "held": {"progress": {"note": "running tests", "percent": 40}, "stuck": False},
                 "done": {"result": {"pr": 77}, "previous": [{"how": "done"}]},
                 "delayed": {"error": "tests failed", "previous": [{"how": "failed", "error": "tests failed"}]},
                 "dead": {"error": "tests failed", "previous": [{"how": "failed", "error": "tests failed"}]},
@@ -154,6 +155,7 @@ ROUTES = [
         summary="Put a job in a queue",
         description="Where a job of that name is in a queue already, nothing changes, and the answer is 200.",
         answers={201: EnqueueReply, 200: EnqueueReply},
+        codes={409: ("limit_exceeded",)},
         example={
             "body": {"kind": "build", "payload": {"commit": "3f1c2aa"}, "job_id": "build-3f1c2aa"},
             "answer": {**BUILD, "status": "queued", "available_at": NOW},

@@ -373,7 +373,7 @@ ROUTES = [
         summary="A stream of what happens to a lock",
         description="Begins with the current state: `acquired` or `released`; then also `renewed` and `expired`.",
         stream=WatchFrame,
-        codes={400: ("invalid_lock_name",)},
+        codes={400: ("invalid_lock_name",), 409: ("limit_exceeded",)},
         translate=in_lock_words,
         example={**ACQUIRED, "event": {"event": "acquired", "fencing_token": 4711, "expires_at": IN_A_MINUTE}},
     ),

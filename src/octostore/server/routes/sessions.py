@@ -35,7 +35,8 @@ def tell_gone(error: OctoStoreError) -> Exception:
 def _prepare_session(call: Call) -> Any:
     body: bodies.OpenSessionBody = call.body
     session_id = new_session_id() if body.session_id is None else body.session_id
-    return call.command(session_id=session_id, agent=call.principal.name if body.agent is None else body.agent)
+    agent = call.principal.name if body.agent is None else body.agent
+    return call.command(session_id=session_id, agent=agent, max_sessions=call.services.settings.max_sessions)
 
 
 def _answer_session(_call: Call, reply: SessionReply) -> Answer:
@@ -71,8 +72,12 @@ def _state(call: Call, view: SessionView) -> SessionState:
 
 
 def _prepare_task(call: Call) -> Any:
-    max_claims = call.services.settings.max_claims
-    return call.command(prefix=call.principal.prefix, host=call.host, max_claims=max_claims)
+    services = call.services
+    limits = {
+        "max_claims": services.max_claims.next(call.principal.name),
+        "max_sessions": services.settings.max_sessions,
+    }
+    return call.command(prefix=call.principal.prefix, host=call.host, **limits)
 
 
 def _answer_task(call: Call, reply: ClaimReply) -> Answer:
@@ -90,7 +95,7 @@ ROUTES = [
             "call their sessions makes no difference."
         ),
         answers={201: OpenedSession},
-        codes={409: ("held", "lease_lost")},
+        codes={409: ("held", "lease_lost", "limit_exceeded")},
         example={
             "body": {"agent": "agent-3", "ttl_seconds": 60, "session_id": "agent-3"},
             "answer": {**OPEN, "ttl": 60},

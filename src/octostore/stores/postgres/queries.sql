@@ -105,6 +105,11 @@ SELECT wanted.name, wanted.locks,
     (SELECT count(*) FROM {schema}.jobs j WHERE j.principal = wanted.name AND j.is_lock = wanted.locks)
 FROM unnest(%s::text[], %s::boolean[]) AS wanted(name, locks)
 
+-- name: sessions_of_principals
+-- How many open sessions principals have.
+SELECT wanted.name, (SELECT count(*) FROM {schema}.sessions s WHERE s.principal = wanted.name AND s.status = 'open')
+FROM unnest(%s::text[]) AS wanted(name)
+
 -- name: jobs_of_requests
 -- The live claims on queues' jobs that requests made. `|| ''` keeps the indexes that begin with the others out of it.
 SELECT {job_columns} FROM {schema}.jobs

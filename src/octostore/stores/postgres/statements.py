@@ -27,7 +27,11 @@ def load_sql(schema: str) -> dict[str, str]:
 def _column_types() -> dict[str, str]:
     """As fields of the model say. Those of one name have one type."""
     fields = [field for model in MODELS for field in msgspec.structs.fields(model)]
-    return {field.name: _sql_type(field.type) for field in fields} | {"body": "bytea", "data": "bytea"}
+    return {field.name: _sql_type(field.type) for field in fields} | {
+        "body": "bytea",
+        "data": "bytea",
+        "queued": "bigint",
+    }
 
 
 def _sql_type(python_type: Any) -> str:

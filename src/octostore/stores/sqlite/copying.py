@@ -112,8 +112,8 @@ def _copy_pages(source: apsw.Connection, target: apsw.Connection, on_step: OnSte
 def _part_of(path: str) -> Iterator[str]:
     """A file beside `path` for what is to be there, and gone afterwards."""
     part = f"{path}.part-{secrets.token_hex(4)}"
-    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         yield part
     finally:
         for side in ("", *BESIDE):

@@ -58,6 +58,10 @@ ORDER BY job_id LIMIT {sweep_limit}
 -- How many locks, or other claims, a principal has.
 SELECT ?1, ?2, count(*) FROM {schema}.jobs WHERE principal = ?1 AND is_lock = ?2
 
+-- name: sessions_of_principals
+-- How many open sessions a principal has.
+SELECT ?1, count(*) FROM {schema}.sessions WHERE principal = ?1 AND status = 'open'
+
 -- name: jobs_of_requests
 -- The live claim on a queue's job that a request made.
 SELECT {job_columns} FROM {schema}.jobs

@@ -34,6 +34,19 @@ ALTER TABLE {schema}.jobs
     ADD COLUMN last_progress_at bigint,
     ADD COLUMN stuck_at         bigint;
 
+-- Who enqueued a job, and how many of each one's jobs are queued: a number, since counting a million takes too long. Those who
+-- need no token ('local') have no limit, and are not counted.
+ALTER TABLE {schema}.jobs ADD COLUMN enqueued_by text;
+UPDATE {schema}.jobs SET enqueued_by = (SELECT actor FROM {schema}.events WHERE seq = enqueued_seq) WHERE queue IS NOT NULL;
+CREATE TABLE {schema}.principals (
+    principal text   NOT NULL PRIMARY KEY,
+    queued    bigint NOT NULL
+);
+INSERT INTO {schema}.principals
+SELECT enqueued_by, count(*) FROM {schema}.jobs
+WHERE status = 'queued' AND enqueued_by IS NOT NULL AND enqueued_by <> 'local' GROUP BY enqueued_by;
+CREATE INDEX sessions_open_by_principal ON {schema}.sessions (principal) WHERE status = 'open';
+
 -- Those of a session whose owner may have to be told something with its keepalive.
 CREATE INDEX jobs_with_news ON {schema}.jobs (session_id)
     WHERE stop_request IS NOT NULL OR max_silence_ms IS NOT NULL;
