@@ -222,12 +222,15 @@ class SimpleQueue(Generic[T]):
         self._items.append(item)
         self._waiters.wake(1)
 
-    def get(self, block: bool = True) -> T:
+    def get(self, block: bool = True, timeout: float | None = None) -> T:
+        until = _until(timeout)
         while not self._items:
-            if not block:
+            if not (block and self._waiters.wait(until)):
                 raise Empty
-            self._waiters.wait(None)
         return self._items.popleft()
+
+    def empty(self) -> bool:
+        return not self._items
 
 
 class _Bell:
@@ -313,7 +316,9 @@ class ThreadPoolExecutor:
 
 
 def wait(
-    futures: Iterable[concurrent.futures.Future[Any]], timeout: float | None, return_when: str
+    futures: Iterable[concurrent.futures.Future[Any]],
+    timeout: float | None = None,
+    return_when: str = concurrent.futures.ALL_COMPLETED,
 ) -> tuple[list[concurrent.futures.Future[Any]], list[concurrent.futures.Future[Any]]]:
     """As `concurrent.futures.wait`, with lists, whose order is always the same."""
     waited = list(futures)
