@@ -8,6 +8,7 @@ import msgspec
 from octostore.core.events import Claimed, Details, Ended, Enqueued, LogEntry, encode_details
 from octostore.core.limits import MAX_ATTEMPTS_DEFAULT, TTL_MAX_MS
 from octostore.core.model import LOCAL, Attempt, Claim, HowEnded, Job, Session, Status
+from octostore.core.session_keys import SessionKey, session_key
 
 BUILT_AT = 1_767_225_600_000  # 2026-01-01: when the last event happened
 HOUR_MS = 3_600_000
@@ -152,8 +153,8 @@ class SampleRows:
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def _session_id(number: int) -> str:
-    return f"session-{number:04}"
+def _session_id(number: int) -> SessionKey:
+    return session_key(LOCAL, f"session-{number:04}")
 
 
 def _kind(index: int) -> str:

@@ -109,13 +109,49 @@ def test_a_session_that_is_not_there(cli: Cli, name: str) -> None:
 
 
 def test_a_session_of_somebody_who_may_not_know_all_jobs(server: ServerProcess) -> None:
-    """Its events may be about any job; how the session stands is the caller's own business."""
+    """How its session stands, and what happened to it, is the caller's own business."""
     token = server.new_token("one", "read", "claim", prefix="mine-")
     with octostore.connect(server.url, token=token) as store, store.open_session("ann") as session:
         done = run_cli("sessions", session.session_id, OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=token)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"ann has {session.session_id}: idle\n")
-    assert "lately" not in done.out
+    assert "ann opened its session" in done.out
+
+
+def test_sessions_of_others_as_an_operator_names_them(server: ServerProcess) -> None:
+    theirs = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.new_token("ci", "read", "claim")}
+    with octostore.connect(server.url, token=theirs["OCTOSTORE_TOKEN"]) as store:
+        store.open_session("ann", session_id="builder")
+    ours = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
+    rows = [run_cli("sessions", **env).out.splitlines() for env in (theirs, ours)]
+    assert [
+        any(row.startswith(name) for row in told) for told, name in zip(rows, ["builder", "ci/builder"], strict=True)
+    ]
+    told = run_cli("sessions", "ci/builder", **ours).out.splitlines()
+    assert told[0] == "ann has ci/builder: idle"
+    assert told[-2].endswith("  ci/builder  ann opened its session")
+    assert told[-1] == "  (octostore events --session ci/builder tells everything)"
+    assert run_cli("events", "--session", "ci/builder", **ours).out.endswith("  ci/builder  ann opened its session\n")
+    missing = run_cli("sessions", "builder", "--json", **ours)
+    assert (missing.code, missing.json["error"]) == (64, "no session of 'admin' is named 'builder'")
+
+
+def test_a_session_is_closed_by_its_lease_or_by_an_operator(server: ServerProcess) -> None:
+    tokens = [server.new_token("ci", "read", "claim") for _ in range(2)]
+    first, second = [{"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": token} for token in tokens]
+    with octostore.connect(server.url, token=tokens[0]) as store:
+        leases = [store.open_session("ann", session_id=name).reply.lease_id for name in ("by-lease", "by-operator")]
+    refused = run_cli("sessions", "by-lease", "--close", "--json", **second)
+    assert (refused.code, refused.json["code"]) == (77, "not_allowed")
+    closed = run_cli("sessions", "by-lease", "--close", OCTOSTORE_LEASE_ID=leases[0], **first)
+    assert (closed.code, closed.out) == (0, "by-lease is closed, and its jobs are released\n")
+    operator = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
+    assert run_cli("sessions", "ci/by-operator", "--close", **operator).code == 0
+    assert run_cli("sessions", "by-operator", **first).out.startswith("ann closed by-operator: idle")
+
+
+def test_what_is_to_be_closed_has_to_be_said(cli: Cli) -> None:
+    assert cli.call("sessions", "--close").code == 64
 
 
 # Handing over
@@ -172,32 +208,33 @@ def test_a_session_of_somebody_else_is_not_handed_over(server: ServerProcess) ->
 
 
 @pytest.fixture(params=["file", "server"])
-def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """How its sessions are named: they were opened on the file, and a server's operator is somebody else."""
+
     def fill(store: octostore.OctoStore) -> None:
         store.open_session("ann", session_id="late", ttl=5_400)
         store.open_session("eve", session_id="lost", ttl=60)
         store.claim_job("import-17", owner="eve", session_id="lost")
 
     with store_of_an_hour_ago(request.param, clean, monkeypatch, fill):
-        yield
+        yield "" if request.param == "file" else "local/"
 
 
-@pytest.mark.usefixtures("hour_ago")
-def test_a_session_that_is_late() -> None:
+def test_a_session_that_is_late(hour_ago: str) -> None:
     (_, row) = run_cli("sessions").out.splitlines()
-    assert row.startswith("late     ann    open    idle   1h")
+    assert row.startswith(f"{hour_ago}late  ")
+    assert " ann    open    idle   1h" in row
     assert " ago (late)  29m" in row
-    assert "\n  late      heartbeat 1h" in run_cli("sessions", "late").out
+    assert "\n  late      heartbeat 1h" in run_cli("sessions", f"{hour_ago}late").out
 
 
-@pytest.mark.usefixtures("hour_ago")
-def test_a_session_that_is_lost() -> None:
+def test_a_session_that_is_lost(hour_ago: str) -> None:
     assert run_cli("recover").code == 0
     (_, row) = run_cli("sessions", "--status", "expired").out.splitlines()
     assert row.endswith("  in flight: import-17")
     assert "(late)" not in row
-    told = run_cli("sessions", "lost").out
-    assert told.startswith("eve disappeared with lost: idle\n  ended     59m")
+    told = run_cli("sessions", f"{hour_ago}lost").out
+    assert told.startswith(f"eve disappeared with {hour_ago}lost: idle\n  ended     59m")
     assert "\n  in flight import-17\n" in told
     assert "lost  eve disappeared, and its session with it: no heartbeat since " in told
     assert " (TTL 1m); noticed 59m" in told

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from octostore import Held, LeaseLost, NotFound
+from octostore import Held, LeaseLost, NotAllowed, NotFound
 from octostore.core.documents import NO_DOCUMENT
 from octostore.core.model import SessionStatus
 from tests.conformance.conftest import System
@@ -138,7 +138,48 @@ def test_all_pages_of_sessions_are_listed(system: System, monkeypatch: pytest.Mo
     assert [view.session_id for view in system.store.list_sessions(status="open")] == names[4:]
 
 
+def test_only_its_lease_writes_to_a_session(system: System) -> None:
+    session = system.store.open_session("agent-1", session_id="s")
+    (refused,) = system.other.batch([{"command": "keepalive", "session_id": "s"}])
+    assert isinstance(refused, NotAllowed)
+    with pytest.raises(LeaseLost):
+        system.other.keep_session_alive("s", "guessed")
+    session.save({"turn": 1})
+    session.save({"turn": 2})
+    assert system.other.get_session("s").context == {"turn": 2}
+
+
+def test_an_operator_ends_a_session_or_hands_it_over_without_its_lease(system: System) -> None:
+    """As these clients are: one on a file, or with a server's first token."""
+    store, whose = system.other, system.store.whoami().name
+    first = system.store.open_session("agent-1", session_id="s")
+    assert store.hand_over(f"{whose}/s", "agent-2").agent == "agent-2"
+    with pytest.raises(LeaseLost):
+        first.keepalive()
+    second = system.store.open_session("agent-2", session_id="s")
+    assert store.close_session("s") == store.close_session(f"{whose}/s", lease_id=second.reply.lease_id)
+    with pytest.raises(LeaseLost):
+        second.keepalive()
+    assert store.get_session(f"{whose}/s").status == "closed"
+
+
+def test_whose_session_an_event_is_about(system: System) -> None:
+    whose = system.store.whoami().name
+    system.store.open_session("agent-1", session_id="s")
+    system.store.claim_job("job", session_id="s")
+    events = list(system.other.events(session_id=f"{whose}/s"))
+    assert events == list(system.other.events(session_id="s"))
+    assert [(event.type, event.session_principal, event.session_id) for event in events] == [
+        ("session_opened", whose, "s"),
+        ("claimed", whose, "s"),
+    ]
+    assert list(system.other.events(session_id="nobody/s")) == []
+    assert system.store.verify().is_sound
+
+
 def test_unknown_sessions(system: System) -> None:
+    with pytest.raises(NotFound):
+        system.store.get_session("nobody/s")
     with pytest.raises(NotFound):
         system.store.get_session("unknown")
     with pytest.raises(NotFound):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tests.model.state import Backoff, Claim, EndedRequest, Event, Fields, Job, Past, Refused, Session, Token
+from tests.model.state import Backoff, Claim, EndedRequest, Event, Fields, Job, Past, Refused, Session, Token, id_in
 
 NOBODY = "octostore"
 """The actor of an expiry: nobody asked for it."""
@@ -122,7 +122,7 @@ class Ground:
                 "job_id": job.name,
                 "owner": claim.owner,
                 "fencing_token": claim.token,
-                "session_id": claim.session_id,
+                "session_id": id_in(claim.session_id),
                 "claimed_at": claim.claimed_at,
                 "heartbeat_at": heartbeat_at,
                 "ttl": claim.ttl_ms / 1_000,

@@ -74,7 +74,7 @@ class SideBySide:
         seen = self.model.look(self.clock.now_ms)
         for name in ("a", "b", "c", "d/e"):
             self.compare_plain(seen.get_job(name), self.real.ask(GetJob(job_id=name)))
-        for name in ("s", "t"):
+        for name in ("local/s", "local/t", "guest/s"):
             self.compare_session(seen, name)
         self.compare_figures()
 
@@ -84,8 +84,9 @@ class SideBySide:
             self.compare_plain(seen.list_jobs(status), self.real.ask(ListJobs(status=status)).jobs)
         self.compare_plain(seen.list_jobs(queue="default"), self.real.ask(ListJobs(queue="default")).jobs)
         for state in ("open", "closed", "expired"):
-            listed = self.real.ask(ListSessions(status=state, principal="local")).sessions
-            self.compare_plain(seen.list_sessions(state, "local"), listed)
+            for whose in (None, "local", "guest"):
+                listed = self.real.ask(ListSessions(status=state, principal=whose)).sessions
+                self.compare_plain(seen.list_sessions(state, whose), listed)
         self.compare_plain(seen.list_tokens(), self.real.ask(ListTokens()).tokens)
 
     def compare_session(self, seen: Model, name: str) -> None:
@@ -114,11 +115,11 @@ def as_far_as_told(told: Told, answer: LeaseLost) -> Told:
     return Told(told.kind, fields)
 
 
-def leases_in(answer: Any) -> list[tuple[str, str | None, str | None]]:
+def leases_in(answer: Any, principal: str = "local") -> list[tuple[str, str | None, str | None]]:
     """(lease, job, session) of what the caller was given."""
     if isinstance(answer, SessionReply):
-        return [(answer.lease_id, None, answer.session_id)]
+        return [(answer.lease_id, None, f"{principal}/{answer.session_id}")]
     if isinstance(answer, ClaimReply) and answer.lease_id is not None:
         mine: list[tuple[str, str | None, str | None]] = [(answer.lease_id, answer.job_id, None)]
-        return mine + (leases_in(answer.session) if answer.session else [])
+        return mine + (leases_in(answer.session, principal) if answer.session else [])
     return []

@@ -7,7 +7,7 @@ from typing import Any
 from octostore.core import commands as c
 from tests.model import told
 from tests.model.ground import NOBODY, Ground
-from tests.model.state import Claim, EndedRequest, Job, Past, Refused, Session, Told
+from tests.model.state import Claim, EndedRequest, Job, Past, Refused, Session, Told, id_in, named_in
 
 QUEUE_FULL_MS = 1_000
 """When to look again at a queue that is full. No document gives the number."""
@@ -76,7 +76,7 @@ class Jobs(Ground):
             return
         request = had[-1]
         if request.job_id is None:
-            raise Refused("LeaseLost", job_id=request.session_id, ended=None, holder=None)
+            raise Refused("LeaseLost", job_id=id_in(request.session_id), ended=None, holder=None)
         job, past = self.job(request.job_id), request.past
         if past is not None and past not in job.past:
             # A job remembers its last five attempts. Of older ones, there is no more than what the request keeps.
@@ -150,11 +150,11 @@ class Jobs(Ground):
 
     def session_for(self, command: c.ClaimTerms) -> Session:
         """The live session that a claim is to be bound to. To other principals it is as good as none."""
-        session = self.sessions.get(command.session_id or "")
-        if session is None or session.principal != command.principal:
+        session = self.sessions.get(named_in(command))
+        if session is None:
             raise Refused("NotFound")
         if session.status != "open":
-            raise Refused("LeaseLost", job_id=session.name, ended=None, holder=None)
+            raise Refused("LeaseLost", job_id=session.id, ended=None, holder=None)
         return session
 
     def grant(self, job: Job, command: c.ClaimTerms) -> Told:

@@ -30,9 +30,8 @@ class Machine(RuleBasedStateMachine):
         answers = self.both.run(commands)
         self.agree = True
         self.calls = [*self.calls, *commands][-KEPT_CALLS:]
-        for lease in [lease for answer in answers for lease in leases_in(answer)]:
-            if lease not in self.given:
-                self.given.append(lease)
+        for command, answer in zip(commands, answers, strict=True):
+            self.given += [lease for lease in leases_in(answer, command.principal) if lease not in self.given]
         return answers
 
     def with_a_lease(self, command: AnyCommand) -> AnyCommand:

@@ -94,6 +94,7 @@ class Model(Undoing, Operators):
         return [told.job_view(self, job, with_documents=False) for job in sorted(found, key=lambda job: job.name)]
 
     def get_session(self, name: str) -> Fields | None:
+        """`name` is `principal/id`."""
         return told.session_view(self, self.sessions[name]) if name in self.sessions else None
 
     def list_sessions(self, status: str | None = None, principal: str | None = None) -> list[Fields]:

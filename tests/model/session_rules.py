@@ -11,6 +11,7 @@ from octostore.core.commands import AnyCommand
 from octostore.core.model import Outcome, Phase
 from tests.model.histories import leases_in
 from tests.model.job_rules import NEWEST, OUTCOMES, JobRules
+from tests.model.state import named_in
 from tests.support.commands import (
     JOBS,
     KINDS,
@@ -29,9 +30,24 @@ from tests.support.commands import (
 
 
 class SessionRules(JobRules):
-    @rule(session_id=SESSIONS, principal=PRINCIPALS, ttl=TTLS, request_id=REQUESTS)
-    def a_session_is_opened(self, session_id: str, principal: str, ttl: float, request_id: str | None) -> None:
-        self.run(c.OpenSession(session_id=session_id, agent="ann", principal=principal, ttl=ttl, request_id=request_id))
+    @rule(session_id=SESSIONS, principal=PRINCIPALS, ttl=TTLS, request_id=REQUESTS, of_lock_client=st.booleans())
+    def a_session_is_opened(
+        self, session_id: str, principal: str, ttl: float, request_id: str | None, of_lock_client: bool
+    ) -> None:
+        terms: dict[str, Any] = {"session_id": session_id, "principal": principal, "ttl": ttl, "request_id": request_id}
+        self.run(c.OpenSession(**terms, agent="ann", without_lease=of_lock_client))
+
+    @rule(whose=PRINCIPALS, principal=PRINCIPALS, of_lock_client=st.booleans(), as_operator=st.booleans())
+    def somebody_without_a_lease_writes(
+        self, whose: str, principal: str, of_lock_client: bool, as_operator: bool
+    ) -> None:
+        """Its principal or another; to their own session of that name, or to this one."""
+        self.run(c.OpenSession(session_id="s", agent="ann", principal=whose, without_lease=of_lock_client))
+        for name in ("s", f"{whose}/s"):
+            terms: dict[str, Any] = {"session_id": name, "principal": principal}
+            self.run(c.KeepSessionAlive(**terms), c.SaveSession(**terms, context=b"1"))
+            self.run(c.HandOverSession(**terms, to_agent="bob", as_operator=as_operator))
+            self.run(c.CloseSession(**terms, as_operator=as_operator))
 
     @rule(
         task=st.builds(
@@ -58,7 +74,7 @@ class SessionRules(JobRules):
     def the_holder_of_a_session_comes_back_late(self, session_id: str, which: int, with_lease: bool) -> None:
         self.run(c.OpenSession(session_id=session_id, agent="ann", ttl=5))
         self.both.clock.advance(30)
-        session = self.both.model.sessions.get(session_id)
+        session = self.both.model.sessions.get(f"local/{session_id}")
         if session is None:
             return
         lease_id = self.both.leases.secret_of(session.lease) if with_lease else None
@@ -141,10 +157,9 @@ class SessionRules(JobRules):
         self.run(given, *([between] if between else []))
         handed = next(call for call in reversed(self.calls) if isinstance(call, c.HandOverSession))
         openings = [call for call in self.calls if isinstance(call, c.OpenSession | c.ClaimTask)]
-        opened = [call for call in openings if call.session_id == handed.session_id and call.request_id is not None]
-        session = self.both.model.sessions.get(handed.session_id)
-        principal = session.principal if session else "local"
-        taken = msgspec.structs.replace(taken, session_id=handed.session_id, principal=principal)
+        opened = [call for call in openings if named_in(call) == named_in(handed) and call.request_id is not None]
+        principal, session_id = named_in(handed).split("/")
+        taken = msgspec.structs.replace(taken, session_id=session_id, principal=principal)
         self.run(handed, *opened[-1:])
         self.run(msgspec.structs.replace(handed, lease_id=None, principal=anybody))
         self.run(taken)
@@ -156,13 +171,12 @@ class SessionRules(JobRules):
         given = [call for call in self.calls if isinstance(call, c.HandOverSession)]
         if number < len(given):
             handed = given[-1 - number]
-            session = self.both.model.sessions.get(handed.session_id)
-            principal = session.principal if session else principal
+            whose, session_id = named_in(handed).split("/")
             if is_closed:
-                self.run(c.CloseSession(session_id=handed.session_id, lease_id=None, principal=principal))
+                self.run(c.CloseSession(session_id=named_in(handed), lease_id=None, principal=principal))
             else:
                 self.both.clock.advance(31)
-            self.run(c.OpenSession(session_id=handed.session_id, agent=agent, principal=principal))
+            self.run(c.OpenSession(session_id=session_id, agent=agent, principal=whose))
             self.run(handed)
 
     @rule(session_id=SESSIONS, kinds=KINDS, queue=QUEUES, is_closed=st.booleans())

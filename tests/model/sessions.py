@@ -1,11 +1,11 @@
-"""Sessions, and how they are handed over (docs/sessions-and-tasks.md, docs/decisions/0022)."""
+"""Sessions, and how they are handed over (docs/sessions-and-tasks.md, docs/decisions/0022 and 0035)."""
 
 from typing import TypeAlias
 
 from octostore.core import commands as c
 from tests.model import told
 from tests.model.jobs import Jobs, document
-from tests.model.state import Claim, Job, Refused, Session, Told
+from tests.model.state import Claim, Job, Refused, Session, Told, named_in
 
 Opening: TypeAlias = c.OpenSession | c.ClaimTask
 Write: TypeAlias = c.KeepSessionAlive | c.SaveSession | c.HandOverSession | c.CloseSession
@@ -30,17 +30,15 @@ class Sessions(Jobs):
         if known is not None and is_open and is_same_request(known, command):
             self.note_replay(known)
             return told.opened(self, known, replayed=True)
-        its_own = [e for e in self.ended if e.session_id == command.session_id and e.job_id is None]
+        its_own = [e for e in self.ended if e.session_id == named_in(command) and e.job_id is None]
         self.check_not_ended(command, its_own)
         if known is not None and is_open and not is_offered_to(known, command.agent):
             raise Refused("Held", **told.session_times(known), metadata=None, progress=None)
         return told.opened(self, self.begin_session(command, command.agent), replayed=False)
 
     def own_session(self, command: Opening) -> Session | None:
-        known = self.sessions.get(command.session_id)
-        if known is not None and known.principal != command.principal:
-            raise Refused("NotAllowed")
-        return known
+        """What two principals call the same are two sessions."""
+        return self.sessions.get(named_in(command))
 
     def note_replay(self, session: Session) -> None:
         if not session.is_replayed:
@@ -54,7 +52,7 @@ class Sessions(Jobs):
 
     def begin_session(self, command: Opening, agent: str, phase: str | None = None) -> Session:
         """A new one; or one that goes on with its context, phase, note and what was in flight."""
-        before = self.sessions.get(command.session_id)
+        before = self.sessions.get(named_in(command))
         if before is None or before.status != "open":
             self.check_sessions(command)
         ttl_ms = round(command.ttl * 1_000)
@@ -65,10 +63,11 @@ class Sessions(Jobs):
             "resumed": before is not None,
             "phase": phase,
             "phase_before": before.phase if before and phase else None,
+            "without_lease": isinstance(command, c.OpenSession) and command.without_lease,
         }
-        seq = self.record("session_opened", command.principal, details, session_id=command.session_id)
+        seq = self.record("session_opened", command.principal, details, session_id=named_in(command))
         session = Session(
-            name=command.session_id,
+            id=command.session_id,
             agent=agent,
             principal=command.principal,
             lease=f"session {seq}",
@@ -77,6 +76,7 @@ class Sessions(Jobs):
             opened_at=self.now,
             heartbeat_at=self.now,
             expires_at=self.now + ttl_ms,
+            without_lease=isinstance(command, c.OpenSession) and command.without_lease,
         )
         if before is not None:
             session.resumed = True
@@ -94,12 +94,14 @@ class Sessions(Jobs):
     # Writing
 
     def session_of(self, command: Write) -> Session:
-        """The live session that the command may write to: by its lease, or without one by its principal."""
-        session = self.sessions.get(command.session_id)
+        """The live session that the command may write to. Others than its principal do not learn of it."""
+        session = self.sessions.get(named_in(command))
         if session is None or not (may_write(session, command) or session.principal == command.principal):
             raise Refused("NotFound")
+        if command.lease_id is None and not may_write(session, command):
+            raise Refused("NotAllowed")
         if not may_write(session, command) or session.status != "open":
-            raise Refused("LeaseLost", job_id=session.name, ended=None, holder=None)
+            raise Refused("LeaseLost", job_id=session.id, ended=None, holder=None)
         return session
 
     def keep_session_alive(self, command: c.KeepSessionAlive) -> Told:
@@ -110,7 +112,7 @@ class Sessions(Jobs):
         stuck = [job.name for job, claim in bound if self.tell_if_stuck(job, claim)]
         told_to_stop = {job.name: self.tell_to_stop(job, command.principal) for job in self.bound_to(session.name)}
         fields = {
-            "session_id": session.name,
+            "session_id": session.id,
             "expires_at": session.expires_at,
             "remaining_ms": session.ttl_ms,
             "renew_after_ms": session.ttl_ms // 3,
@@ -139,11 +141,11 @@ class Sessions(Jobs):
         return saved(session)
 
     def close_session(self, command: c.CloseSession) -> Told:
-        session = self.sessions.get(command.session_id)
+        session = self.sessions.get(named_in(command))
         if session is None or session.status != "closed" or not may_write(session, command):
             session = self.session_of(command)
             self.end_session(session, command.principal)
-        return Told("ClosedReply", {"session_id": session.name})
+        return Told("ClosedReply", {"session_id": session.id})
 
     def end_session(self, session: Session, actor: str, phase: str | None = None) -> None:
         """One that is closed in order forgets what was in flight, and the note of a hand-over."""
@@ -160,11 +162,11 @@ class Sessions(Jobs):
     # Handing over
 
     def hand_over_session(self, command: c.HandOverSession) -> Told:
-        session = self.sessions.get(command.session_id)
+        session = self.sessions.get(named_in(command))
         if session is None or not is_same_hand_over(session, command):
             session = self.session_of(command)
             self.hand_over(session, command)
-        fields = {"session_id": session.name, "agent": session.agent, "expires_at": session.expires_at}
+        fields = {"session_id": session.id, "agent": session.agent, "expires_at": session.expires_at}
         return Told("HandedOverReply", {**fields, "jobs": [job.name for job in self.bound_to(session.name)]})
 
     def hand_over(self, session: Session, command: c.HandOverSession) -> None:
@@ -211,7 +213,7 @@ class Sessions(Jobs):
             metadata=before.metadata,
             lock_delay_ms=before.lock_delay_ms,
             is_lock=before.is_lock,
-            in_session=session.name,  # whoever held it is gone, and with it the name that it gave itself
+            in_session=session.id,  # whoever held it is gone, and with it the name that it gave itself
             progress=before.progress,
             max_silence_ms=before.max_silence_ms,
         )
@@ -223,14 +225,19 @@ class Sessions(Jobs):
 
 
 def saved(session: Session) -> Told:
-    fields = {"session_id": session.name, "context_seq": session.context_seq, "phase": session.phase}
+    fields = {"session_id": session.id, "context_seq": session.context_seq, "phase": session.phase}
     return Told("SavedReply", {**fields, "number": session.save_number})
 
 
 def may_write(session: Session, command: Write) -> bool:
-    if command.lease_id is None:
-        return session.principal == command.principal
-    return session.lease == command.lease_id
+    """Only its lease can; but lock clients know none, and operators may end it or pass it on (docs/decisions/0035)."""
+    if command.lease_id is not None:
+        return session.lease == command.lease_id
+    if isinstance(command, c.HandOverSession | c.CloseSession) and (
+        command.as_operator or command.principal == "local"
+    ):
+        return True
+    return session.without_lease and session.principal == command.principal
 
 
 def is_same_request(session: Session, command: Opening) -> bool:
@@ -244,10 +251,10 @@ def is_offered_to(session: Session, agent: str) -> bool:
 def is_same_hand_over(session: Session, command: c.HandOverSession) -> bool:
     """By the lease that did it, also after the session was taken, until it ends.
 
-    Without a lease, by the principal until the session is taken (no document says so).
+    Without a lease, by whoever may do that, until the session is taken (no document says so).
     """
     if session.status != "open" or session.giver_lease is None or session.agent != command.to_agent:
         return False
     if command.lease_id is None:
-        return session.offered and session.principal == command.principal
+        return session.offered and may_write(session, command)
     return session.giver_lease == command.lease_id

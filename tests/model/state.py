@@ -49,6 +49,7 @@ class Claim:
     expires_at: int | None
     """None: it is bound to `session_id`, and lives as long as that."""
     session_id: str | None = None
+    """Here and below, with whose it is: `principal/id`, as events have it."""
     request_id: str | None = None
     metadata: Any = None
     lock_delay_ms: int = 0
@@ -122,7 +123,7 @@ class Job:
 
 @dataclass
 class Session:
-    name: str
+    id: str
     agent: str
     principal: str
     lease: str
@@ -142,6 +143,11 @@ class Session:
     giver_lease: str | None = None
     is_replayed: bool = False
     save_number: int | None = None
+    without_lease: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.principal}/{self.id}"
 
 
 @dataclass(frozen=True)
@@ -184,6 +190,16 @@ class Backoff:
         for _ in range(failures - 1):
             delay = min(delay * self.factor, self.cap_ms)
         return round(min(delay, self.cap_ms))
+
+
+def named_in(command: Any) -> str:
+    """Which session a command means: its principal's, unless it says whose (docs/decisions/0035)."""
+    name = command.session_id or ""
+    return name if "/" in name else f"{command.principal}/{name}"
+
+
+def id_in(name: str | None) -> str | None:
+    return None if name is None else name.split("/")[-1]
 
 
 Rule = Callable[[Any], Told]

@@ -3,14 +3,14 @@
 from octostore.core import commands as c
 from tests.model import told
 from tests.model.sessions import Sessions, is_offered_to, is_same_request
-from tests.model.state import Job, Refused, Session, Told
+from tests.model.state import Job, Refused, Session, Told, named_in
 
 
 class Tasks(Sessions):
     def claim_task(self, command: c.ClaimTask) -> Told:
         session = self.own_session(command)
         is_open = session is not None and session.status == "open"
-        its_own = [e for e in self.ended if e.session_id == command.session_id]
+        its_own = [e for e in self.ended if e.session_id == named_in(command)]
         if session is not None and is_open and is_same_request(session, command):
             if self.task_at_hand(command) is None:
                 self.check_not_ended(command, its_own)
@@ -41,21 +41,21 @@ class Tasks(Sessions):
         return Told("ClaimReply", {**reply.fields, "session": opened.fields})
 
     def task_at_hand(self, command: c.ClaimTask) -> Job | None:
-        return next((job for job in self.bound_to(command.session_id) if job.queue in command.queues), None)
+        return next((job for job in self.bound_to(named_in(command)) if job.queue in command.queues), None)
 
     def first_task(self, command: c.ClaimTask) -> Job | None:
         """What the session lost comes first, once it is due; then the first in line of the first queue that has one.
 
         A session runs one task at a time, of whichever queue: a job of a queue that has the session's lease.
         """
-        session = self.sessions.get(command.session_id)
-        claimed = [(job.queue, job.claim.lease) for job in self.bound_to(command.session_id) if job.claim]
+        session = self.sessions.get(named_in(command))
+        claimed = [(job.queue, job.claim.lease) for job in self.bound_to(named_in(command)) if job.claim]
         if session is not None and any(queue is not None and lease == session.lease for queue, lease in claimed):
             return None
         # "A session has one holder, and runs one task at a time."
         if session is not None and any(
             job.queue is not None and job.claim is not None and job.claim.lease == session.lease
-            for job in self.bound_to(command.session_id)
+            for job in self.bound_to(named_in(command))
         ):
             return None
         queues = [queue for queue in command.queues if not self.is_full(queue)]
@@ -70,10 +70,10 @@ class Tasks(Sessions):
 
     def release_task(self, command: c.ReleaseTask) -> Told:
         claim = self.job(command.job_id).claim
-        if claim is not None and claim.lease == command.lease_id and claim.session_id != command.session_id:
+        if claim is not None and claim.lease == command.lease_id and claim.session_id != named_in(command):
             raise Refused("InvalidInput", field="session_id", limit=None, size=None)
         reply = self.release_job(command)
-        session = self.sessions.get(command.session_id)
+        session = self.sessions.get(named_in(command))
         if session is not None and session.status == "open" and session.lease == command.lease_id:
             phase = phase_after(session.phase, command.outcome, reply.fields["status"])
             self.end_session(session, command.principal, phase)

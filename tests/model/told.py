@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.model.ground import Ground
-from tests.model.state import Claim, Fields, Job, Past, Refused, Session, Token, Told
+from tests.model.state import Claim, Fields, Job, Past, Refused, Session, Token, Told, id_in
 
 
 def past_view(past: Past) -> Fields:
@@ -35,7 +35,7 @@ def who_has_it(ground: Ground, job: Job, claim: Claim) -> Fields:
         "expires_at": ground.expiry(claim),
         "fencing_token": claim.token,
         "attempt": job.attempts + 1,
-        "session_id": claim.session_id,
+        "session_id": id_in(claim.session_id),
     }
 
 
@@ -185,7 +185,7 @@ def released(job: Job, past: Past) -> Told:
 
 def session_view(ground: Ground, session: Session, *, with_context: bool = True) -> Fields:
     return {
-        "session_id": session.name,
+        "session_id": session.id,
         "agent": session.agent,
         "principal": session.principal,
         "status": session.status,
@@ -216,7 +216,7 @@ def session_held(ground: Ground, session: Session) -> Told:
         "status": "held",
         "job_id": None,
         "principal": session.principal,
-        "session_id": session.name,
+        "session_id": session.id,
         "retry_after_ms": session.expires_at - ground.now,
         **session_times(session),
     }
@@ -229,7 +229,7 @@ def opened(ground: Ground, session: Session, *, replayed: bool, but: Any = None)
     names += [name for name in session.in_flight if name not in names]
     left_ms = session.expires_at - ground.now
     fields = {
-        "session_id": session.name,
+        "session_id": session.id,
         "agent": session.agent,
         "lease_id": session.lease,
         "resumed": session.resumed,

@@ -3,7 +3,7 @@
 from octostore.core import commands as c
 from tests.model.ground import IN_FLIGHT_KEPT
 from tests.model.jobs import ended_by
-from tests.model.state import Claim, Job, Session, Told
+from tests.model.state import Claim, Job, Session, Told, named_in
 from tests.model.tasks import Tasks
 
 NOBODY_WAITED = "the caller had already gone"
@@ -12,7 +12,7 @@ NOBODY_WAITED = "the caller had already gone"
 class Undoing(Tasks):
     def undo(self, command: c.Undo) -> Told:
         if command.session_id is not None:
-            return Told("UndoReply", {"undone": self.undo_session(command.session_id, command)})
+            return Told("UndoReply", {"undone": self.undo_session(named_in(command), command)})
         job = self.job(command.job_id or "")
         claim = job.claim
         if claim is None or claim.lease != command.lease_id:

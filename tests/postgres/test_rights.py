@@ -20,6 +20,7 @@ RIGHTS = {
         "jobs",
         "checkpoints",
         "sessions",
+        "contexts",
         "queues",
         "tokens",
         "writers",

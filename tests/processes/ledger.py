@@ -7,6 +7,7 @@ from typing import Any
 from octostore import OctoStore
 from octostore.core.events import Claimed, Ended, LogEntry, decode_details
 from octostore.core.model import Job, Session
+from octostore.core.session_keys import id_of
 from tests.support.soundness import Contents
 
 Ack = dict[str, Any]
@@ -29,6 +30,8 @@ class Ledger:
         self.checkpoints: dict[str, Any] = {}
         self.documents: dict[int, Any] = {}
         self.sessions: dict[str, Session] = {}
+        """By their ids, which are all different here."""
+        self.contexts: dict[str, Any] = {}
 
     def check(self, acks: list[Ack]) -> None:
         self._read()
@@ -47,7 +50,8 @@ class Ledger:
 
     def _read(self) -> None:
         found = self._look(len(self.log))
-        self.jobs, self.checkpoints, self.sessions = found.jobs, found.checkpoints, found.sessions
+        self.jobs, self.checkpoints, self.contexts = found.jobs, found.checkpoints, found.contexts
+        self.sessions = {id_of(key): session for key, session in found.sessions.items()}
         self.documents |= found.documents
         self.log += found.log
         for entry in found.log:
@@ -102,9 +106,7 @@ class Ledger:
         assert ack["job"] in self.jobs
 
     def _check_saved(self, ack: Ack) -> None:
-        context_seq = self.sessions[ack["session"]].context_seq
-        assert context_seq is not None
-        assert self.documents[context_seq] == {"number": ack["number"]}
+        assert self.contexts[self.sessions[ack["session"]].session_id] == {"number": ack["number"]}
 
     def _check_closed(self, ack: Ack) -> None:
         assert self.sessions[ack["session"]].status == "closed"

@@ -169,8 +169,11 @@ def test_only_ones_own_names_are_enqueued(server: ServerProcess, limited: str) -
 
 def test_operators_with_a_prefix_do_not_see_sessions_of_others(server: ServerProcess, limited: str) -> None:
     session = server.post("/sessions", {"agent": "private"}).json["session_id"]
-    assert server.get(f"/sessions/{session}", token=limited).status == 404
-    assert server.get(f"/sessions/{session}", token=server.new_token("operator", "admin")).status == 200
+    for name in (session, f"admin%2F{session}"):
+        assert server.get(f"/sessions/{name}", token=limited).status == 404
+    operator = server.new_token("operator", "admin")
+    assert server.get(f"/sessions/{session}", token=operator).status == 404, "that would be its own"
+    assert server.get(f"/sessions/admin%2F{session}", token=operator).json["session_id"] == session
 
 
 def listed_sessions(server: ServerProcess, token: str, query: str = "") -> list[str]:
@@ -181,8 +184,8 @@ def test_sessions_of_others_are_listed_for_operators_only(server: ServerProcess,
     tokens = {"lister": server.new_token("lister"), "other": server.new_token("other-lister"), "limited": limited}
     for name, token in tokens.items():
         for number in range(2):
-            server.post("/sessions", {"agent": name, "session_id": f"of-{name}-{number}"}, token=token)
-        server.request("DELETE", f"/sessions/of-{name}-1", token=token)
+            opened = server.post("/sessions", {"agent": name, "session_id": f"of-{name}-{number}"}, token=token).json
+        server.request("DELETE", f"/sessions/of-{name}-1", {"lease_id": opened["lease_id"]}, token=token)
     for name, token in tokens.items():
         assert listed_sessions(server, token) == [f"of-{name}-0", f"of-{name}-1"]
         assert listed_sessions(server, token, "&status=open") == [f"of-{name}-0"]
@@ -195,13 +198,15 @@ def test_sessions_of_others_are_listed_for_operators_only(server: ServerProcess,
 
 def test_sessions_are_listed_page_by_page_as_each_is_shown(server: ServerProcess) -> None:
     token = server.new_token("pager")
-    for number in range(3):
-        server.post("/sessions", {"agent": "a", "session_id": f"page-{number}"}, token=token)
-    server.request("PUT", "/sessions/page-0/context", {"context": "large"}, token=token)
+    leases = [
+        server.post("/sessions", {"agent": "a", "session_id": f"page-{number}"}, token=token).json["lease_id"]
+        for number in range(3)
+    ]
+    server.request("PUT", "/sessions/page-0/context", {"context": "large", "lease_id": leases[0]}, token=token)
     server.post("/jobs/on-a-page/claim", {"session_id": "page-0"}, token=token)
     first = server.get("/sessions?limit=2", token=token).json
     second = server.get(f"/sessions?limit=2&cursor={first['cursor']}", token=token).json
-    assert (first["cursor"], second["cursor"]) == ("page-1", None)
+    assert (first["cursor"], second["cursor"]) == ("pager/page-1", None)
     shown = [server.get(f"/sessions/page-{number}", token=token).json for number in range(3)]
     assert [*first["sessions"], *second["sessions"]] == [{**row, "context": None} for row in shown]
     assert (shown[0]["context"], shown[0]["jobs"]) == ("large", ["on-a-page"])
@@ -604,8 +609,8 @@ def test_bad_tokens_do_not_shut_out_good_ones_from_the_same_address(own_server: 
 def test_tokens_of_one_name_with_different_prefixes_share_nothing(server: ServerProcess) -> None:
     """Or the limited one would reach, through sessions and repeated requests, what is outside of its prefix."""
     free, limited = server.new_token("twin"), server.new_token("twin", prefix="twin-")
-    server.post("/sessions", {"agent": "twin", "session_id": "twin-session"}, token=free)
-    server.request("PUT", "/sessions/twin-session/context", {"context": "secret"}, token=free)
+    lease = server.post("/sessions", {"agent": "twin", "session_id": "twin-session"}, token=free).json["lease_id"]
+    server.request("PUT", "/sessions/twin-session/context", {"context": "secret", "lease_id": lease}, token=free)
     server.post("/jobs/outside/claim", {"session_id": "twin-session", "request_id": "r"}, token=free)
     for method, path, body in [
         ("GET", "/sessions/twin-session", None),
@@ -614,8 +619,9 @@ def test_tokens_of_one_name_with_different_prefixes_share_nothing(server: Server
         ("PUT", "/sessions/twin-session/context", {"context": "mine"}),
     ]:
         assert server.request(method, path, body, token=limited).status == 404, (method, path)
-    assert server.post("/sessions", {"agent": "twin", "session_id": "twin-session"}, token=limited).status == 403
     assert server.get("/sessions", token=limited).json == {"sessions": [], "cursor": None}
+    own = server.post("/sessions", {"agent": "twin", "session_id": "twin-session"}, token=limited)
+    assert (own.status, own.json["resumed"], own.json["context"]) == (201, False, None)
     assert server.get("/jobs/outside").json["status"] == "claimed"
     assert server.get("/sessions/twin-session", token=free).json["context"] == "secret"
     server.post("/jobs/twin-inside/claim", token=limited)

@@ -272,11 +272,12 @@ def test_a_session(server: ServerProcess, ann: str) -> None:
 
 
 def test_an_expired_session_is_gone_and_so_are_its_locks(server: ServerProcess, ann: str) -> None:
-    session = open_session(server, ann, agent="short", ttl_seconds=1)["session_id"]
+    opened = open_session(server, ann, agent="short", ttl_seconds=1)
+    session, lease = opened["session_id"], {"lease_id": opened["lease_id"]}
     acquire(server, "ends-with-it", ann, session_id=session, ephemeral=True)
     until(lambda: server.get(f"/sessions/{session}", token=ann).json["active"] is False, seconds=3)
-    assert is_refused(server.post(f"/sessions/{session}/keepalive", token=ann), 410, "lease_lost")
-    assert is_refused(server.request("DELETE", f"/sessions/{session}", token=ann), 410, "lease_lost")
+    assert is_refused(server.post(f"/sessions/{session}/keepalive", lease, token=ann), 410, "lease_lost")
+    assert is_refused(server.request("DELETE", f"/sessions/{session}", lease, token=ann), 410, "lease_lost")
     assert server.get("/locks/ends-with-it", token=ann).json["status"] == "free"
 
 

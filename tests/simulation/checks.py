@@ -14,6 +14,7 @@ from octostore.core.events import Claimed, Ended, LogEntry, decode_details
 from octostore.core.model import Job, Session
 from octostore.core.moments import to_moment
 from octostore.core.replies import ClaimReply, ReleaseReply, SessionReply
+from octostore.core.session_keys import SessionKey, id_of
 from octostore.core.working_set import WorkingSet
 from tests.simulation.scheduler import Process, Scheduler
 from tests.simulation.story import Story, short
@@ -142,17 +143,19 @@ class Promises:
     def committed(self, process: Process, ws: WorkingSet) -> None:
         self._store_ahead = ws.now / 1_000 - self._scheduler.now
         for entry in ws.entries:
-            self._append(entry, ws)
+            self._append(entry)
         for job in (ws.changed_jobs | ws.renewed_jobs).values():
             self._look_at_claim(job)
         for session in ws.changed_sessions.values():
             self._look_at_session(session, ws)
         for job_id, data in ws.changed_checkpoints.items():
             self._look_at_number(job_id, None if data is None else number_of(msgspec.json.decode(data)))
+        for key, context in ws.changed_contexts.items():
+            self._look_at_number(session_key(key), number_of(msgspec.json.decode(context)))
         if ws.entries:
             self._story.tell(process.name, "commits " + ", ".join(map(_entry_text, ws.entries)))
 
-    def _append(self, entry: LogEntry, ws: WorkingSet) -> None:
+    def _append(self, entry: LogEntry) -> None:
         last = self.log[-1] if self.log else None
         self.hold(LOG, entry.seq == len(self.log) + 1, f"event {entry.seq} follows event {len(self.log)}")
         self.hold(LOG, last is None or last.at <= entry.at, f"event {entry.seq} is before the one it follows")
@@ -166,9 +169,6 @@ class Promises:
             self.facts[entry.job_id or ""].is_known = True
         elif entry.type == "session_opened":
             self._begin_session(entry)
-        elif entry.type == "session_saved":
-            context = msgspec.json.decode(ws.new_documents[entry.seq])
-            self._look_at_number(session_key(entry.session_id), number_of(context))
         elif entry.type in {"session_closed", "session_expired", "session_undone"}:
             self._end_session(entry)
 
@@ -369,7 +369,8 @@ class Promises:
 
 
 def session_key(session_id: str | None) -> str:
-    return f"session {session_id}"
+    """By its id, with or without the principal: all clients here have the same."""
+    return f"session {id_of(SessionKey(session_id or ''))}"
 
 
 def number_of(document: Any) -> int:

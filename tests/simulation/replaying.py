@@ -21,8 +21,8 @@ def differences(storage: Storage, log: list[LogEntry]) -> Iterator[str]:
     replayed = replay(log)
     expected_jobs = {job.job_id: logged_job(job) for job in replayed.jobs.values() if job is not None}
     yield from _compare("job", {job.job_id: logged_job(job) for job in jobs}, expected_jobs)
-    expected = {s.session_id: logged_session(s) for s in replayed.sessions.values() if s is not None}
-    yield from _compare("session", {s.session_id: logged_session(s) for s in sessions}, expected)
+    expected_sessions = {str(s.session_id): logged_session(s) for s in replayed.sessions.values() if s is not None}
+    yield from _compare("session", {s.session_id: logged_session(s) for s in sessions}, expected_sessions)
 
 
 def _compare(kind: str, stored: dict[str, Any], expected: dict[str, Any]) -> Iterator[str]:

@@ -91,13 +91,13 @@ def test_workers_that_all_died_are_not_mistaken_for_peace(world: World) -> None:
 
 def test_claims_are_late_once_two_thirds_of_their_time_are_over(world: World) -> None:
     world.do(ClaimJob(job_id="own", owner="ann", ttl=9))
-    world.do(OpenSession(session_id="s", agent="ann", ttl=9))
+    session = world.do(OpenSession(session_id="s", agent="ann", ttl=9))
     world.do(ClaimJob(job_id="bound", owner="ann", session_id="s"))
     world.advance(5.999)
     assert world.ask(GetFigures()).late == 0
     world.advance(0.001)
     assert world.ask(GetFigures()).late == 2
-    world.do(KeepSessionAlive(session_id="s", lease_id=None))
+    world.do(KeepSessionAlive(session_id="s", lease_id=session.lease_id))
     assert world.ask(GetFigures()).late == 1
     world.advance(5)
     assert world.ask(GetFigures()).late == 0, "what has run out is not late any more"

@@ -88,10 +88,10 @@ def test_a_page_of_the_log_never_leads_back(world: World) -> None:
 
 
 def test_of_what_is_asked_of_an_event_all_has_to_be_so(world: World) -> None:
-    world.do(OpenSession(session_id="s", agent="ann"))
+    session = world.do(OpenSession(session_id="s", agent="ann"))
     world.do(ClaimJob(job_id="bound", owner="ann", session_id="s"))
     world.do(ClaimJob(job_id="free", owner="ann"))
-    world.do(SaveSession(session_id="s", lease_id=None, context=b"1"))
+    world.do(SaveSession(session_id="s", lease_id=session.lease_id, context=b"1"))
 
     def found(**which: Any) -> list[int]:
         return [event.seq for event in world.ask(ListEvents(**which)).events]

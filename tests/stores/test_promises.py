@@ -367,6 +367,7 @@ class Promises(Histories):
             made = [token_from_row(row) for row in connection.execute(f"SELECT {SQL['token_columns']} FROM tokens")]
             documents = pairs(connection, "SELECT seq, body FROM documents")
             checkpoints = pairs(connection, "SELECT job_id, data FROM checkpoints")
+            contexts = pairs(connection, "SELECT session_id, data FROM contexts")
             ended = connection.execute(
                 f"SELECT {SQL['request_columns']} FROM ended_requests ORDER BY principal, number"
             ).fetchall()
@@ -375,7 +376,7 @@ class Promises(Histories):
         assert {job.job_id: job for job in jobs} == rows.jobs
         assert {row[0]: session_from_row(row) for row in sessions} == rows.sessions
         assert {token.token_id: token for token in made} == rows.tokens
-        assert (documents, checkpoints) == (rows.documents, rows.checkpoints)
+        assert (documents, checkpoints, contexts) == (rows.documents, rows.checkpoints, rows.contexts)
         assert list(map(ended_request_from_row, ended)) == [
             one for _, each in sorted(rows.ended.items()) for one in each
         ]

@@ -78,7 +78,10 @@ LONGER_PLANS = {
         "SEARCH sessions USING COVERING INDEX sessions_by_expiry",
     ),
     "jobs_with_documents": (PLANS["jobs"], *DOCUMENTS),
-    "sessions": ("SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)", DOCUMENT),
+    "sessions": (
+        "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)",
+        "SEARCH contexts USING INDEX sqlite_autoindex_contexts_1 (session_id=?)",
+    ),
     "jobs_in_flight": (
         PLANS["jobs"],
         "LIST SUBQUERY 1",

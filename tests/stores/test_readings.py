@@ -8,6 +8,7 @@ import pytest
 from octostore.core.commands import CheckpointJob, ClaimJob, CreateToken, Enqueue, OpenSession, ReleaseJob
 from octostore.core.needs import Needs
 from octostore.core.questions import ListEvents
+from octostore.core.session_keys import session_key
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
 from octostore.stores.postgres.backend import PostgresBackend
@@ -16,6 +17,7 @@ from octostore.stores.sqlite import SqliteBackend
 from tests.support.postgres import new_schema
 from tests.support.world import DatabaseClock, ManualClock, World
 
+SESSION = session_key("local", "s")
 EVERYTHING = JobFilter(None, "", None, "", 100)
 
 
@@ -68,8 +70,8 @@ def test_what_is_committed_during_a_reading_is_not_in_it(world: World) -> None:
         again = working_set(reading)
         assert reading.counters().seq == 1
         assert [(job.job_id, job.status) for job in reading.list_jobs(again, EVERYTHING)] == [("kept", "claimed")]
-        reading.load(again, Needs(jobs={"new"}, documents_of={"kept"}, sessions={"s"}, sweep_limit=0))
-        assert (again.jobs["new"], again.sessions["s"]) == (None, None)
+        reading.load(again, Needs(jobs={"new"}, documents_of={"kept"}, sessions={SESSION}, sweep_limit=0))
+        assert (again.jobs["new"], again.sessions[SESSION]) == (None, None)
         assert [entry.seq for entry in reading.list_events(ListEvents(limit=100))[0]] == [1]
         assert reading.list_sessions(again, SessionFilter(None, None, "", 100)) == []
         assert (reading.list_tokens(), reading.find_tokens([b"d" * 32])) == ([], [])

@@ -130,7 +130,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(process=PROCESSES, ttl=TTLS)
     def a_session_is_opened(self, process: int, ttl: float) -> None:
-        reply = self.do(process, OpenSession(session_id="s", agent="ann", ttl=ttl))
+        reply = self.do(process, OpenSession(session_id="s", agent="ann", ttl=ttl, without_lease=True))
         if isinstance(reply, OctoStoreError):
             return
         assert self.session_sure_until <= self.true_ms, "it was ended early"

@@ -106,10 +106,11 @@ def tokens() -> st.SearchStrategy[AnyCommand]:
 def any_command() -> st.SearchStrategy[AnyCommand]:
     lease: dict[str, st.SearchStrategy[Any]] = {"job_id": JOBS, "lease_id": LEASES}
     session: dict[str, st.SearchStrategy[Any]] = {
-        "session_id": SESSIONS,
+        "session_id": SESSIONS | st.just("guest/s"),
         "lease_id": st.none() | LEASES,
         "principal": PRINCIPALS,
     }
+    ending = {**session, "as_operator": st.booleans()}
     kinds = st.none() | st.lists(KINDS, min_size=1, max_size=2).map(tuple)
     runs_at = st.none() | st.integers(-5, 60).map(lambda seconds: START_MS + seconds * 1_000)
     return st.one_of(
@@ -145,16 +146,22 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
         st.builds(c.ForceReleaseJob, job_id=JOBS, reason=NOTES),
         st.builds(c.LimitQueue, queue=QUEUES, max_claimed=st.sampled_from([None, 1, 2])),
         st.builds(
-            c.OpenSession, session_id=SESSIONS, agent=OWNERS, ttl=TTLS, principal=PRINCIPALS, request_id=REQUESTS
+            c.OpenSession,
+            session_id=SESSIONS,
+            agent=OWNERS,
+            ttl=TTLS,
+            principal=PRINCIPALS,
+            request_id=REQUESTS,
+            without_lease=st.booleans(),
         ),
         st.builds(c.KeepSessionAlive, **session),
         st.builds(
             c.SaveSession, **session, context=st.sampled_from([b"1", b'{"turn":2}']), phase=PHASES, number=NUMBERS
         ),
-        st.builds(c.HandOverSession, **session, to_agent=OWNERS, note=NOTES),
+        st.builds(c.HandOverSession, **ending, to_agent=OWNERS, note=NOTES),
         task_claims(kinds),
         st.builds(c.ReleaseTask, **lease, session_id=SESSIONS, outcome=st.sampled_from(["released", "done", "failed"])),
-        st.builds(c.CloseSession, **session),
+        st.builds(c.CloseSession, **ending),
         tokens(),
         st.builds(c.Recover),
         st.builds(c.Probe),

@@ -37,6 +37,7 @@ def _read_all(connection: psycopg.Connection, place: Place, after: int) -> Conte
         sessions={session.session_id: session for session in sessions},
         tokens={token.token_id: token for token in tokens},
         checkpoints=decoded(read("job_id, data", "checkpoints")),
+        contexts=decoded(read("session_id, data", "contexts")),
         documents=decoded(read("seq, body", "documents", since)),
         queued=Counter({str(name): int(str(queued)) for name, queued in read("*", "principals", "queued <> 0")}),
     )

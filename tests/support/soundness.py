@@ -11,6 +11,7 @@ import msgspec
 
 from octostore.core.events import LogEntry
 from octostore.core.model import Job, Session, Token
+from octostore.core.session_keys import SessionKey
 from octostore.stores.rows import entry_from_row, job_from_row, session_from_row, token_from_row
 from octostore.stores.sqlite.asking import SQL, SqliteAsking
 from tests.support.replay import logged_job, logged_session, logged_token, replay
@@ -36,9 +37,10 @@ class Contents(NamedTuple):
     now: int
     log: list[LogEntry]
     jobs: dict[str, Job]
-    sessions: dict[str, Session]
+    sessions: dict[SessionKey, Session]
     tokens: dict[str, Token]
     checkpoints: dict[str, Any]
+    contexts: dict[str, Any]
     documents: dict[int, Any]
     queued: Counter[str]
     """Of each principal, where there are any."""
@@ -48,6 +50,7 @@ def look_at(path: Path, after: int = 0) -> Contents:
     with only_looking(path) as connection:
         ((seq, now, *_),) = SqliteAsking(connection).ask("counters").rows
         checkpoints = connection.execute("SELECT job_id, data FROM checkpoints").fetchall()
+        contexts = connection.execute("SELECT session_id, data FROM contexts").fetchall()
         documents = connection.execute("SELECT seq, body FROM documents WHERE seq > ?", (after,)).fetchall()
         return Contents(
             seq=seq,
@@ -57,6 +60,7 @@ def look_at(path: Path, after: int = 0) -> Contents:
             sessions=read_sessions(connection),
             tokens=read_tokens(connection),
             checkpoints=decoded(checkpoints),
+            contexts=decoded(contexts),
             documents=decoded(documents),
             queued=Counter(dict(connection.execute("SELECT principal, queued FROM principals WHERE queued <> 0"))),
         )
@@ -87,6 +91,9 @@ def check_sound(found: Contents) -> list[LogEntry]:
     assert found.queued == Counter({name: queued for name, queued in replayed.queued_changes.items() if queued})
     named = [(job.payload_seq, job.result_seq) for job in found.jobs.values()]
     assert {seq for pair in named for seq in pair if seq is not None} <= set(found.documents)
+    assert {
+        name for name, session in found.sessions.items() if session.context_seq is not None
+    } == found.contexts.keys()
     return found.log
 
 
@@ -99,7 +106,7 @@ def read_jobs(connection: apsw.Connection) -> dict[str, Job]:
     return {job.job_id: job for job in map(job_from_row, rows)}
 
 
-def read_sessions(connection: apsw.Connection) -> dict[str, Session]:
+def read_sessions(connection: apsw.Connection) -> dict[SessionKey, Session]:
     rows = connection.execute(f"SELECT {SQL['session_columns']} FROM sessions").fetchall()
     return {session.session_id: session for session in map(session_from_row, rows)}
 

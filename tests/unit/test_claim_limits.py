@@ -155,7 +155,7 @@ def test_ephemeral_locks_free_their_places_with_their_session(world: World) -> N
     def bound(job_id: str) -> AcquireLock:
         return lock(job_id, session_id="s", ephemeral=True)
 
-    opening = OpenSession(session_id="s", agent="ann", principal="ann", ttl=30)
+    opening = OpenSession(session_id="s", agent="ann", principal="ann", ttl=30, without_lease=True)
     world.do(opening)
     assert told(world.batch([bound("a"), bound("b"), bound("c")])) == ["claimed", "claimed", LimitExceeded]
     answers = world.batch(

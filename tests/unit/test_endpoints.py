@@ -31,6 +31,8 @@ OF_SERVER = {
     "max_sessions": None,
     "max_queued": None,
     "prefix": "",
+    "as_operator": False,
+    "without_lease": False,
 }
 """What only a server says, from the token and its settings."""
 

@@ -140,10 +140,10 @@ def test_a_read_shows_the_latest_moment_of_a_retry_that_is_not_written_down() ->
 
 
 def test_the_evidence_of_a_bound_claim_is_its_sessions_last_heartbeat(world: World) -> None:
-    world.do(OpenSession(session_id="s", agent="ann", ttl=10))
+    session = world.do(OpenSession(session_id="s", agent="ann", ttl=10))
     world.do(ClaimJob(job_id="job", owner="ann", session_id="s"))
     world.advance(5)
-    world.do(KeepSessionAlive(session_id="s", lease_id=None))
+    world.do(KeepSessionAlive(session_id="s", lease_id=session.lease_id))
     world.advance(13)
     world.do(Recover())
     expired, session_expired = world.events()[2:]

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from octostore.core import limits, names
-from octostore.core.checks import check_token_name
+from octostore.core.checks import check_session_name, check_token_name
 from octostore.core.errors import InvalidInput
 from octostore.core.model import RESERVED
 from octostore.wire import fields
@@ -40,12 +40,13 @@ def check_unreserved_token_name(text: str) -> None:
         (fields.JOB_ID_PATTERN, 1, limits.JOB_ID_BYTES, partial(names.check_job_id, "job_id")),
         (fields.NAME_PATTERN, 1, limits.NAME_COMPONENT_BYTES, partial(names.check_name, "queue")),
         (fields.SESSION_ID_PATTERN, 1, limits.SESSION_ID_BYTES, lambda text: names.check_name("session_id", text, 128)),
+        (fields.SESSION_PATTERN, 1, 700, lambda text: check_session_name("session_id", text)),
         (fields.PREFIX_PATTERN, 0, limits.JOB_ID_BYTES, partial(names.check_prefix, "prefix")),
         (fields.LINE_PATTERN, 0, 256, lambda text: limits.check_text("owner", text, 256)),
         (fields.TOKEN_NAME_PATTERN, 1, 256, check_unreserved_token_name),
         (fields.TEXT_PATTERN, 0, 256, lambda text: limits.check_size("note", text, 256)),
     ],
-    ids=["job_id", "name", "session_id", "prefix", "line", "token name", "text"],
+    ids=["job_id", "name", "session_id", "session", "prefix", "line", "token name", "text"],
 )
 @given(text=LIKE_NAMES)
 @example(text="")

@@ -176,7 +176,7 @@ def test_only_the_last_giver_may_repeat_it(world: World) -> None:
 def test_whoever_hands_it_over_the_claims_stay_their_principals(world: World) -> None:
     session = take(world, "ann", principal="team")
     world.do(ClaimJob(job_id="job", owner="ann", session_id="s", principal="team"))
-    hand_over(world, session.lease_id, principal="operator")
+    hand_over(world, session.lease_id, session_id="team/s", principal="operator")
     assert [(entry.type, entry.actor) for entry in world.log()[-3:]] == [
         ("session_handed_over", "operator"),
         ("released", "operator"),
@@ -184,7 +184,7 @@ def test_whoever_hands_it_over_the_claims_stay_their_principals(world: World) ->
     ]
     owner = world.ask(GetJob(job_id="job")).claim
     assert owner is not None
-    assert (owner.principal, world.ask(GetSession(session_id="s")).principal) == ("team", "team")
+    assert (owner.principal, world.ask(GetSession(session_id="team/s")).principal) == ("team", "team")
 
 
 def test_a_lock_stays_one_with_its_lock_delay(world: World) -> None:

@@ -33,7 +33,8 @@ def lease(reply: ClaimReply) -> str:
 
 
 def open_session(world: World, session_id: str = "s", principal: str = "ann", ttl: float = 30) -> None:
-    world.do(OpenSession(session_id=session_id, agent=principal, principal=principal, ttl=ttl))
+    opening = OpenSession(session_id=session_id, agent=principal, principal=principal, ttl=ttl, without_lease=True)
+    world.do(opening)
 
 
 def test_a_free_lock_is_acquired(world: World) -> None:
@@ -267,7 +268,7 @@ def test_a_lock_that_is_not_ephemeral_only_needs_the_session_to_be_there(world: 
     open_session(world, ttl=30)
     reply = acquire(world, session_id="s", ttl=60)
     assert (reply.session_id, reply.remaining_ms) == (None, 60_000)
-    assert world.ask(GetSession(session_id="s")).jobs == []
+    assert world.ask(GetSession(session_id="ann/s")).jobs == []
     world.do(CloseSession(session_id="s", lease_id=None, principal="ann"))
     again = acquire(world)
     assert (again.lease_id, again.replayed) == (reply.lease_id, True)

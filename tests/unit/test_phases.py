@@ -17,13 +17,13 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 def save(world: World, phase: Phase | None) -> Phase:
-    return world.do(SaveSession(session_id="s", lease_id=None, context=b"1", phase=phase)).phase
+    return world.do(SaveSession(session_id="s", context=b"1", phase=phase)).phase
 
 
 @given(st.lists(st.sampled_from(PHASES), max_size=12))
 def test_only_what_may_follow_does_and_each_change_is_logged(wanted: list[Phase]) -> None:
     world = World()
-    world.do(OpenSession(session_id="s", agent="ann"))
+    world.do(OpenSession(session_id="s", agent="ann", without_lease=True))
     current: Phase = "idle"
     changes = []
     for phase in wanted:
@@ -52,7 +52,7 @@ def test_every_phase_can_be_left_and_reached() -> None:
 
 def test_saving_without_a_phase_leaves_it() -> None:
     world = World()
-    world.do(OpenSession(session_id="s", agent="ann"))
+    world.do(OpenSession(session_id="s", agent="ann", without_lease=True))
     save(world, "planning")
     assert save(world, None) == "planning"
 

@@ -211,7 +211,7 @@ def test_the_log_says_who_did_it_and_not_whose_it_was(world: World) -> None:
     release(world, lease_id, "failed", error="no", principal="helper")
     session = world.do(OpenSession(session_id="s", agent="ann", principal="ann"))
     world.do(ClaimJob(job_id="bound", owner="ann", session_id="s", principal="ann"))
-    world.do(CloseSession(session_id="s", lease_id=session.lease_id, principal="helper"))
+    world.do(CloseSession(session_id="ann/s", lease_id=session.lease_id, principal="helper"))
     assert [(event.type, event.actor, event.queue, event.reason) for event in world.events()] == [
         ("queue_limited", "root", "default", None),
         ("enqueued", "root", "default", None),

@@ -1,5 +1,6 @@
 """Sessions: one heartbeat for any number of claims, and a context that outlives the worker."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,8 +9,10 @@ from octostore.core.commands import (
     AcquireLock,
     ClaimJob,
     ClaimNext,
+    ClaimTask,
     CloseSession,
     Enqueue,
+    HandOverSession,
     HeartbeatJob,
     KeepSessionAlive,
     OpenSession,
@@ -19,8 +22,10 @@ from octostore.core.commands import (
 )
 from octostore.core.errors import Held, InvalidInput, LeaseLost, NotAllowed, NotFound
 from octostore.core.limits import RECOVER_LIMIT, SWEEP_LIMIT
-from octostore.core.questions import GetJob, GetSession, ListSessions
+from octostore.core.model import LOCAL
+from octostore.core.questions import GetJob, GetSession, ListEvents, ListSessions
 from octostore.core.replies import SessionReply
+from octostore.stores.memory import MemoryBackend
 from tests.support.world import World
 
 
@@ -142,52 +147,157 @@ def test_opening_can_be_repeated_by_its_request(world: World) -> None:
     assert world.event_types() == ["session_opened"]
 
 
-def test_a_strangers_session_is_not_opened_nor_bound_to(world: World) -> None:
+def test_two_principals_that_choose_the_same_id_have_two_sessions(world: World) -> None:
+    theirs = open_session(world, principal="ann", request_id="r")
+    world.do(SaveSession(session_id="s", lease_id=theirs.lease_id, principal="ann", context=b'"secret"'))
+    mine = open_session(world, principal="bob", request_id="r")
+    assert (mine.resumed, mine.replayed, mine.context, mine.in_flight) == (False, False, None, [])
+    claims = [ClaimJob(job_id=name, owner=name, session_id="s", principal=name) for name in ("ann", "bob")]
+    assert [reply.session_id for reply in world.batch(claims)] == ["s", "s"]
+    world.do(CloseSession(session_id="s", lease_id=mine.lease_id, principal="bob"))
+    sessions = [world.ask(GetSession(session_id=name)) for name in ("ann/s", "bob/s")]
+    assert [(view.session_id, view.status, view.jobs) for view in sessions] == [
+        ("s", "open", ["ann"]),
+        ("s", "closed", []),
+    ]
+
+
+def test_a_strangers_session_is_not_bound_to(world: World) -> None:
     open_session(world, principal="ann")
-    with pytest.raises(NotAllowed):
-        open_session(world, principal="bob")
     with pytest.raises(NotFound):
         world.do(ClaimJob(job_id="job", owner="bob", session_id="s", principal="bob"))
 
 
-def writes(**terms: Any) -> list[KeepSessionAlive | SaveSession | CloseSession]:
+@pytest.mark.parametrize("name", ["ann/s", "local/s"])
+def test_what_is_opened_or_bound_to_is_ones_own(name: str) -> None:
+    builds: list[Callable[[], Any]] = [
+        lambda: OpenSession(session_id=name, agent="ann"),
+        lambda: ClaimJob(job_id="job", owner="ann", session_id=name),
+        lambda: ClaimTask(session_id=name, owner="ann", queues=("tasks",)),
+    ]
+    for build in builds:
+        with pytest.raises(InvalidInput) as caught:
+            build()
+        assert caught.value.field == "session_id"
+
+
+@pytest.mark.parametrize("name", ["/s", "ann/", "a\nb/s", "a" * 600 + "/s"])
+def test_what_cannot_be_anybodys_session_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput):
+        GetSession(session_id=name)
+
+
+@pytest.mark.parametrize("whose", ["team/ci", "ci[deploy/]", "a principal", "Zoë"])
+def test_a_principal_may_have_any_name(world: World, whose: str) -> None:
+    open_session(world, principal=whose)
+    view = world.ask(GetSession(session_id=f"{whose}/s"))
+    assert (view.session_id, view.principal) == ("s", whose)
+    assert world.events()[0].session_principal == whose
+
+
+def writes(**terms: Any) -> list[KeepSessionAlive | SaveSession | HandOverSession | CloseSession]:
     terms = {"session_id": "s", **terms}
-    return [KeepSessionAlive(**terms), SaveSession(**terms, context=b"1"), CloseSession(**terms)]
+    return [
+        KeepSessionAlive(**terms),
+        SaveSession(**terms, context=b"1"),
+        HandOverSession(**terms, to_agent="bob"),
+        CloseSession(**terms),
+    ]
 
 
-def test_the_same_principal_needs_no_lease(world: World) -> None:
+def test_only_its_lease_can_write_to_a_session(world: World) -> None:
+    """Also if it is the same principal that asks: many may have a token of that name."""
     session = open_session(world, principal="ann")
+    before = world.log()
+    for command in writes(lease_id=None, principal="ann"):
+        with pytest.raises(NotAllowed, match="only the lease of session 's' can write to it"):
+            world.do(command)
+    assert world.log() == before
+    for command in writes(lease_id=session.lease_id, principal="ann")[:3]:
+        world.do(command)
+
+
+def test_not_even_an_operator_keeps_it_alive_or_writes_its_context(world: World) -> None:
+    open_session(world)
+    for command in writes(lease_id=None)[:2]:
+        with pytest.raises(NotAllowed):
+            world.do(command)
+
+
+@pytest.mark.parametrize("by", [{"principal": "root", "as_operator": True}, {"principal": LOCAL}], ids=["root", LOCAL])
+def test_an_operator_hands_it_over_or_ends_it(world: World, by: dict[str, Any]) -> None:
+    open_session(world, principal="ann")
+    handing = HandOverSession(session_id="ann/s", to_agent="bob", **by)
+    handed = world.do(handing)
+    assert (handed.session_id, handed.agent, world.do(handing)) == ("s", "bob", handed)
+    taken = open_session(world, principal="ann", agent="bob")
+    closing = CloseSession(session_id="ann/s", **by)
+    assert world.do(closing) == world.do(closing)
+    with pytest.raises(LeaseLost):
+        world.do(KeepSessionAlive(session_id="s", lease_id=taken.lease_id, principal="ann"))
+    assert [(entry.type, entry.actor) for entry in world.log()] == [
+        ("session_opened", "ann"),
+        ("session_handed_over", by["principal"]),
+        ("session_opened", "ann"),
+        ("session_closed", by["principal"]),
+    ]
+
+
+def test_a_second_token_of_its_name_ends_it_if_it_is_an_operators(world: World) -> None:
+    open_session(world, principal="ann")
+    world.do(CloseSession(session_id="s", principal="ann", as_operator=True))
+    assert world.ask(GetSession(session_id="ann/s")).status == "closed"
+
+
+def test_the_principal_of_a_lock_client_needs_no_lease(world: World) -> None:
+    session = open_session(world, principal="ann", without_lease=True)
     job = world.do(ClaimJob(job_id="job", owner="ann", session_id="s", principal="ann"))
     world.advance(20)
     assert world.do(KeepSessionAlive(session_id="s", lease_id=None, principal="ann")).remaining_ms == 30_000
     world.advance(20)
     assert world.do(HeartbeatJob(job_id="job", lease_id=job.lease_id or "")).remaining_ms == 10_000
     world.do(SaveSession(session_id="s", lease_id=None, principal="ann", context=b'{"turn":7}'))
-    assert world.ask(GetSession(session_id="s")).context == {"turn": 7}
+    assert world.ask(GetSession(session_id="ann/s")).context == {"turn": 7}
     closing = CloseSession(session_id="s", lease_id=None, principal="ann")
     closed = world.do(closing)
     assert world.do(closing) == closed
-    assert world.do(CloseSession(session_id="s", lease_id=session.lease_id)) == closed
+    assert world.do(CloseSession(session_id="s", lease_id=session.lease_id, principal="ann")) == closed
     assert world.event_types()[-2:] == ["released", "session_closed"]
 
 
-def test_a_stranger_without_a_lease_finds_no_session(world: World) -> None:
-    session = open_session(world, principal="ann")
+def test_an_agent_that_resumes_a_lock_clients_session_has_it_for_itself(world: World) -> None:
+    open_session(world, principal="ann", without_lease=True)
+    world.advance(30)
+    open_session(world, principal="ann")
+    with pytest.raises(NotAllowed):
+        world.do(KeepSessionAlive(session_id="s", lease_id=None, principal="ann"))
+
+
+@pytest.mark.parametrize("without_lease", [True, False])
+def test_a_stranger_without_a_lease_finds_no_session(world: World, without_lease: bool) -> None:
+    session = open_session(world, principal="ann", without_lease=without_lease)
     before = world.log()
-    for command in writes(lease_id=None, principal="bob") + writes(lease_id=None, principal="ann", session_id="none"):
-        with pytest.raises(NotFound) as caught:
-            world.do(command)
-        assert str(caught.value) == f"no session is named {command.session_id!r}", "there or not, it reads the same"
+    for there, not_there in zip(
+        writes(lease_id=None, principal="bob", session_id="ann/s"),
+        writes(lease_id=None, principal="bob", session_id="ann/t"),
+        strict=True,
+    ):
+        told = []
+        for command in (there, not_there):
+            with pytest.raises(NotFound) as caught:
+                world.do(command)
+            told.append(str(caught.value).replace("'t'", "'s'"))
+        assert told == ["no session of 'ann' is named 's'"] * 2, "there or not, it reads the same"
     assert world.log() == before
-    world.do(CloseSession(session_id="s", lease_id=session.lease_id))
-    for command in writes(lease_id=None, principal="bob"):
+    world.do(CloseSession(session_id="s", lease_id=session.lease_id, principal="ann"))
+    for command in writes(lease_id=None, principal="bob", session_id="ann/s"):
         with pytest.raises(NotFound):
             world.do(command)
 
 
 def test_a_stranger_with_a_wrong_lease_finds_no_session_either(world: World) -> None:
     open_session(world, principal="ann")
-    for command in writes(lease_id="guessed", principal="bob"):
+    for command in writes(lease_id="guessed", principal="bob", session_id="ann/s"):
         with pytest.raises(NotFound):
             world.do(command)
     for command in writes(lease_id="guessed", principal="ann"):
@@ -197,7 +307,8 @@ def test_a_stranger_with_a_wrong_lease_finds_no_session_either(world: World) -> 
 
 def test_whoever_has_the_lease_may_write_whatever_its_name(world: World) -> None:
     session = open_session(world, principal="ann")
-    for command in writes(lease_id=session.lease_id, principal="bob"):
+    keepalive, save, _, close = writes(lease_id=session.lease_id, principal="bob", session_id="ann/s")
+    for command in (keepalive, save, close):
         world.do(command)
     assert [(entry.type, entry.actor) for entry in world.log()[1:]] == [
         ("session_saved", "bob"),
@@ -206,7 +317,7 @@ def test_whoever_has_the_lease_may_write_whatever_its_name(world: World) -> None
 
 
 def test_without_a_lease_a_session_that_has_expired_is_lost_all_the_same(world: World) -> None:
-    open_session(world, principal="ann")
+    open_session(world, principal="ann", without_lease=True)
     world.advance(30)
     for command in writes(lease_id=None, principal="ann"):
         with pytest.raises(LeaseLost, match="expired"):
@@ -214,9 +325,9 @@ def test_without_a_lease_a_session_that_has_expired_is_lost_all_the_same(world: 
 
 
 def test_without_a_lease_the_session_as_it_stands_is_meant(world: World) -> None:
-    first = open_session(world, principal="ann")
+    first = open_session(world, principal="ann", without_lease=True)
     world.advance(30)
-    open_session(world, principal="ann", agent="again")
+    open_session(world, principal="ann", agent="again", without_lease=True)
     world.advance(10)
     with pytest.raises(LeaseLost):
         world.do(KeepSessionAlive(session_id="s", lease_id=first.lease_id, principal="ann"))
@@ -232,11 +343,39 @@ def test_an_empty_lease_is_not_the_same_as_none() -> None:
 
 def test_whose_session_is_looked_at(world: World) -> None:
     open_session(world, principal="ann")
-    for principal in ("ann", None):
-        assert world.ask(GetSession(session_id="s", principal=principal)).agent == "ann"
-    with pytest.raises(NotFound) as caught:
-        world.ask(GetSession(session_id="s", principal="bob"))
-    assert str(caught.value) == "no session is named 's'"
+    assert world.ask(GetSession(session_id="ann/s")).agent == "ann"
+    for name, whose in (("s", LOCAL), ("bob/s", "bob")):
+        with pytest.raises(NotFound) as caught:
+            world.ask(GetSession(session_id=name))
+        assert str(caught.value) == f"no session of {whose!r} is named 's'"
+
+
+def test_the_log_of_a_session_is_that_of_its_principal(world: World) -> None:
+    for principal in ("ann", "bob"):
+        open_session(world, principal=principal)
+        world.do(ClaimJob(job_id=principal, owner=principal, session_id="s", principal=principal))
+
+    def told(**which: Any) -> list[tuple[str, str | None]]:
+        events = world.ask(ListEvents(**which)).events
+        assert {event.session_id for event in events} <= {"s"}
+        return [(event.type, event.session_principal) for event in events]
+
+    both = [("session_opened", "ann"), ("claimed", "ann"), ("session_opened", "bob"), ("claimed", "bob")]
+    assert told(session_id="ann/s") == both[:2]
+    assert told(session_id="s") == []
+    assert told() == both
+    assert told(principal="bob") == both[1:], "the job, but not the session, of somebody else"
+    assert told(principal="bob", session_id="ann/s") == both[1:2]
+
+
+def test_a_context_makes_way_for_the_next() -> None:
+    backend = MemoryBackend()
+    world = World(backend)
+    session = open_session(world)
+    for number in range(3):
+        world.do(SaveSession(session_id="s", lease_id=session.lease_id, context=b"%d" % number))
+    assert (backend.rows.contexts, backend.rows.documents) == ({"local/s": b"2"}, {})
+    assert world.event_types() == ["session_opened", *["session_saved"] * 3]
 
 
 def test_whose_sessions_are_listed(world: World) -> None:
@@ -259,7 +398,7 @@ def test_a_page_of_sessions_is_the_last_one_when_nothing_follows(world: World) -
     for name in ("a", "b", "c"):
         open_session(world, session_id=name)
     first = world.ask(ListSessions(limit=2))
-    assert ([view.session_id for view in first.sessions], first.cursor) == (["a", "b"], "b")
+    assert ([view.session_id for view in first.sessions], first.cursor) == (["a", "b"], "local/b")
     second = world.ask(ListSessions(limit=2, cursor=first.cursor))
     assert ([view.session_id for view in second.sessions], second.cursor) == (["c"], None)
     assert world.ask(ListSessions(limit=3)).cursor is None

@@ -18,9 +18,9 @@ from octostore.core.commands import (
     ReleaseTask,
     SaveSession,
 )
-from octostore.core.errors import InvalidInput, LeaseLost, LimitExceeded, NotAllowed
+from octostore.core.errors import InvalidInput, LeaseLost, LimitExceeded
 from octostore.core.model import Outcome
-from octostore.core.questions import GetJob, GetSession
+from octostore.core.questions import GetJob, GetSession, ListSessions
 from octostore.core.replies import ClaimReply, ReleaseReply
 from tests.support.world import World
 
@@ -306,8 +306,13 @@ def test_closing_the_session_gives_its_task_back(world: World) -> None:
 def test_somebody_elses_session_stays_theirs(world: World) -> None:
     enqueue(world)
     world.do(OpenSession(session_id="s", agent="ann", principal="guest"))
-    with pytest.raises(NotAllowed):
-        claim(world)
+    reply = claim(world)
+    assert (reply.status, reply.session and reply.session.resumed) == ("claimed", False)
+    sessions = world.ask(ListSessions()).sessions
+    assert [(view.principal, view.session_id, view.jobs) for view in sessions] == [
+        ("guest", "s", []),
+        ("local", "s", ["task"]),
+    ]
 
 
 def test_a_limit_on_claims_leaves_the_session_alone(world: World) -> None:

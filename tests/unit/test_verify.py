@@ -19,7 +19,8 @@ from octostore.core.commands import (
 )
 from octostore.core.events import Event, public_event, stored_event
 from octostore.core.questions import GetJob, GetSession, ListJobs, ListSessions
-from octostore.core.verify import Verification, Verifier, session_key
+from octostore.core.session_keys import SessionKey
+from octostore.core.verify import Verification, Verifier, named
 from tests.support.world import World
 
 
@@ -121,7 +122,7 @@ def test_what_no_event_speaks_of_and_what_is_not_stored(lived: World) -> None:
     strangers.do(ClaimJob(job_id="stranger", owner="ann"))
     problems = verdict(lived, lambda _events: strangers.events()).problems
     assert "job 'lock' is stored, and no event speaks of it" in problems
-    assert "session 's' is stored, and no event speaks of it" in problems
+    assert "session 'local/s' is stored, and no event speaks of it" in problems
     assert "the log speaks of job 'stranger', which is not stored" in problems
 
 
@@ -174,7 +175,6 @@ def test_nothing_that_is_stored_of_a_job_can_differ(lived: World, field: str, va
     ("field", "value"),
     [
         ("agent", "mallory"),
-        ("principal", "mallory"),
         ("status", "closed"),
         ("opened_at", LATER),
         ("context_seq", 1),
@@ -192,7 +192,28 @@ def test_nothing_that_is_stored_of_a_session_can_differ(lived: World, field: str
     assert verifier.problems == []
     verifier.check_session(msgspec.structs.replace(stored, **{field: value}))
     assert len(verifier.problems) == 1
-    assert f"session 't': the log leads to {field} " in verifier.problems[0]
+    assert f"session 'local/t': the log leads to {field} " in verifier.problems[0]
+
+
+def test_a_session_stored_as_somebody_elses_is_none_of_the_logs(lived: World) -> None:
+    verifier = followed(lived)
+    verifier.check_session(msgspec.structs.replace(lived.ask(GetSession(session_id="t")), principal="mallory"))
+    assert verifier.problems == ["session 'mallory/t' is stored, and no event speaks of it"]
+
+
+def test_a_log_in_which_sessions_do_not_say_whose_they_are(lived: World) -> None:
+    """As earlier versions wrote it: each id was that of whoever opened it, for ever."""
+
+    def without(events: list[Event]) -> list[Event]:
+        return [msgspec.structs.replace(event, session_principal=None) for event in events]
+
+    assert verdict(lived, without).problems == []
+    lived.do(OpenSession(session_id="t", agent="eve", principal="guest"))
+
+    def at_first(events: list[Event]) -> list[Event]:
+        return [*without(events[:-1]), events[-1]]
+
+    assert verdict(lived, at_first).problems == []
 
 
 def test_a_session_that_was_closed_has_not_expired(lived: World) -> None:
@@ -200,7 +221,7 @@ def test_a_session_that_was_closed_has_not_expired(lived: World) -> None:
     closed = lived.ask(GetSession(session_id="s"))
     assert closed.status == "closed"
     verifier.check_session(msgspec.structs.replace(closed, status="expired"))
-    assert verifier.problems == ["session 's': the log leads to status 'closed', and stored is 'expired'"]
+    assert verifier.problems == ["session 'local/s': the log leads to status 'closed', and stored is 'expired'"]
 
 
 @pytest.mark.parametrize("change", [{"how": "released"}, {"fencing_token": 1}])
@@ -254,4 +275,4 @@ def test_when_a_job_and_a_session_of_one_name_last_changed(world: World) -> None
     world.do(ClaimJob(job_id="same", owner="ann"))
     world.do(ClaimJob(job_id="bound", owner="ann", session_id="same"))
     last_change = followed(world).last_change
-    assert (last_change["same"], last_change[session_key("same")], last_change["bound"]) == (2, 3, 3)
+    assert (last_change["same"], last_change[named(SessionKey("local/same"))], last_change["bound"]) == (2, 3, 3)

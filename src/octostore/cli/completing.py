@@ -6,6 +6,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from octostore.cli import words
 from octostore.cli.place import chosen_place
 from octostore.core.errors import OctoStoreError
 
@@ -26,8 +27,13 @@ def job_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[st
 
 def session_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """The sessions there are, whether or not they are over: these are looked at, too."""
-    names = _asked(parsed_args, lambda store: [session.session_id for session in store.list_sessions()])
+    names = _asked(parsed_args, _session_names)
     return [name for name in names if name.startswith(prefix)][:OFFERED]
+
+
+def _session_names(store: "Reader") -> list[str]:
+    reader = store.whoami().name
+    return [words.session(one.session_id, one.principal, reader) for one in store.list_sessions()]
 
 
 def _asked(parsed_args: argparse.Namespace, question: "Callable[[Reader], list[str]]") -> list[str]:

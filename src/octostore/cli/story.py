@@ -35,11 +35,20 @@ _ENDINGS = {
 }
 
 
-def told_event(event: Event, console: Console, *, is_about_one: bool = False) -> str:
-    """A line of the log; where all are about one job, it need not be named in each."""
-    about = "" if is_about_one else event.job_id or event.session_id or event.queue or ""
-    named = about and f"{console.style(about, 'bold')}  "
-    return f"{event.seq:>6}  {event.at:%Y-%m-%d %H:%M:%S}  {named}{sentence(event)}"
+def told_event(event: Event, console: Console, *, reader: str) -> str:
+    """A line of the log, for the principal who reads it."""
+    session = event.session_id and words.session(event.session_id, event.session_principal, reader)
+    about = event.job_id or session or event.queue or ""
+    return _line(event, f"{console.style(about, 'bold')}  " if about else "")
+
+
+def told_event_of_job(event: Event) -> str:
+    """The same where all are about one job, which need not be named in each."""
+    return _line(event, "")
+
+
+def _line(event: Event, about: str) -> str:
+    return f"{event.seq:>6}  {event.at:%Y-%m-%d %H:%M:%S}  {about}{sentence(event)}"
 
 
 def sentence(event: Event) -> str:

@@ -28,6 +28,11 @@ def duration(seconds: float) -> str:
     return " ".join(parts)
 
 
+def session(session_id: str, principal: str | None, reader: str) -> str:
+    """As `reader` types it."""
+    return session_id if principal in {None, reader} else f"{principal}/{session_id}"
+
+
 def seconds_between(earlier: datetime, later: datetime) -> float:
     return (later - earlier) / timedelta(seconds=1)
 

@@ -399,10 +399,15 @@ class Calls:
         """Pass a live session on to another agent, with its context and the claims bound to it, in one step.
 
         The old holder's lease is dead from then on, and those of its claims; each claim has a new fencing token.
-        `to_agent` opens the session within its TTL and goes on. Without `lease_id` it is done on behalf of whoever
-        opened the session, which only the same principal may do.
+        `to_agent` opens the session within its TTL and goes on. Only operators may do it without `lease_id`; to them,
+        `ci/main` is the session `main` of the principal `ci`.
         """
         return c.HandOverSession(session_id=session_id, lease_id=lease_id, to_agent=to_agent, note=note)
+
+    @executed
+    def close_session(self, session_id: str, *, lease_id: str | None = None) -> c.CloseSession:
+        """End a session and release its claims, as `Session.close` does; without its lease, for operators only."""
+        return c.CloseSession(session_id=session_id, lease_id=lease_id)
 
     @executed
     def keep_session_alive(self, session_id: str, lease_id: str) -> c.KeepSessionAlive:

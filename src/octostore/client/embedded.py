@@ -12,8 +12,10 @@ from octostore.core.commands import Batch, Command, R_co
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
+from octostore.core.model import LOCAL
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import ClaimReply, is_worth_waiting
+from octostore.core.session_keys import session_key
 from octostore.core.undo import undo_of
 from octostore.stores.base import OnStep
 from octostore.stores.store import LocalStore
@@ -115,5 +117,5 @@ def pause_of(reply: object) -> float | None:
 
 def topics_of_log(question: ListEvents) -> Sequence[Topic]:
     if question.session_id is not None:
-        return [("session", question.session_id)]
+        return [("session", session_key(LOCAL, question.session_id))]
     return [EVERYTHING] if question.job_id is None else [("job", question.job_id)]

@@ -88,14 +88,18 @@ class Questions:
 
     @asked
     def get_session(self, session_id: str) -> q.GetSession:
-        """How a session stands, with its context and the jobs bound to it. Raises `NotFound`."""
+        """How a session stands, with its context and the jobs bound to it. Raises `NotFound`.
+
+        To operators, `ci/main` is the session `main` of the principal `ci`.
+        """
         return q.GetSession(session_id=session_id)
 
     @stepped
     def list_sessions(self, *, status: SessionStatus | None = None) -> Steps[list[SessionView]]:
-        """All sessions by id, with the jobs bound to them but without their contexts (see `get_session`).
+        """All sessions, with the jobs bound to them but without their contexts (see `get_session`).
 
-        One that has expired is `expired` at once. A server tells only your own, unless the token is an operator's.
+        By principal and id. One that has expired is `expired` at once. A server tells only your own, unless the token
+        is an operator's.
         """
         return (yield from _sessions(status))
 
@@ -159,7 +163,8 @@ class Reader(Blocking, Questions):
         """The log after event `after`, oldest first: all, or that of a job, a session, or of jobs by `prefix`.
 
         With `follow` it goes on with what happens next, for ever. `seq` has no gaps, so the last one seen is all that
-        is needed to resume.
+        is needed to resume. A server leaves out what you may not see: jobs beyond your token's prefix, and what happens
+        to the sessions of others, unless the token is an operator's.
         """
         question = q.ListEvents(after=after, job_id=job_id, prefix=prefix, session_id=session_id, limit=PAGE_MAX)
         if follow:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from octostore.client.reader import Reader
 from octostore.core.errors import NotAllowed
 from octostore.core.replies import JobView, SessionView
-from octostore.core.verify import Verification, Verifier, session_key
+from octostore.core.verify import Verification, Verifier, key_of, named
 
 LOOKS = 20
 """How often to look at something that keeps changing between looking at it and reading the log."""
@@ -67,13 +67,14 @@ class _Verifying:
         read_before = self._catch_up()
         for session in sessions:
             self._check_session(session, read_before)
-        self._verifier.tell_missing("session", logged - {session.session_id for session in sessions})
+        self._verifier.tell_missing("session", logged - {key_of(session) for session in sessions})
         return len(sessions)
 
     def _check_session(self, session: SessionView, read_before: int) -> None:
+        key = key_of(session)
         for _ in range(LOOKS):
-            if self._verifier.last_change.get(session_key(session.session_id), 0) <= read_before:
+            if self._verifier.last_change.get(named(key), 0) <= read_before:
                 self._verifier.check_session(session)
                 return
-            session = self._store.get_session(session.session_id)
+            session = self._store.get_session(key)
             read_before = self._catch_up()

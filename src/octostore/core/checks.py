@@ -94,11 +94,21 @@ def between(check: Callable[[str, Any, int, int], None], low: int, high: int) ->
 
 
 check_session_id = against(check_name, limits.SESSION_ID_BYTES)
+"""Of a session of one's own."""
+
+
+def check_session_name(field: str, name: str) -> None:
+    """Of anybody's: its id, or `principal/id`."""
+    whose, slash, session_id = name.rpartition("/") if isinstance(name, str) else ("", "", name)
+    check_session_id(field, session_id)
+    if slash:
+        check_line(field, whose, limits.PRINCIPAL_BYTES)
+
 
 CHECKS: dict[str, Check] = {
     # Names
     "job_id": check_job_id,
-    "session_id": check_session_id,
+    "session_id": check_session_name,
     "queue": check_name,
     "queues": against(_check_names, limits.TASK_QUEUES_MAX),
     "kind": check_name,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from octostore.core import limits
-from octostore.core.checks import Checked
+from octostore.core.checks import Checked, check_session_id
 from octostore.core.errors import InvalidInput
 from octostore.core.model import LOCAL, Outcome, Phase, Scope
 from octostore.core.permit import Permit
@@ -76,6 +76,8 @@ class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     host: str | None = None
     pid: int | None = None
     """The process that asks, for people who have to find it. It says so itself, like `owner`."""
+
+    CHECKS: ClassVar = {"session_id": check_session_id}
 
 
 class ClaimJob(ClaimTerms, frozen=True, kw_only=True):
@@ -282,13 +284,29 @@ class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
     request_id: str | None = None
     max_sessions: int | None = None
     """How many open sessions the principal may have at once."""
+    without_lease: bool = False
+    """For a lock client: from then on, its principal writes to the session without a lease."""
+
+    CHECKS: ClassVar = {"session_id": check_session_id}
 
 
 class _SessionCommand(Command[R_co], frozen=True, kw_only=True):
-    """A write by the holder of a session; without a lease, by any that is the same principal."""
+    """A write to a session by whoever has its lease. Without one: by its principal if a lock client opened it."""
 
     session_id: str
+    """Its id; for somebody else's `principal/id`, here and wherever else no session is opened or bound to."""
     lease_id: str | None = None
+
+
+class _EndingCommand(_SessionCommand[R_co], frozen=True, kw_only=True):
+    """One that takes the session away from its holder, which operators may do without its lease."""
+
+    as_operator: bool = False
+    """Whether the principal is one; `LOCAL` always is."""
+
+    @property
+    def is_by_operator(self) -> bool:
+        return self.as_operator or self.principal == LOCAL
 
 
 class KeepSessionAlive(_SessionCommand[KeepaliveReply], frozen=True, kw_only=True):
@@ -303,7 +321,7 @@ class SaveSession(_SessionCommand[SavedReply], frozen=True, kw_only=True):
     number: int | None = None
 
 
-class HandOverSession(_SessionCommand[HandedOverReply], frozen=True, kw_only=True):
+class HandOverSession(_EndingCommand[HandedOverReply], frozen=True, kw_only=True):
     """Pass a live session on to another agent of the same principal, with its context and the claims bound to it.
 
     The lease that does it is dead from then on. The session lives for another TTL, within which `to_agent` opens it.
@@ -313,7 +331,7 @@ class HandOverSession(_SessionCommand[HandedOverReply], frozen=True, kw_only=Tru
     note: str | None = None
 
 
-class CloseSession(_SessionCommand[ClosedReply], frozen=True, kw_only=True):
+class CloseSession(_EndingCommand[ClosedReply], frozen=True, kw_only=True):
     """End the session and release the claims bound to it. Its context stays."""
 
 

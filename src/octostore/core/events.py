@@ -1,7 +1,7 @@
 """The lines of the append-only log. One transition, one event; heartbeats, progress and checkpoints are none.
 
 Each kind of event has a struct of details that holds everything needed to redo the transition (`evolve.py`), and never
-a secret. Documents (payload, result, session context) are kept beside the event that brought them, under its `seq`.
+a secret. Payloads and results are kept beside the event that brought them, under its `seq`.
 """
 
 from functools import cache
@@ -12,6 +12,7 @@ import msgspec
 from octostore.core.documents import NO_DOCUMENT
 from octostore.core.model import HowEnded, Phase, Scope, Status
 from octostore.core.moments import Moment, to_datetime, to_moment
+from octostore.core.session_keys import SessionKey, id_of, session_key, whose
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -128,6 +129,7 @@ class SessionOpened(Details, frozen=True):
     phase: Phase | None = None
     """Here and below: what it is doing from now on, where that changes, and what it was doing until now."""
     phase_before: Phase | None = None
+    without_lease: bool = False
 
 
 class SessionSaved(Details, frozen=True):
@@ -211,7 +213,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     actor: str
     job_id: str | None
     queue: str | None
-    session_id: str | None
+    session_id: SessionKey | None
     details: bytes
 
 
@@ -219,7 +221,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """An event as it is read. `data` holds the details of its type.
 
     `actor` is the principal that caused it, `agent` the owner or agent whom it is about, by the name that it gives
-    itself. `reason` says why, where there is a why.
+    itself. `reason` says why, where there is a why. `session_principal` is whose session `session_id` is: others may
+    have one of that id. Events of earlier versions do not say; their ids are nobody else's.
     """
 
     seq: int
@@ -229,6 +232,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str | None
     queue: str | None
     session_id: str | None
+    session_principal: str | None = None
     agent: str | None = None
     reason: str | None = None
     data: dict[str, Any]
@@ -266,7 +270,8 @@ def public_event(entry: LogEntry) -> Event:
         actor=entry.actor,
         job_id=entry.job_id,
         queue=entry.queue,
-        session_id=entry.session_id,
+        session_id=None if entry.session_id is None else id_of(entry.session_id),
+        session_principal=None if entry.session_id is None else whose(entry.session_id),
         agent=data.get("owner") or data.get("agent"),
         reason=data.get("reason") or data.get("error") or _missed(entry.type, data),
         data=data,
@@ -296,6 +301,14 @@ def stored_event(event: Event) -> LogEntry:
         event.actor,
         event.job_id,
         event.queue,
-        event.session_id,
+        _key_in(event),
         encode_details(data),
     )
+
+
+def _key_in(event: Event) -> SessionKey | None:
+    if event.session_id is None:
+        return None
+    if event.session_principal is None:
+        return SessionKey(event.session_id)
+    return session_key(event.session_principal, event.session_id)

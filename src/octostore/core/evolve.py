@@ -1,8 +1,8 @@
 """What each event does to the rows.
 
 The only code that changes them, both when a command is decided and when the log is replayed: that is why replaying the
-log gives the stored state. Heartbeat times, progress and checkpoints are not events, and `lease_id`, `request_id` and
-a token's `digest` are secrets; those alone are set elsewhere.
+log gives the stored state. Heartbeat times, progress, checkpoints and contexts are not in events, and `lease_id`,
+`request_id` and a token's `digest` are secrets; those alone are set elsewhere.
 """
 
 from collections.abc import Callable
@@ -45,6 +45,7 @@ from octostore.core.model import (
     read_in_flight,
     read_stop_request,
 )
+from octostore.core.session_keys import SessionKey
 
 if TYPE_CHECKING:
     from octostore.core.working_set import WorkingSet
@@ -231,7 +232,7 @@ _JOB_CHANGES: dict[str, Callable[[Job, LogEntry, Any], None]] = {
 
 
 def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
-    session_id = entry.session_id or ""
+    session_id = entry.session_id or SessionKey("")
     session = ws.session(session_id)
     was_open = session is not None and session.status == "open"
     if isinstance(details, SessionOpened):
@@ -245,6 +246,7 @@ def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None
             heartbeat_at=entry.at,
             expires_at=details.expires_at,
             resumed=details.resumed,
+            without_lease=details.without_lease,
             **(_what_stays(session) if session else {}),
         )
     if session is None:
@@ -282,7 +284,7 @@ def _hand_over(session: Session, entry: LogEntry, details: SessionHandedOver) ->
     session.expires_at = details.expires_at
 
 
-def _change_in_flight(ws: "WorkingSet", session_id: str, job_id: str, event_type: str) -> None:
+def _change_in_flight(ws: "WorkingSet", session_id: SessionKey, job_id: str, event_type: str) -> None:
     session = ws.session(session_id)
     if session is None:
         raise LookupError(f"the claim on {job_id!r} is bound to a session that no event opened")

@@ -38,6 +38,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 
 class SessionHealth(Reply, frozen=True):
     session_id: str
+    principal: str
     agent: str
     phase: Phase
     heartbeat_age_seconds: float
@@ -105,6 +106,7 @@ def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds)
 def _session_health(session: SessionView, now: datetime) -> SessionHealth:
     return SessionHealth(
         session_id=session.session_id,
+        principal=session.principal,
         agent=session.agent,
         phase=session.phase,
         heartbeat_age_seconds=max(0.0, (now - session.heartbeat_at).total_seconds()),

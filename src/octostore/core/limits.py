@@ -11,7 +11,8 @@ JOB_ID_BYTES = 256
 SESSION_ID_BYTES = 128
 REQUEST_ID_BYTES = 128
 LEASE_ID_BYTES = 128
-TEXT_BYTES = 256  # owner, agent, principal, host, reason
+TEXT_BYTES = 256  # owner, agent, name of a token, host, reason
+PRINCIPAL_BYTES = TEXT_BYTES + JOB_ID_BYTES + 2  # that name, and in brackets the prefix that limits it
 NOTE_BYTES = 1_024
 ERROR_BYTES = 2_048
 

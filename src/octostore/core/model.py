@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from octostore.core.secret_free import SecretFree
+from octostore.core.session_keys import SessionKey
 
 Status: TypeAlias = Literal["free", "queued", "claimed", "done", "dead"]
 SessionStatus: TypeAlias = Literal["open", "closed", "expired"]
@@ -62,7 +63,7 @@ class Claim(SecretFree, msgspec.Struct):
     heartbeat_at: int
     expires_at: int | None
     """None for a claim bound to a session: it lives as long as the session does."""
-    session_id: str | None
+    session_id: SessionKey | None
     metadata: bytes | None
     lease_id: str = ""
     request_id: str | None = None
@@ -118,7 +119,7 @@ class EndedRequest(SecretFree, msgspec.Struct, frozen=True):
     request_id: str
     job_id: str | None
     queue: str | None
-    session_id: str | None
+    session_id: SessionKey | None
     how: RequestEnd
     ended_at: int
     owner: str
@@ -166,7 +167,7 @@ class Job(msgspec.Struct):
 class Session(SecretFree, msgspec.Struct):
     """A worker's own heartbeat, to which claims can be bound, and the context that outlives it."""
 
-    session_id: str
+    session_id: SessionKey
     agent: str
     principal: str
     status: SessionStatus
@@ -177,6 +178,7 @@ class Session(SecretFree, msgspec.Struct):
     """Once it is closed or expired: when it ended."""
     resumed: bool = False
     context_seq: int | None = None
+    """The event with which its context was saved; the document is kept beside the session."""
     lease_id: str = ""
     request_id: str | None = None
     phase: Phase = "idle"
@@ -192,6 +194,8 @@ class Session(SecretFree, msgspec.Struct):
     """Answered more than once, so somebody knows of it even if the first caller has gone."""
     save_number: int | None = None
     """The newest context, as the holder numbers them; an older one comes late."""
+    without_lease: bool = False
+    """A lock client's, which knows of no lease: its principal may write to it without one."""
 
 
 class Queue(msgspec.Struct):

@@ -5,6 +5,7 @@ from typing import TypeAlias
 import msgspec
 
 from octostore.core.limits import SWEEP_LIMIT
+from octostore.core.session_keys import SessionKey
 
 Selection: TypeAlias = tuple[tuple[str, ...] | None, str]
 """The kinds (None: all) and the prefix of the names of the jobs that somebody wants."""
@@ -28,12 +29,12 @@ class Needs(msgspec.Struct):
     """The jobs whose payload, result and checkpoint are needed too; those of every job in one of `lines` are as well,
     because it may become the first in line.
     """
-    sessions: set[str] = msgspec.field(default_factory=set)
-    claims_of: set[str] = msgspec.field(default_factory=set)
+    sessions: set[SessionKey] = msgspec.field(default_factory=set)
+    claims_of: set[SessionKey] = msgspec.field(default_factory=set)
     """The sessions of which every bound claim is needed."""
-    news_of: set[str] = msgspec.field(default_factory=set)
+    news_of: set[SessionKey] = msgspec.field(default_factory=set)
     """Those of which only the bound claims are needed whose owner was asked to stop, or may be stuck."""
-    in_flight_of: set[str] = msgspec.field(default_factory=set)
+    in_flight_of: set[SessionKey] = msgspec.field(default_factory=set)
     """Those of which the jobs that they lost are needed, too, and the documents of all these jobs."""
     queues: set[str] = msgspec.field(default_factory=set)
     counted_queues: set[str] = msgspec.field(default_factory=set)

@@ -3,9 +3,9 @@
 from typing import ClassVar, Generic, TypeVar, get_args
 
 from octostore.core import limits
-from octostore.core.checks import Checked, against, check_session_id, check_word
+from octostore.core.checks import Checked, against, check_session_name, check_word
 from octostore.core.events import LogEntry
-from octostore.core.model import SessionStatus, Status
+from octostore.core.model import LOCAL, SessionStatus, Status
 from octostore.core.names import check_job_id
 from octostore.core.replies import (
     ClaimedCount,
@@ -23,6 +23,7 @@ from octostore.core.replies import (
     TokenView,
 )
 from octostore.core.secret_free import SecretFree
+from octostore.core.session_keys import session_key, whose
 
 A_co = TypeVar("A_co", bound=Reply, covariant=True)
 
@@ -54,26 +55,35 @@ class CountClaimed(Question[ClaimedCount], frozen=True, kw_only=True):
 
 
 class ListEvents(Question[EventPage], frozen=True, kw_only=True):
-    """The log after an event, oldest first; all that is given must hold."""
+    """The log after an event, oldest first; all that is given must hold.
+
+    `session_id` is the id of a session, or `principal/id`, here and below; without a principal it is `LOCAL`'s.
+    """
 
     after: int = 0
     job_id: str | None = None
     prefix: str | None = None
     session_id: str | None = None
     limit: int = limits.PAGE_DEFAULT
+    principal: str | None = None
+    """Whose sessions it tells of; what is about those of anybody else, and about no job, is left out."""
 
     def matches(self, entry: LogEntry) -> bool:
         return (
             self.job_id in {None, entry.job_id}
-            and self.session_id in {None, entry.session_id}
+            and (self.session_id is None or entry.session_id == session_key(LOCAL, self.session_id))
             and (not self.prefix or (entry.job_id or "").startswith(self.prefix))
+            and (self.principal is None or self._may_be_told(entry))
         )
+
+    def _may_be_told(self, entry: LogEntry) -> bool:
+        if entry.job_id is not None or entry.session_id is None:
+            return True
+        return self.principal == (whose(entry.session_id) or entry.actor)
 
 
 class GetSession(Question[SessionView], frozen=True, kw_only=True):
     session_id: str
-    principal: str | None = None
-    """Whose session it must be; that of anybody else is as good as none."""
 
 
 class ListSessions(Question[SessionPage], frozen=True, kw_only=True):
@@ -85,7 +95,7 @@ class ListSessions(Question[SessionPage], frozen=True, kw_only=True):
     principal: str | None = None
     """Whose sessions; those of anybody else are left out."""
 
-    CHECKS: ClassVar = {"status": against(check_word, get_args(SessionStatus)), "cursor": check_session_id}
+    CHECKS: ClassVar = {"status": against(check_word, get_args(SessionStatus)), "cursor": check_session_name}
 
 
 class WhoAmI(Question[PrincipalView], frozen=True, kw_only=True):

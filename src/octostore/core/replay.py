@@ -2,8 +2,11 @@
 
 from collections import defaultdict
 
-from octostore.core.events import LogEntry, Restored, decode_details
+import msgspec
+
+from octostore.core.events import LogEntry, Restored, SessionOpened, decode_details
 from octostore.core.evolve import evolve
+from octostore.core.session_keys import session_key, whose
 from octostore.core.working_set import WorkingSet
 
 
@@ -20,12 +23,26 @@ class Replay:
         self.ws.sessions = defaultdict(lambda: None)
         self.ws.queues = defaultdict(lambda: None)
         self.ws.tokens = defaultdict(lambda: None)
+        self._principals: dict[str, str] = {}
+        """Of sessions of earlier versions, in which an id was one principal's for ever."""
 
     def take(self, entry: LogEntry, *, past_a_gap: bool = False) -> None:
         """Raises `GapInLog`, but for the gap that a restored backup leaves."""
         details = decode_details(entry)
+        completed = self.completed(entry)
+        if completed is not entry and isinstance(details, SessionOpened):
+            details = msgspec.structs.replace(details, without_lease=details.agent == entry.actor)
         before = details.after if isinstance(details, Restored) else entry.seq - 1
         if self.ws.seq != before and not past_a_gap:
             raise GapInLog(f"the log has a gap: event {entry.seq} follows event {self.ws.seq}")
         self.ws.seq, self.ws.now = entry.seq, entry.at
-        evolve(self.ws, entry, details)
+        evolve(self.ws, completed, details)
+
+    def completed(self, entry: LogEntry) -> LogEntry:
+        """With the principal of its session, also where an earlier version wrote it: that is whoever opened it."""
+        key = entry.session_id
+        if key is None or whose(key) is not None:
+            return entry
+        if entry.type == "session_opened":
+            self._principals[key] = entry.actor
+        return msgspec.structs.replace(entry, session_id=session_key(self._principals.get(key, ""), key))

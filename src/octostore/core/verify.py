@@ -3,11 +3,14 @@
 It takes what anybody may read, so that it can be done from outside: events, and how jobs and sessions stand.
 """
 
+from collections.abc import Set as AbstractSet
+
 from octostore.core import views
 from octostore.core.events import Ended, Event, LogEntry, decode_details, stored_event
 from octostore.core.model import Job
 from octostore.core.replay import GapInLog, Replay
 from octostore.core.replies import JobView, Reply, SessionView
+from octostore.core.session_keys import SessionKey, session_key
 
 PROBLEMS_TOLD = 100
 _UNLOGGED = {"claim", "expires_at", "heartbeat_at", "raw_context", "raw_payload", "raw_result"}
@@ -35,7 +38,7 @@ class Verifier:
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.last_change: dict[str, int] = {}
-        """Job or session -> the event that last changed it."""
+        """Job, or `named` session -> the event that last changed it."""
         self._replay = Replay()
         self._live: dict[str, int] = {}
         self._events = self._claims = 0
@@ -46,15 +49,17 @@ class Verifier:
 
     def take(self, event: Event) -> None:
         self._events += 1
+        entry = stored_event(event)
         try:
-            self._follow(stored_event(event))
+            self._follow(entry)
         except (ValueError, LookupError, AttributeError) as error:
             self._tell(f"event {event.seq} ({event.type}) cannot follow on those before it: {error}")
             self._replay.ws.seq = event.seq
         if event.job_id is not None:
             self.last_change[event.job_id] = event.seq
-        if event.session_id is not None:
-            self.last_change[session_key(event.session_id)] = event.seq
+        key = self._replay.completed(entry).session_id
+        if key is not None:
+            self.last_change[named(key)] = event.seq
 
     def check_job(self, stored: JobView) -> None:
         job = self._replay.ws.jobs[stored.job_id]
@@ -64,20 +69,21 @@ class Verifier:
             self._compare(f"job {stored.job_id!r}", views.job_view(self._replay.ws, job, with_documents=False), stored)
 
     def check_session(self, stored: SessionView) -> None:
-        session = self._replay.ws.sessions[stored.session_id]
+        key = key_of(stored)
+        session = self._replay.ws.sessions[key]
         if session is None:
-            self._tell(f"session {stored.session_id!r} is stored, and no event speaks of it")
+            self._tell(f"session {key!r} is stored, and no event speaks of it")
         elif not (session.status == "open" and stored.status == "expired"):  # which nobody has written down yet
             expected = views.session_view(self._replay.ws, session, with_context=False)
-            self._compare(f"session {stored.session_id!r}", expected, stored)
+            self._compare(f"session {key!r}", expected, stored)
 
     def logged_jobs(self) -> set[str]:
         return {name for name, job in self._replay.ws.jobs.items() if job is not None}
 
-    def logged_sessions(self) -> set[str]:
+    def logged_sessions(self) -> set[SessionKey]:
         return {name for name, session in self._replay.ws.sessions.items() if session is not None}
 
-    def tell_missing(self, what: str, names: set[str]) -> None:
+    def tell_missing(self, what: str, names: AbstractSet[str]) -> None:
         for name in sorted(names):
             self._tell(f"the log speaks of {what} {name!r}, which is not stored")
 
@@ -134,6 +140,10 @@ class Verifier:
             self.problems.append(problem)
 
 
-def session_key(session_id: str) -> str:
+def key_of(session: SessionView) -> SessionKey:
+    return session_key(session.principal, session.session_id)
+
+
+def named(key: SessionKey) -> str:
     """A session may be named like a job; no job has a blank in its name."""
-    return f"session {session_id}"
+    return f"session {key}"

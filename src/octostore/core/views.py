@@ -15,6 +15,7 @@ from octostore.core.model import (
     read_stop_request,
 )
 from octostore.core.moments import to_datetime, to_datetime_or_none
+from octostore.core.session_keys import SessionKey, id_of
 from octostore.core.working_set import WorkingSet
 
 
@@ -31,10 +32,15 @@ def heartbeat_of(ws: WorkingSet, claim: Claim) -> int:
 
 
 def _session_of(ws: WorkingSet, claim: Claim) -> Session:
-    session = ws.session(claim.session_id or "")
+    session = ws.session(claim.session_id or SessionKey(""))
     if session is None:
         raise LookupError("a live claim is bound to a session that is not there")
     return session
+
+
+def session_id_of(claim: Claim) -> str | None:
+    """As its principal calls it."""
+    return None if claim.session_id is None else id_of(claim.session_id)
 
 
 def previous(job: Job) -> list[replies.AttemptView]:
@@ -82,7 +88,7 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
         fencing_token=claim.fencing_token,
         attempt=job.attempts + 1,
         progress=progress_view(claim.progress),
-        session_id=claim.session_id,
+        session_id=session_id_of(claim),
         host=claim.host,
         pid=claim.pid,
         max_silence=_seconds(claim.max_silence_ms),
@@ -149,7 +155,7 @@ def claimed_reply(ws: WorkingSet, job: Job, claim: Claim, *, replayed: bool = Fa
         to_datetime(claim.claimed_at),
         to_datetime(heartbeat_of(ws, claim)),
         to_datetime(expires_at),
-        claim.session_id,
+        session_id_of(claim),
         claim.lease_id,
         replayed=replayed,
         ttl=claim.ttl_ms / 1_000,
@@ -178,7 +184,7 @@ def held_reply(ws: WorkingSet, job: Job, claim: Claim) -> replies.ClaimReply:
         claimed_at=to_datetime(claim.claimed_at),
         heartbeat_at=to_datetime(heartbeat_of(ws, claim)),
         expires_at=to_datetime(expires_at),
-        session_id=claim.session_id,
+        session_id=session_id_of(claim),
         progress=progress_view(claim.progress),
         retry_after_ms=expires_at - ws.now,
         host=claim.host,
@@ -226,14 +232,14 @@ def empty_reply(ws: WorkingSet, queue: str, available_at: int) -> replies.ClaimR
 
 def session_view(ws: WorkingSet, session: Session, *, with_context: bool = True) -> replies.SessionView:
     return replies.SessionView(
-        session_id=session.session_id,
+        session_id=id_of(session.session_id),
         agent=session.agent,
         principal=session.principal,
         status=session.status,
         opened_at=to_datetime(session.opened_at),
         heartbeat_at=to_datetime(session.heartbeat_at),
         expires_at=to_datetime(session.expires_at),
-        raw_context=written(ws.document(session.context_seq)) if with_context else NO_DOCUMENT,
+        raw_context=written(ws.context(session)) if with_context else NO_DOCUMENT,
         context_seq=session.context_seq,
         jobs=[job.job_id for job in ws.claims_of(session.session_id)],
         phase=session.phase,
@@ -248,7 +254,7 @@ def opened_reply(
 ) -> replies.SessionReply:
     remaining_ms = session.expires_at - ws.now
     return replies.SessionReply(
-        session_id=session.session_id,
+        session_id=id_of(session.session_id),
         agent=session.agent,
         lease_id=session.lease_id,
         resumed=session.resumed,
@@ -258,7 +264,7 @@ def opened_reply(
         expires_at=to_datetime(session.expires_at),
         remaining_ms=remaining_ms,
         renew_after_ms=renew_after(remaining_ms),
-        raw_context=written(ws.document(session.context_seq)),
+        raw_context=written(ws.context(session)),
         context_seq=session.context_seq,
         phase=session.phase,
         note=session.note,
@@ -294,7 +300,7 @@ def session_held_reply(ws: WorkingSet, session: Session) -> replies.ClaimReply:
         claimed_at=to_datetime(session.opened_at),
         heartbeat_at=to_datetime(session.heartbeat_at),
         expires_at=to_datetime(session.expires_at),
-        session_id=session.session_id,
+        session_id=id_of(session.session_id),
         retry_after_ms=session.expires_at - ws.now,
     )
 

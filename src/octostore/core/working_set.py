@@ -13,13 +13,14 @@ from octostore.core.evolve import evolve
 from octostore.core.line import Line
 from octostore.core.model import EndedRequest, Job, Queue, Session, Token
 from octostore.core.replies import Recovery
+from octostore.core.session_keys import SessionKey
 
 
 class WorkingSet(msgspec.Struct):
     now: int
     seq: int
     jobs: dict[str, Job | None] = {}
-    sessions: dict[str, Session | None] = {}
+    sessions: dict[SessionKey, Session | None] = {}
     queues: dict[str, Queue | None] = {}
     tokens: dict[str, Token | None] = {}
     claim_counts: dict[tuple[str, bool], int] = {}
@@ -30,17 +31,18 @@ class WorkingSet(msgspec.Struct):
     """Principal -> how many of the jobs that it has enqueued were queued before, where that was asked for."""
     documents: dict[int, bytes] = {}
     checkpoints: dict[str, bytes | None] = {}
+    contexts: dict[SessionKey, bytes] = {}
     requests: dict[tuple[str, str, str], str] = {}
     """(principal, request id, queue) of live claims -> the job."""
     ended: dict[tuple[str, str], list[EndedRequest]] = {}
     """(principal, request id) -> what it had, where that was asked for."""
-    sessions_with_all_claims: set[str] = set()
+    sessions_with_all_claims: set[SessionKey] = set()
     has_all_expired: bool = False
     """Whether everything that has run out was loaded; otherwise there is more to sweep."""
     look_again_at: dict[str, int] = {}
     """Queue -> when something in it may become claimable without anybody writing."""
     line: Line = msgspec.field(default_factory=Line)
-    _bound: dict[str, set[str]] = {}
+    _bound: dict[SessionKey, set[str]] = {}
     """Session -> the jobs that have been bound to it; some may have ended by now."""
 
     entries: list[LogEntry] = []
@@ -50,10 +52,11 @@ class WorkingSet(msgspec.Struct):
     """Jobs of which only the heartbeat changed: by far the most frequent write, and far smaller than the row."""
     queued_changes: dict[str, int] = {}
     """Principal -> by how many that has changed."""
-    changed_sessions: dict[str, Session] = {}
+    changed_sessions: dict[SessionKey, Session] = {}
     changed_queues: dict[str, Queue] = {}
     changed_tokens: dict[str, Token] = {}
     changed_checkpoints: dict[str, bytes | None] = {}
+    changed_contexts: dict[SessionKey, bytes] = {}
     new_ended: list[EndedRequest] = []
     is_probed: bool = False
     recovered: list[Recovery] = []
@@ -73,10 +76,10 @@ class WorkingSet(msgspec.Struct):
         """The job; a new, free one where the name was never seen. It only comes to be with its first event."""
         return self.jobs[job_id] or Job(job_id, created_at=self.now)
 
-    def session(self, session_id: str) -> Session | None:
+    def session(self, session_id: SessionKey) -> Session | None:
         return self.sessions[session_id]
 
-    def claims_of(self, session_id: str) -> Iterator[Job]:
+    def claims_of(self, session_id: SessionKey) -> Iterator[Job]:
         """The loaded jobs whose claim is bound to the session; all there are if `sessions_with_all_claims` says so.
 
         By name, because the order in which a store finds them must not be that of the log.
@@ -104,6 +107,9 @@ class WorkingSet(msgspec.Struct):
     def document(self, seq: int | None) -> bytes | None:
         return None if seq is None else self.documents[seq]
 
+    def context(self, session: Session) -> bytes | None:
+        return None if session.context_seq is None else self.contexts[session.session_id]
+
     def touch_job(self, job: Job) -> None:
         self.jobs[job.job_id] = self.changed_jobs[job.job_id] = job
         self._bind(job)
@@ -121,6 +127,9 @@ class WorkingSet(msgspec.Struct):
         if data is not None or self.checkpoints.get(job_id, b"") is not None:  # not where there is known to be none
             self.checkpoints[job_id] = self.changed_checkpoints[job_id] = data
 
+    def set_context(self, session: Session, context: bytes) -> None:
+        self.contexts[session.session_id] = self.changed_contexts[session.session_id] = context
+
     def remember(self, ended: EndedRequest) -> None:
         self.new_ended.append(ended)
         self.ended.setdefault((ended.principal, ended.request_id), []).append(ended)
@@ -132,7 +141,7 @@ class WorkingSet(msgspec.Struct):
         *,
         actor: str,
         job: Job | None = None,
-        session_id: str | None = None,
+        session_id: SessionKey | None = None,
         queue: str | None = None,
         document: bytes | None = None,
     ) -> LogEntry:

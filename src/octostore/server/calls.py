@@ -33,7 +33,7 @@ class Call(msgspec.Struct):
         return self.request.client_address if said is None else said
 
     def command(self, **given: Any) -> Any:
-        """What the request stands for, if the token may use the name in it; `given` is what it does not say itself.
+        """What the request stands for, if the token may use the names in it; `given` is what it does not say itself.
 
         It is not carried out any more once whoever asked has given up, or its token has expired or been revoked.
         """
@@ -44,7 +44,10 @@ class Call(msgspec.Struct):
         who = self.principal
         values.update(self.params, principal=who.name, until=self.request.until, permit=who.permit)
         values.update(given)
-        return self.route.asks(**values)
+        command = self.route.asks(**values)
+        if values.get("session_id") is not None:
+            who.session(command.session_id)
+        return command
 
     def question(self, **given: Any) -> Any:
         """The same for what only asks, which finds only names that the token may use."""

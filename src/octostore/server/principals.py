@@ -5,6 +5,7 @@ import msgspec
 from octostore.core.model import Scope
 from octostore.core.permit import Permit
 from octostore.core.replies import TokenView
+from octostore.core.session_keys import SessionKey, no_such_session, session_key, whose
 from octostore.server.refusals import out_of_prefix
 
 
@@ -32,6 +33,17 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         """For what is not about a name, such as a queue's limit."""
         if self.prefix:
             raise out_of_prefix()
+
+    @property
+    def sees_all(self) -> bool:
+        return self.may("admin") and not self.prefix
+
+    def session(self, name: str) -> SessionKey:
+        """The session that it calls `name`; that of anybody else is as good as none, except to operators."""
+        key = session_key(self.name, name)
+        if whose(key) != self.name and not self.sees_all:
+            raise no_such_session(key)
+        return key
 
     def narrowed(self, prefix: str | None) -> str:
         """The names that this principal may see of those with `prefix`, as a prefix."""

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, Command
 from octostore.core.permit import TokenOver
 from octostore.core.replies import ClaimReply, is_worth_waiting
+from octostore.core.session_keys import key_in
 from octostore.core.undo import undo_of
 from octostore.server.http import ClientGone, Request
 from octostore.server.store import ServedStore
@@ -221,4 +222,4 @@ def _key(command: ClaimCommand) -> _Key:
         case ClaimNext():
             return "queue", command.queue, command.kinds, command.prefix
         case ClaimTask():
-            return "session", command.session_id, command.queues, command.kinds, command.prefix
+            return "session", key_in(command), command.queues, command.kinds, command.prefix

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from octostore.core.model import Job
+from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
 from octostore.stores.asking import NOTHING, Asking
 from octostore.stores.taking import add_queues, add_sessions
@@ -17,7 +18,7 @@ class Completing:
     def __init__(
         self,
         ws: WorkingSet,
-        sessions: Collection[str] = (),
+        sessions: Collection[SessionKey] = (),
         lines: Collection[str] = (),
         short_lines: Iterable[str] = (),
         with_documents: Collection[str] = (),

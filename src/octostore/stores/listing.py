@@ -4,11 +4,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+import msgspec
+
 from octostore.core.events import LogEntry
+from octostore.core.model import LOCAL
 from octostore.core.questions import ListEvents
+from octostore.core.session_keys import SessionKey, id_of, session_key, whose
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import JobFilter
-from octostore.stores.rows import Row, entry_from_row
+from octostore.stores.rows import Row, entry_from_row, to_row
 
 FIRST_LONGER = "!"
 """Sorts before everything that a name may contain, so that `name + FIRST_LONGER` is just after `name`."""
@@ -32,7 +36,7 @@ def page_of_log(wanted: ListEvents, seq: int, ask: Callable[..., Sequence[Row]])
     if wanted.job_id is not None:
         ask_after = partial(ask, "list_events_by_job", job=wanted.job_id)
     elif wanted.session_id is not None:
-        ask_after = partial(ask, "list_events_by_session", session=wanted.session_id)
+        ask_after = partial(_of_session, session_key(LOCAL, wanted.session_id), ask)
     else:
         ask_after = partial(ask, "list_events")
         if wanted.prefix:
@@ -49,6 +53,17 @@ def page_of_log(wanted: ListEvents, seq: int, ask: Callable[..., Sequence[Row]])
         after = rows[-1][0]
     page = matching[: wanted.limit]
     return page, page[-1].seq if len(page) < len(matching) else after
+
+
+def _of_session(key: SessionKey, ask: Callable[..., Sequence[Row]], *, after: int, limit: int) -> Sequence[Row]:
+    """With what earlier versions wrote of it, where its id stood alone: it was that of whoever first opened it."""
+    rows = ask("list_events_by_session", session=key, after=after, limit=limit)
+    first = ask("list_events_by_session", session=id_of(key), after=0, limit=1)
+    if not first or entry_from_row(first[0]).actor != whose(key):
+        return rows
+    before = ask("list_events_by_session", session=id_of(key), after=after, limit=limit)
+    completed = [to_row(msgspec.structs.replace(entry_from_row(row), session_id=key)) for row in before]
+    return [*completed, *rows][:limit]
 
 
 def to_forget(ws: WorkingSet) -> Iterator[tuple[str, int]]:

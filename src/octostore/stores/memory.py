@@ -17,6 +17,7 @@ from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.needs import Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
+from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Counters, JobFilter, OnStep, SessionFilter
 from octostore.stores.clock import Mark
@@ -31,10 +32,11 @@ class MemoryRows:
         self.seq = 0
         self.mark = Mark(0, "", 0)
         self.jobs: dict[str, Job] = {}
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[SessionKey, Session] = {}
         self.queues: dict[str, Queue] = {}
         self.documents: dict[int, bytes] = {}
         self.checkpoints: dict[str, bytes] = {}
+        self.contexts: dict[SessionKey, bytes] = {}
         self.tokens: dict[str, Token] = {}
         self.queued: Counter[str] = Counter()
         """How many jobs principals have queued."""
@@ -139,6 +141,7 @@ class MemoryRows:
         self.tokens.update(deepcopy(ws.changed_tokens))
         self.queued.update(ws.queued_changes)
         self.documents.update(ws.new_documents)
+        self.contexts.update(ws.changed_contexts)
         self.log.extend(ws.entries)
         for ended in ws.new_ended:
             self._remember(ended, ws.now)
@@ -176,12 +179,12 @@ class MemoryRows:
             ws.checkpoints[job.job_id] = self.checkpoints.get(job.job_id)
         return job
 
-    def _add_session(self, ws: WorkingSet, session_id: str) -> Session:
+    def _add_session(self, ws: WorkingSet, session_id: SessionKey) -> Session:
         session = ws.sessions.get(session_id)
         if session is None:
             session = ws.sessions[session_id] = deepcopy(self.sessions[session_id])
             if session.context_seq is not None:
-                ws.documents[session.context_seq] = self.documents[session.context_seq]
+                ws.contexts[session_id] = self.contexts[session_id]
         return session
 
     def _add_queue(self, ws: WorkingSet, name: str, *, count: bool) -> None:
@@ -252,7 +255,11 @@ class MemoryRows:
         return job.claim is not None and self._ends_at(job.claim) <= now
 
     def _ends_at(self, claim: Claim) -> int:
-        return self.sessions[claim.session_id or ""].expires_at if claim.expires_at is None else claim.expires_at
+        return (
+            self.sessions[claim.session_id or SessionKey("")].expires_at
+            if claim.expires_at is None
+            else claim.expires_at
+        )
 
     def _status_now(self, session: Session, now: int) -> SessionStatus:
         return "expired" if session.status == "open" and session.expires_at <= now else session.status

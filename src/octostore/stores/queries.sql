@@ -36,6 +36,11 @@ ON CONFLICT (job_id) DO UPDATE SET {checkpoint_changes}
 -- The jobs are done; their next run starts afresh.
 DELETE FROM {schema}.checkpoints WHERE job_id = ANY(%(jobs)s)
 
+-- name: save_contexts
+-- What sessions leave for whoever resumes them, in place of what they left before.
+INSERT INTO {schema}.contexts ({context_columns}) {context_values}
+ON CONFLICT (session_id) DO UPDATE SET {context_changes}
+
 -- name: append_events
 -- Lines of the log.
 INSERT INTO {schema}.events ({event_columns}) {event_values}
@@ -75,7 +80,7 @@ SELECT {checkpoint_columns} FROM {schema}.checkpoints WHERE job_id = ANY(%(jobs)
 
 -- name: sessions
 -- Sessions by their ids, each with its context.
-SELECT {session_columns}, (SELECT body FROM {schema}.documents WHERE seq = context_seq)
+SELECT {session_columns}, (SELECT data FROM {schema}.contexts WHERE contexts.session_id = sessions.session_id)
 FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 
 -- name: claims_of_sessions

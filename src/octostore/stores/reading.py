@@ -28,6 +28,7 @@ from octostore.core.replies import (
     TokenView,
 )
 from octostore.core.retry import RetryPolicy
+from octostore.core.session_keys import no_such_session, session_key
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
 from octostore.stores.clock import Clock
@@ -123,10 +124,11 @@ def _list_events(reading: Reading, _ws: WorkingSet, question: q.ListEvents, _giv
 
 
 def _get_session(reading: Reading, ws: WorkingSet, question: q.GetSession, given: Given) -> SessionView:
-    reading.load(ws, Needs(sessions={question.session_id}, claims_of={question.session_id}, sweep_limit=0))
-    session = ws.session(question.session_id)
-    if session is None or question.principal not in {None, session.principal}:
-        raise NotFound(f"no session is named {question.session_id!r}")
+    key = session_key(LOCAL, question.session_id)
+    reading.load(ws, Needs(sessions={key}, claims_of={key}, sweep_limit=0))
+    session = ws.session(key)
+    if session is None:
+        raise no_such_session(key)
     _settle_session(ws, session, given)
     return views.session_view(ws, session)
 

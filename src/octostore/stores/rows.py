@@ -24,6 +24,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "principal": ("principal", "queued"),
     "document": ("seq", "body"),
     "checkpoint": ("job_id", "data"),
+    "context": ("session_id", "data"),
 }
 """Of what is read and written; by the first a row is known."""
 JOB_WIDTH = len(COLUMNS["job"])
@@ -68,9 +69,8 @@ def _progress_to_value(progress: Progress | None) -> bytes | None:
 
 def session_from_row(row: Row) -> Session:
     session = Session(*row)
-    session.resumed, session.offered, session.is_replayed = map(
-        bool, (session.resumed, session.offered, session.is_replayed)
-    )
+    for name in ("resumed", "offered", "is_replayed", "without_lease"):
+        setattr(session, name, bool(getattr(session, name)))
     return session
 
 

@@ -5,6 +5,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 
 from octostore.core.model import Job, Queue
+from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
 from octostore.stores.finding import Finding
 from octostore.stores.rows import (
@@ -45,7 +46,7 @@ def add_sessions(ws: WorkingSet, rows: Iterable[Row]) -> None:
         if ws.sessions.get(session.session_id) is None:
             ws.sessions[session.session_id] = session
             if session.context_seq is not None:
-                ws.documents[session.context_seq] = row[-1]
+                ws.contexts[session.session_id] = row[-1]
 
 
 def add_queues(ws: WorkingSet, names: Iterable[str], rows: Iterable[Row]) -> None:
@@ -54,7 +55,7 @@ def add_queues(ws: WorkingSet, names: Iterable[str], rows: Iterable[Row]) -> Non
     ws.queues.update({row[0]: Queue(*row) for row in rows})
 
 
-def take(ws: WorkingSet, found: Finding) -> list[str]:
+def take(ws: WorkingSet, found: Finding) -> list[SessionKey]:
     """All that was found, except for the lines. Gives the sessions that have run out."""
     needs = found.needs
     ws.jobs.update(dict.fromkeys(needs.jobs))
@@ -89,7 +90,7 @@ def _take_queues(ws: WorkingSet, found: Finding) -> None:
         ws.queues[name] = ws.queues[name] or Queue(name, None, claimed.get(name, 0))
 
 
-def _take_expired(ws: WorkingSet, found: Finding) -> list[str]:
+def _take_expired(ws: WorkingSet, found: Finding) -> list[SessionKey]:
     """What has run out, up to the limit of claims; sessions without claims take room, too."""
     limit = found.needs.sweep_limit
     room = limit - len(add_jobs(ws, found.expired.rows))

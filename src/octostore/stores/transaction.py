@@ -175,6 +175,8 @@ def _save_rest(saving: Asking, ws: WorkingSet) -> None:
     if ws.changed_tokens:
         saving.ask("drop_tokens", tokens=list(ws.changed_tokens))
         saving.write("save_tokens", [token_to_row(token) for token in ws.changed_tokens.values()])
+    if ws.changed_contexts:
+        saving.write("save_contexts", list(ws.changed_contexts.items()))
     if ws.changed_checkpoints:
         _save_checkpoints(saving, ws.changed_checkpoints)
     if ws.new_ended:

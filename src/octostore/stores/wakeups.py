@@ -12,6 +12,7 @@ from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.model import Job
 from octostore.core.replies import ClaimReply
+from octostore.core.session_keys import key_in
 from octostore.stores.owners import owners
 
 log = logging.getLogger("octostore.wakeups")
@@ -40,7 +41,7 @@ def topics_of_claim(command: object, reply: object = None) -> list[Topic]:
     """What to listen to for whoever waits for this claim to succeed."""
     match command:
         case ClaimTask():
-            return [("session", command.session_id), *(("queue", queue) for queue in command.queues)]
+            return [("session", key_in(command)), *(("queue", queue) for queue in command.queues)]
         case ClaimNext():
             return [("queue", command.queue)]
         case ClaimJob() if isinstance(reply, ClaimReply) and reply.queue is not None:

@@ -230,7 +230,7 @@ class OpenSessionBody(Body):
     ]
 
     def values(self) -> dict[str, Any]:
-        return {**Shape.values(self), "ttl": self._ttl()}
+        return {**Shape.values(self), "ttl": self._ttl(), "without_lease": self.agent is None}
 
     def _ttl(self) -> float:
         if self.agent is not None:
@@ -240,7 +240,7 @@ class OpenSessionBody(Body):
 
 
 class SessionLeaseBody(Body):
-    """The lease may be left out by the principal that opened the session."""
+    """The lease may be left out for a lock client's session, by its principal."""
 
     lease_id: f.LeaseId | None = None
 

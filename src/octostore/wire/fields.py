@@ -31,6 +31,7 @@ _JOB_COMPONENT = _component(limits.NAME_COMPONENT_BYTES)
 JOB_ID_PATTERN = f"^{_JOB_COMPONENT}(?:/{_JOB_COMPONENT})*$"
 NAME_PATTERN = f"^{_JOB_COMPONENT}$"
 SESSION_ID_PATTERN = f"^{_component(limits.SESSION_ID_BYTES)}$"
+SESSION_PATTERN = rf"^(?:[^\x00-\x1f\x7f-\x9f]{{1,{limits.PRINCIPAL_BYTES}}}/)?{_component(limits.SESSION_ID_BYTES)}$"
 PREFIX_PATTERN = f"^(?:{_SIGN}|/)*$"
 LINE_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$"
 TOKEN_NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\[]*$"  # noqa: S105  # of names, not of tokens
@@ -59,8 +60,13 @@ def _job(description: str, example: str = "github-issue-1842") -> Meta:
     return _text(description, limits.JOB_ID_BYTES, example, minimum=1, pattern=JOB_ID_PATTERN)
 
 
-def _session(description: str) -> Meta:
+def _own_session(description: str) -> Meta:
     return _text(description, limits.SESSION_ID_BYTES, "agent-3", minimum=1, pattern=SESSION_ID_PATTERN)
+
+
+def _session(description: str) -> Meta:
+    limit = limits.PRINCIPAL_BYTES + 1 + limits.SESSION_ID_BYTES
+    return _text(description, limit, "agent-3", minimum=1, pattern=SESSION_PATTERN)
 
 
 def _name(description: str, example: str) -> Meta:
@@ -87,9 +93,16 @@ Prefix: TypeAlias = Annotated[
 Queue: TypeAlias = Annotated[str, _name("The queue.", "default")]
 Kind: TypeAlias = Annotated[str, _name("What kind of work it is.", "build")]
 Kinds: TypeAlias = Annotated[list[Kind], _several("Only jobs of these kinds.", "build", limits.KINDS_MAX)]
-SessionId: TypeAlias = Annotated[str, _session("The session.")]
-BoundTo: TypeAlias = Annotated[str, _session("The session to which to bind it.")]
-OnlySession: TypeAlias = Annotated[str, _session("Only this session.")]
+SessionId: TypeAlias = Annotated[
+    str,
+    _session(
+        "The id of a session of yours. To operators, `ci%2Fagent-3` is the session `agent-3` of the principal `ci`."
+    ),
+]
+BoundTo: TypeAlias = Annotated[str, _own_session("The session to which to bind it.")]
+OnlySession: TypeAlias = Annotated[
+    str, _session("Only this session, which is yours; to operators, `ci/agent-3` is that of the principal `ci`.")
+]
 TaskQueues: TypeAlias = Annotated[
     list[Queue],
     _several(
@@ -97,7 +110,7 @@ TaskQueues: TypeAlias = Annotated[
     ),
 ]
 SessionCursor: TypeAlias = Annotated[str, _session("The `cursor` of the page before.")]
-NewSessionId: TypeAlias = Annotated[str, _session("The one to resume; by default a new one.")]
+NewSessionId: TypeAlias = Annotated[str, _own_session("The one to resume; by default a new one.")]
 TokenId: TypeAlias = Annotated[str, _name("The token's id, which is not its secret.", "tok-1")]
 NewTokenId: TypeAlias = Annotated[str, _name("Its id; by default a new one.", "tok-1")]
 

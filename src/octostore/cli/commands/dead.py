@@ -12,7 +12,7 @@ from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
-from octostore.cli.story import told_attempts, told_event
+from octostore.cli.story import told_attempts, told_event_of_job
 from octostore.client.reader import Reader
 from octostore.core.events import Event
 from octostore.core.replies import JobPage, JobView
@@ -91,4 +91,4 @@ def _story(job: JobView, events: list[Event], console: Console) -> Iterator[str]
         yield "last attempts"
         yield from (f"  {line}" for line in told_attempts(job.previous))
     yield "story"
-    yield from (told_event(event, console, is_about_one=True) for event in events)
+    yield from (told_event_of_job(event) for event in events)

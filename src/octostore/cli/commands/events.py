@@ -43,7 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     completed_by(which.add_argument("--job", metavar="J", help="only those of this job"), job_names)
     which.add_argument("--prefix", metavar="P", help="only those of jobs whose names begin with this")
-    session = which.add_argument("--session", metavar="S", help="only those of this session and of its jobs")
+    session = which.add_argument(
+        "--session", metavar="S", help="only those of this session (or PRINCIPAL/ID) and its jobs"
+    )
     completed_by(session, session_names)
     parser.add_argument("--after", type=whole, default=0, metavar="SEQ", help="only those after this one")
     parser.add_argument("--limit", type=positive, metavar="N", help="maximum number of events")
@@ -73,7 +75,7 @@ def run(arguments: Arguments, context: Context) -> int:
             page = list(events)
             console.answer(EventPage(events=page, after=page[-1].seq if page else arguments.after))
         else:
-            _tell(events, console, told_with)
+            _tell(events, console, told_with, reader="" if console.is_json else store.whoami().name)
     return exits.DID
 
 
@@ -85,13 +87,13 @@ def _origin(store: "Reader") -> dict[str, str | None]:
         return {"store_id": None}
 
 
-def _tell(events: Iterator[Event], console: Console, told_with: dict[str, str | None]) -> None:
+def _tell(events: Iterator[Event], console: Console, told_with: dict[str, str | None], *, reader: str) -> None:
     """Each as it comes, so that a log may be longer than there is memory for."""
     is_empty = True
     for event in events:
         is_empty = False
         told = told_with | msgspec.structs.asdict(event) if told_with else event
-        console.answer(told, "" if console.is_json else told_event(event, console))
+        console.answer(told, "" if console.is_json else told_event(event, console, reader=reader))
     if is_empty:
         console.remark("no events match")
 

@@ -1,8 +1,9 @@
 """Pass a live session on to another agent, with its context and the jobs bound to it, in one step.
 
 The old lease is dead from then on, and each job has a new fencing token. The other agent opens the session within its
-TTL, and goes on where the first one was; otherwise it expires like any other. With a lease, only that very holder hands
-it over; without one, anybody with a token of the same name can. Exit code 20 if the session is over.
+TTL, and goes on where the first one was; otherwise it expires like any other. Whoever has the lease hands the session
+over. Without the lease, an operator can, to get it away from an agent that hangs; somebody else's session is named with
+its principal, as `octostore sessions` shows it. Exit code 20 if the session is over.
 """
 
 import argparse
@@ -14,12 +15,13 @@ from octostore.cli.options import lease_or_none
 
 EXAMPLES = [
     "octostore hand-over agent-3-main --to agent-4",
+    "octostore hand-over ci/agent-3-main --to agent-4    # that of the principal ci",
     "octostore hand-over agent-3-main --to agent-4 --note 'the tests still fail on Windows'",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    completed_by(parser.add_argument("session", metavar="SESSION", help="its id"), session_names)
+    completed_by(parser.add_argument("session", metavar="SESSION", help="its id, or PRINCIPAL/ID"), session_names)
     parser.add_argument("--to", required=True, metavar="AGENT", help="who is to go on")
     parser.add_argument("--note", metavar="TEXT", help="what they should know")
     parser.add_argument(

@@ -78,12 +78,13 @@ def run(arguments: Arguments, context: Context) -> int:
     given = {field: getattr(arguments, field) for field in Thresholds.__struct_fields__}
     with context.place.look() as store:
         health = store.health(Thresholds(**given))
-    context.console.answer(health, *_lines(health, context.console))
+        reader = "" if context.console.is_json else store.whoami().name
+    context.console.answer(health, *_lines(health, context.console, reader))
     is_too_bad = BADNESS.index(health.status) >= BADNESS.index(arguments.fail_on)
     return exits.UNHEALTHY if is_too_bad else exits.DID
 
 
-def _lines(health: Health, console: Console) -> Iterator[str]:
+def _lines(health: Health, console: Console, reader: str) -> Iterator[str]:
     yield console.style(health.status, COLOURS[health.status])
     yield from (f"  {reason}" for reason in health.reasons)
     waited = health.oldest_waiting_seconds
@@ -94,13 +95,13 @@ def _lines(health: Health, console: Console) -> Iterator[str]:
     yield f"takeovers  {health.takeovers_last_hour:,} within the last hour"
     yield f"sessions   {health.open_sessions:,}"
     if health.sessions:
-        yield from ("", *console.table(HEADER, [_row(session) for session in health.sessions]))
+        yield from ("", *console.table(HEADER, [_row(session, reader) for session in health.sessions]))
 
 
-def _row(session: SessionHealth) -> tuple[str, ...]:
+def _row(session: SessionHealth, reader: str) -> tuple[str, ...]:
     age = words.duration(int(session.heartbeat_age_seconds))
     return (
-        session.session_id,
+        words.session(session.session_id, session.principal, reader),
         session.agent,
         session.phase,
         f"{age} ago" + (" (late)" if session.is_late else ""),

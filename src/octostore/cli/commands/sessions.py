@@ -1,4 +1,9 @@
-"""Workers, their heartbeats, and what they are doing: the open sessions, those of another status, or one in detail."""
+"""Workers, their heartbeats, and what they are doing: the open sessions, those of another status, or one in detail.
+
+A session belongs to whoever opened it: to the principal of that token, and on a file of your own to `local`. Operators
+see the sessions of others as PRINCIPAL/ID, and name them like that. With --close the session ends and its jobs are
+released; its context stays. That takes its lease, or an operator.
+"""
 
 import argparse
 from collections import deque
@@ -10,11 +15,10 @@ from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import session_names
 from octostore.cli.console import Console
+from octostore.cli.options import lease_or_none
 from octostore.cli.story import told_event
-from octostore.client.reader import Reader
 from octostore.core.beats import is_late
-from octostore.core.errors import InvalidInput, NotAllowed
-from octostore.core.events import Event
+from octostore.core.errors import InvalidInput
 from octostore.core.model import SessionStatus
 from octostore.core.replies import SessionPage, SessionView
 
@@ -22,6 +26,7 @@ EXAMPLES = [
     "octostore sessions",
     "octostore sessions agent-3-main    # who has it, its context, its jobs, and what happened lately",
     "octostore sessions --status expired --json",
+    "octostore sessions ci/agent-3-main --close    # that of the principal ci, by an operator",
 ]
 HEADER = ("SESSION", "AGENT", "STATUS", "PHASE", "SINCE", "HEARTBEAT", "LEFT", "JOBS")
 JOBS_SHOWN = 3
@@ -30,18 +35,32 @@ CONTEXT_SHOWN = 300
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    one = parser.add_argument("session", metavar="SESSION", nargs="?", help="the session to show")
+    one = parser.add_argument("session", metavar="SESSION", nargs="?", help="the session to show, or PRINCIPAL/ID")
     completed_by(one, session_names)
     parser.add_argument("--status", choices=[*get_args(SessionStatus), "all"], help="which ones (open)")
+    parser.add_argument("--close", action="store_true", help="end the session, and release its jobs")
+    parser.add_argument(
+        "--lease-id", metavar="L", help="of the session; better in OCTOSTORE_LEASE_ID, where others cannot see it"
+    )
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    if arguments.session is None:
+    if arguments.close:
+        _close(arguments, context)
+    elif arguments.session is None:
         _list(arguments.status or "open", context)
     elif arguments.status is None:
         _tell(arguments.session, context)
     else:
         raise InvalidInput("status", "chooses which sessions are listed: leave it out, or the session")
+
+
+def _close(arguments: Arguments, context: Context) -> None:
+    if arguments.session is None:
+        raise InvalidInput("close", "needs the session that is to end")
+    with context.place.open() as store:
+        reply = store.close_session(arguments.session, lease_id=lease_or_none(arguments.lease_id))
+    context.console.answer(reply, f"{arguments.session} is closed, and its jobs are released")
 
 
 # All of them
@@ -50,16 +69,17 @@ def run(arguments: Arguments, context: Context) -> None:
 def _list(status: SessionStatus | Literal["all"], context: Context) -> None:
     with context.place.look() as store:
         sessions = store.list_sessions(status=None if status == "all" else status)
+        reader = "" if context.console.is_json else store.whoami().name
     now = words.now()
     lines = [f"there is no {'' if status == 'all' else status + ' '}session"]
     if sessions:
-        lines = context.console.table(HEADER, [_row(session, now) for session in sessions])
+        lines = context.console.table(HEADER, [_row(session, now, reader) for session in sessions])
     context.console.answer(SessionPage(sessions=sessions, cursor=None), *lines)
 
 
-def _row(session: SessionView, now: datetime) -> tuple[str, ...]:
+def _row(session: SessionView, now: datetime, reader: str) -> tuple[str, ...]:
     return (
-        session.session_id,
+        words.session(session.session_id, session.principal, reader),
         session.agent,
         session.status,
         session.phase,
@@ -95,33 +115,32 @@ def _first_few(names: list[str]) -> str:
 def _tell(session_id: str, context: Context) -> None:
     with context.place.look() as store:
         session = store.get_session(session_id)
-        events = [] if context.console.is_json else _last_events(store, session_id)
-    context.console.answer(session, *_story(session, events, context.console))
+        if context.console.is_json:
+            context.console.answer(session)
+            return
+        reader = store.whoami().name
+        events = deque(store.events(session_id=session_id), maxlen=EVENTS_SHOWN)
+    lately = [told_event(event, context.console, reader=reader) for event in events]
+    name = words.session(session.session_id, session.principal, reader)
+    context.console.answer(session, *_story(session, name, lately, context.console))
 
 
-def _last_events(store: Reader, session_id: str) -> list[Event]:
-    try:
-        return list(deque(store.events(session_id=session_id), maxlen=EVENTS_SHOWN))
-    except NotAllowed:
-        return []  # with a token for some jobs only, which says nothing against looking at one's session
-
-
-def _story(session: SessionView, events: list[Event], console: Console) -> Iterator[str]:
+def _story(session: SessionView, name: str, lately: list[str], console: Console) -> Iterator[str]:
     now = words.now()
-    yield f"{_headline(session, console.style(session.agent, 'bold'))}: {session.phase}"
+    yield f"{_headline(session, name, console.style(session.agent, 'bold'))}: {session.phase}"
     for label, text in _details(session, now):
         yield f"  {label:<10}{text}"
-    if events:
+    if lately:
         yield "lately"
-        yield from (told_event(event, console) for event in events)
-        yield console.style(f"  (octostore events --session {session.session_id} tells everything)", "dim")
+        yield from lately
+        yield console.style(f"  (octostore events --session {name} tells everything)", "dim")
 
 
-def _headline(session: SessionView, agent: str) -> str:
+def _headline(session: SessionView, name: str, agent: str) -> str:
     if session.offered:
-        return f"{session.session_id} was handed over to {agent}, and waits"
+        return f"{name} was handed over to {agent}, and waits"
     how = {"open": "has", "closed": "closed", "expired": "disappeared with"}[session.status]
-    return f"{agent} {how} {session.session_id}"
+    return f"{agent} {how} {name}"
 
 
 def _details(session: SessionView, now: datetime) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from octostore.core.errors import OctoStoreError
 from octostore.core.events import Event
 from octostore.core.questions import ListEvents
 from octostore.core.replies import ClosedReply, EventPage
+from octostore.core.session_keys import id_of, key_in
 from octostore.wire.batches import encode_batch
 from octostore.wire.endpoints import BY_KIND, BY_OPERATION
 from octostore.wire.failures import Failure, error_of
@@ -42,7 +43,7 @@ def call_of(asked: Any, wait: float = 0) -> HttpCall:
 
 def reader_of(asked: Any) -> Callable[[bytes], Any]:
     if isinstance(asked, CloseSession):
-        return partial(_read_closed, asked.session_id)
+        return partial(_read_closed, id_of(key_in(asked)))
     if isinstance(asked, ListEvents):
         return _read_events
     return _reader(BY_KIND[type(asked)].reply)

@@ -16,6 +16,7 @@ from octostore.core.events import Claimed
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job
 from octostore.core.replies import ClaimReply
+from octostore.core.session_keys import SessionKey, key_in
 from octostore.core.working_set import WorkingSet
 
 IN_SESSION = "\n"
@@ -45,7 +46,7 @@ def claim_job(ws: WorkingSet, command: ClaimJob, given: Given) -> ClaimReply:
 def acquire_lock(ws: WorkingSet, command: AcquireLock, given: Given) -> ClaimReply:
     holder = command.holder
     if command.session_id is not None:
-        open_session_of(ws, command.session_id, command.principal)
+        open_session_of(ws, command)
         if not command.ephemeral:
             # It only had to be there; but those who have one each are not the same.
             holder = holder or IN_SESSION + command.session_id
@@ -65,7 +66,8 @@ def acquire_lock(ws: WorkingSet, command: AcquireLock, given: Given) -> ClaimRep
 
 def _is_holder(claim: Claim, command: AcquireLock, holder: str | None) -> bool:
     """Many agents may share a principal: it is the same one if it says so, or if it sends what the holder sent."""
-    if not claim.is_lock or (claim.principal, claim.session_id) != (command.principal, command.session_id):
+    session_key = None if command.session_id is None else key_in(command)
+    if not claim.is_lock or (claim.principal, claim.session_id) != (command.principal, session_key):
         return False
     if _is_named(claim.holder) or _is_named(holder):
         return claim.holder == holder
@@ -128,7 +130,7 @@ def check_count(ws: WorkingSet, command: ClaimTerms) -> None:
 
 def grant(ws: WorkingSet, job: Job, command: ClaimTerms, given: Given) -> ClaimReply:
     check_count(ws, command)
-    session = open_session_of(ws, command.session_id, command.principal) if command.session_id is not None else None
+    session = open_session_of(ws, command) if command.session_id is not None else None
     ttl_ms = session.ttl_ms if session else round(command.ttl * 1_000)
     details = Claimed(
         owner=command.owner,
@@ -143,7 +145,7 @@ def grant(ws: WorkingSet, job: Job, command: ClaimTerms, given: Given) -> ClaimR
         pid=command.pid,
         max_silence_ms=None if command.max_silence is None else round(command.max_silence * 1_000),
     )
-    claim = begin_claim(ws, job, details, actor=command.principal, session_id=command.session_id)
+    claim = begin_claim(ws, job, details, actor=command.principal, session_id=session.session_id if session else None)
     # What comes with its session is the session's, and so is the right to write to it.
     claim.lease_id = session.lease_id if session and isinstance(command, ClaimTask) else given.new_lease_id()
     claim.request_id = command.request_id
@@ -152,7 +154,7 @@ def grant(ws: WorkingSet, job: Job, command: ClaimTerms, given: Given) -> ClaimR
     return views.claimed_reply(ws, job, claim)
 
 
-def begin_claim(ws: WorkingSet, job: Job, details: Claimed, *, actor: str, session_id: str | None) -> Claim:
+def begin_claim(ws: WorkingSet, job: Job, details: Claimed, *, actor: str, session_id: SessionKey | None) -> Claim:
     """A live claim, which has no lease yet."""
     entry = ws.record("claimed", details, actor=actor, job=job, session_id=session_id)
     claim = job.claim

@@ -9,7 +9,7 @@ from octostore.core.given import Given
 from octostore.core.model import SYSTEM, Claim, Job, Session
 from octostore.core.moments import to_datetime
 from octostore.core.replies import ProbeReply, RecoverReply, Recovery
-from octostore.core.views import expiry_of, heartbeat_of
+from octostore.core.views import expiry_of, heartbeat_of, session_id_of
 from octostore.core.working_set import WorkingSet
 
 
@@ -78,7 +78,7 @@ def _expire(ws: WorkingSet, job: Job, claim: Claim, given: Given) -> None:
             job_id=job.job_id,
             owner=claim.owner,
             fencing_token=claim.fencing_token,
-            session_id=claim.session_id,
+            session_id=session_id_of(claim),
             claimed_at=to_datetime(claim.claimed_at),
             heartbeat_at=to_datetime(heartbeat_at),
             ttl=claim.ttl_ms / 1_000,

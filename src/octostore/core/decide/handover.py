@@ -6,7 +6,7 @@ from octostore.core.decide.claim import begin_claim
 from octostore.core.decide.ending import How, end_claim, remember_session
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.rules import decides
-from octostore.core.decide.sessions import held_session
+from octostore.core.decide.sessions import held_session, may_write
 from octostore.core.decide.stopping import ask_next_owner
 from octostore.core.documents import written
 from octostore.core.events import Claimed, SessionHandedOver
@@ -14,17 +14,18 @@ from octostore.core.given import Given
 from octostore.core.model import Claim, Job, Session, read_stop_request
 from octostore.core.moments import to_datetime
 from octostore.core.replies import HandedOverReply
+from octostore.core.session_keys import id_of, key_in
 from octostore.core.working_set import WorkingSet
 
 
 @decides(HandOverSession, needs.session_with_claims)
 def hand_over_session(ws: WorkingSet, command: HandOverSession, given: Given) -> HandedOverReply:
-    session = ws.session(command.session_id)
+    session = ws.session(key_in(command))
     if session is None or session.expires_at <= ws.now or not _is_repeat(session, command):
         session = held_session(ws, command, given)
         _hand_over(ws, session, command, given)
     return HandedOverReply(
-        session_id=session.session_id,
+        session_id=id_of(session.session_id),
         agent=session.agent,
         expires_at=to_datetime(session.expires_at),
         jobs=[job.job_id for job in ws.claims_of(session.session_id)],
@@ -36,7 +37,7 @@ def _is_repeat(session: Session, command: HandOverSession) -> bool:
     if session.status != "open" or session.giver_lease_id is None or session.agent != command.to_agent:
         return False
     if command.lease_id is None:
-        return session.offered and session.principal == command.principal
+        return session.offered and may_write(session, command)
     return same_lease(session.giver_lease_id, command.lease_id)
 
 

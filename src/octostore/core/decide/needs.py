@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 from octostore.core import commands as c
 from octostore.core.limits import RECOVER_LIMIT
 from octostore.core.needs import LineNeed, Needs
+from octostore.core.session_keys import key_in
 
 Need: TypeAlias = Callable[[Needs, Any], None]
 """Adds what a command needs."""
@@ -23,15 +24,26 @@ def _each(field: str, *sets: str) -> Need:
     return add
 
 
+def _session(*sets: str) -> Need:
+    """Adds the session that a command names, if it does."""
+
+    def add(needs: Needs, command: Any) -> None:
+        if command.session_id is not None:
+            for name in sets:
+                getattr(needs, name).add(key_in(command))
+
+    return add
+
+
 held_job = _each("job_id", "jobs")
 """Named by whoever has its lease: if they are right it is claimed, and in no line."""
 job_with_documents = _each("job_id", "jobs", "documents_of")
 queue = _each("queue", "queues")
 counted_queue = _each("queue", "queues", "counted_queues")
-session = _each("session_id", "sessions")
-session_with_claims = _each("session_id", "sessions", "claims_of")
-session_with_news = _each("session_id", "sessions", "news_of")
-in_flight = _each("session_id", "in_flight_of")
+session = _session("sessions")
+session_with_claims = _session("sessions", "claims_of")
+session_with_news = _session("sessions", "news_of")
+in_flight = _session("in_flight_of")
 token = _each("token_id", "tokens")
 digest = _each("digest", "digests")
 

@@ -8,6 +8,7 @@ from octostore.core.errors import LeaseLost
 from octostore.core.model import Claim, EndedRequest, Job, Session
 from octostore.core.moments import to_datetime
 from octostore.core.replies import AttemptView, ClaimReply
+from octostore.core.session_keys import id_of, key_in
 from octostore.core.working_set import WorkingSet
 
 
@@ -61,13 +62,16 @@ def _is_what(command: ClaimJob | ClaimNext | ClaimTask | OpenSession) -> Callabl
         case ClaimNext():
             return lambda ended: ended.queue == command.queue
         case ClaimTask():
-            return lambda ended: ended.session_id == command.session_id
+            return lambda ended: ended.session_id == key_in(command)
         case OpenSession():
-            return lambda ended: ended.session_id == command.session_id and ended.job_id is None
+            return lambda ended: ended.session_id == key_in(command) and ended.job_id is None
 
 
 def _lost(ws: WorkingSet, ended: EndedRequest) -> LeaseLost:
-    what, name = ("session", ended.session_id or "") if ended.job_id is None else ("claim", ended.job_id)
+    if ended.job_id is not None:
+        what, name = "claim", ended.job_id
+    else:
+        what, name = "session", id_of(ended.session_id) if ended.session_id is not None else ""
     how = ended.how.replace("_", " ")
     why = f"the {what} that this request made ended as {how!r} at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC"
     job = ws.jobs.get(name) if ended.job_id is not None else None

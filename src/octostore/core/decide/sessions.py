@@ -13,13 +13,14 @@ from octostore.core.decide.repeats import check_not_ended, comes_late, note_repl
 from octostore.core.decide.rules import decides
 from octostore.core.decide.silence import tell_if_stuck
 from octostore.core.decide.stopping import tell_to_stop
-from octostore.core.errors import Held, LeaseLost, LimitExceeded, NotAllowed, NotFound
+from octostore.core.errors import Held, LeaseLost, LimitExceeded, NotAllowed
 from octostore.core.events import SessionEnded, SessionOpened, SessionSaved
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job, Phase, Session, read_in_flight
 from octostore.core.moments import to_datetime
 from octostore.core.phases import next_phase
 from octostore.core.replies import ClosedReply, KeepaliveReply, SavedReply, SessionReply, StopView
+from octostore.core.session_keys import NamesSession, id_of, key_in, no_such_session
 from octostore.core.working_set import WorkingSet
 
 _Write: TypeAlias = KeepSessionAlive | SaveSession | HandOverSession | CloseSession
@@ -34,7 +35,7 @@ def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionR
     check_not_ended(ws, command)
     if known is not None and known.status == "open" and not is_offered_to(known, command):
         raise Held(
-            f"session {known.session_id!r}",
+            f"session {command.session_id!r}",
             owner=known.agent,
             claimed_at=to_datetime(known.opened_at),
             heartbeat_at=to_datetime(known.heartbeat_at),
@@ -44,11 +45,9 @@ def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionR
 
 
 def own_session(ws: WorkingSet, command: OpenSession, given: Given) -> Session | None:
-    """The session of that id as it truly stands, if there is one; it is nobody else's."""
-    known = ws.session(command.session_id)
+    """The session of that id as it truly stands, if there is one."""
+    known = ws.session(key_in(command))
     if known is not None:
-        if known.principal != command.principal:
-            raise NotAllowed(f"session {command.session_id!r} belongs to somebody else")
         settle_session(ws, known, given)
     return known
 
@@ -70,7 +69,8 @@ def _check_count(ws: WorkingSet, command: OpenSession) -> None:
 
 def begin_session(ws: WorkingSet, command: OpenSession, given: Given, phase: Phase | None = None) -> Session:
     """A new session, or one that goes on: after it has ended, or handed over with its claims."""
-    before = ws.session(command.session_id)
+    key = key_in(command)
+    before = ws.session(key)
     if before is None or before.status != "open":
         _check_count(ws, command)
     ttl_ms = round(command.ttl * 1_000)
@@ -81,9 +81,10 @@ def begin_session(ws: WorkingSet, command: OpenSession, given: Given, phase: Pha
         resumed=before is not None,
         phase=phase,
         phase_before=before.phase if before and phase else None,
+        without_lease=command.without_lease,
     )
-    ws.record("session_opened", details, actor=command.principal, session_id=command.session_id)
-    session = ws.session(command.session_id)
+    ws.record("session_opened", details, actor=command.principal, session_id=key)
+    session = ws.session(key)
     if session is None:
         raise AssertionError("a session_opened event makes a session")
     session.lease_id = given.new_lease_id()
@@ -112,7 +113,7 @@ def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) 
     session.expires_at = ws.now + session.ttl_ms
     ws.touch_session(session)
     return KeepaliveReply(
-        session_id=session.session_id,
+        session_id=id_of(session.session_id),
         expires_at=to_datetime(session.expires_at),
         remaining_ms=session.ttl_ms,
         renew_after_ms=renew_after(session.ttl_ms),
@@ -146,20 +147,15 @@ def save_session(ws: WorkingSet, command: SaveSession, given: Given) -> SavedRep
         phase=phase,
         phase_before=session.phase if phase else None,
     )
-    ws.record(
-        "session_saved",
-        details,
-        actor=command.principal,
-        session_id=session.session_id,
-        document=command.context,
-    )
+    ws.record("session_saved", details, actor=command.principal, session_id=session.session_id)
+    ws.set_context(session, command.context)
     session.save_number = command.number or session.save_number
     return _saved(session)
 
 
 def _saved(session: Session) -> SavedReply:
     return SavedReply(
-        session_id=session.session_id,
+        session_id=id_of(session.session_id),
         context_seq=session.context_seq or 0,
         phase=session.phase,
         number=session.save_number,
@@ -168,12 +164,11 @@ def _saved(session: Session) -> SavedReply:
 
 @decides(CloseSession, needs.session_with_claims)
 def close_session(ws: WorkingSet, command: CloseSession, given: Given) -> ClosedReply:
-    session = ws.session(command.session_id)
-    if session is not None and session.status == "closed" and _may_write(session, command):
-        return ClosedReply(session_id=session.session_id)
-    session = held_session(ws, command, given)
-    end_session(ws, session, command.principal, given)
-    return ClosedReply(session_id=session.session_id)
+    session = ws.session(key_in(command))
+    if session is None or session.status != "closed" or not may_write(session, command):
+        session = held_session(ws, command, given)
+        end_session(ws, session, command.principal, given)
+    return ClosedReply(session_id=id_of(session.session_id))
 
 
 def end_session(ws: WorkingSet, session: Session, actor: str, given: Given, phase: Phase | None = None) -> None:
@@ -187,33 +182,41 @@ def end_session(ws: WorkingSet, session: Session, actor: str, given: Given, phas
     ws.record("session_closed", details, actor=actor, session_id=session.session_id)
 
 
-def open_session_of(ws: WorkingSet, session_id: str, principal: str) -> Session:
+def open_session_of(ws: WorkingSet, command: NamesSession) -> Session:
     """The live session that a claim is to be bound to."""
-    session = ws.session(session_id)
-    if session is None or session.principal != principal:
-        raise NotFound(f"no session is named {session_id!r}")
+    session = ws.session(key_in(command))
+    if session is None:
+        raise no_such_session(key_in(command))
     if session.status != "open" or session.expires_at <= ws.now:
-        raise LeaseLost(session_id, _how_ended(session))
+        raise LeaseLost(id_of(session.session_id), _how_ended(session))
     return session
 
 
 def held_session(ws: WorkingSet, command: _Write, given: Given) -> Session:
     """The live session that the command may write to."""
-    session = ws.session(command.session_id)
-    if session is None or not (_may_write(session, command) or session.principal == command.principal):
-        raise NotFound(f"no session is named {command.session_id!r}")
+    session = ws.session(key_in(command))
+    if session is None or not (may_write(session, command) or session.principal == command.principal):
+        raise no_such_session(key_in(command))
     settle_session(ws, session, given)
-    if not _may_write(session, command):
-        raise LeaseLost(command.session_id, f"{session.agent!r} has the session now, and {_how_it_stands(session)}")
+    session_id = id_of(session.session_id)
+    if not may_write(session, command):
+        if command.lease_id is None:
+            raise NotAllowed(
+                f"only the lease of session {session_id!r} can write to it: give its lease_id. Without that, an "
+                "operator (a token with admin) can close the session or hand it over"
+            )
+        raise LeaseLost(session_id, f"{session.agent!r} has the session now, and {_how_it_stands(session)}")
     if session.status != "open" or session.expires_at <= ws.now:
-        raise LeaseLost(command.session_id, _how_ended(session))
+        raise LeaseLost(session_id, _how_ended(session))
     return session
 
 
-def _may_write(session: Session, command: _Write) -> bool:
-    if command.lease_id is None:
-        return session.principal == command.principal
-    return same_lease(session.lease_id, command.lease_id)
+def may_write(session: Session, command: _Write) -> bool:
+    if command.lease_id is not None:
+        return same_lease(session.lease_id, command.lease_id)
+    if isinstance(command, HandOverSession | CloseSession) and command.is_by_operator:
+        return True
+    return session.without_lease and session.principal == command.principal
 
 
 def _how_it_stands(session: Session) -> str:

@@ -17,6 +17,7 @@ from octostore.core.line import is_due
 from octostore.core.model import Job, Session, read_in_flight
 from octostore.core.phases import phase_after_task, phase_with_task
 from octostore.core.replies import ClaimReply, ReleaseReply
+from octostore.core.session_keys import key_in
 from octostore.core.working_set import WorkingSet
 
 
@@ -63,7 +64,7 @@ def _claim_within(ws: WorkingSet, session: Session, command: ClaimTask, given: G
 
 def _task_at_hand(ws: WorkingSet, command: ClaimTask) -> Job | None:
     """The one that the session has: it was handed over with it, or its claim is repeated."""
-    return next((job for job in ws.claims_of(command.session_id) if job.queue in command.queues), None)
+    return next((job for job in ws.claims_of(key_in(command)) if job.queue in command.queues), None)
 
 
 def _first_task(ws: WorkingSet, command: ClaimTask) -> Job | None:
@@ -71,7 +72,7 @@ def _first_task(ws: WorkingSet, command: ClaimTask) -> Job | None:
 
     None for one that has a task, be it of another queue: it runs one at a time.
     """
-    session = ws.session(command.session_id)
+    session = ws.session(key_in(command))
     if session is not None and any(_is_task_of(session, job) for job in ws.claims_of(session.session_id)):
         return None
     lost = [ws.job(name) for name in read_in_flight(session)] if session is not None else []
@@ -100,10 +101,10 @@ def _nothing_to_do(ws: WorkingSet, command: ClaimTask) -> ClaimReply:
 @decides(ReleaseTask, needs.held_job, needs.session_with_claims)
 def release_task(ws: WorkingSet, command: ReleaseTask, given: Given) -> ReleaseReply:
     claim = ws.job(command.job_id).claim
-    if claim is not None and claim.session_id != command.session_id and same_lease(claim.lease_id, command.lease_id):
+    if claim is not None and claim.session_id != key_in(command) and same_lease(claim.lease_id, command.lease_id):
         raise InvalidInput("session_id", f"is {command.session_id!r}, which is not the session that has this task")
     reply = release_job(ws, command, given)
-    session = ws.session(command.session_id)
+    session = ws.session(key_in(command))
     if session is not None and session.status == "open" and same_lease(session.lease_id, command.lease_id):
         phase = phase_after_task(session.phase, command.outcome, reply.status)
         end_session(ws, session, command.principal, given, phase)

@@ -10,6 +10,7 @@ from octostore.core.events import SessionEnded
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job, Session
 from octostore.core.replies import UndoReply
+from octostore.core.session_keys import SessionKey, key_in
 from octostore.core.working_set import WorkingSet
 
 NOBODY_WAITED = "the caller had already gone"
@@ -18,7 +19,7 @@ NOBODY_WAITED = "the caller had already gone"
 @decides(Undo, needs.held_job, needs.session_with_claims)
 def undo(ws: WorkingSet, command: Undo, given: Given) -> UndoReply:
     if command.session_id is not None:
-        return UndoReply(undone=_undo_session(ws, command.session_id, command, given))
+        return UndoReply(undone=_undo_session(ws, key_in(command), command, given))
     job = settled(ws, command.job_id or "", given)
     if job.claim is None or not same_lease(job.claim.lease_id, command.lease_id):
         ended = ended_attempt(job, command.lease_id)
@@ -34,7 +35,7 @@ def _undo_claim(ws: WorkingSet, job: Job, claim: Claim, command: Undo, given: Gi
     end_claim(ws, job, claim, end, actor=command.principal, given=given)
 
 
-def _undo_session(ws: WorkingSet, session_id: str, command: Undo, given: Given) -> bool:
+def _undo_session(ws: WorkingSet, session_id: SessionKey, command: Undo, given: Given) -> bool:
     session = ws.session(session_id)
     if session is None or not same_lease(session.lease_id, command.lease_id):
         return False

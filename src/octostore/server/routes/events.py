@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -22,16 +23,27 @@ TAG = "events"
 
 async def events(call: Call) -> Answer | Streaming:
     query: bodies.EventsQuery = call.query
-    if query.job is not None:
-        call.principal.require_name(query.job)
-    # One job is as narrow as it gets.
-    prefix = call.principal.narrowed(query.prefix) if query.job is None else None
-    question = ListEvents(**{**query.values(), "prefix": prefix or None})
-    question = msgspec.structs.replace(question, after=_resume_from(call, query.after))
+    question = ListEvents(**query.values())
+    after = _resume_from(call, query.after)
+    question = msgspec.structs.replace(question, after=after, **_what_may_be_told(call, query))
     if b"text/event-stream" not in call.request.headers.get(b"accept", b"").lower():
         return Answer(await call.services.store.ask(question))
     place = call.services.streams.one_of(call.principal.name)
     return EventStream(call.request, _frames(call, question), place)
+
+
+def _what_may_be_told(call: Call, query: bodies.EventsQuery) -> dict[str, Any]:
+    """Jobs by their names, and sessions to their principals; to operators everything."""
+    principal = call.principal
+    told: dict[str, Any] = {"principal": None if principal.sees_all else principal.name}
+    if query.session is not None:
+        told["session_id"] = principal.session(query.session)
+    if query.job is not None:
+        principal.require_name(query.job)
+        told["prefix"] = None  # one job is as narrow as it gets
+    elif query.session is None:
+        told["prefix"] = principal.narrowed(query.prefix) or None
+    return told
 
 
 def _resume_from(call: Call, after: int) -> int:
@@ -93,7 +105,8 @@ ROUTES = [
         description=(
             "With `Accept: text/event-stream` it goes on with what happens next: `id` is the event's `seq`, and "
             "`Last-Event-ID` resumes after it. A reader that is too slow is disconnected, and nothing is skipped. A "
-            "principal may have 100 streams open (`--max-streams`)."
+            "principal may have 100 streams open (`--max-streams`). What happens to a session itself is told to its "
+            "principal and to operators."
         ),
         headers={"Last-Event-ID": f.EventSeq},
         codes={409: ("limit_exceeded",)},

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from octostore.core.errors import LeaseLost, OctoStoreError
 from octostore.core.replies import ClaimReply, SessionPage, SessionReply, SessionView
 from octostore.server.calls import Call, asked, carried_out
@@ -18,6 +20,11 @@ TAG = "sessions"
 GONE = 410
 OPEN = {"session_id": "agent-3", "expires_at": IN_A_MINUTE, "remaining_ms": 60_000, "renew_after_ms": 20_000}
 SESSION = {"params": {"session_id": "agent-3"}, "first": ["open_session"], "answer": OPEN}
+LEASE = {"lease_id": "$LEASE"}
+ONLY_BY_LEASE = (
+    "Only the session's lease can do it; but if it was opened without an `agent`, by a lock client, its principal can "
+    "without one."
+)
 
 
 def tell_gone(error: OctoStoreError) -> Exception:
@@ -37,10 +44,17 @@ def _answer_session(_call: Call, reply: SessionReply) -> Answer:
 
 
 def _prepare_look(call: Call) -> Any:
+    question = call.question()
+    return msgspec.structs.replace(question, session_id=call.principal.session(question.session_id))
+
+
+def _prepare_list(call: Call) -> Any:
     """Operators are shown everybody's sessions, others their own."""
-    principal = call.principal
-    sees_all = principal.may("admin") and not principal.prefix
-    return call.question(principal=None if sees_all else principal.name)
+    return call.question(principal=None if call.principal.sees_all else call.principal.name)
+
+
+def _prepare_ending(call: Call) -> Any:
+    return call.command(as_operator=call.principal.may("admin"))
 
 
 def _answer_page(call: Call, page: SessionPage) -> Answer:
@@ -76,9 +90,12 @@ ROUTES = [
         prepare=_prepare_session,
         answer=_answer_session,
         summary="Begin a session, or resume one that has ended",
-        description=("The session of that id comes back with its context; if it is alive elsewhere, it is refused."),
+        description=(
+            "Your session of that id comes back with its context; if it is alive elsewhere, it is refused. What others "
+            "call their sessions makes no difference."
+        ),
         answers={201: OpenedSession},
-        codes={403: ("not_allowed",), 409: ("held", "lease_lost", "limit_exceeded")},
+        codes={409: ("held", "lease_lost", "limit_exceeded")},
         example={
             "body": {"agent": "agent-3", "ttl_seconds": 60, "session_id": "agent-3"},
             "answer": {**OPEN, "ttl": 60},
@@ -87,9 +104,10 @@ ROUTES = [
     carried_out(
         "keepalive",
         summary="Keep a session and everything bound to it alive",
-        codes={404: ("not_found",), 410: ("lease_lost",)},
+        description=ONLY_BY_LEASE,
+        codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
-        example={**SESSION, "answer": {**OPEN, "stop_requested": {}}},
+        example={**SESSION, "body": LEASE, "answer": {**OPEN, "stop_requested": {}}},
     ),
     asked(
         "get_session",
@@ -103,7 +121,7 @@ ROUTES = [
     ),
     asked(
         "list_sessions",
-        prepare=_prepare_look,
+        prepare=_prepare_list,
         answer=_answer_page,
         summary="Sessions by id, a page at a time",
         description="Without their contexts. Those of others are listed for operators only.",
@@ -117,26 +135,28 @@ ROUTES = [
     carried_out(
         "save_context",
         summary="Keep a session's context, for whoever resumes it",
-        codes={404: ("not_found",), 409: ("conflict",), 410: ("lease_lost",)},
+        description=f"The one before is dropped. {ONLY_BY_LEASE}",
+        codes={403: ("not_allowed",), 404: ("not_found",), 409: ("conflict",), 410: ("lease_lost",)},
         translate=tell_gone,
         example={
             **SESSION,
-            "body": {"context": {"turn": 4, "next_action": "run the tests"}, "phase": "planning"},
+            "body": {**LEASE, "context": {"turn": 4, "next_action": "run the tests"}, "phase": "planning"},
             "answer": {"session_id": "agent-3", "context_seq": 4712, "phase": "planning"},
         },
     ),
     carried_out(
         "hand_over",
+        prepare=_prepare_ending,
         summary="Pass a live session on to another agent, with its context and its claims",
         description=(
             "The lease that does it is dead from then on. `to_agent` opens the session, with a token of the same name, "
-            "and goes on: the lease it gets is that of the claims, too."
+            "and goes on: the lease it gets is that of the claims, too. Without the lease, operators can do it."
         ),
-        codes={404: ("not_found",), 410: ("lease_lost",)},
+        codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
         example={
             **SESSION,
-            "body": {"to_agent": "agent-4", "note": "the tests still fail on Windows"},
+            "body": {**LEASE, "to_agent": "agent-4", "note": "the tests still fail on Windows"},
             "answer": {"session_id": "agent-3", "agent": "agent-4", "expires_at": IN_A_MINUTE, "jobs": []},
         },
     ),
@@ -147,7 +167,7 @@ ROUTES = [
         summary="Acquire a session and claim its next task, in one step",
         description="`held` if somebody else has the session; `empty`, and nothing has changed, if there is no task.",
         answers={200: TaskAnswer},
-        codes={403: ("not_allowed",), 409: ("limit_exceeded", "lease_lost")},
+        codes={409: ("limit_exceeded", "lease_lost")},
         example={
             "params": {"session_id": "agent-3"},
             "body": {"agent": "agent-3", "queues": ["default"]},
@@ -177,11 +197,13 @@ ROUTES = [
     ),
     carried_out(
         "close_session",
+        prepare=_prepare_ending,
         answer=lambda _call, _reply: Answer(None, 204),
         summary="End a session, and release what is bound to it",
+        description=f"{ONLY_BY_LEASE} Operators can as well.",
         answers={204: None},
-        codes={404: ("not_found",), 410: ("lease_lost",)},
+        codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=tell_gone,
-        example=SESSION,
+        example={**SESSION, "body": LEASE},
     ),
 ]

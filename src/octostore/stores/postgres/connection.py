@@ -216,7 +216,7 @@ def _migrate(connection: Connection, place: Place) -> None:
             )
 
 
-OLDEST_READER: dict[int, int] = {1: 1, 2: 1, 3: 3, 4: 3, 5: 3}
+OLDEST_READER: dict[int, int] = {1: 1, 2: 1, 3: 3, 4: 3, 5: 3, 6: 6}
 """Version -> the oldest one whose code can still work with it; so that servers can be replaced one by one."""
 
 

@@ -1,3 +1,24 @@
+-- A session belongs to its principal, which is part of its key: `principal/id`. What the log has of earlier ones stays as
+-- it is; each of these ids was one principal's for ever.
+UPDATE sessions SET session_id = principal || '/' || session_id;
+UPDATE jobs SET session_id = principal || '/' || session_id WHERE session_id IS NOT NULL;
+UPDATE ended_requests SET session_id = principal || '/' || session_id WHERE session_id IS NOT NULL;
+
+-- Only its lease can write to a session, unless it is a lock client's, which gave no agent and so got its principal's name.
+ALTER TABLE sessions ADD COLUMN without_lease INTEGER NOT NULL DEFAULT 0;
+UPDATE sessions SET without_lease = 1 WHERE agent = principal;
+
+-- What sessions leave for whoever resumes them: the last context of each, and no longer all there ever were.
+CREATE TABLE contexts (
+    session_id TEXT NOT NULL PRIMARY KEY,
+    data       BLOB NOT NULL
+) STRICT;
+INSERT INTO contexts SELECT session_id, body FROM sessions JOIN documents ON seq = context_seq;
+DROP TRIGGER documents_are_not_deleted;
+DELETE FROM documents WHERE seq IN (SELECT seq FROM events WHERE type = 'session_saved');
+CREATE TRIGGER documents_are_not_deleted BEFORE DELETE ON documents
+BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END;
+
 -- Which process made a claim, for people who have to find it.
 ALTER TABLE jobs ADD COLUMN host TEXT;
 ALTER TABLE jobs ADD COLUMN pid INTEGER;
