@@ -15,9 +15,10 @@ import pytest
 import octostore
 from octostore.stores import persist
 from tests.support.cluster import Node
+from tests.support.documents import Machine, blocks_of
 from tests.support.pg_programs import programs
 from tests.support.postgres_soundness import assert_sound
-from tests.support.processes import until
+from tests.support.processes import ROOT, until
 from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("outage")
@@ -122,3 +123,19 @@ def test_a_server_answers_503_and_goes_on_when_it_is_back(database: Node, url: s
         until(lambda: server.get("/readyz").status == 200)
         server.check_has_not_failed()
     assert [entry.job_id for entry in assert_sound(url) if entry.type == "claimed"] == ["job", "other"]
+
+
+def test_the_page_for_three_in_the_morning_helps(database: Node, url: str, tmp_path: Path) -> None:
+    page = ROOT / "docs" / "how-to" / "at-three-in-the-morning.md"
+    (look,) = [block.text for block in blocks_of(page, "sh", under="The database is gone")]
+    is_ready, doctor = look.splitlines()
+    with Machine(tmp_path / "machine", OCTOSTORE_URL=url.partition("?")[0]) as machine:
+        machine.env["PATH"] += f":{programs().folder}"
+        machine.do("octostore claim nightly-report --owner ann --ttl 1h")
+        assert "accepting connections" in machine.do(look)
+        database.kill()
+        assert "no response" in machine.do(is_ready, code=2)
+        assert "see whether the database runs" in machine.do(doctor, code=69)
+        database.start()
+        machine.do(look)
+        assert "ann has nightly-report" in machine.do("octostore owner nightly-report")

@@ -3,7 +3,6 @@
 import os
 import random
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ import octostore
 from octostore.stores.sqlite.connection import APPLICATION_ID, migrations
 from tests.support.embedded import backend_of, writer_of
 from tests.support.files import fault, url
+from tests.support.mounting import may_mount
 from tests.support.processes import Worker
 from tests.support.soundness import assert_sound
 
@@ -248,14 +248,6 @@ def test_a_file_that_may_not_grow(path: Path) -> None:
         writer.pragma("max_page_count", 1_000_000)
         assert store.claim_job("after").status == "claimed"
     assert len(assert_sound(path)) == 50 + acknowledged + 1
-
-
-def may_mount() -> bool:
-    try:
-        trial = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /mnt"]
-        return subprocess.run(trial, check=False, capture_output=True, timeout=10).returncode == 0
-    except OSError:
-        return False
 
 
 @pytest.mark.skipif(not may_mount(), reason="a small disk cannot be mounted here")

@@ -25,8 +25,12 @@ class Block(NamedTuple):
     text: str
 
 
-def blocks_of(path: Path, kind: str | None = None) -> list[Block]:
-    found = [Block(*block) for block in _BLOCK.findall(path.read_text(encoding="utf-8"))]
+def blocks_of(path: Path, kind: str | None = None, *, under: str | None = None) -> list[Block]:
+    """Those of one kind, those under one heading, or all."""
+    text = path.read_text(encoding="utf-8")
+    if under is not None:
+        (text,) = [part for part in text.split("\n## ") if part.startswith(f"{under}\n")]
+    found = [Block(*block) for block in _BLOCK.findall(text)]
     return [block for block in found if kind in {None, block.kind}]
 
 
@@ -115,6 +119,12 @@ class Machine:
         path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         path.chmod(0o755)
         return path
+
+    def do(self, typed: str, code: int = 0) -> str:
+        """What it prints, typed into a shell that stops at the first failure; it has to end with this code."""
+        ended, printed = self.start(["bash", "-euo", "pipefail", "-c", typed]).end()
+        assert ended == code, printed
+        return printed
 
     def secret(self, name: str, text: str) -> Path:
         """A file that only its owner can read."""
