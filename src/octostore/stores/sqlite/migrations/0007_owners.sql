@@ -38,7 +38,7 @@ UPDATE jobs SET enqueued_by = (SELECT actor FROM events WHERE seq = enqueued_seq
 CREATE TABLE principals (
     principal TEXT    NOT NULL PRIMARY KEY,
     queued    INTEGER NOT NULL
-);
+) STRICT;
 INSERT INTO principals
 SELECT enqueued_by, count(*) FROM jobs
 WHERE status = 'queued' AND enqueued_by IS NOT NULL AND enqueued_by <> 'local' GROUP BY enqueued_by;
