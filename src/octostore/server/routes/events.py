@@ -95,6 +95,7 @@ CLAIMED = {
         "ttl_ms": 120_000,
         "expires_at": "2026-07-01T10:02:00Z",
         "metadata": {"branch": "fix-1842"},
+        "host": "127.0.0.1",
     },
 }
 ROUTES = [

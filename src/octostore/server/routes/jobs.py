@@ -61,7 +61,7 @@ CLAIMED_JOB: dict[str, Any] = {
 STOP = {
     "reason": "the branch is gone",
     "requested_at": NOW,
-    "requested_by": "ann",
+    "requested_by": "admin",
     "cancels": False,
     "delivered_at": None,
 }
