@@ -96,7 +96,7 @@ class WorkLoop(msgspec.Struct):
         return handled
 
     def _wait_for(self, workers: "list[Future[int]]", news: "SimpleQueue[News]") -> int:
-        """One that is broken ends the others after the jobs at hand, and is raised when they have; or a signal comes."""
+        """One that is broken drains the others, and is raised when they have ended."""
         ended: list[Future[int]] = []
         while len(ended) < len(workers):
             try:

@@ -1,8 +1,8 @@
 """A program that calls `work()`, and has not thought of signals; or (`own`) looks after TERM itself.
 
 Its handler says which job it has, once more when the worker is to stop, and ends when the test has made the file that
-is named like the job; unless it is `deaf`, also when it is told to stop. One that is `breaking` has two jobs at once, and
-is broken by the second.
+is named like the job; unless it is `deaf`, also when it is told to stop. One that is `breaking` has two jobs at once,
+and is broken by the second.
 """
 
 import asyncio
