@@ -1,12 +1,13 @@
 """Signals to a program that calls `work()`: the first drains it, the second stops it, and no job loses an attempt."""
 
 from pathlib import Path
-from signal import SIGINT, SIGTERM, Signals
+from signal import SIGINT, SIGSTOP, SIGTERM, Signals
 
 import pytest
 
 import octostore
 from tests.support.processes import Worker
+from tests.support.server import ServerProcess
 
 KINDS = ["sync", "async"]
 
@@ -17,10 +18,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "over"
 
 
-def working(store: octostore.OctoStore, path: Path, folder: Path, kind: str, how: str = "heeding") -> Worker:
+def working(
+    store: octostore.OctoStore, path: Path, folder: Path, kind: str, how: str = "heeding", *, concurrency: int = 1
+) -> Worker:
     for job_id in ("first", "second"):
         store.enqueue("kind", job_id=job_id, max_attempts=1)
-    return Worker("drained", f"sqlite:///{path}", folder, kind, how)
+    return Worker("drained", f"sqlite:///{path}", folder, kind, how, concurrency)
 
 
 def types_of(store: octostore.OctoStore, job_id: str) -> list[str]:
@@ -80,7 +83,7 @@ def test_a_handler_that_does_not_stop_loses_its_job_and_ends_with_the_process(
 def test_a_worker_that_is_broken_can_be_stopped_while_it_waits_for_the_others(
     store: octostore.OctoStore, path: Path, folder: Path
 ) -> None:
-    with working(store, path, folder, "sync", "breaking") as worker:
+    with working(store, path, folder, "sync", "breaking", concurrency=2) as worker:
         assert worker.hear() == {"at": "first"}
         assert worker.hear() == {"draining": "first"}
         worker.signal(SIGTERM)
@@ -88,6 +91,24 @@ def test_a_worker_that_is_broken_can_be_stopped_while_it_waits_for_the_others(
         assert worker.exit_code() == 128 + SIGTERM
     assert types_of(store, "first") == ["enqueued", "claimed", "deferred"]
     assert types_of(store, "second") == ["enqueued", "claimed", "released"]
+
+
+@pytest.mark.slow
+def test_a_store_that_does_not_answer_is_not_waited_for(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTOSTORE_HOME", str(tmp_path))
+    with ServerProcess(tmp_path) as server, octostore.connect(server.url) as store:
+        for _ in range(3):
+            store.enqueue("kind")
+        with Worker("drained", server.url, folder, "sync", "deaf", 3) as worker:
+            for _ in range(3):
+                assert "at" in worker.hear()
+            server.process.send_signal(SIGSTOP)
+            worker.signal(SIGTERM)
+            assert "draining" in worker.hear()
+            worker.signal(SIGTERM)
+            assert worker.exit_code() == 128 + SIGTERM, "by now, and not after a timeout for each job"
 
 
 @pytest.mark.parametrize("kind", KINDS)

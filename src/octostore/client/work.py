@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeAlias
 
@@ -31,6 +32,8 @@ WAIT_SECONDS = 1.0
 UNREACHABLE_PAUSE_SECONDS = 1.0
 STOP_GRACE_SECONDS = 2.0
 """How long handlers have to stop by themselves after the second signal."""
+GIVE_UP_SECONDS = 3.0
+"""And how long the store then has to take their jobs back, which expire by themselves otherwise."""
 DRAINING = "%s: no new jobs; a second one stops those at hand"
 TOLD_TO_STOP = "whoever claimed it was told to stop"
 
@@ -124,9 +127,9 @@ class WorkLoop(msgspec.Struct):
         for claim in self.at_hand.copy():
             claim.ask_to_stop(number.name)
         wait(workers, STOP_GRACE_SECONDS)
-        for claim in self.at_hand.copy():
-            with suppress(OctoStoreError):  # it expires by itself
-                claim.give_up(f"the worker was stopped by {number.name}")
+        note = f"the worker was stopped by {number.name}"
+        given_up = [apart(partial(claim.give_up, note), "octostore-give-up") for claim in self.at_hand.copy()]
+        wait(given_up, GIVE_UP_SECONDS)
 
     def _run_one_worker(self) -> int:
         handled = 0

@@ -1,8 +1,8 @@
 """A program that calls `work()`, and has not thought of signals; or (`own`) looks after TERM itself.
 
 Its handler says which job it has, once more when the worker is to stop, and ends when the test has made the file that
-is named like the job; unless it is `deaf`, also when it is told to stop. One that is `breaking` has two jobs at once,
-and is broken by the second.
+is named like the job; unless it is `deaf`, also when it is told to stop. One that is `breaking` is broken by the second
+of two jobs that it has at once.
 """
 
 import asyncio
@@ -47,19 +47,19 @@ class Handling:
         return "whole"
 
 
-def main(url: str, folder: str, kind: str, how: str) -> None:
+def main(url: str, folder: str, kind: str, how: str, concurrency: str = "1") -> None:
     if how == "own":
         signal.signal(signal.SIGTERM, lambda *_: say({"own": "TERM"}))
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    handled = asyncio.run(run_async(url, folder, how)) if kind == "async" else run(url, folder, how)
+    handled = asyncio.run(run_async(url, folder, how)) if kind == "async" else run(url, folder, how, int(concurrency))
     after = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     say({"handled": handled, "restored": before == after})
 
 
-def run(url: str, folder: str, how: str) -> int:
+def run(url: str, folder: str, how: str, concurrency: int) -> int:
     stop = threading.Event()
     with octostore.connect(url) as store:
-        handler, concurrency = Handling(Path(folder), how, stop).block, 2 if how == "breaking" else 1
+        handler = Handling(Path(folder), how, stop).block
         return store.work("default", handler, stop=stop, ttl=600, concurrency=concurrency)
 
 
