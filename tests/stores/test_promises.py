@@ -412,7 +412,7 @@ def without_hints(answer: Any) -> Any:
     Also who has the job of an ended request, which is told where a neighbour has loaded it.
     """
     if isinstance(answer, LeaseLost):
-        return type(answer), answer.job_id
+        return type(answer), answer.job_id, comparable(answer.ended)
     if isinstance(answer, RecoverReply) or (isinstance(answer, ClaimReply) and answer.status == "empty"):
         return type(answer)
     return comparable(answer)

@@ -144,6 +144,13 @@ def test_only_sessions_that_are_open_count(world: World) -> None:
     assert world.do(session("s", agent="b")).resumed, "whoever takes one over has not one more"
 
 
+def test_sessions_that_have_expired_do_not_count_before_that_is_written_down(world: World) -> None:
+    more_than_a_batch_tidies_up = 150
+    world.batch([session(f"s-{n}", ttl=30, max_sessions=None) for n in range(more_than_a_batch_tidies_up)])
+    world.clock.advance(31)
+    assert are_refused(world.batch([session("u"), session("v"), session("w")])) == [False, False, True]
+
+
 def test_a_task_that_comes_with_a_session_needs_room_for_it(world: World) -> None:
     world.batch([session("s"), session("t"), Enqueue(job_id="task", kind="k")])
     ask = {"owner": "a", "queues": ("default",), "principal": "ann", "max_sessions": 2}
