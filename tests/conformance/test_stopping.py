@@ -81,3 +81,27 @@ def test_a_session_is_told_which_of_its_jobs_to_stop(system: System) -> None:
     assert list(session.stop_requested) == ["two"]
     session.close()
     assert types_of(system.store, "two") == ["claimed", "stop_requested", "stop_delivered", "released"]
+
+
+def test_a_session_is_freed_when_its_task_is_taken_away(system: System) -> None:
+    """Or whoever has it would go on with what is no longer theirs: their keepalives are the session's."""
+    store, other = system.store, system.other
+    for job_id, take in (("one", other.cancel), ("two", other.force_release)):
+        store.enqueue("build", job_id=job_id, queue="tasks", priority=1)
+        claim = store.claim_task("s", "ann", queues=["tasks"])
+        assert claim.job_id == job_id
+        take(job_id, reason="no longer needed")
+        with pytest.raises(LeaseLost):
+            store.keep_session_alive("s", claim.lease_id or "")
+        assert other.get_session("s").status == "closed"
+    assert store.claim_task("s", "ann", queues=["tasks"]).job_id == "two", "at once"
+
+
+def test_a_session_that_has_more_than_the_task_goes_on_without_it(system: System) -> None:
+    store = system.store
+    store.enqueue("build", job_id="task", queue="tasks")
+    claim = store.claim_task("s", "ann", queues=["tasks"])
+    store.claim_job("deploy", owner="ann", session_id="s")
+    system.other.cancel("task")
+    assert store.keep_session_alive("s", claim.lease_id or "").remaining_ms > 0
+    assert [job.job_id for job in store.list_claimed_jobs()] == ["deploy"]

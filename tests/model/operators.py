@@ -3,11 +3,12 @@
 from octostore.core import commands as c
 from octostore.core.model import LOCAL
 from tests.model import told
-from tests.model.jobs import Jobs, document
+from tests.model.jobs import document
 from tests.model.state import Job, Refused, Token, Told
+from tests.model.tasks import Tasks, phase_after
 
 
-class Operators(Jobs):
+class Operators(Tasks):
     # Queues
 
     def enqueue(self, command: c.Enqueue) -> Told:
@@ -75,7 +76,7 @@ class Operators(Jobs):
         if job.claim is not None and command.drain:
             self.ask_to_stop(job, command.principal, command.reason, cancels=True)
         elif job.claim is not None:
-            self.end(job, "cancelled", command.principal, ended_at=self.now, reason=command.reason)
+            self.take_away(job, "cancelled", command)
             job.error = command.reason
         elif job.status == "queued":
             self.record("cancelled", command.principal, {"reason": command.reason}, job=job)
@@ -120,8 +121,18 @@ class Operators(Jobs):
     def force_release_job(self, command: c.ForceReleaseJob) -> Told:
         job = self.known(command.job_id)
         if job.claim is not None:
-            self.end(job, "force_released", command.principal, ended_at=self.now, reason=command.reason)
+            self.take_away(job, "force_released", command)
         return Told("JobView", told.job_view(self, job))
+
+    def take_away(self, job: Job, how: str, command: c.CancelJob | c.ForceReleaseJob) -> None:
+        """A session that was acquired with a task, and has nothing else, is freed with it."""
+        claim = job.claim
+        assert claim is not None
+        self.end(job, how, command.principal, ended_at=self.now, reason=command.reason)
+        session = None if claim.session_id is None else self.sessions[claim.session_id]
+        is_its_task = session is not None and job.queue is not None and claim.lease == session.lease
+        if session is not None and is_its_task and not self.bound_to(session.name):
+            self.end_session(session, command.principal, phase_after(session.phase, "released", job.status))
 
     # Tokens
 

@@ -77,6 +77,19 @@ def test_a_handler_that_does_not_stop_loses_its_job_and_ends_with_the_process(
     assert (job.status, job.attempts, job.note) == ("queued", 0, "the worker was stopped by SIGTERM")
 
 
+def test_a_worker_that_is_broken_can_be_stopped_while_it_waits_for_the_others(
+    store: octostore.OctoStore, path: Path, folder: Path
+) -> None:
+    with working(store, path, folder, "sync", "breaking") as worker:
+        assert worker.hear() == {"at": "first"}
+        assert worker.hear() == {"draining": "first"}
+        worker.signal(SIGTERM)
+        assert worker.rest() == []
+        assert worker.exit_code() == 128 + SIGTERM
+    assert types_of(store, "first") == ["enqueued", "claimed", "deferred"]
+    assert types_of(store, "second") == ["enqueued", "claimed", "released"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_signal_that_the_program_looks_after_is_left_to_it(
     store: octostore.OctoStore, path: Path, folder: Path, kind: str

@@ -82,6 +82,7 @@ LONGER_PLANS = {
         "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)",
         "SEARCH contexts USING INDEX sqlite_autoindex_contexts_1 (session_id=?)",
     ),
+    "claims_beside": (PLANS["claims_of_sessions"], "LIST SUBQUERY 1", PLANS["jobs"]),
     "jobs_in_flight": (
         PLANS["jobs"],
         "LIST SUBQUERY 1",

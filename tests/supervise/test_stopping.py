@@ -91,3 +91,21 @@ def test_a_command_of_a_cancelled_job_is_killed(octostore: Octostore, store: lib
     assert "'cancelled'" in done.err
     assert "('wrong machine')" in done.err
     assert types_of(store, "job") == ["claimed", "cancelled"]
+
+
+def test_the_first_reason_for_stopping_a_command_counts(octostore: Octostore, store: library.OctoStore) -> None:
+    """Whether it has failed must not depend on what else happens while it is being stopped."""
+    stubborn = ["--stop-grace", "3", "--", "bash", "-c", "trap '' TERM; while :; do sleep 0.02; done"]
+    runs = {
+        job: octostore.start("run", job, "--max-silence", "1", "--max-run", seconds, *stubborn)
+        for job, seconds in (("asked", "3"), ("timed", "0.2"))
+    }
+    until(lambda: store.get_job("asked").status == "claimed")
+    store.request_stop("asked", reason="going down")
+    until(lambda: "(--max-run)" in runs["timed"].err)
+    store.request_stop("timed", reason="going down")
+    for job, run in runs.items():
+        first, *others = [line for line in run.wait().err.splitlines() if "stuck" not in line]
+        assert others == []
+        outcome = "released" if "asked to stop: going down" in first else "failed"
+        assert store.get_job(job).last_outcome == outcome

@@ -107,7 +107,8 @@ def _missed(data: dict[str, Any]) -> str:
 def _next_status(data: dict[str, Any]) -> str:
     match data["status"]:
         case "dead":
-            return "; it is dead now, out of attempts"
+            attempts = data.get("attempts")
+            return "; it is dead now" + (f", after {words.counted(attempts, 'attempt')}" if attempts else "")
         case "queued":
             return "; it waits in its queue again"
         case _:

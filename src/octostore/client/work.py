@@ -96,19 +96,21 @@ class WorkLoop(msgspec.Struct):
         return handled
 
     def _wait_for(self, workers: "list[Future[int]]", news: "SimpleQueue[News]") -> int:
-        handled, waiting = 0, len(workers)
-        while waiting:
+        """One that is broken drains the others, and is raised when they have ended."""
+        ended: list[Future[int]] = []
+        while len(ended) < len(workers):
             try:
                 # Not without end: a signal that the system gives to another thread is handled when this one wakes.
                 item = news.get(timeout=WAIT_SECONDS)
             except Empty:
                 continue
             if isinstance(item, Future):
-                waiting -= 1
-                handled += item.result()
+                ended.append(item)
+                if item.exception() is not None:
+                    self.stop.set()
             else:
                 self._heed(item, workers)
-        return handled
+        return sum(worker.result() for worker in ended)
 
     def _heed(self, number: signal.Signals, workers: "list[Future[int]]") -> None:
         if self.stop.is_set():

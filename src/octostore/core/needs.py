@@ -32,6 +32,8 @@ class Needs(msgspec.Struct):
     sessions: set[SessionKey] = msgspec.field(default_factory=set)
     claims_of: set[SessionKey] = msgspec.field(default_factory=set)
     """The sessions of which every bound claim is needed."""
+    beside: set[str] = msgspec.field(default_factory=set)
+    """The jobs of which every claim is needed that is bound to the same session."""
     news_of: set[SessionKey] = msgspec.field(default_factory=set)
     """Those of which only the bound claims are needed whose owner was asked to stop, or may be stuck."""
     in_flight_of: set[SessionKey] = msgspec.field(default_factory=set)

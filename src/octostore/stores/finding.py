@@ -13,7 +13,7 @@ class Finding:
 
     with_documents = by_name = NOTHING
     expired = expired_sessions = claims_of_expired = NOTHING
-    sessions = bound = news = in_flight = NOTHING
+    sessions = bound = beside = news = in_flight = NOTHING
     queues = claimed_in_queues = requested = expired_in_queues = NOTHING
     ended = tokens = tokens_by_digest = claim_counts = expired_of_principals = NOTHING
     session_counts = queued_counts = NOTHING
@@ -31,20 +31,25 @@ class Finding:
             # One more than there is room for tells whether these are all.
             self.expired_sessions = asking.ask("expired_sessions", limit=limit + 1)
             self.claims_of_expired = Later(asking, lambda: asking.ask("claims_of_expired_sessions", limit=limit + 1))
-        if needs.sessions:
-            self.sessions = asking.ask("sessions", sessions=needs.sessions)
-        if needs.claims_of:
-            self.bound = asking.ask("claims_of_sessions", sessions=needs.claims_of)
-        if needs.news_of:
-            self.news = asking.ask("news_of_sessions", sessions=needs.news_of)
-        if needs.in_flight_of:
-            self.in_flight = asking.ask("jobs_in_flight", sessions=needs.in_flight_of)
+        self._find_sessions(asking, needs)
         if needs.queues:
             self.queues = asking.ask("queues", names=needs.queues)
         if needs.counted_queues:
             self.claimed_in_queues = asking.ask("claimed_in_queues", names=needs.counted_queues)
         self._find_lines(asking, needs)
         self._find_rights(asking, needs)
+
+    def _find_sessions(self, asking: Asking, needs: Needs) -> None:
+        if needs.sessions:
+            self.sessions = asking.ask("sessions", sessions=needs.sessions)
+        if needs.claims_of:
+            self.bound = asking.ask("claims_of_sessions", sessions=needs.claims_of)
+        if needs.beside:
+            self.beside = asking.ask("claims_beside", jobs=needs.beside)
+        if needs.news_of:
+            self.news = asking.ask("news_of_sessions", sessions=needs.news_of)
+        if needs.in_flight_of:
+            self.in_flight = asking.ask("jobs_in_flight", sessions=needs.in_flight_of)
 
     def _find_lines(self, asking: Asking, needs: Needs) -> None:
         self.lines: dict[str, list[list[Answer]]] = {}

@@ -55,7 +55,7 @@ class MemoryRows:
         ws.sessions.update(dict.fromkeys(needs.sessions))
         for session_id in needs.sessions & self.sessions.keys():
             self._add_session(ws, session_id)
-        if needs.claims_of or needs.news_of:
+        if needs.claims_of or needs.news_of or needs.beside:
             self._add_bound(ws, needs)
         for session_id in needs.in_flight_of & self.sessions.keys():
             for job_id in read_in_flight(self.sessions[session_id]):
@@ -196,12 +196,14 @@ class MemoryRows:
         ws.queues[name] = queue
 
     def _add_bound(self, ws: WorkingSet, needs: Needs) -> None:
+        named = [self.jobs[name].claim for name in needs.beside & self.jobs.keys()]
+        wanted = needs.claims_of | {claim.session_id for claim in named if claim and claim.session_id}
         for job in self.jobs.values():
             claim = job.claim
             if claim is None:
                 continue
             has_news = claim.stop_request is not None or claim.max_silence_ms is not None
-            if claim.session_id in needs.claims_of or (has_news and claim.session_id in needs.news_of):
+            if claim.session_id in wanted or (has_news and claim.session_id in needs.news_of):
                 self._add_job(ws, job)
         ws.sessions_with_all_claims |= needs.claims_of
 

@@ -87,6 +87,11 @@ FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 -- The live claims bound to sessions.
 SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
 
+-- name: claims_beside
+-- The live claims bound to the same sessions as those of some jobs.
+SELECT {job_columns} FROM {schema}.jobs
+WHERE session_id IN (SELECT session_id FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s))
+
 -- name: news_of_sessions
 -- Of the live claims bound to sessions, those whose owner was asked to stop, or may have to be told that it is stuck.
 SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)

@@ -66,6 +66,8 @@ def take(ws: WorkingSet, found: Finding) -> list[SessionKey]:
         add_sessions(ws, found.sessions.rows)
         add_jobs(ws, chain(found.bound.rows, found.news.rows, found.in_flight.rows))
         ws.sessions_with_all_claims |= needs.claims_of
+    if needs.beside:
+        add_jobs(ws, found.beside.rows)
     if needs.queues:
         _take_queues(ws, found)
     ended_sessions = _take_expired(ws, found)

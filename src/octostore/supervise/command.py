@@ -161,17 +161,14 @@ class Command:
         """Somebody wants the owner to stop, and so what it has started."""
         if self._is_asked or not self._claim.stop_requested.is_set():
             return
-        self._is_asked = self._is_stopped = True
-        if self._code is None:
-            why = self._claim.stop_reason
-            self._problem = "it was asked to stop" + (f": {why}" if why else "")
-            self._tell(self._problem)
-        self._guardian.stop(self._terms.stop_grace)
+        self._is_asked = True
+        why = self._claim.stop_reason
+        self._stop("it was asked to stop" + (f": {why}" if why else ""), is_failure=False)
 
     def _keep_deadlines(self) -> None:
         if boottime() >= self._ends_at:
             self._ends_at = float("inf")
-            self._stop(f"it was stopped after {self._terms.max_run:g} seconds (--max-run)")
+            self._stop(f"it was stopped after {self._terms.max_run:g} s (--max-run)")
         self._outage.mention(self._lease.stop_at())
         if here.worst(boottime()) > self._lease.delay:
             self._renewed(self._lease.ends_at)  # the machine has become busier, which the guardian should know
@@ -183,16 +180,18 @@ class Command:
         was_stuck, self._is_stuck = self._is_stuck, self._claim.stuck
         if was_stuck or not self._is_stuck or self._problem is not None:
             return
-        silence = f"{self._claim.reply.max_silence:g} seconds"
+        silence = f"{self._claim.reply.max_silence:g} s"
         if self._terms.on_silence == "stop":
             self._stop(f"it was stopped after {silence} without progress (--max-silence)")
         else:
             self._tell(f"no progress for {silence}: {self._claim.job_id} is shown as stuck")
 
-    def _stop(self, problem: str) -> None:
-        """For a reason that makes it a failure."""
-        self._problem = problem
-        self._tell(problem)
+    def _stop(self, problem: str, *, is_failure: bool = True) -> None:
+        """End it, with what it has left running. The first reason counts; one that has ended did so by itself."""
+        if self._problem is None and (is_failure or self._code is None):
+            self._problem = problem
+            self._is_stopped = self._is_stopped or not is_failure
+            self._tell(problem)
         self._guardian.stop(self._terms.stop_grace)
 
     def _take(self, news: m.News) -> bool:

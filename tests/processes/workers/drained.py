@@ -1,7 +1,8 @@
 """A program that calls `work()`, and has not thought of signals; or (`own`) looks after TERM itself.
 
 Its handler says which job it has, once more when the worker is to stop, and ends when the test has made the file that
-is named like the job; unless it is `deaf`, also when it is told to stop.
+is named like the job; unless it is `deaf`, also when it is told to stop. One that is `breaking` has two jobs at once,
+and is broken by the second.
 """
 
 import asyncio
@@ -32,6 +33,8 @@ class Handling:
         return (self.folder / str(claim.job_id)).exists()
 
     def block(self, claim: Any) -> str:
+        if self.how == "breaking" and claim.job_id == "second":
+            raise SystemExit("broken")
         say({"at": claim.job_id})
         while not self.is_over(claim):
             time.sleep(0.01)
@@ -56,7 +59,8 @@ def main(url: str, folder: str, kind: str, how: str) -> None:
 def run(url: str, folder: str, how: str) -> int:
     stop = threading.Event()
     with octostore.connect(url) as store:
-        return store.work("default", Handling(Path(folder), how, stop).block, stop=stop, ttl=600)
+        handler, concurrency = Handling(Path(folder), how, stop).block, 2 if how == "breaking" else 1
+        return store.work("default", handler, stop=stop, ttl=600, concurrency=concurrency)
 
 
 async def run_async(url: str, folder: str, how: str) -> int:

@@ -38,6 +38,7 @@ def _session(*sets: str) -> Need:
 held_job = _each("job_id", "jobs")
 """Named by whoever has its lease: if they are right it is claimed, and in no line."""
 job_with_documents = _each("job_id", "jobs", "documents_of")
+job_with_session = _each("job_id", "jobs", "documents_of", "beside")
 queue = _each("queue", "queues")
 counted_queue = _each("queue", "queues", "counted_queues")
 session = _session("sessions")

@@ -7,22 +7,22 @@ from octostore.core.decide.ending import How, end_claim
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.rules import decides
 from octostore.core.decide.stopping import ask_to_stop
+from octostore.core.decide.tasks import free_session
 from octostore.core.errors import Conflict, NotFound
 from octostore.core.events import Cancelled, Discarded, Requeued
 from octostore.core.given import Given
-from octostore.core.model import Job
+from octostore.core.model import HowEnded, Job
 from octostore.core.replies import JobView
 from octostore.core.working_set import WorkingSet
 
 
-@decides(CancelJob, needs.job_with_documents)
+@decides(CancelJob, needs.job_with_session)
 def cancel_job(ws: WorkingSet, command: CancelJob, given: Given) -> JobView:
     job = _known(ws, command.job_id, given)
     if job.claim is not None and command.drain:
         ask_to_stop(ws, job, job.claim, command.principal, command.reason, cancels=True)
     elif job.claim is not None:
-        end = How("cancelled", ended_at=ws.now, reason=command.reason)
-        end_claim(ws, job, job.claim, end, actor=command.principal, given=given)
+        _take_away(ws, job, "cancelled", command, given)
     elif job.status == "queued":
         ws.record("cancelled", Cancelled(command.reason), actor=command.principal, job=job)
     elif job.status != "dead":
@@ -67,13 +67,19 @@ def requeue_job(ws: WorkingSet, command: RequeueJob, given: Given) -> JobView:
     return views.job_view(ws, job)
 
 
-@decides(ForceReleaseJob, needs.job_with_documents)
+@decides(ForceReleaseJob, needs.job_with_session)
 def force_release_job(ws: WorkingSet, command: ForceReleaseJob, given: Given) -> JobView:
     job = _known(ws, command.job_id, given)
-    if job.claim is not None:
-        end = How("force_released", ended_at=ws.now, reason=command.reason)
-        end_claim(ws, job, job.claim, end, actor=command.principal, given=given)
+    _take_away(ws, job, "force_released", command, given)
     return views.job_view(ws, job)
+
+
+def _take_away(ws: WorkingSet, job: Job, how: HowEnded, command: CancelJob | ForceReleaseJob, given: Given) -> None:
+    claim = job.claim
+    if claim is not None:
+        end = How(how, ended_at=ws.now, reason=command.reason)
+        end_claim(ws, job, claim, end, actor=command.principal, given=given)
+        free_session(ws, job, claim, command.principal, given)
 
 
 def _known(ws: WorkingSet, job_id: str, given: Given) -> Job:

@@ -14,7 +14,7 @@ from octostore.core.decide.sessions import begin_session, end_session, is_offere
 from octostore.core.errors import InvalidInput
 from octostore.core.given import Given
 from octostore.core.line import is_due
-from octostore.core.model import Job, Session, read_in_flight
+from octostore.core.model import Claim, Job, Session, read_in_flight
 from octostore.core.phases import phase_after_task, phase_with_task
 from octostore.core.replies import ClaimReply, ReleaseReply
 from octostore.core.session_keys import key_in
@@ -109,3 +109,15 @@ def release_task(ws: WorkingSet, command: ReleaseTask, given: Given) -> ReleaseR
         phase = phase_after_task(session.phase, command.outcome, reply.status)
         end_session(ws, session, command.principal, given, phase)
     return reply
+
+
+def free_session(ws: WorkingSet, job: Job, claim: Claim, actor: str, given: Given) -> None:
+    """The one that came with a task, when somebody has taken that away: whoever has both only heartbeats for it.
+
+    Not if anything else is bound to it, which would be lost, too.
+    """
+    session = None if claim.session_id is None else ws.session(claim.session_id)
+    if session is None or not job.is_enqueued or not same_lease(claim.lease_id, session.lease_id):
+        return
+    if not any(ws.claims_of(session.session_id)):
+        end_session(ws, session, actor, given, phase_after_task(session.phase, "released", job.status))
