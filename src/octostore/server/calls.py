@@ -108,11 +108,12 @@ def answer_reply(_call: Call, reply: Any) -> Answer:
 
 
 def count(call: Call, command: AnyCommand, outcome: Any) -> None:
-    """For the metrics: what came of a command."""
+    """For the metrics and the limits: what came of a command."""
     metrics = call.services.metrics
     match outcome:
         case ClaimReply():
             metrics.count("claims", outcome.status)
+            call.services.max_claims.hear(command, outcome)
         case ReleaseReply():
             metrics.count("releases", outcome.outcome)
         case HeartbeatReply():
