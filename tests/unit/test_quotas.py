@@ -185,9 +185,7 @@ ASKED = st.tuples(st.integers(1, 300), st.sampled_from(["new", "new", "held", "r
 
 
 @given(st.integers(1, 5_000), st.integers(0, 5_000), st.lists(ASKED, max_size=20))
-def test_a_high_limit_is_exceeded_by_a_hundredth_at_most(
-    limit: int, held: int, asked: list[tuple[int, str]]
-) -> None:
+def test_a_high_limit_is_exceeded_by_a_hundredth_at_most(limit: int, held: int, asked: list[tuple[int, str]]) -> None:
     asking = Asking(limit, min(held, limit))
     for at_once, how in asked:
         asking.ask(at_once, how)

@@ -1,5 +1,6 @@
 """A request that was let in, and what is the same for all that carry out a command."""
 
+import time
 from typing import Any
 
 import msgspec
@@ -83,6 +84,9 @@ async def ask(call: Call) -> Answer:
 
 async def wait_and_answer(call: Call, wait: float) -> Answer:
     check_range("wait_seconds", wait, 0, WAIT_MAX_SECONDS, " seconds")
+    ends_at_ms = call.principal.expires_at_ms
+    if ends_at_ms is not None:
+        wait = min(wait, ends_at_ms / 1_000 - time.time())
     command = call.route.prepare(call)
     reply = await call.services.waiting.claim(command, wait, call.request)
     if not await call.services.auth.is_current(call.request, call.principal):
