@@ -489,6 +489,8 @@ def test_a_server_that_moves_to_another_address_is_found_there(
     own_server.stop()
     monkeypatch.setenv("OCTOSTORE_HOME", str(own_server.home))
     with ServerProcess(own_server.home, "--host", "0.0.0.0") as server:
+        assert server.get("/livez", headers={"Host": "any.example"}).status == 200, "only its operator knows its names"
+        assert server.get("/livez", headers={"Host": "me@any.example"}).status == 421, "but no name has a user"
         assert server.port != own_server.port
         assert server.token == token
         with octostore.connect(f"http://localhost:{server.port}") as store:
