@@ -168,7 +168,9 @@ def call(line: str, form: list[str], capsys: pytest.CaptureFixture[str]) -> Done
 
 
 @pytest.mark.usefixtures("hostile_store")
-@pytest.mark.parametrize("line", ["owner held", "owner tried", "list", "events", "dead --story", "sessions local/session"])
+@pytest.mark.parametrize(
+    "line", ["owner held", "owner tried", "list", "events", "dead --story", "sessions local/session"]
+)
 def test_not_on_a_terminal_either_where_only_our_own_colours_are(line: str) -> None:
     seen = run_on_terminal(*line.split())
     for colour in ("\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m"):
