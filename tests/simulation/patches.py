@@ -121,7 +121,12 @@ class _OwnersOfEach:
 
 def _lateness_of_each(method: str) -> Callable[..., Any]:
     """A method of `octostore.client.lateness.here`, for each process."""
-    return lambda *given: getattr(Here.scheduler.process.own.setdefault("lateness", Lateness()), method)(*given)
+
+    def call(*given: Any) -> Any:
+        own = Here.scheduler.process.own.setdefault("lateness", Lateness())
+        return getattr(own, method)(*given)
+
+    return call
 
 
 class _PoolsOfEach:
