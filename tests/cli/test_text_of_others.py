@@ -26,7 +26,7 @@ LINES: dict[str, list[str]] = {
     "claim": ["claim held", "claim done", "claim dead", "claim tried", "claim later", "claim NASTY"],
     "heartbeat": ["heartbeat held --lease-id wrong", "heartbeat forced --lease-id wrong"],
     "release": ["release held --lease-id wrong --error NASTY"],
-    "hand-over": ["hand-over session --to bob", "hand-over NASTY --to bob"],
+    "hand-over": ["hand-over local/session --to bob", "hand-over NASTY --to bob"],
     "progress": ["progress --percent NASTY"],
     "checkpoint": ["checkpoint @NASTY"],
     "batch": ["batch"],
@@ -53,9 +53,9 @@ LINES: dict[str, list[str]] = {
         "events --export",
         "events --verify",
         "events --follow --limit 9",
-        "events --session session",
+        "events --session local/session",
     ],
-    "sessions": ["sessions", "sessions session", "sessions --status all", "sessions NASTY"],
+    "sessions": ["sessions", "sessions local/session", "sessions --status all", "sessions NASTY"],
     "health": ["health"],
     "recover": ["recover"],
     "force-release": ["force-release held", "force-release NASTY"],
@@ -168,7 +168,9 @@ def call(line: str, form: list[str], capsys: pytest.CaptureFixture[str]) -> Done
 
 
 @pytest.mark.usefixtures("hostile_store")
-@pytest.mark.parametrize("line", ["owner held", "owner tried", "list", "events", "dead --story", "sessions session"])
+@pytest.mark.parametrize(
+    "line", ["owner held", "owner tried", "list", "events", "dead --story", "sessions local/session"]
+)
 def test_not_on_a_terminal_either_where_only_our_own_colours_are(line: str) -> None:
     seen = run_on_terminal(*line.split())
     for colour in ("\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m"):

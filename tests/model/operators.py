@@ -16,8 +16,7 @@ class Operators(Tasks):
         job = self.job(command.job_id)
         is_new = job.queue is None and job.status != "done"
         if is_new:
-            if job.claim is None:
-                self.check_queued(command)
+            self.check_queued(command)
             job.enqueuer = command.principal
             self.put_in_queue(job, command)
         fields = {

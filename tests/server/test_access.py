@@ -347,7 +347,7 @@ def test_what_was_looked_up_before_a_revocation_is_not_let_in_after_it() -> None
         looking = asyncio.create_task(auth.principal(request))
         await asyncio.wait_for(store.is_asked.wait(), PATIENCE_SECONDS)
         store.is_revoked = True
-        auth.forget()
+        auth.forget({"t"})
         store.answers.set()
         with pytest.raises(Refusal):
             await looking  # it came first, and what it would do comes later
@@ -494,6 +494,8 @@ def test_a_server_that_moves_to_another_address_is_found_there(
     own_server.stop()
     monkeypatch.setenv("OCTOSTORE_HOME", str(own_server.home))
     with ServerProcess(own_server.home, "--host", "0.0.0.0") as server:
+        assert server.get("/livez", headers={"Host": "any.example"}).status == 200, "only its operator knows its names"
+        assert server.get("/livez", headers={"Host": "me@any.example"}).status == 421, "but no name has a user"
         assert server.port != own_server.port
         assert server.token == token
         with octostore.connect(f"http://localhost:{server.port}") as store:

@@ -10,6 +10,7 @@ from octostore.core.commands import (
     ClaimJob,
     ClaimNext,
     ClaimTask,
+    CreateToken,
     Enqueue,
     HandOverSession,
     HeartbeatJob,
@@ -17,6 +18,7 @@ from octostore.core.commands import (
     Probe,
     ReleaseJob,
     ReleaseTask,
+    RevokeToken,
 )
 from octostore.core.errors import Unreachable
 from octostore.core.permit import Permit, TokenOver
@@ -67,16 +69,26 @@ def served(*clients: Client) -> list[str | None]:
 # Tokens that are revoked
 
 
+TOKEN = CreateToken(token_id="t", name="ann", digest=b"1" * 32)
+
+
+def by_token(owner: str) -> ClaimJob:
+    return msgspec.structs.replace(claim(owner), permit=Permit(TOKEN.token_id, TOKEN.digest))
+
+
 @in_room
 async def test_a_claim_that_is_about_to_be_made_when_its_token_is_revoked_is_not(room: Room) -> None:
-    held, permit = await room.do(claim("first")), Permit()
-    revoked = await room.client(msgspec.structs.replace(claim("revoked"), permit=permit))
+    await room.do(TOKEN)
+    held = await room.do(claim("first"))
+    revoked = await room.client(by_token("revoked"))
     after = await room.client(claim("after"))
     room.place.stall_after(1)  # the release is written, and the claim that it leads to is not yet
-    await release(room, held)
+    releasing = room.store.submit(
+        [ReleaseJob(job_id="job", lease_id=held.lease_id or ""), RevokeToken(token_id=TOKEN.token_id)]
+    )
     await room.stalled()
-    permit.revoke()
     room.place.go_on()
+    await releasing
     with pytest.raises(TokenOver):
         await revoked.answer
     assert (await after.answer).status == "claimed"
@@ -84,17 +96,22 @@ async def test_a_claim_that_is_about_to_be_made_when_its_token_is_revoked_is_not
 
 
 @in_room
-async def test_those_in_line_whose_token_is_revoked_are_told_at_once(room: Room) -> None:
+async def test_those_in_line_whose_token_is_over_are_told_at_once(room: Room) -> None:
+    await room.do(TOKEN)
     await room.do(claim("first"))
-    permit = Permit()
-    with_permit = [await room.client(msgspec.structs.replace(claim(f"r{n}"), permit=permit)) for n in range(3)]
-    other = await room.client(claim("other"))
-    permit.revoke()
-    room.waiting.drop_over()
-    for client in with_permit:
+    first = await room.client(claim("the first in line"))
+    theirs = [await room.client(by_token(f"r{n}")) for n in range(3)]
+    room.place.stall_after(0)
+    room.waiting.try_again({TOKEN.token_id})
+    await room.stalled()  # while they are being tried
+    revoking = room.store.submit([RevokeToken(token_id=TOKEN.token_id)])
+    room.waiting.try_again({TOKEN.token_id})
+    room.place.go_on()
+    await revoking
+    for client in theirs:
         with pytest.raises(TokenOver):
             await client.answer
-    assert not other.answer.done()
+    assert not first.answer.done()
     assert room.waiting.waiting == 1
 
 

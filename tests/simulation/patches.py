@@ -36,6 +36,7 @@ import octostore.stores.ids
 import octostore.stores.memory
 import octostore.stores.wakeups
 from octostore.client.heart import Heart, _Pulse
+from octostore.client.lateness import Lateness, here
 from octostore.stores.owners import Owners
 from tests.simulation import primitives
 from tests.simulation.primitives import Here
@@ -116,6 +117,16 @@ class _OwnersOfEach:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(Here.scheduler.process.own.setdefault("owners", Owners()), name)
+
+
+def _lateness_of_each(method: str) -> Callable[..., Any]:
+    """A method of `octostore.client.lateness.here`, for each process."""
+
+    def call(*given: Any) -> Any:
+        own = Here.scheduler.process.own.setdefault("lateness", Lateness())
+        return getattr(own, method)(*given)
+
+    return call
 
 
 class _PoolsOfEach:
@@ -212,6 +223,7 @@ def _special(
         (octostore.stores.memory, {"deepcopy": copy_row}),
         # Timers do not stand still here, so nobody has to look whether they did.
         (octostore.client.heart, {"_pulse": _PulseOfEach(), "TICK_SECONDS": 3_600.0}),
+        (here, {method: _lateness_of_each(method) for method in ("note", "worst", "is_known", "measure")}),
         (octostore.client.hold, {"owners": _OwnersOfEach()}),
         (octostore.stores.wakeups, {"owners": _OwnersOfEach()}),
         (octostore.client.threads, {"_pools": _PoolsOfEach()}),

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from octostore.core import commands as c
 from octostore.core.commands import AnyCommand
-from octostore.core.errors import NotFound, OctoStoreError
+from octostore.core.errors import LeaseLost, NotFound, OctoStoreError
 from octostore.core.events import Ended, decode_details
 from octostore.core.model import Outcome, SessionStatus
 from octostore.core.moments import to_moment
@@ -407,7 +407,12 @@ def timeless(answer: Any) -> Any:
 
 
 def without_hints(answer: Any) -> Any:
-    """Without what neighbours in a batch may change: when to look again, and in whose transaction something expired."""
+    """Without what neighbours in a batch may change: when to look again, and in whose transaction something expired.
+
+    Also who has the job of an ended request, which is told where a neighbour has loaded it.
+    """
+    if isinstance(answer, LeaseLost):
+        return type(answer), answer.job_id, comparable(answer.ended)
     if isinstance(answer, RecoverReply) or (isinstance(answer, ClaimReply) and answer.status == "empty"):
         return type(answer)
     return comparable(answer)

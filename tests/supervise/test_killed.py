@@ -25,7 +25,7 @@ def check_takeover(octostore: Octostore, path: Path, folder: Path) -> None:
         )
         survivor.started()
         seconds[how] = octostore.start("run", how, "--owner", "second", "--wait", FOREVER, "--", "echo", "mine")
-    until(lambda: all("waiting for it" in run.err for run in seconds.values()))
+    until(lambda: all("waiting up to" in run.err for run in seconds.values()))
     for run in firsts.values():
         run.process.kill()
     died = {how: survivor.died() for how, survivor in survivors.items()}

@@ -123,7 +123,7 @@ def check_leaves_nothing(octostore: Octostore, store: library.OctoStore, folder:
     held = store.claim_job("job", "somebody", ttl=600)
     assert held.lease_id is not None
     runs = [octostore.start("run", "job", "--wait", FOREVER, "--", "touch", "ran") for _ in ENDING]
-    until(lambda: all("waiting for it" in run.err for run in runs))
+    until(lambda: all("waiting up to" in run.err for run in runs))
     for run, number in zip(runs, ENDING, strict=True):
         run.send(number)
     assert [run.wait().code for run in runs] == [128 + number for number in ENDING]

@@ -75,7 +75,7 @@ def test_control_c_while_waiting_claims_nothing(sit: Sit, store: library.OctoSto
     store.claim_job("job", "somebody", ttl=600)
     with sit(*SHELL) as terminal:
         terminal.enter("octostore run job --on-held fail --wait 600 -- true")
-        terminal.see("waiting for it")
+        terminal.see("waiting up to")
         terminal.press(CTRL_C)
         terminal.enter("echo code $?")
         terminal.see("code 130\n")

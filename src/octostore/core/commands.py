@@ -44,7 +44,7 @@ class Command(SecretFree, Checked, Generic[R_co], frozen=True, kw_only=True):
     """`principal` is who asks, as authenticated; it is recorded as the actor of what happens.
 
     `until` is when whoever asks stops waiting for the answer, on the clock of the process that runs it (`boottime`).
-    Nothing is done after that, nor once the `permit` is over.
+    Nothing is done after that, nor once the token of its `permit` is over.
     """
 
     principal: str = LOCAL

@@ -234,7 +234,7 @@ _JOB_CHANGES: dict[str, Callable[[Job, LogEntry, Any], None]] = {
 def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
     session_id = entry.session_id or SessionKey("")
     session = ws.session(session_id)
-    was_open = session is not None and session.status == "open"
+    was_alive = session is not None and session.status == "open" and session.expires_at > ws.now
     if isinstance(details, SessionOpened):
         session = ws.sessions[session_id] = Session(
             session_id=session_id,
@@ -264,7 +264,7 @@ def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None
         if entry.type == "session_closed":
             session.note, session.in_flight = None, _encode(())
     ws.touch_session(session)
-    ws.count_session(session.principal, (session.status == "open") - was_open)
+    ws.count_session(session.principal, (session.status == "open") - was_alive)
 
 
 def _what_stays(before: Session) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Needs(msgspec.Struct):
     claim_counts: set[tuple[str, bool]] = msgspec.field(default_factory=set)
     """(principal, whether locks or other claims) whose live claims are to be counted."""
     session_counts: set[str] = msgspec.field(default_factory=set)
-    """Principals whose open sessions are to be counted."""
+    """Principals whose live sessions are to be counted."""
     queued_counts: set[str] = msgspec.field(default_factory=set)
     """Principals of whose jobs is needed how many are queued."""
     sweep_limit: int = SWEEP_LIMIT

@@ -1,26 +1,25 @@
 """By what right a command is carried out, where that can end before the command's turn has come."""
 
-import math
+from hmac import compare_digest
+
+import msgspec
 
 from octostore.core.errors import NotAllowed
+from octostore.core.model import Token
+from octostore.core.secret_free import SecretFree
 
 
-class Permit:
-    """Shared by all commands that were let in with one token, which expires, or is revoked, at `ends_at`.
+class Permit(SecretFree, msgspec.Struct, frozen=True):
+    """The token with which a command was let in, and the secret that it had then.
 
-    On the clock of the process that runs them (`boottime`).
+    Only the store can tell whether it still has it: it may have been revoked in another process.
     """
 
-    __slots__ = ("__weakref__", "ends_at")
+    token_id: str
+    digest: bytes
 
-    def __init__(self, ends_at: float = math.inf) -> None:
-        self.ends_at = ends_at
-
-    def revoke(self) -> None:
-        self.ends_at = -math.inf
-
-    def __repr__(self) -> str:
-        return f"until {self.ends_at}"
+    def is_given_by(self, token: Token | None, now: int) -> bool:
+        return token is not None and token.is_valid(now) and compare_digest(token.digest, self.digest)
 
 
 class TokenOver(NotAllowed):

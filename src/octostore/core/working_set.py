@@ -26,7 +26,7 @@ class WorkingSet(msgspec.Struct):
     claim_counts: dict[tuple[str, bool], int] = {}
     """(principal, whether locks or other claims) -> how many it has, where that was asked for."""
     session_counts: dict[str, int] = {}
-    """Principal -> how many open sessions it has, where that was asked for."""
+    """Principal -> how many sessions of its are alive, where that was asked for."""
     queued_counts: dict[str, int] = {}
     """Principal -> how many of the jobs that it has enqueued were queued before, where that was asked for."""
     documents: dict[int, bytes] = {}

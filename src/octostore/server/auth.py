@@ -2,8 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from hmac import compare_digest
 from pathlib import Path
 from typing import get_args
@@ -20,7 +19,6 @@ from octostore.server.addresses import network_of
 from octostore.server.http import Request
 from octostore.server.log import log, seldom
 from octostore.server.lookups import Lookups
-from octostore.server.permits import Permits
 from octostore.server.principals import Principal, principal_name, principal_of
 from octostore.server.rate import Rates
 from octostore.server.refusals import Refusal, bad_token, no_token, too_fast
@@ -38,16 +36,17 @@ FAILURES_PER_SECOND = 20
 """How many wrong tokens somebody may try before they are told to go slower. Good ones are let in all the same."""
 CACHED_TOKENS = 10_000
 ALL_SCOPES: tuple[Scope, ...] = get_args(Scope)
-EVENTS = {"token_rotated", "token_revoked", "restored"}
-"""What can end a token."""
+CHANGES = {"token_rotated", "token_revoked"}
+"""What can end a token, besides time and a backup that is restored."""
 
 
 class Auth:
     def __init__(self, store: ServedStore, static: dict[bytes, Principal]) -> None:
         self._static = static
         self._known: dict[bytes, Principal] = {}
+        self._digests: dict[str, bytes] = {}
+        """By which each token is known."""
         self._lookups = Lookups(store)
-        self._permits = Permits()
         self._changes = 0
         self._failures = Rates(FAILURES_PER_SECOND)
 
@@ -77,25 +76,15 @@ class Auth:
         request.admitted_at = changes
         return is_current
 
-    @contextmanager
-    def ending(self, token_id: str) -> Iterator[None]:
-        """While a token is revoked, or gets another secret."""
-        with self._permits.ending(token_id):
-            yield
-        self.forget()
+    def forget(self, token_ids: Iterable[str]) -> None:
+        """Something has happened to these tokens, here or in another process."""
+        for token_id in token_ids:
+            self._known.pop(self._digests.pop(token_id, b""), None)
+        self._changes += 1
 
-    def hear(self, entries: list[LogEntry]) -> None:
-        """Of what has happened to tokens, here or in another process."""
-        for entry in entries:
-            if entry.type == "token_revoked":
-                details = decode_details(entry)
-                if isinstance(details, TokenChanged):
-                    self._permits.revoke(details.token_id)
-        self.forget()
-
-    def forget(self) -> None:
-        """Something about tokens has changed."""
+    def forget_all(self) -> None:
         self._known.clear()
+        self._digests.clear()
         self._changes += 1
 
     async def _find(self, request: Request) -> Principal:
@@ -103,8 +92,11 @@ class Auth:
         if not is_well_formed(token):
             raise _refused(request, "malformed")
         digest = digest_of(token)
-        view, changes = None, -1
-        while changes != self._changes:  # or what was found may be over by now
+        changes = self._changes
+        view = await self._lookups.find(digest)
+        if (
+            changes != self._changes
+        ):  # it may be over by now. Once more is enough: others may change theirs all the time
             changes = self._changes
             view = await self._lookups.find(digest)
         if view is None:
@@ -113,12 +105,18 @@ class Auth:
             raise too_fast(pause_ms) if pause_ms else refusal
         if view.revoked_at is not None:
             raise _refused(request, "revoked", view.name, view.token_id)
-        principal = principal_of(view, self._permits.of(view))
-        if len(self._known) >= CACHED_TOKENS:
-            self._known.clear()
-        self._known[digest] = principal
+        principal = principal_of(view, digest)
+        if changes == self._changes:  # or nobody might say again that it is over
+            if len(self._known) >= CACHED_TOKENS:
+                self.forget_all()
+            self._known[digest], self._digests[view.token_id] = principal, digest
         _check_time(request, principal)
         return principal
+
+
+def changed_tokens(entries: Iterable[LogEntry]) -> set[str]:
+    changes = (decode_details(entry) for entry in entries if entry.type in CHANGES)
+    return {change.token_id for change in changes if isinstance(change, TokenChanged)}
 
 
 def _token_in(request: Request) -> bytes:
@@ -192,6 +190,7 @@ async def rotate(
         token_id=principal.token_id,
         digest=digest_of(token) if token else digest or b"",
         principal=principal.name,
+        permit=principal.permit,
     )
     is_ours = token is not None and await _is_in_file(store, admin_file, principal)
     view = await store.execute(command)

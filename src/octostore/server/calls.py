@@ -1,5 +1,6 @@
 """A request that was let in, and what is the same for all that carry out a command."""
 
+import time
 from typing import Any
 
 import msgspec
@@ -86,6 +87,9 @@ async def ask(call: Call) -> Answer:
 
 async def wait_and_answer(call: Call, wait: float) -> Answer:
     check_range("wait_seconds", wait, 0, WAIT_MAX_SECONDS, " seconds")
+    ends_at_ms = call.principal.expires_at_ms
+    if ends_at_ms is not None:
+        wait = min(wait, ends_at_ms / 1_000 - time.time())
     command = call.route.prepare(call)
     reply = await call.services.waiting.claim(command, wait, call.request)
     if not await call.services.auth.is_current(call.request, call.principal):
@@ -111,11 +115,12 @@ def answer_reply(_call: Call, reply: Any) -> Answer:
 
 
 def count(call: Call, command: AnyCommand, outcome: Any) -> None:
-    """For the metrics: what came of a command."""
+    """For the metrics and the limits: what came of a command."""
     metrics = call.services.metrics
     match outcome:
         case ClaimReply():
             metrics.count("claims", outcome.status)
+            call.services.max_claims.hear(command, outcome)
         case ReleaseReply():
             metrics.count("releases", outcome.outcome)
         case HeartbeatReply():

@@ -24,16 +24,19 @@ class Guard:
     def check(self, request: Request) -> Headers:
         """The headers that go with the answer, for browsers; raises a refusal."""
         host = request.headers.get(b"host", b"")
-        if self._checks_hosts and host not in self._known_hosts:
+        if host not in self._known_hosts:
             self._learn(host)
         return self._allow(request) if b"origin" in request.headers else ()
 
     def _learn(self, host: bytes) -> None:
-        name = _host_name(host.decode("latin-1"))
-        if name not in self._hosts and not is_loopback(name):
-            raise stranger_host(host.decode("latin-1"))
+        text = host.decode("latin-1")
+        if "@" in text or (self._checks_hosts and not self._is_ours(_host_name(text))):
+            raise stranger_host(text)
         if len(self._known_hosts) < MAX_KNOWN_HOSTS:  # with its port, each may be many
             self._known_hosts.add(host)
+
+    def _is_ours(self, name: str) -> bool:
+        return name in self._hosts or is_loopback(name)
 
     def _allow(self, request: Request) -> Headers:
         origin = request.headers[b"origin"].decode("latin-1")
@@ -72,9 +75,7 @@ def is_loopback(name: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Without the port. One with a user before it is nobody's."""
-    if "@" in host:
-        return ""
+    """Without the port."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal, TypeAlias, get_args
 
 from octostore.core.visible import visible, visible_json
+from octostore.wire.tokens import SHOWN_TOKEN
 
 LogFormat: TypeAlias = Literal["text", "json"]
 LOG_FORMATS = get_args(LogFormat)
@@ -32,7 +33,7 @@ class TextLines(logging.Formatter):
         fields = " ".join(f"{name}={_shown(value)}" for name, value in _fields(record).items())
         message = visible(record.getMessage()) + (f", {fields}" if fields else "")
         line = f"{_time(record)} {record.levelname} {_event(record)}: {message}"
-        return "\n".join([line, *map(visible, self._traceback(record).splitlines())])
+        return _without_tokens("\n".join([line, *map(visible, self._traceback(record).splitlines())]))
 
     def _traceback(self, record: logging.LogRecord) -> str:
         return self.formatException(record.exc_info) if record.exc_info else ""
@@ -49,7 +50,12 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             document["traceback"] = self.formatException(record.exc_info)
-        return visible_json(json.dumps(document, ensure_ascii=False, default=str))
+        return _without_tokens(visible_json(json.dumps(document, ensure_ascii=False, default=str)))
+
+
+def _without_tokens(line: str) -> str:
+    """People send them where they do not belong, such as in a path."""
+    return SHOWN_TOKEN.sub("octo_***", line)
 
 
 def _time(record: logging.LogRecord) -> str:

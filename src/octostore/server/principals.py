@@ -20,7 +20,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """None for a token that was set from outside: it cannot be rotated here."""
     expires_at_ms: int | None = None
     permit: Permit | None = None
-    """By which all that it asks is carried out; None for a token that cannot be revoked here."""
+    """By which all that it asks is carried out; None for a token that was set from outside."""
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or "admin" in self.scopes
@@ -63,12 +63,12 @@ def principal_name(name: str, prefix: str) -> str:
     return f"{name}[{prefix}]" if prefix else name
 
 
-def principal_of(token: TokenView, permit: Permit) -> Principal:
+def principal_of(token: TokenView, digest: bytes) -> Principal:
     return Principal(
         name=principal_name(token.name, token.prefix),
         scopes=frozenset(token.scopes),
         prefix=token.prefix,
         token_id=token.token_id,
-        permit=permit,
+        permit=Permit(token.token_id, digest),
         expires_at_ms=None if token.expires_at is None else round(token.expires_at.timestamp() * 1_000),
     )

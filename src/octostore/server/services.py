@@ -104,13 +104,15 @@ class Services:
     def _on_entries(self, entries: list[LogEntry]) -> None:
         types = [entry.type for entry in entries]
         self.metrics.on_entries(entries, types)
-        if not auth.EVENTS.isdisjoint(types):
-            self.auth.hear(entries)
-            self.waiting.drop_over()
+        if "restored" in types:
+            self.auth.forget_all()
+        if not auth.CHANGES.isdisjoint(types):
+            self.on_changed_tokens(auth.changed_tokens(entries))
 
-    def end_over(self) -> None:
-        """What a token that is over has open: claims that wait, and streams, which look for themselves."""
-        self.waiting.drop_over()
+    def on_changed_tokens(self, token_ids: set[str]) -> None:
+        """Revoked, or with another secret. What they have open is looked at again: claims that wait, and streams."""
+        self.auth.forget(token_ids)
+        self.waiting.try_again(token_ids)
         self.feed.wake()
 
     async def _sweep(self) -> None:

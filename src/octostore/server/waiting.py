@@ -9,14 +9,12 @@ from itertools import count, islice
 from typing import Any, TypeAlias
 
 from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, Command
-from octostore.core.permit import TokenOver
 from octostore.core.replies import ClaimReply, is_worth_waiting
 from octostore.core.session_keys import key_in
 from octostore.core.undo import undo_of
 from octostore.server.http import ClientGone, Request
 from octostore.server.store import ServedStore
 from octostore.stores.batch import Answer
-from octostore.stores.clock import boottime
 from octostore.stores.loop_flag import LoopFlag
 from octostore.stores.wakeups import Topic, topics_of_claim
 from octostore.stores.writer import MAX_BATCH
@@ -39,11 +37,6 @@ class _Waiter:
         self.request: _Key = (command.principal, command.request_id, *_key(command)) if command.request_id else (self,)
         """What it has in common with a repetition of the same call, and with nothing else."""
 
-    @property
-    def is_over(self) -> bool:
-        permit = self.command.permit
-        return permit is not None and permit.ends_at <= boottime()
-
 
 class WaitingRoom:
     def __init__(self, store: ServedStore) -> None:
@@ -56,8 +49,6 @@ class WaitingRoom:
 
     async def claim(self, command: ClaimCommand, wait: float, request: Request) -> ClaimReply:
         """Claim within `wait` seconds. Raises `ClientGone`, and then the job is nobody's on this account."""
-        if command.permit is not None:
-            wait = min(wait, command.permit.ends_at - boottime())
         waiter = _Waiter(command, self._loop.time() + wait)
         try:
             return await self._wait(waiter, request.gone())
@@ -70,10 +61,10 @@ class WaitingRoom:
         for line in self._lines.values():
             line.hurry()
 
-    def drop_over(self) -> None:
-        """Those whose token is over are told so, and nothing is claimed for them."""
+    def try_again(self, token_ids: set[str]) -> None:
+        """Those who came with one of these tokens: if it is over, the store says so."""
         for line in self._lines.values():
-            line.drop_over()
+            line.try_again(token_ids)
 
     @property
     def waiting(self) -> int:
@@ -159,10 +150,12 @@ class _Line:
             waiter.deadline = 0
         self._bell.event.set()
 
-    def drop_over(self) -> None:
-        for waiter in [waiter for waiter in self.waiters if waiter.is_over]:
-            self.leave(waiter)
-            _settle(waiter, TokenOver())
+    def try_again(self, token_ids: set[str]) -> None:
+        for waiter in self.waiters:
+            permit = waiter.command.permit
+            if permit is not None and permit.token_id in token_ids:
+                waiter.has_been_tried = False
+                self._bell.event.set()
 
     async def _serve(self, topics: list[Topic], on_end: Callable[[], object]) -> None:
         try:
@@ -196,9 +189,10 @@ class _Line:
         first = self.waiters[0]
         now = self._loop.time()
         tried = self._to_try(now)
+        for waiter in tried:
+            waiter.has_been_tried = True
         replies = await self._store.submit([waiter.command for waiter in tried])
         for waiter, reply in zip(tried, replies, strict=True):
-            waiter.has_been_tried = True
             if waiter.deadline <= now or not is_worth_waiting(reply):
                 if waiter in self.waiters:
                     self.waiters.remove(waiter)

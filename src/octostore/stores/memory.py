@@ -215,7 +215,8 @@ class MemoryRows:
             if token.token_id in needs.tokens or token.digest in needs.digests:
                 ws.tokens[token.token_id] = deepcopy(token)
         for name in needs.session_counts:
-            ws.session_counts[name] = sum(s.principal == name and s.status == "open" for s in self.sessions.values())
+            own = (s for s in self.sessions.values() if s.principal == name)
+            ws.session_counts[name] = sum(s.status == "open" and s.expires_at > ws.now for s in own)
         ws.queued_counts.update({name: self.queued[name] for name in needs.queued_counts})
         for which in needs.claim_counts:
             jobs = [job for _, job in sorted(self.jobs.items()) if job.claim]

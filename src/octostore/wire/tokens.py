@@ -1,6 +1,7 @@
 """What a token looks like: `octo_`, 256 random bits, and a checksum that tells a mistyped one from a wrong one."""
 
 import hashlib
+import re
 import secrets
 import string
 import zlib
@@ -12,6 +13,8 @@ SECRET_BYTES = 32
 SECRET_CHARACTERS = 43  # 62^43 > 2^256
 CHECKSUM_CHARACTERS = 6  # 62^6 > 2^32
 _DIGITS = string.digits + string.ascii_letters
+SHOWN_TOKEN = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{SECRET_CHARACTERS},}}")
+"""One within other text, also if it was mistyped."""
 
 
 def new_token() -> str:

@@ -19,8 +19,7 @@ def enqueue(ws: WorkingSet, command: Enqueue, given: Given) -> EnqueueReply:
     job = settled(ws, command.job_id, given)
     if job.is_enqueued or job.status == "done":
         return _reply(job, created=False)
-    if job.claim is None:
-        _check_count(ws, command)
+    _check_count(ws, command)
     due_at = ws.now if command.run_at is None else command.run_at
     details = Enqueued(
         kind=command.kind,

@@ -36,6 +36,8 @@ def needs_of(commands: Sequence[AnyCommand]) -> Needs:
     for command in commands:
         for add in RULES[type(command)].needs:
             add(needs, command)
+        if command.permit is not None:
+            needs.tokens.add(command.permit.token_id)
     for line in needs.lines.values():
         # A command that names a job, and does not hold it, may take it from the front of the line before others look.
         line.count += len(needs.documents_of)

@@ -22,7 +22,9 @@ JOB = {"job_id": "github-issue-1842"}
 def prepare_claim(call: Call, **given: Any) -> Any:
     body: bodies.ClaimBody = call.body
     owner = call.principal.name if body.owner is None else body.owner
-    max_claims = call.services.max_claims.next(call.principal.name)
+    limit = call.services.max_claims
+    # Nobody knows how many it has by the time it has waited.
+    max_claims = limit.limit if body.wait_seconds else limit.next(call.principal.name)
     return call.command(owner=owner, host=call.host, max_claims=max_claims, **given)
 
 

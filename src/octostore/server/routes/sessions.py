@@ -72,11 +72,8 @@ def _state(call: Call, view: SessionView) -> SessionState:
 
 
 def _prepare_task(call: Call) -> Any:
-    services = call.services
-    limits = {
-        "max_claims": services.max_claims.next(call.principal.name),
-        "max_sessions": services.settings.max_sessions,
-    }
+    settings = call.services.settings
+    limits = {"max_claims": settings.max_claims, "max_sessions": settings.max_sessions}
     return call.command(prefix=call.principal.prefix, host=call.host, **limits)
 
 

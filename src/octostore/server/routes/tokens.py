@@ -25,10 +25,8 @@ async def create_token(call: Call) -> Answer:
 
 
 async def revoke_token(call: Call) -> Answer:
-    services, command = call.services, call.command(permit=None)  # it may be its own
-    with services.auth.ending(command.token_id):
-        view = await services.store.execute(command)
-    services.end_over()
+    view = await call.services.store.execute(call.command())
+    call.services.on_changed_tokens({view.token_id})
     return Answer(view)
 
 
@@ -48,9 +46,8 @@ async def who_am_i(call: Call) -> Answer:
 async def rotate_token(call: Call) -> Answer:
     principal, services = call.principal, call.services
     digest = call.body.values()["digest"]
-    with services.auth.ending(principal.token_id or ""):
-        view, token = await auth.rotate(services.store, principal, digest, services.admin_file)
-    services.end_over()
+    view, token = await auth.rotate(services.store, principal, digest, services.admin_file)
+    services.on_changed_tokens({view.token_id})
     return Answer(
         RotatedToken(
             token=token,

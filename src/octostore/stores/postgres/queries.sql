@@ -106,8 +106,10 @@ SELECT wanted.name, wanted.locks,
 FROM unnest(%s::text[], %s::boolean[]) AS wanted(name, locks)
 
 -- name: sessions_of_principals
--- How many open sessions principals have.
-SELECT wanted.name, (SELECT count(*) FROM {schema}.sessions s WHERE s.principal = wanted.name AND s.status = 'open')
+-- How many sessions of principals are alive.
+SELECT wanted.name, (
+    SELECT count(*) FROM {schema}.sessions s
+    WHERE s.principal = wanted.name AND s.status = 'open' AND s.expires_at > {now})
 FROM unnest(%s::text[]) AS wanted(name)
 
 -- name: jobs_of_requests

@@ -59,8 +59,8 @@ ORDER BY job_id LIMIT {sweep_limit}
 SELECT ?1, ?2, count(*) FROM {schema}.jobs WHERE principal = ?1 AND is_lock = ?2
 
 -- name: sessions_of_principals
--- How many open sessions a principal has.
-SELECT ?1, count(*) FROM {schema}.sessions WHERE principal = ?1 AND status = 'open'
+-- How many sessions of a principal are alive.
+SELECT ?1, count(*) FROM {schema}.sessions WHERE principal = ?1 AND status = 'open' AND expires_at > {now}
 
 -- name: jobs_of_requests
 -- The live claim on a queue's job that a request made.
