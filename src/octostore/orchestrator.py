@@ -171,13 +171,14 @@ class Orchestrator:
         kind: str | None = None,
         *,
         ttl: float = TTL_DEFAULT_SECONDS,
+        max_silence: float | None = None,
         wait: float = 0,
         request_id: str | None = None,
     ) -> TaskClaim:
         """Acquire the session and begin its next task: one of its own first, and then one that is for anybody.
 
-        The session is `agent`'s for `ttl` seconds after each `heartbeat`. A retry with the same `request_id` gets the
-        same task again.
+        The session is `agent`'s for `ttl` seconds after each `heartbeat`, and stuck after `max_silence` seconds without
+        a `checkpoint`. A retry with the same `request_id` gets the same task again.
         """
         reply = self.store.claim_task(
             session_id,
@@ -185,13 +186,17 @@ class Orchestrator:
             queues=self._queues_of(session_id),
             kinds=None if kind is None else [kind],
             ttl=ttl,
+            max_silence=max_silence,
             wait=wait,
             request_id=request_id,
         )
         return _task_claim(session_id, reply)
 
     def heartbeat(self, session_id: str, lock_token: str) -> KeepaliveReply:
-        """Prove you are alive, for the session and its task. Raises `LeaseLost` if they are somebody else's by now."""
+        """Prove you are alive, for the session and its task. Raises `LeaseLost` if they are somebody else's by now.
+
+        The answer says whether you are to stop (`stop_requested`), and whether you seem to be stuck (`stuck_jobs`).
+        """
         return self.store.keep_session_alive(session_id, lock_token)
 
     def checkpoint(self, task_id: str, lock_token: str, data: Any) -> CheckpointReply:
@@ -230,6 +235,7 @@ class Orchestrator:
         *,
         kind: str | None = None,
         ttl: float = TTL_DEFAULT_SECONDS,
+        max_silence: float | None = None,
         stop: threading.Event | None = None,
         until_empty: bool = False,
     ) -> int:
@@ -241,6 +247,7 @@ class Orchestrator:
             queues=self._queues_of(session_id),
             kinds=None if kind is None else [kind],
             ttl=ttl,
+            max_silence=max_silence,
             stop=stop,
             until_empty=until_empty,
         )

@@ -158,3 +158,27 @@ def test_the_handler_cannot_block_the_heartbeat(orchestrator: Orchestrator) -> N
     assert orchestrator.work("s", "ann", handle, ttl=1, until_empty=True) == 1
     assert ages[0] > 0
     assert orchestrator.store.get_job("task").status == "done"
+
+
+def test_a_task_has_a_limit_of_silence_like_any_claim(orchestrator: Orchestrator) -> None:
+    orchestrator.enqueue_task("review", task_id="task", session_id="s")
+    assert orchestrator.claim_task("s", "ann", max_silence=60).status == "claimed"
+    owner = orchestrator.store.get_job_owner("task")
+    assert owner is not None
+    assert (owner.max_silence, owner.stuck) == (60, False)
+    orchestrator.enqueue_task("review", session_id="t")
+    heard: list[float | None] = []
+    orchestrator.work("t", "bob", lambda claim: heard.append(claim.reply.max_silence), max_silence=60, until_empty=True)
+    assert heard == [60]
+
+
+def test_an_agent_is_told_to_stop_and_that_its_task_was_taken_away(orchestrator: Orchestrator) -> None:
+    orchestrator.enqueue_task("review", task_id="task", session_id="s")
+    token = orchestrator.claim_task("s", "ann").lock_token or ""
+    orchestrator.store.request_stop("task", reason="the branch is gone")
+    assert orchestrator.heartbeat("s", token).stop_requested["task"].reason == "the branch is gone"
+    orchestrator.store.cancel("task")
+    with pytest.raises(LeaseLost):
+        orchestrator.heartbeat("s", token)
+    orchestrator.enqueue_task("review", task_id="next", session_id="s")
+    assert orchestrator.claim_task("s", "ann").task_id == "next"

@@ -134,11 +134,12 @@ class _Worker:
         self._tell(f"{claim.job_id}: {f'the command was stopped: {ending}' if ending.is_lost else ending}")
         if guardian.is_over:
             self._stop.set()  # without it, no command can be started safely
+        note = shorten(f"the command was stopped: {ending}", NOTE_BYTES)
         if ending.is_lost or self._is_hurried or guardian.is_over:
-            raise Deferred(0, f"the command was stopped ({ending})")
+            raise Deferred(0, note)
         if ending.is_stopped and claim.stop_requested.is_set():
             # Not at once, or whoever asked would find it running here again.
-            raise Deferred(self._options.retry_after, shorten(f"the command was stopped: {ending}", NOTE_BYTES))
+            raise Deferred(self._options.retry_after, note)
         if ending.code == self._options.deferred_exit:
             raise Deferred(self._options.retry_after, words_of(said) or None)
         raise Failed(error_text(ending, said))
