@@ -73,6 +73,12 @@ def lets_in(server: ServedStore, token: str) -> bool:
     return status == 200
 
 
+def cannot_claim(server: ServedStore, token: str) -> bool:
+    status, _ = call(server, "POST", "/jobs/wanted/claim", token, {"owner": "somebody"})
+    assert status in {200, 401}
+    return status == 401
+
+
 def made(server: ServedStore, name: str = "ci") -> Any:
     status, told = call(server, "POST", "/tokens", server.token, {"name": name})
     assert status == 201
@@ -85,6 +91,8 @@ def test_a_rotation_is_known_in_every_server(servers: Servers) -> None:
     other = servers.start("other")
     assert [lets_in(server, old) for server in (one, other)] == [True, True]
     new = call(one, "POST", "/auth/token/rotate", old)[1]["token"]
+    assert cannot_claim(other, old), "whether or not it has heard of it"
+    assert call(other, "POST", "/auth/token/rotate", old)[0] == 401
     assert (lets_in(one, old), lets_in(one, new)) == (False, True)
     until(lambda: not lets_in(other, old))
     assert lets_in(other, new)
@@ -96,6 +104,7 @@ def test_a_revocation_is_known_in_every_server(servers: Servers) -> None:
     other = servers.start("other")
     assert [lets_in(server, gone["token"]) for server in (one, other)] == [True, True]
     assert call(one, "DELETE", f"/tokens/{gone['token_id']}", one.token)[0] in {200, 204}
+    assert cannot_claim(other, gone["token"]), "whether or not it has heard of it"
     assert not lets_in(one, gone["token"])
     until(lambda: not lets_in(other, gone["token"]))
     assert [lets_in(server, kept["token"]) for server in (one, other)] == [True, True]
