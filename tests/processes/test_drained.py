@@ -6,7 +6,7 @@ from signal import SIGINT, SIGSTOP, SIGTERM, Signals
 import pytest
 
 import octostore
-from tests.support.processes import Worker
+from tests.support.processes import Worker, until
 from tests.support.server import ServerProcess
 
 KINDS = ["sync", "async"]
@@ -125,3 +125,17 @@ def test_a_signal_that_the_program_looks_after_is_left_to_it(
         assert worker.hear() == {"draining": "second"}
         (folder / "second").touch()
         assert worker.rest() == [{"handled": 2, "restored": True}]
+
+
+def test_all_loops_of_a_program_are_drained(store: octostore.OctoStore, path: Path, folder: Path) -> None:
+    store.enqueue("kind", job_id="other", queue="other")
+    with working(store, path, folder, "async", "twice") as worker:
+        assert sorted(worker.hear()["at"] for _ in range(2)) == ["first", "other"]
+        worker.signal(SIGTERM)
+        assert sorted(worker.hear()["draining"] for _ in range(2)) == ["first", "other"]
+        (folder / "other").touch()
+        until(lambda: store.get_job("other").status == "done")
+        worker.signal(SIGTERM)
+        assert worker.rest() == []
+        assert worker.exit_code() == 128 + SIGTERM, "the one that is left is stopped by the second"
+    assert (store.get_job("first").status, store.get_job("first").attempts) == ("queued", 0)

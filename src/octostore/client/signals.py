@@ -12,26 +12,39 @@ SIGNALLED = 128
 """What shells add to the number of a signal to tell who died of one."""
 
 
+Note = Callable[[signal.Signals], object]
+
+_noting: list[Note] = []
+"""Several where one thread runs several loops, as asyncio can; each is told."""
+_before: dict[signal.Signals, Any] = {}
+"""What was installed when the first of them came."""
+
+
 @contextmanager
-def noting(note: Callable[[signal.Signals], object]) -> Iterator[None]:
+def noting(note: Note) -> Iterator[None]:
     """While the block runs, `note` is called with those that come. It must not raise, nor wait for a lock.
 
     Not outside the main thread, which has no say in this, nor for a signal that the program looks after itself.
     """
-    before: dict[signal.Signals, Any] = {}
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        note(signal.Signals(number))
-
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.getsignal(number) for number in STOPPING if _is_usual(signal.getsignal(number))}
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _noting.append(note)
     try:
-        for number in before:
-            signal.signal(number, handle)
+        for number in STOPPING if len(_noting) == 1 else ():
+            if _is_usual(handler := signal.getsignal(number)):
+                _before[number] = handler
+                signal.signal(number, _handle)
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        _noting.remove(note)
+        while _before and not _noting:
+            signal.signal(*_before.popitem())
+
+
+def _handle(number: int, _frame: FrameType | None) -> None:
+    for note in tuple(_noting):
+        note(signal.Signals(number))
 
 
 def _is_usual(handler: Any) -> bool:

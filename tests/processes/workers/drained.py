@@ -2,7 +2,7 @@
 
 Its handler says which job it has, once more when the worker is to stop, and ends when the test has made the file that
 is named like the job; unless it is `deaf`, also when it is told to stop. One that is `breaking` is broken by the second
-of two jobs that it has at once.
+of two jobs that it has at once. Where it works `twice`, that is on two queues at once.
 """
 
 import asyncio
@@ -64,9 +64,14 @@ def run(url: str, folder: str, how: str, concurrency: int) -> int:
 
 
 async def run_async(url: str, folder: str, how: str) -> int:
-    stop = asyncio.Event()
     async with await octostore.connect_async(url) as store:
-        return await store.work("default", Handling(Path(folder), how, stop).wait, stop=stop, ttl=600)
+        loops = [_work_async(store, queue, folder, how) for queue in ("default", "other")[: 2 if how == "twice" else 1]]
+        return sum(await asyncio.gather(*loops))
+
+
+async def _work_async(store: octostore.AsyncOctoStore, queue: str, folder: str, how: str) -> int:
+    stop = asyncio.Event()
+    return await store.work(queue, Handling(Path(folder), how, stop).wait, stop=stop, ttl=600)
 
 
 if __name__ == "__main__":
