@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 import octostore
-from tests.support.processes import Worker
+from tests.support.processes import PATIENCE_SECONDS, Worker
 
 TTL_SECONDS = 1.5
 WORK_SECONDS = 3.2 * TTL_SECONDS
@@ -86,7 +86,7 @@ def test_a_store_that_is_stuck_for_a_while_costs_nobody_a_lease(store: octostore
 def test_a_worker_that_was_stopped_for_too_long_is_refused_and_told_why(store: octostore.OctoStore, path: Path) -> None:
     with Worker("puppet", path) as worker:
         assert worker.hear() == "ready"
-        old = worker.ask("hold", job_id="job", owner="sleeper", ttl=1)["reply"]
+        old = worker.ask("hold", job_id="job", owner="sleeper", ttl=3)["reply"]
         worker.signal(signal.SIGSTOP)
         successor = store.claim_job("job", "successor", ttl=60, wait=30)
         assert successor.status == "claimed"
@@ -115,12 +115,12 @@ def test_a_store_that_fails_in_a_way_nobody_foresaw_loses_the_lease_in_time(path
     with (  # noqa: PT012  # the end of the block is what raises
         octostore.connect(f"sqlite:///{path}") as store,
         pytest.raises(Exception, match="no such table"),
-        store.hold("job", ttl=1, on_lost=lost.set) as claim,
+        store.hold("job", ttl=3, on_lost=lost.set) as claim,
     ):
         vandal = apsw.Connection(str(path))
         vandal.execute("DROP TABLE jobs")
         vandal.close()
-        assert lost.wait(10)
+        assert lost.wait(PATIENCE_SECONDS)
         with pytest.raises(octostore.LeaseLost):
             claim.check()
 

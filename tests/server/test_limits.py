@@ -90,7 +90,7 @@ def test_so_many_jobs_in_queues_and_no_more(strict: ServerProcess) -> None:
     assert statuses == [201, 201, 409, 409]
     refused = strict.post("/jobs", jobs[3], token=token)
     check_refused(refused, 409, "limit_exceeded")
-    assert "jobs in queues" in refused.json["error"]
+    assert "queued jobs" in refused.json["error"]
     batch = strict.post("/batch", {"commands": [{"command": "enqueue", **job} for job in jobs]}, token=token).json
     assert [answer["status"] for answer in batch["answers"]] == [200, 200, 409, 409]
     assert strict.post("/queues/planned/claim", token=worker).json["status"] == "claimed"

@@ -32,7 +32,9 @@ PLANS = {
     "expired_sessions": "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at<?)",
     "jobs_of_requests": "SEARCH jobs USING INDEX jobs_by_request (principal=? AND request_id=? AND queue=?)",
     "ended_requests": "SEARCH ended_requests USING INDEX ended_requests_by_id (request_id=? AND principal=?)",
-    "sessions_of_principals": "SEARCH sessions USING COVERING INDEX sessions_open_by_principal (principal=?)",
+    "sessions_of_principals": (
+        "SEARCH sessions USING COVERING INDEX sessions_open_by_principal (principal=? AND expires_at>?)"
+    ),
     "queued_of_principals": "SEARCH principals USING INDEX sqlite_autoindex_principals_1 (principal=?)",
     "list_jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id>? AND job_id<?)",
     "list_jobs_by_status": "SEARCH jobs USING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",

@@ -53,7 +53,7 @@ def test_one_job_more_than_the_limit_is_refused_and_changes_nothing(world: World
         True,
         False,
     ]
-    with pytest.raises(LimitExceeded, match="2 jobs in queues") as caught:
+    with pytest.raises(LimitExceeded, match="2 queued jobs") as caught:
         world.do(job("d"))
     assert caught.value.limit == 2
     assert len(world.log()) == 3

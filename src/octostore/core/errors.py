@@ -5,7 +5,7 @@ OctoStoreError
 ├── AlreadyDone      the work is finished                    .result
 ├── LeaseLost        your lease is over; a late write        .job_id .ended .holder
 ├── Conflict         the job's state does not allow this     .status
-│   └── LimitExceeded  you have as many as you may           .limit
+│   └── LimitExceeded  you have reached a limit              .limit
 ├── InvalidInput     what you sent is wrong; nothing changed .field .limit .size
 ├── NotAllowed       you may not
 ├── NotFound         no such job or session
@@ -125,7 +125,7 @@ class Conflict(OctoStoreError):
 
 
 class LimitExceeded(Conflict):
-    """You have as many as you may have at once; end one first."""
+    """You have as many as you are allowed at once; end one first."""
 
     code = "limit_exceeded"
 

@@ -11,12 +11,10 @@ from collections.abc import Callable
 
 EMOJI_STYLE = "\ufe0f"
 """Says that the symbol before it is to be drawn as an emoji, as in ⚠️. It stays there; anywhere else it hides."""
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0000-\U000e0fff]"
-)
-"""What Python calls printable and nobody can see."""
+_UNSEEN = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0000-\U000e0fff]"
+"""What Python calls printable and nobody can see. Compiled when first needed, which for most processes is never."""
 _SPACES = frozenset(" \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000")
-_STYLED = re.compile("[#*0-9©®\u203c-\u3299\U0001f000-\U0001faff]")
+_STYLED = "[#*0-9©®\u203c-\u3299\U0001f000-\U0001faff]"
 """Roughly, what can be drawn in the style of an emoji."""
 
 
@@ -31,7 +29,7 @@ def visible_json(document: str) -> str:
 
 
 def _escaped(text: str, escape: Callable[[str], str]) -> str:
-    if text.isprintable() and (text.isascii() or not _UNSEEN.search(text)):
+    if text.isprintable() and (text.isascii() or not re.search(_UNSEEN, text)):
         return text
     befores = " " + text
     return "".join(
@@ -41,8 +39,8 @@ def _escaped(text: str, escape: Callable[[str], str]) -> str:
 
 def _hides(letter: str, before: str) -> bool:
     if letter == EMOJI_STYLE:
-        return not _STYLED.match(before)
-    return letter not in _SPACES and not (letter.isprintable() and not _UNSEEN.match(letter))
+        return not re.match(_STYLED, before)
+    return letter not in _SPACES and not (letter.isprintable() and not re.match(_UNSEEN, letter))
 
 
 def _as_in_python(letter: str) -> str:

@@ -1,4 +1,4 @@
-"""How many connections there may be, in all and from one address."""
+"""How many connections may be open, in all and from one address."""
 
 import logging
 import resource
@@ -12,25 +12,25 @@ from octostore.server.refusals import Refusal, too_many_connections, too_many_fr
 
 BACKLOG = 2_048
 OWN_FILES = 128
-"""What the server itself may have open: the store, once for each thread, and what any process has."""
+"""What the server itself may have open: the store, once for each thread, and what every process has."""
 USUAL_OF_ONE = 1_000
 
 
 class Room(NamedTuple):
-    """How many connections may be open, and how many may come before anybody looks."""
+    """How many connections may be open, and how many more may wait to be accepted."""
 
     connections: int
     backlog: int
 
 
 def room_among(files: int, wanted: int) -> Room:
-    """So that connections never take the files that the store needs, and neither do those that are to be refused."""
+    """Leaves the store the files that it needs, also while connections are accepted only to be refused."""
     backlog = min(BACKLOG, max(1, files // 8))
     return Room(max(1, min(wanted, files - OWN_FILES - backlog)), backlog)
 
 
 def make_room(wanted: int) -> Room:
-    """Let this process open as many files as it needs for `wanted` connections, or as many as it may."""
+    """Raise the limit of open files to what `wanted` connections need, or as far as the system allows."""
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + OWN_FILES + BACKLOG
     if files == resource.RLIM_INFINITY or files >= needed:
@@ -48,9 +48,9 @@ def make_room(wanted: int) -> Room:
 
 
 class Door:
-    """Counts who is inside. `of_one` is how many of one address may be, unless it is that of a trusted proxy.
+    """Counts who is inside. `of_one` is the limit for one address, unless it is that of a trusted proxy.
 
-    By default that is a number for every other machine, and none for this one, where everybody has the same address.
+    By default other machines have a limit, and this one has none: here, everybody has the same address.
     """
 
     def __init__(self, most: int, of_one: int | None, proxies: Proxies) -> None:
@@ -61,18 +61,18 @@ class Door:
         self._from: Counter[str] = Counter()
 
     def enter(self, address: str) -> tuple[str, Refusal | None]:
-        """Where it counts to, for `leave`, and why it must go again."""
+        """What it is counted by, for `leave`, and the refusal if there is no room for it."""
         origin = network_of(address)
         self._inside += 1
         self._from[origin] += 1
         if self._inside > self._most:
-            message = "connections are refused: as many are open as may be (--max-connections)"
+            message = "new connections are refused: the limit is reached (--max-connections)"
             seldom.warning("connection_refused", message, address=address, limit=self._most)
             return origin, too_many_connections()
         most = self._most_of(address)
         if most is not None and self._from[origin] > most:
             message = (
-                "connections from an address are refused: it has as many as one may (--max-connections-per-address)"
+                "new connections from one address are refused: its limit is reached (--max-connections-per-address)"
             )
             seldom.warning("address_refused", message, address=origin, limit=most)
             return origin, too_many_from_address(most)

@@ -100,7 +100,7 @@ def wrong_shape(error: InvalidInput) -> Refusal:
 
 
 def too_many_streams(limit: int) -> Refusal:
-    problem = f"you have {limit:,} event streams open, which is as many as a principal may have (--max-streams)"
+    problem = f"you already have {limit:,} event streams open, the maximum for a principal (--max-streams)"
     advice = "Close one, or let one stream serve several readers; or ask an operator for a higher limit."
     return refuse("limit_exceeded", problem, details=advice, limit=limit)
 
@@ -139,9 +139,9 @@ def head_too_large(max_bytes: int, max_headers: int) -> Refusal:
 
 
 def too_many_connections() -> Refusal:
-    return refuse("too_many_connections", "the server has as many connections as it may have", retry_after_ms=1_000)
+    return refuse("too_many_connections", "the server has reached its limit of connections", retry_after_ms=1_000)
 
 
 def too_many_from_address(limit: int) -> Refusal:
-    problem = f"your address has {limit:,} connections open, which is as many as one may have"
+    problem = f"your address already has {limit:,} connections open, the maximum for one address"
     return refuse("too_many_connections", problem, retry_after_ms=1_000, limit=limit)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count, islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, Command
 from octostore.core.replies import ClaimReply, is_worth_waiting
@@ -34,8 +34,13 @@ class _Waiter:
         self.has_been_tried = False
         self.is_for_session = isinstance(command, ClaimTask)
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.request: _Key = (command.principal, command.request_id, *_key(command)) if command.request_id else (self,)
-        """What it has in common with a repetition of the same call, and with nothing else."""
+        self.request: _Key = (command.principal, command.request_id, *_key(command)) if command.request_id else ()
+        """What it has in common with a repetition of the same call, and with nothing else; empty without an id."""
+
+
+class _Place(NamedTuple):
+    arrival: int
+    until: float
 
 
 class WaitingRoom:
@@ -44,7 +49,7 @@ class WaitingRoom:
         self._loop = asyncio.get_running_loop()
         self._lines: dict[_Key, _Line] = {}
         self._arrivals = count(1)
-        self._places: dict[_Key, tuple[int, float]] = {}
+        self._places: dict[_Key, _Place] = {}
         self._is_stopping = False
 
     async def claim(self, command: ClaimCommand, wait: float, request: Request) -> ClaimReply:
@@ -116,13 +121,16 @@ class WaitingRoom:
 
     def _place_of(self, waiter: _Waiter) -> int:
         now = self._loop.time()
-        self._places = {request: place for request, place in self._places.items() if place[1] > now}
-        known = self._places.pop(waiter.request, None)
-        return known[0] if known else next(self._arrivals)
+        while self._places and next(iter(self._places.values())).until <= now:  # they are in the order of their ends
+            del self._places[next(iter(self._places))]
+        known = self._places.pop(waiter.request, None) if waiter.request else None
+        return known.arrival if known else next(self._arrivals)
 
     def _keep_place(self, waiter: _Waiter) -> None:
-        if waiter.arrival and self._loop.time() >= waiter.deadline:
-            self._places[waiter.request] = (waiter.arrival, self._loop.time() + PLACE_SECONDS)
+        now = self._loop.time()
+        if waiter.request and waiter.arrival and now >= waiter.deadline:
+            self._places.pop(waiter.request, None)
+            self._places[waiter.request] = _Place(waiter.arrival, now + PLACE_SECONDS)
 
 
 class _Line:

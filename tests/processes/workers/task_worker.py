@@ -30,4 +30,4 @@ if __name__ == "__main__":
         orchestrator = Orchestrator(store)
         say("ready")
         hear()
-        orchestrator.work(session_id, f"{session_id}-{os.getpid()}", handle, ttl=1)
+        orchestrator.work(session_id, f"{session_id}-{os.getpid()}", handle, ttl=2)

@@ -125,7 +125,7 @@ def check_count(ws: WorkingSet, command: ClaimTerms) -> None:
     limit, is_lock = command.max_claims, isinstance(command, AcquireLock)
     if limit is not None and ws.claim_counts[command.principal, is_lock] >= limit:
         what = "locks" if is_lock else "claims"
-        raise LimitExceeded(f"you have {limit:,} {what}, which is as many as you may; release one first", limit=limit)
+        raise LimitExceeded(f"you already have {limit:,} {what}, the maximum; release one first", limit=limit)
 
 
 def grant(ws: WorkingSet, job: Job, command: ClaimTerms, given: Given) -> ClaimReply:

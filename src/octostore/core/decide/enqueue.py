@@ -40,7 +40,7 @@ def enqueue(ws: WorkingSet, command: Enqueue, given: Given) -> EnqueueReply:
 def _check_count(ws: WorkingSet, command: Enqueue) -> None:
     principal, limit = command.principal, command.max_queued
     if limit is not None and ws.queued_counts[principal] + ws.queued_changes.get(principal, 0) >= limit:
-        problem = f"you have {limit:,} jobs in queues, which is as many as you may; enqueue more once some are claimed"
+        problem = f"you already have {limit:,} queued jobs, the maximum; enqueue more once some are claimed"
         raise LimitExceeded(problem, limit=limit)
 
 

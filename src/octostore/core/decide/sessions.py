@@ -63,7 +63,7 @@ def is_offered_to(session: Session, command: OpenSession) -> bool:
 def _check_count(ws: WorkingSet, command: OpenSession) -> None:
     limit = command.max_sessions
     if limit is not None and ws.session_counts[command.principal] >= limit:
-        problem = f"you have {limit:,} open sessions, which is as many as you may; close one first"
+        problem = f"you already have {limit:,} open sessions, the maximum; close one first"
         raise LimitExceeded(problem, limit=limit)
 
 

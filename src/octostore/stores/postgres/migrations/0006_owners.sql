@@ -45,7 +45,7 @@ CREATE TABLE {schema}.principals (
 INSERT INTO {schema}.principals
 SELECT enqueued_by, count(*) FROM {schema}.jobs
 WHERE status = 'queued' AND enqueued_by IS NOT NULL AND enqueued_by <> 'local' GROUP BY enqueued_by;
-CREATE INDEX sessions_open_by_principal ON {schema}.sessions (principal) WHERE status = 'open';
+CREATE INDEX sessions_open_by_principal ON {schema}.sessions (principal, expires_at) WHERE status = 'open';
 
 -- Those of a session whose owner may have to be told something with its keepalive.
 CREATE INDEX jobs_with_news ON {schema}.jobs (session_id)

@@ -42,7 +42,7 @@ CREATE TABLE principals (
 INSERT INTO principals
 SELECT enqueued_by, count(*) FROM jobs
 WHERE status = 'queued' AND enqueued_by IS NOT NULL AND enqueued_by <> 'local' GROUP BY enqueued_by;
-CREATE INDEX sessions_open_by_principal ON sessions (principal) WHERE status = 'open';
+CREATE INDEX sessions_open_by_principal ON sessions (principal, expires_at) WHERE status = 'open';
 
 -- Those of a session whose owner may have to be told something with its keepalive.
 CREATE INDEX jobs_with_news ON jobs (session_id)
