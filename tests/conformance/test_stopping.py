@@ -83,6 +83,15 @@ def test_a_session_is_told_which_of_its_jobs_to_stop(system: System) -> None:
     assert types_of(system.store, "two") == ["claimed", "stop_requested", "stop_delivered", "released"]
 
 
+def test_the_story_of_a_session_says_that_its_drained_job_was_cancelled(system: System) -> None:
+    session: Any = system.store.open_session("ann", session_id="s")
+    system.store.claim_job("job", owner="ann", session_id="s")
+    system.other.cancel("job", drain=True)
+    session.close()
+    told = [event.type for event in system.store.events(session_id="s")]
+    assert told == ["session_opened", "claimed", "stop_requested", "released", "cancelled", "session_closed"]
+
+
 def test_a_session_is_freed_when_its_task_is_taken_away(system: System) -> None:
     """Or whoever has it would go on with what is no longer theirs: their keepalives are the session's."""
     store, other = system.store, system.other

@@ -226,7 +226,7 @@ class Ground:
         job.claim = None
         job.status, job.available_at, job.attempts = status, available_at, attempts
         if how == "undone":
-            self.cancel_if_drained(job, how, drained)
+            self.cancel_if_drained(job, how, drained, claim.session_id)
             return past
         if claim.request_id is not None:
             self.ended.append(
@@ -237,13 +237,14 @@ class Ground:
         job.note = note or (None if how == "done" else job.note)
         if how == "done":
             job.checkpoint = None
-        self.cancel_if_drained(job, how, drained)
+        self.cancel_if_drained(job, how, drained, claim.session_id)
         return past
 
-    def cancel_if_drained(self, job: Job, how: str, drained: Fields | None) -> None:
+    def cancel_if_drained(self, job: Job, how: str, drained: Fields | None, session_id: str | None) -> None:
         """In the words of whoever asked for it."""
         if drained is not None and drained["cancels"] and how != "cancelled":
-            self.record("cancelled", drained["requested_by"], {"reason": drained["reason"]}, job=job)
+            details = {"reason": drained["reason"]}
+            self.record("cancelled", drained["requested_by"], details, job=job, session_id=session_id)
             job.last_outcome, job.error = "cancelled", drained["reason"]
 
     # Asking an owner to stop

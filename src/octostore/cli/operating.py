@@ -13,7 +13,7 @@ from octostore.core.replies import JobOwner, JobView
 
 
 def add_operator_options(parser: argparse.ArgumentParser) -> None:
-    completed_by(parser.add_argument("jobs", metavar="JOB", nargs="+", help="their names"), job_names)
+    completed_by(parser.add_argument("jobs", metavar="JOB", nargs="+", help="names of the jobs"), job_names)
     parser.add_argument("--reason", metavar="TEXT", help="for the log, and for whoever it concerns")
 
 

@@ -65,8 +65,7 @@ class Parser(argparse.ArgumentParser):
         group.add_argument(
             "--url",
             default=argparse.SUPPRESS,
-            help="the store: sqlite:///FILE, or http(s):// for a server; by default OCTOSTORE_URL, else a file of "
-            "yours",
+            help="the store: sqlite:///FILE, or http(s):// for a server; by default OCTOSTORE_URL, else your own file",
         )
         group.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="answer with JSON")
 
@@ -184,7 +183,7 @@ class _Top(Parser):
             lines += [f"{group}:", *(f"  {command.name:<14}{command.summary}" for command in commands), ""]
         lines += ["exit codes:", *(f"  {code:<4}{meaning.replace('`', '')}" for code, meaning in MEANINGS.items()), ""]
         lines += [
-            "The store is OCTOSTORE_URL: unset, a file of yours; sqlite:///FILE; http(s):// for a server, whose token",
+            "The store is OCTOSTORE_URL: unset, your own file; sqlite:///FILE; http(s):// for a server, whose token",
             "is in OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE. All commands take --url and --json.",
             f"`{PROGRAM} COMMAND --help` explains one, with examples. New here? Try `{PROGRAM} demo`.",
         ]

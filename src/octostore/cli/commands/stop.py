@@ -1,8 +1,9 @@
 """Ask the owners of jobs to stop. Each hears of it with its next heartbeat, and keeps its job until it has stopped.
 
 `run` and `work` stop their command (the stop signal, then KILL after the grace period) and give the job back; no
-attempt is used up. An agent is told with its next answer, and a program finds `claim.stop_requested` set. To end the
-job as well, use `octostore cancel --drain`; to take it from an owner that does not listen, `octostore force-release`.
+attempt is used up. An agent learns of it with the answer to its next tool call, and a program finds
+`claim.stop_requested` set. To cancel the job as well, use `octostore cancel --drain`; to take it from an owner that
+does not listen, `octostore force-release`.
 """
 
 from octostore.cli.command import Arguments, Context

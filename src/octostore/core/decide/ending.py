@@ -140,7 +140,7 @@ def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, g
     ws.record(end.how, details, actor=actor, job=job, session_id=claim.session_id, document=end.result)
     request = _cancels(claim)
     if request is not None and job.status == "dead" and end.how != "cancelled":
-        ws.record("cancelled", Cancelled(request.reason), actor=request.by, job=job)
+        ws.record("cancelled", Cancelled(request.reason), actor=request.by, job=job, session_id=claim.session_id)
     return details
 
 
