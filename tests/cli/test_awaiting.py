@@ -1,10 +1,13 @@
-"""Somebody at a terminal who waits for a server that does not answer is told so after a second; nobody else is."""
+"""Somebody at a terminal who waits for a store that does not answer is told so after a second; nobody else is."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
+import apsw
 import pytest
 
+import octostore
 from tests.support.cli import TerminalCli
 from tests.support.processes import free_port
 from tests.support.proxy import Proxy, say_nothing
@@ -30,6 +33,18 @@ def test_a_server_that_is_not_there(line: list[str]) -> None:
 def test_a_server_that_says_nothing() -> None:
     with Proxy().always(say_nothing) as proxy, at_terminal(proxy.url, "owner", "job") as waiting:
         waiting.until(f"octostore: no answer yet from {proxy.url}, trying until ")
+
+
+def test_a_file_that_somebody_else_writes_to(tmp_path: Path) -> None:
+    path = tmp_path / "octostore.db"
+    with octostore.connect(f"sqlite:///{path}") as store:
+        store.claim_job("job")
+    with closing(apsw.Connection(str(path))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with at_terminal(f"sqlite:///{path}", "release", "job", "--lease-id", "wrong") as waiting:
+            waiting.until(f"octostore: no answer yet from sqlite:///{path}, trying until ")
+            other.execute("ROLLBACK")
+            waiting.until("is lost")
 
 
 def test_a_claim_that_waits_as_it_should_is_no_trouble(server: ServerProcess) -> None:

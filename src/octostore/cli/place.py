@@ -33,11 +33,14 @@ class Place(msgspec.Struct, frozen=True):
         from octostore.client.connect import connect  # noqa: PLC0415  # most of what a command has to wait for
 
         show_what_hides()
-        if self.is_watched and self.is_server:
-            from octostore.cli.awaiting import tell_of_silence  # noqa: PLC0415
+        if not self.is_watched:
+            return connect(self.url)
+        from octostore.cli import awaiting  # noqa: PLC0415  # only for people
 
-            tell_of_silence(str(self))
-        return connect(self.url)
+        if self.is_server:
+            awaiting.tell_of_silence(str(self))
+            return connect(self.url)
+        return awaiting.watched(self.url, str(self))
 
     def look(self) -> "Reader":
         """Only to ask, which takes far less than all that can be done with a store."""

@@ -101,7 +101,8 @@ def _acquired(call: Call, reply: ClaimReply) -> Answer:
                 409,
             )
         case _:
-            raise Conflict(f"the job {reply.job_id!r} is {reply.status}, so it cannot be locked", status=reply.status)
+            problem = f"the job {reply.job_id!r} is {reply.status}, so it cannot be locked until somebody requeues it"
+            raise Conflict(problem, status=reply.status)
 
 
 def _prepare_renew(call: Call) -> Any:
