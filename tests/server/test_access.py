@@ -477,6 +477,7 @@ def test_each_store_has_its_own_first_token(own_server: ServerProcess, monkeypat
     with ServerProcess(home, "--url", f"sqlite:///{home}/other.db") as other:
         assert (own_server.token, other.token) != (token, token)
         assert own_server.token == token
+        assert (home / "admin.token").read_text().strip() == token, "whichever was started last"
         for server in (own_server, other):
             with octostore.connect(server.url) as store:
                 assert [one.name for one in store.list_tokens()] == ["admin"]

@@ -25,7 +25,7 @@ from octostore.server.refusals import Refusal, bad_token, no_token, too_fast
 from octostore.server.store import ServedStore
 from octostore.stores.ids import new_token_id
 from octostore.wire.token_files import (
-    EARLIER_ADMIN_TOKEN_FILE,
+    OWN_TOKEN_LINK,
     link_token_file,
     read_token_file,
     write_token_file,
@@ -150,7 +150,7 @@ def _refused(request: Request, reason: str, principal: str | None = None, token_
 
 async def ensure_admin_token(store: ServedStore, path: Path) -> None:
     """A token for whoever owns the file at `path`: the one in it if it is good here, else a new one."""
-    earlier = path.with_name(EARLIER_ADMIN_TOKEN_FILE)
+    earlier = path.with_name(OWN_TOKEN_LINK)
     if await _is_good(store, path):
         return
     if await _is_good(store, earlier):

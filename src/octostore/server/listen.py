@@ -28,9 +28,9 @@ from octostore.server.metrics import Metrics
 from octostore.server.services import Services
 from octostore.server.settings import Settings
 from octostore.server.streams import PART_BYTES
-from octostore.stores.opening import chosen_url, make_data_folder
+from octostore.stores.opening import chosen_url, default_path, make_data_folder, sqlite_path
 from octostore.stores.store import open_store
-from octostore.wire.token_files import address_file, link_token_file
+from octostore.wire.token_files import OWN_TOKEN_LINK, address_file, link_token_file
 
 GARBAGE_AT = 10_000
 """How many objects are made and not gone again before those are looked for that keep each other alive."""
@@ -69,6 +69,7 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
         await services.start()
         if settings.uds is None:
             _tell_clients(services, listener)
+        _tell_scripts(services)
         limits = msgspec.structs.replace(settings, max_connections=room.connections)
         connections = Connections(limits, App(services).answer)
         connections.tick()
@@ -89,6 +90,14 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
         if not is_hurried:
             await services.close()
     tell(logging.INFO, "stopped", "cut short by a second signal" if is_hurried else "all has been answered")
+
+
+def _tell_scripts(services: Services) -> None:
+    """Under one name, whatever its id and address: the token of the store that is in this folder."""
+    link = services.data_folder / OWN_TOKEN_LINK
+    is_own = sqlite_path(chosen_url(services.settings.url)) == default_path()
+    if is_own and services.settings.tokens_file is None and (link.is_symlink() or not link.exists()):
+        link_token_file(link, services.admin_file)
 
 
 def _tell_clients(services: Services, listener: socket.socket) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from octostore.core.errors import InvalidInput
 
-EARLIER_ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105  # a file's name
-"""Where earlier versions left the first token, in the data folder, whichever store it was for."""
+OWN_TOKEN_LINK = "admin.token"  # noqa: S105  # a file's name
+"""In the data folder, a link to the first token of the store that is there, too. It was a file once, for any store."""
 
 
 def admin_token_file(folder: Path, store_id: str) -> Path:
