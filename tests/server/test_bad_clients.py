@@ -87,11 +87,16 @@ def _is_let_in(server: ServerProcess, token: str) -> bool:
 def test_who_sends_requests_ahead_and_reads_no_answer_does_not_keep_others_out(server: ServerProcess) -> None:
     request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with ExitStack() as stack:
-        for _ in range(CONNECTIONS):
-            connection = stack.enter_context(Connection(server.port, receive_buffer=4_096))
-            connection.send(request * 50)
-        with server.connect() as connection:
-            assert connection.response().json["code"] == "too_many_connections"
+
+        def is_crowded_out() -> bool:
+            # The first may have been cut off by the time that the last has come.
+            for _ in range(CONNECTIONS):
+                connection = stack.enter_context(Connection(server.port, receive_buffer=4_096))
+                with suppress(OSError):
+                    connection.send(request * 50)
+            return _status_or_none(server) == 503
+
+        until(is_crowded_out)
         until(lambda: _status_or_none(server) == 200)
     assert server.log.count("connection_refused") == 1
     assert server.log.count("cut_off") == 1
