@@ -62,6 +62,10 @@ def gauge(server: ServerProcess, name: str) -> float:
     return next(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
 
 
+def wait_for_streams(server: ServerProcess, number: int) -> None:
+    until(lambda: gauge(server, "octostore_open_streams") == number)
+
+
 def wait_for_waiters(server: ServerProcess, number: int) -> None:
     until(lambda: gauge(server, "octostore_waiting_claims") == number)
 
@@ -639,12 +643,12 @@ def test_whoever_waits_is_told_when_the_store_is_closed(
 ) -> None:
     store.claim_job(job_id, "first")
     closing = connect(server.url, token=server.token)
-    streams = gauge(server, "octostore_open_streams")
+    wait_for_streams(server, 0)  # those of earlier tests
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(closing.claim_job, job_id, wait=60)
         following = pool.submit(list, closing.events(follow=True))
         wait_for_waiters(server, 1)
-        until(lambda: gauge(server, "octostore_open_streams") == streams + 1)
+        wait_for_streams(server, 1)
         closing.close()
         for one in (waiting, following):
             with pytest.raises(Unreachable) as fault:
@@ -773,12 +777,12 @@ def test_a_follower_whose_token_is_revoked_is_told(
 
 
 def test_a_follower_that_stops_closes_its_stream(connect: Connect, server: ServerProcess) -> None:
-    streams = gauge(server, "octostore_open_streams")
+    wait_for_streams(server, 0)
     follower = connect(server.url, token=server.token).events(follow=True)
     next(follower)
-    assert gauge(server, "octostore_open_streams") == streams + 1
+    assert gauge(server, "octostore_open_streams") == 1
     follower.close()
-    until(lambda: gauge(server, "octostore_open_streams") == streams)
+    wait_for_streams(server, 0)
 
 
 # Threads and processes
