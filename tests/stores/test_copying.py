@@ -4,6 +4,8 @@ import shutil
 import stat
 import time
 from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import apsw
@@ -105,6 +107,16 @@ def test_a_restored_store_goes_on_above_every_token_that_was_given_out_since(cop
         assert (store.claim_job("since").fencing_token or 0) > seq > since
         assert [event.type for event in store.events()] == ["claimed", "restored", "claimed"]
     assert len(assert_sound(elsewhere)) == 3
+
+
+def test_the_time_of_a_restored_store_is_now(copy: Path, path: Path) -> None:
+    hour_ms = 3_600_000
+    with closing(apsw.Connection(str(copy))) as aged:
+        aged.execute("UPDATE counters SET now = now - ?, counted_ms = counted_ms - ?", (hour_ms, hour_ms))
+    restore(str(copy), str(path), replace=True, on_step=None)
+    with octostore.connect(url(path)) as store:
+        ahead = store.probe().at - datetime.now(UTC)
+    assert abs(ahead) < timedelta(minutes=10)
 
 
 def test_a_store_is_only_replaced_if_that_was_asked_for_and_then_put_aside(copy: Path, path: Path) -> None:

@@ -11,6 +11,7 @@ import apsw
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.events import Restored, encode_details
 from octostore.stores.base import OnStep
+from octostore.stores.clock import Mark, SystemClock
 from octostore.stores.identity import no_store
 from octostore.stores.sqlite.asking import compiled
 from octostore.stores.sqlite.connection import check_whole, connect, is_current, migrate, version_of
@@ -68,12 +69,14 @@ def go_on_ahead(path: str) -> int:
                 raise no_store(path)
             migrate(connection, path)
             connection.execute("BEGIN IMMEDIATE")
-            ((last, stored),) = connection.execute("SELECT seq, now FROM counters")
-            now = max(int(stored), time.time_ns() // 1_000_000)
-            seq = max(int(last) + AHEAD, now * NUMBERS_PER_MS)
-            event = (seq, now, "restored", "octostore", encode_details(Restored(after=last)))
+            ((last, *mark),) = connection.execute("SELECT seq, now, boot_id, counted_ms FROM counters")
+            now = SystemClock()(Mark(*mark))
+            seq = max(int(last) + AHEAD, now.now * NUMBERS_PER_MS)
+            event = (seq, now.now, "restored", "octostore", encode_details(Restored(after=last)))
             connection.execute("INSERT INTO events (seq, at, type, actor, details) VALUES (?, ?, ?, ?, ?)", event)
-            connection.execute("UPDATE counters SET seq = ?, now = ?, is_open = 0", (seq, now))
+            connection.execute(
+                "UPDATE counters SET seq = ?, now = ?, boot_id = ?, counted_ms = ?, is_open = 0", (seq, *now)
+            )
             connection.execute("COMMIT")
         return seq
 
