@@ -9,7 +9,7 @@ import msgspec
 
 from octostore.core.commands import AnyCommand
 from octostore.core.encoding import decode_strictly
-from octostore.core.errors import InvalidInput, LimitExceeded, OctoStoreError
+from octostore.core.errors import InvalidInput, LimitExceeded, OctoStoreError, Unreachable
 from octostore.core.limits import JSON_DEPTH
 from octostore.server.calls import Call, admit, answer_to, wait_and_answer
 from octostore.server.guard import Guard
@@ -28,6 +28,8 @@ PROBLEM_JSON = b"application/problem+json"
 CLIENT_GONE = 499  # as others call it
 SERVER_ERROR = 500
 MAX_PATH_LOGGED = 500
+NOT_LOST = {"closed", "late", "restored_behind"}
+"""Why a call may find the store unreachable although it is there."""
 
 Waiting: TypeAlias = Coroutine[Any, Any, Any]
 Outcome: TypeAlias = Answer | Waiting | None
@@ -141,6 +143,8 @@ class App:
     def _refuse(self, request: Request, error: Exception) -> int:
         if isinstance(error, ClientGone):
             return CLIENT_GONE
+        if isinstance(error, Unreachable) and error.reason not in NOT_LOST:
+            self.services.outage.begin(error)
         if isinstance(error, LimitExceeded) and request.principal is not None:
             self.services.max_claims.refused(request.principal)
         if request.route is not None and request.route.translate is not None and isinstance(error, OctoStoreError):

@@ -11,6 +11,10 @@ class Outage:
     def __init__(self) -> None:
         self._began_at: float | None = None
 
+    @property
+    def is_on(self) -> bool:
+        return self._began_at is not None
+
     def begin(self, fault: OctoStoreError) -> None:
         """Also when it goes on."""
         if self._began_at is None:

@@ -53,7 +53,7 @@ class Services:
         self._figures: tuple[float, asyncio.Task[Figures]] | None = None
         self._probe: tuple[float, asyncio.Task[ProbeReply]] | None = None
         self._sweeper: asyncio.Task[None] | None = None
-        self._outage = Outage()
+        self.outage = Outage()
 
     async def start(self) -> None:
         await self.store.in_thread(self.store.local.found)  # for whoever comes, also if they only look
@@ -120,9 +120,11 @@ class Services:
         while True:
             await asyncio.sleep(self.settings.sweep_seconds)
             try:
+                if self.outage.is_on:
+                    await self.store.execute(Probe(principal=SERVER))  # where nothing has expired, only this one writes
                 while not (await self.store.execute(Recover(principal=SERVER))).is_complete:
                     pass
             except OctoStoreError as fault:
-                self._outage.begin(fault)
+                self.outage.begin(fault)
             else:
-                self._outage.end()
+                self.outage.end()

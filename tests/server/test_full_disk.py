@@ -1,0 +1,41 @@
+"""A server whose disk is full says so in its log, and when there is room again; nobody has to restart it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.documents import Machine
+from tests.support.mounting import may_mount
+from tests.support.processes import free_port
+
+STORY = """
+wait_for() { until grep -q "$1" serve.log; do sleep 0.01; done; }
+mkdir -p disk; mount -t tmpfs -o size=4m none disk; chmod 700 disk
+export OCTOSTORE_HOME=$PWD/disk
+octostore serve --port $PORT 2> serve.log > serve.out & server=$!
+until grep -q "^try: " serve.out; do sleep 0.01; done
+export OCTOSTORE_URL=http://127.0.0.1:$PORT
+octostore claim before --owner ann
+cp /dev/zero disk/ballast 2> /dev/null || true
+octostore claim full --owner ann || echo ended with $?
+wait_for store_lost
+rm disk/ballast
+wait_for store_back
+octostore claim after --owner ann
+octostore list
+kill $server; wait $server
+"""
+
+
+@pytest.mark.skipif(not may_mount(), reason="a small disk cannot be mounted here")
+def test_a_full_disk_is_in_the_log_and_so_is_its_end(tmp_path: Path) -> None:
+    with Machine(tmp_path / "machine", PORT=free_port()) as machine:
+        code, said = machine.start(["unshare", "--mount", "bash", "-euo", "pipefail", "-c", STORY]).end()
+    assert code == 0, said
+    assert "ended with 69" in said
+    before, _, after = said.partition("ended with 69")
+    assert "claimed before" in before
+    assert "claimed after" in after
+    assert "full" not in after
+    (lost,) = [line for line in (machine.folder / "serve.log").read_text().splitlines() if "store_lost" in line]
+    assert "reason=disk_full" in lost
