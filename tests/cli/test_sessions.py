@@ -98,7 +98,7 @@ def test_a_session_is_followed(cli: Cli, name: str) -> None:
 def test_a_session_that_is_closed(cli: Cli, name: str) -> None:
     cli.store.open_session("ann", session_id=name).close()
     told = cli.call("sessions", name).out.splitlines()
-    assert told[0] == f"ann closed {name}: idle"
+    assert told[0] == f"ann had {name}, which is closed: idle"
     assert told[1].startswith("  ended     ")
     assert told[-2].endswith(f"{name}  ann closed its session")
 
@@ -147,7 +147,9 @@ def test_a_session_is_closed_by_its_lease_or_by_an_operator(server: ServerProces
     assert (closed.code, closed.out) == (0, "by-lease is closed, and its jobs are released\n")
     operator = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
     assert run_cli("sessions", "ci/by-operator", "--close", **operator).code == 0
-    assert run_cli("sessions", "by-operator", **first).out.startswith("ann closed by-operator: idle")
+    told = run_cli("sessions", "by-operator", **first).out
+    assert told.startswith("ann had by-operator, which is closed: idle")
+    assert "  admin closed ann's session\n" in told
 
 
 def test_what_is_to_be_closed_has_to_be_said(cli: Cli) -> None:

@@ -19,6 +19,8 @@ octostore claim before --owner ann
 cp /dev/zero disk/ballast 2> /dev/null || true
 octostore claim full --owner ann || echo ended with $?
 wait_for store_lost
+OCTOSTORE_URL=sqlite:///other.db octostore claim else --owner ann
+OCTOSTORE_URL=sqlite:///other.db octostore backup disk/copy.db || echo no backup: $?
 rm disk/ballast
 wait_for store_back
 octostore claim after --owner ann
@@ -36,6 +38,7 @@ def test_a_full_disk_is_in_the_log_and_so_is_its_end(tmp_path: Path) -> None:
     before, _, after = said.partition("ended with 69")
     assert "claimed before" in before
     assert "claimed after" in after
-    assert "full" not in after
+    assert "disk is too full for the copy" in after
+    assert "no backup: 69" in after
     (lost,) = [line for line in (machine.folder / "serve.log").read_text().splitlines() if "store_lost" in line]
     assert "reason=disk_full" in lost

@@ -165,3 +165,8 @@ def test_a_home_that_others_can_write_to(tmp_path: Path, monkeypatch: pytest.Mon
     home.chmod(0o755)
     with octostore.connect() as store:
         assert store.claim_job("job").status == "claimed"
+
+
+def test_a_device_is_no_place_for_a_backup(path: Path) -> None:
+    with octostore.connect(f"sqlite:///{path}") as store, pytest.raises(InvalidInput, match="is a device"):
+        store.backup("/dev/null")

@@ -22,6 +22,7 @@ from octostore.client.store import OctoStore
 from octostore.core.errors import InvalidInput, NotAllowed, OctoStoreError, Unreachable
 from octostore.core.replies import ProbeReply
 from octostore.stores.opening import sqlite_path
+from octostore.stores.permissions import check_file
 from octostore.stores.sqlite import SQLITE_VERSION
 
 SKEW_SECONDS = 2.0
@@ -103,15 +104,17 @@ def _token(store: OctoStore) -> Check:
 
 
 def _problem(error: OctoStoreError, place: Place) -> Check:
-    if isinstance(error, NotAllowed) or (isinstance(error, InvalidInput) and error.field == "token"):
+    finding = str(error)
+    if isinstance(error, NotAllowed) or (isinstance(error, InvalidInput) and "token" in error.field.lower()):
         name, advice = "token", "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE; `octostore token create` makes one"
     elif isinstance(error, Unreachable):
         name, advice = "store", next_step(error, place)
     elif isinstance(error, InvalidInput) and error.field == "permissions":
         name, advice = "permissions", "see who else is on this machine: they could have changed what is in the store"
+        finding = finding.removeprefix(f"{name} ")
     else:
         name, advice = "url", "correct what names the store, see above"
-    return Check(name=name, status="problem", finding=str(error), advice=advice, exit_code=exit_code_of(error))
+    return Check(name=name, status="problem", finding=finding, advice=advice, exit_code=exit_code_of(error))
 
 
 # The embedded file
@@ -120,7 +123,9 @@ def _problem(error: OctoStoreError, place: Place) -> Check:
 def _file(path: Path) -> Iterator[Check]:
     if not path.exists():
         return
-    yield _permissions(path)
+    with suppress(InvalidInput):  # which was the first thing to be found
+        check_file(str(path))
+        yield _permissions(path)
     free = shutil.disk_usage(path.parent).free
     if free < DISK_BYTES:
         yield Check(

@@ -29,8 +29,8 @@ _ENDINGS = {
     "failed": "failed",
     "deferred": "put it off",
     "expired": "disappeared",
-    "force_released": "had it taken away",
-    "cancelled": "had it cancelled",
+    "force_released": "lost it to force-release",
+    "cancelled": "lost it to cancel",
     "undone": "left before its claim was answered",
 }
 
@@ -143,6 +143,18 @@ def _limit(data: dict[str, Any]) -> str:
     return "no limit any more" if data.get("max_claimed") is None else f"at most {data['max_claimed']} at once"
 
 
+def _is_by_operator(event: Event) -> bool:
+    return event.session_principal not in {None, event.actor}
+
+
+def _who(event: Event, data: dict[str, Any]) -> str:
+    return event.actor if _is_by_operator(event) else str(data["agent"])
+
+
+def _whose(event: Event, data: dict[str, Any]) -> str:
+    return f"{data['agent']}'s" if _is_by_operator(event) else "its"
+
+
 def _session_saved(_event: Event, data: dict[str, Any]) -> str:
     who = f"{data['agent']} saved its context" if data.get("agent") else "context saved"
     return f"{who} ({data['context_bytes']:,} bytes){_phase(data)}"
@@ -170,10 +182,11 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
         f"{data['agent']} {'resumed' if data.get('resumed') else 'opened'} its session{_phase(data)}"
     ),
     "session_saved": _session_saved,
-    "session_handed_over": lambda _, data: (
-        f"{data['agent']} handed its session over to {data['to_agent']}{_said(None, data.get('note'))}"
+    "session_handed_over": lambda event, data: (
+        f"{_who(event, data)} handed {_whose(event, data)} session over to {data['to_agent']}"
+        f"{_said(None, data.get('note'))}"
     ),
-    "session_closed": lambda _, data: f"{data['agent']} closed its session{_phase(data)}",
+    "session_closed": lambda event, data: f"{_who(event, data)} closed {_whose(event, data)} session{_phase(data)}",
     "session_expired": lambda _, data: (
         f"{data['agent']} disappeared, and its session with it{_missed(data)}{_phase(data)}"
     ),

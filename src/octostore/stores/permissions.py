@@ -17,6 +17,9 @@ def check_file(path: str, *beside: str) -> None:
     /tmp, a folder is good for files of one's own.
     """
     real = os.path.realpath(path)
+    for status in _statuses([real]).values():
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            raise InvalidInput("file", f"{path} is a device or the like; give the name of a regular file")
     folder, files = os.path.dirname(real), [real, *(real + side for side in beside)]
     _check_modes([os.path.realpath(os.path.dirname(os.path.abspath(path))), folder, *files])
     trusted = {ROOT, os.geteuid(), *(status.st_uid for status in _statuses([folder]).values())}

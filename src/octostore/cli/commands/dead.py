@@ -62,7 +62,7 @@ def _row(job: JobView, now: datetime) -> tuple[str, ...]:
         job.job_id,
         job.queue or "",
         job.kind or "",
-        f"{job.attempts}/{job.max_attempts}",
+        "" if job.max_attempts is None else f"{job.attempts}/{job.max_attempts}",
         words.ago(job.previous[0].ended_at, now) if job.previous else "",
         words.gist(job.error or "cancelled"),
     )
@@ -78,8 +78,10 @@ def _tell(store: Reader, job_id: str, console: Console) -> None:
 
 
 def _story(job: JobView, events: list[Event], console: Console) -> Iterator[str]:
-    yield f"{console.style(job.job_id, 'bold')} is {job.status}: {job.kind} of queue {job.queue}"
-    yield f"  attempts  {job.attempts} of {job.max_attempts} used up"
+    what = "nobody has enqueued it" if job.kind is None else f"{job.kind} of queue {job.queue}"
+    yield f"{console.style(job.job_id, 'bold')} is {job.status}: {what}"
+    if job.max_attempts is not None:
+        yield f"  attempts  {job.attempts} of {job.max_attempts} used up"
     first, *rest = words.lines(job.error or "cancelled") or [""]
     yield f"  error     {first}"
     yield from (f"            {line}".rstrip() for line in rest)

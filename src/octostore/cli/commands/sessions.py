@@ -139,7 +139,9 @@ def _story(session: SessionView, name: str, lately: list[str], console: Console)
 def _headline(session: SessionView, name: str, agent: str) -> str:
     if session.offered:
         return f"{name} was handed over to {agent}, and waits"
-    how = {"open": "has", "closed": "closed", "expired": "disappeared with"}[session.status]
+    if session.status == "closed":
+        return f"{agent} had {name}, which is closed"
+    how = "has" if session.status == "open" else "disappeared with"
     return f"{agent} {how} {name}"
 
 

@@ -115,7 +115,8 @@ def _left_token(place: ServerUrl) -> tuple[ServerUrl, str]:
             check_folder(data_folder())
             token = _from_file(left, "the local server's token")
             return place._replace(host=host, left_by=left.stat().st_uid), token
-    raise InvalidInput("token", f"is needed: give token=, or set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}")
+    where = f" (no server of yours has left one for {place.origin}; does it run there?)" if place.is_local else ""
+    raise InvalidInput("token", f"is needed: set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}, or in Python token={where}")
 
 
 def _from_file(path: Path, what: str) -> str:

@@ -105,6 +105,11 @@ def _copy_pages(source: apsw.Connection, target: apsw.Connection, on_step: OnSte
                 copying.step(PAGES_PER_STEP)
                 if on_step is not None:
                     on_step(copying.page_count - copying.remaining, copying.page_count)
+    except apsw.FullError as error:
+        folder = os.path.dirname(target.filename)
+        raise Unreachable(
+            f"the disk of {folder} is too full for the copy; nothing is left there", reason="disk_full"
+        ) from error
     finally:
         source.execute("ROLLBACK")
     target.pragma("journal_mode", "delete")  # one file, with everything in it
