@@ -572,7 +572,7 @@ def test_secrets_are_told_to_nobody_else(own_server: ServerProcess) -> None:
             server.get("/jobs", token=ann[:-1]),
             server.post("/recover"),
         ]
-        frames += stream.take(len(server.get("/events").json["events"]))
+        frames += stream.take(len(server.get("/events", token=bob).json["events"]))
     texts = [answer.body.decode() + str(answer.headers) for answer in answers]
     texts += [str(frames), server.log, str(server.greeting)]
     leaks = [(name, text) for name, secret in secrets.items() for text in texts if secret in text]
