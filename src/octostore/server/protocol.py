@@ -48,6 +48,7 @@ class Connection(asyncio.Protocol):
         self._settings = company.settings
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
+        self.peer_address = ""
         self.deadline = NEVER
         """When `on_deadline` is to be called."""
         self.is_clogged = False
@@ -78,6 +79,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self.peer_address = _address_of(transport)  # while it has one: a client may be gone before it is asked for
         self._transport.set_write_buffer_limits(0)  # whatever the client does not take keeps us waiting, and is timed
         self._wait_for_request()
         refusal = self.company.enter(self)
@@ -170,11 +172,6 @@ class Connection(asyncio.Protocol):
             self.deadline = NEVER
 
     # What requests tell
-
-    @property
-    def peer_address(self) -> str:
-        peer = self._transport.get_extra_info("peername")
-        return str(peer[0]) if isinstance(peer, tuple) else UNIX
 
     def is_closing(self) -> bool:
         """Whether nobody will get what is written now, as far as the system knows."""
@@ -369,6 +366,14 @@ class Connection(asyncio.Protocol):
         self._waiting.clear()
         self._transport.close()
         self.deadline = NEVER
+
+
+def _address_of(transport: asyncio.BaseTransport) -> str:
+    try:
+        peer = transport.get_extra_info("peername")
+    except OSError:
+        return "gone"
+    return str(peer[0]) if isinstance(peer, tuple) else UNIX
 
 
 def _has_left(transport: asyncio.Transport) -> bool:

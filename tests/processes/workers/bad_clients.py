@@ -48,7 +48,7 @@ def request(method: str, path: str, token: str = "", body: bytes = b"", headers:
 def manners(readers: list[str], claimer: str) -> list[Manner]:
     """With tokens that may read, and one that may claim."""
     stream = "Accept: text/event-stream\r\nConnection: close\r\n"
-    waiting = b'{"owner": "gone", "wait_seconds": 60, "ttl_seconds": 3600}'
+    waiting = b'{"owner": "gone", "wait_seconds": 60, "ttl_seconds": 1}'
     livez, large = request("GET", "/livez"), request("GET", "/openapi.json")
 
     def follow() -> bytes:
@@ -95,9 +95,10 @@ class Client:
         if any(flags & (CUT | select.POLLHUP | select.POLLERR) for _, flags in self._poll.poll(0)):
             return self._end("cut off")
         if manner.stays_seconds is not None and time.monotonic() - self.began_at >= manner.stays_seconds:
+            how = "left with a claim" if b'"claimed"' in self._unread() else "left"
             if _chance.random() < 0.5:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, BY_RESET)
-            return self._end("left")
+            return self._end(how)
         try:
             if self._unsent:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
@@ -110,6 +111,12 @@ class Client:
         except ConnectionError:
             return self._end("cut off")
         return None
+
+    def _unread(self) -> bytes:
+        try:
+            return self._socket.recv(65_536, socket.MSG_PEEK)
+        except OSError:
+            return b""
 
     def _end(self, how: str) -> str:
         self._socket.close()
@@ -142,7 +149,7 @@ def main(port: int, claimer: str, *readers: str) -> None:
                 longest[name] = max(longest[name], round(1_000 * (time.monotonic() - client.began_at)))
         time.sleep(STEP_SECONDS)
     for manner in ways:
-        told: dict[str, Any] = {how: counts[manner.name, how] for how in ("cut off", "left")}
+        told: dict[str, Any] = {how: counts[manner.name, how] for how in ("cut off", "left", "left with a claim")}
         say({"manner": manner.name, "leaves": manner.stays_seconds is not None, **told, "ms": longest[manner.name]})
 
 
