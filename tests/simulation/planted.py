@@ -337,7 +337,7 @@ PLANTED = (
     Planted(
         "late duplicate context overwrites",
         "the third, for the context of a session",
-        12,
+        20,
         _instead(SESSIONS, **_NONE_IS_LATE),
     ),
 )
