@@ -37,6 +37,7 @@ from octostore.core.replies import (
     TokenView,
     UndoReply,
 )
+from octostore.core.session_keys import SessionKey, key_in, session_key
 from octostore.stores.base import Backend
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.rows import ended_request_from_row, job_from_row, session_from_row, token_from_row
@@ -224,39 +225,39 @@ class Histories(RuleBasedStateMachine):
             case c.HeartbeatJob(), HeartbeatReply():
                 self.sure_until[command.job_id] = moment(answer.expires_at)
             case ((c.ReleaseTask() | c.CloseSession()), answer) if not isinstance(answer, OctoStoreError):
-                if self.memory.ask(GetSession(session_id=command.session_id)).status == "closed":
-                    self.forget_session(command.session_id)
-            case ((c.ReleaseJob() | c.ReleaseLock() | c.ForceReleaseJob()), answer) if not isinstance(
+                if self.memory.ask(GetSession(session_id=key_in(command))).status == "closed":
+                    self.forget_session(key_in(command))
+            case ((c.ReleaseJob() | c.ReleaseLock() | c.ForceReleaseJob() | c.CancelJob()), answer) if not isinstance(
                 answer, OctoStoreError
             ):
                 if self.leases.get(getattr(command, "lease_id", ""), (None,))[0] in {None, command.job_id}:
                     self.sure_until.pop(command.job_id, None)
             case c.Undo(job_id=str(job_id)), UndoReply(undone=True):
                 self.sure_until.pop(job_id, None)
-            case c.Undo(session_id=str(session_id)), UndoReply(undone=True):
-                self.forget_session(session_id)
+            case c.Undo(session_id=str()), UndoReply(undone=True):
+                self.forget_session(key_in(command))
             case c.ClaimTask(), ClaimReply(status="claimed"):
-                self.believe_session(answer.session)
+                self.believe_session(answer.session, key_in(command))
                 self.believe_claim(answer)
             case c.OpenSession(), SessionReply():
-                self.believe_session(answer)
+                self.believe_session(answer, key_in(command))
             case c.HandOverSession(), HandedOverReply():
                 for job_id in answer.jobs:
                     self.sure_until.pop(job_id, None)
             case c.KeepSessionAlive(), KeepaliveReply():
-                self.session_sure_until[command.session_id] = moment(answer.expires_at)
+                self.session_sure_until[key_in(command)] = moment(answer.expires_at)
             case ((c.CreateToken() | c.RotateToken()), TokenView()):
                 self.digests[command.token_id] = command.digest
 
-    def believe_session(self, session: SessionReply | None) -> None:
+    def believe_session(self, session: SessionReply | None, key: SessionKey) -> None:
         assert session is not None
         self.session_leases[session.lease_id] = session.session_id
-        self.session_sure_until[session.session_id] = moment(session.expires_at)
+        self.session_sure_until[key] = moment(session.expires_at)
 
-    def forget_session(self, session_id: str) -> None:
+    def forget_session(self, key: SessionKey) -> None:
         """It is over, and so are the claims that were bound to it."""
-        self.session_sure_until.pop(session_id, None)
-        for job_id in [job_id for job_id, bound in self.bound_to.items() if bound == session_id]:
+        self.session_sure_until.pop(key, None)
+        for job_id in [job_id for job_id, bound in self.bound_to.items() if bound == key]:
             self.sure_until.pop(job_id, None)
 
     def believe_claim(self, claim: ClaimReply) -> None:
@@ -268,7 +269,8 @@ class Histories(RuleBasedStateMachine):
             assert claim.fencing_token > self.last_token, "fencing tokens strictly increase"
             self.last_token = claim.fencing_token
         self.leases[claim.lease_id] = (claim.job_id, claim.owner or "")
-        self.bound_to[claim.job_id] = claim.session_id
+        bound = claim.session_id is not None
+        self.bound_to[claim.job_id] = session_key(claim.principal or "", claim.session_id or "") if bound else None
         self.sure_until[claim.job_id] = moment(claim.expires_at)
 
     def was_handed_over(self, fencing_token: int) -> bool:
@@ -412,7 +414,7 @@ def without_hints(answer: Any) -> Any:
     Also who has the job of an ended request, which is told where a neighbour has loaded it.
     """
     if isinstance(answer, LeaseLost):
-        return type(answer), answer.job_id, comparable(answer.ended)
+        return type(answer), answer.job_id
     if isinstance(answer, RecoverReply) or (isinstance(answer, ClaimReply) and answer.status == "empty"):
         return type(answer)
     return comparable(answer)
