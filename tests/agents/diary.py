@@ -27,7 +27,7 @@ class Entry(NamedTuple):
 
 
 class Diary:
-    """A file with a line for each answer, written before the next question: what was answered before a kill is in it."""
+    """A file with a line for each answer, written before the next question, so no kill loses one."""
 
     def __init__(self, folder: Path, agent: str) -> None:
         self._agent = agent
@@ -50,4 +50,4 @@ def step_in(checkpoint: Any) -> int:
 
 def thought_seconds() -> float:
     """How long an agent thinks before its next step."""
-    return random.uniform(*THINK_SECONDS)  # noqa: S311
+    return random.uniform(*THINK_SECONDS)

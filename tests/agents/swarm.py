@@ -139,7 +139,7 @@ def processes_of(agent: str) -> Iterator[int]:
 
 def run(home: Path, plan: Plan, seed: int) -> Result:
     """Raises `AssertionError` if a promise is broken."""
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
     diaries_of(home).mkdir()
     with octostore.connect(f"sqlite:///{home}/octostore.db") as store:
         for number in range(plan.jobs):
