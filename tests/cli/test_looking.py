@@ -235,7 +235,7 @@ def test_an_owner_that_is_stuck() -> None:
     with octostore.connect() as store:
         claim = store.claim_job("other", owner="dan", max_silence=1)
         until(lambda: store.heartbeat_job("other", claim.lease_id or "").stuck)
-    assert "dan is stuck: alive, and no progress since " in run_cli("events", "--job", "other").out
+    assert "dan is stuck: alive, but no progress since " in run_cli("events", "--job", "other").out
 
 
 @pytest.mark.usefixtures("hour_ago")

@@ -131,7 +131,7 @@ def test_a_dead_job_is_told_whole(cli: Cli, queue: str) -> None:
     assert [line[29:] for line in lines[lines.index("story") + 1 : -1]] == [
         f"enqueued in {queue} as import",
         "ann claimed it",
-        "ann failed: Traceback … OSError: no space left (look at the disk); it waits in its queue again",
+        "ann failed: Traceback … OSError: no space left (look at the disk); it is back in its queue",
         "requeued by " + cli.store.whoami().name + "; 1 attempt used up",
         "ann claimed it (attempt 2)",
         "ann failed: Traceback … OSError: no space left (look at the disk); it is dead now, after 2 attempts",
@@ -146,7 +146,7 @@ def test_a_drained_job_is_not_said_to_be_out_of_attempts(cli: Cli, queue: str) -
     by = cli.store.whoami().name
     lines = cli.call("dead", cli.job, "--story").out.splitlines()
     assert [line[29:] for line in lines[lines.index("story") + 3 : -1]] == [
-        f"ann was asked to stop by {by}, after which it is cancelled: not needed",
+        f"ann was asked to stop by {by} (the job is then cancelled): not needed",
         "ann released it; it is dead now",
         f"cancelled by {by}: not needed",
     ]
