@@ -1,7 +1,6 @@
 """Who has a job, since when, whether that owner is alive, what it is doing, and what happened before."""
 
 import argparse
-import shlex
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -47,7 +46,7 @@ def _story(job: JobView, console: Console) -> Iterator[str]:
     if job.previous:
         yield "before"
         yield from (f"  {line}" for line in told_attempts(job.previous))
-        yield console.style(f"  (octostore events --job {job.job_id} tells everything)", "dim")
+        yield console.style(f"  (octostore events --job {words.typed(job.job_id)} tells everything)", "dim")
 
 
 def _way_back(job: JobView, context: Context) -> Iterator[str]:
@@ -55,10 +54,10 @@ def _way_back(job: JobView, context: Context) -> Iterator[str]:
     if job.claim is None:
         return
     right = " (both need a token with admin)" if context.place.is_server else ""
-    url = f" --url {shlex.quote(str(context.place))}" if context.place.setting == "--url" else ""
+    url = f" --url {words.typed(str(context.place))}" if context.place.setting == "--url" else ""
     yield f"to ask for it, or to take it back{right}:"
-    yield f"  octostore stop{url} {shlex.quote(job.job_id)}"
-    yield f"  octostore force-release{url} {shlex.quote(job.job_id)} --reason 'taken back by hand'"
+    yield f"  octostore stop{url} {words.typed(job.job_id)}"
+    yield f"  octostore force-release{url} {words.typed(job.job_id)} --reason 'taken back by hand'"
 
 
 def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[tuple[str, str]]:

@@ -133,7 +133,7 @@ def _story(session: SessionView, name: str, lately: list[str], console: Console)
     if lately:
         yield "lately"
         yield from lately
-        yield console.style(f"  (octostore events --session {name} tells everything)", "dim")
+        yield console.style(f"  (octostore events --session {words.typed(name)} tells everything)", "dim")
 
 
 def _headline(session: SessionView, name: str, agent: str) -> str:
