@@ -19,7 +19,7 @@ SHOWN_BYTES = 200
 """How much is quoted of what was wrong."""
 
 JobId: TypeAlias = Annotated[
-    f.JobId, Meta(description="The name of the job: letters, digits, `-`, `_` and `.`, with `/` between parts.")
+    f.JobId, Meta(description="The name of the job: letters, digits, any of `-_.#:@+=`, with `/` between parts.")
 ]
 Owner: TypeAlias = Annotated[
     f.Owner,
