@@ -1,7 +1,6 @@
 """Show who owns a job, since when, whether they are alive, what they are doing, and what happened before."""
 
 import argparse
-import shlex
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -47,7 +46,7 @@ def _story(job: JobView, console: Console) -> Iterator[str]:
     if job.previous:
         yield "before"
         yield from (f"  {line}" for line in told_attempts(job.previous))
-        yield console.style(f"  (full history: octostore events --job {job.job_id})", "dim")
+        yield console.style(f"  (full history: octostore events --job {words.typed(job.job_id)})", "dim")
 
 
 def _way_back(job: JobView, context: Context) -> Iterator[str]:
@@ -55,10 +54,10 @@ def _way_back(job: JobView, context: Context) -> Iterator[str]:
     if job.claim is None:
         return
     right = " (needs an admin token)" if context.place.is_server else ""
-    url = f" --url {shlex.quote(str(context.place))}" if context.place.setting == "--url" else ""
+    url = f" --url {words.typed(str(context.place))}" if context.place.setting == "--url" else ""
     yield f"to ask the owner to stop, or to take the job away{right}:"
-    yield f"  octostore stop{url} {shlex.quote(job.job_id)}"
-    yield f"  octostore force-release{url} {shlex.quote(job.job_id)} --reason 'taken back by hand'"
+    yield f"  octostore stop{url} {words.typed(job.job_id)}"
+    yield f"  octostore force-release{url} {words.typed(job.job_id)} --reason 'taken back by hand'"
 
 
 def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[tuple[str, str]]:

@@ -137,7 +137,7 @@ def _story(session: SessionView, name: str, lately: list[str], console: Console)
     if lately:
         yield "lately"
         yield from lately
-        yield console.style(f"  (full history: octostore events --session {name})", "dim")
+        yield console.style(f"  (full history: octostore events --session {words.typed(name)})", "dim")
 
 
 def _headline(session: SessionView, name: str, agent: str) -> str:
