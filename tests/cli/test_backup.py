@@ -132,7 +132,7 @@ def test_looking_makes_no_store(clean: Path, cli_here: Cli, arguments: list[str]
     missing = clean / "typo.db"
     done = cli_here.call(*arguments, "--url", f"sqlite:///{missing}")
     assert done.code == 69
-    told = f"there is no store at {missing}; the first claim or enqueue makes it"
+    told = f"there is no store at {missing}; the first claim or enqueue creates it"
     assert told in done.err + done.out
     assert not any(file.name.startswith("typo") for file in clean.iterdir())
 

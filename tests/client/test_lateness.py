@@ -95,7 +95,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_blocks_and_workers_refuse_a_ttl_that_cannot_be_kept_before_they_claim(tmp_path: Path) -> None:
     with octostore.connect(f"sqlite:///{tmp_path}/octostore.db") as store:
         store.enqueue("kind")
-        with pytest.raises(InvalidInput, match=r"smallest that it can keep now is [56]"), store.hold("job", ttl=5):
+        with pytest.raises(InvalidInput, match=r"shortest safe TTL right now is [56]"), store.hold("job", ttl=5):
             pass
         with pytest.raises(InvalidInput, match="cannot be kept safely"):
             store.work("default", print, ttl=5, until_empty=True)

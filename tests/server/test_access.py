@@ -511,7 +511,7 @@ def test_tokens_from_outside_are_found_by_nobody_who_is_not_told(
     file = write_tokens(own_server.home / "tokens", f"ops admin {new_token()}\n")
     with (
         ServerProcess(own_server.home, "--tokens-file", str(file), port=own_server.port) as server,
-        pytest.raises(InvalidInput, match="is needed"),
+        pytest.raises(InvalidInput, match="is required"),
     ):
         octostore.connect(server.url)
 
