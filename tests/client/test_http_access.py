@@ -102,7 +102,7 @@ def test_a_mistyped_token_is_refused_before_anything_is_sent(
     token = new_token()
     for mistyped in (token[:-1], token[:-1] + ("a" if token[-1] != "a" else "b"), token[:9] + token[10:], "hunter2!"):
         options = give(source, mistyped, nothing_set, monkeypatch, port=listener.port)
-        with pytest.raises(InvalidInput, match="no OctoStore token") as caught:
+        with pytest.raises(InvalidInput, match="not an OctoStore token") as caught:
             connect(listener.url, **options)
         assert mistyped not in f"{caught.value!r} {caught.value}"
     assert listener.connections == 0

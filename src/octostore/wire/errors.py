@@ -26,6 +26,7 @@ class ErrorKind(NamedTuple):
     """Its attributes, which a failure has by the same names."""
 
 
+_NAME = "Check the name. For a job, `GET /jobs/{job_id}/similar` lists the closest ones."
 _CORRECT = "Correct the request; nothing was changed."
 _FEWER = "End something you have, or ask an operator to raise the limit."
 _STOP = "Stop working on the job: your writes are refused. `holder` says who owns it now."
@@ -51,7 +52,7 @@ ERRORS = {
     "conflict": ErrorKind(Conflict, 409, 64, "Check the current state first; nothing was changed.", ("status",)),
     "limit_exceeded": ErrorKind(LimitExceeded, 409, 77, _FEWER, ("status", "limit")),
     "not_allowed": ErrorKind(NotAllowed, 403, 77, "Use a token that may do this."),
-    "not_found": ErrorKind(NotFound, 404, 64, "Check the name."),
+    "not_found": ErrorKind(NotFound, 404, 64, _NAME, ("job_id",)),
     "unreachable": ErrorKind(Unreachable, 503, 69, "The state of the job is unknown; try again later.", ("reason",)),
     # Of a server
     "authentication_required": ErrorKind(NotAllowed, 401, 77, _BEARER),
