@@ -152,7 +152,7 @@ def test_a_command_line_that_makes_no_sense(cli: Cli, arguments: list[str], prob
     if problem is not None:
         assert done.out == ""
         assert done.err.startswith("usage: octostore ")
-        assert f"octostore: {problem}\n(`octostore" in done.err
+        assert f"octostore: {problem}\n(see `octostore" in done.err
         assert cli.call("--json", *arguments).json == {
             "error": problem,
             "code": "invalid_input",

@@ -30,7 +30,7 @@ def test_a_job_through_its_queue(cli: Cli, queue: str) -> None:
     assert "kind       review" in reviewed.out
 
     empty = cli.run("next", queue, "--owner", "ann")
-    assert (empty.code, empty.out) == (10, f"empty nothing in queue {queue} can be claimed now\n")
+    assert (empty.code, empty.out) == (10, f"empty {queue}: nothing in this queue can be claimed now\n")
     assert cli.json("next", queue, code=10)["status"] == "empty"
 
 
@@ -232,13 +232,13 @@ def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
 def test_an_owner_that_is_asked_to_stop(cli: Cli, command: list[str], then: str) -> None:
     lease = cli.lease()
     done = cli.call(*command, cli.job, "--reason", "going down")
-    heard = "will be told at its next heartbeat"
-    assert (done.code, done.out) == (0, f"asked ann to stop {cli.job}; it {heard}{then}\n")
+    told = f"ann will be told to stop {cli.job} at its next heartbeat{then}\n"
+    assert (done.code, done.out) == (0, told)
     assert "not delivered yet: going down" in cli.call("owner", cli.job).out
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 0
     assert beat.out.splitlines()[1].endswith(": going down; release the job when you have")
-    assert "it has been told" in cli.call("stop", cli.job).out
+    assert "ann has been told to stop" in cli.call("stop", cli.job).out
     released = cli.call("release", cli.job, "--lease-id", lease, "--json")
     assert released.json["status"] == ("dead" if then else "free")
     story = cli.call("events", "--job", cli.job).out

@@ -42,7 +42,7 @@ def tell_misunderstood(problem: Misunderstood, console: Console) -> int:
         console.answer(
             Failure(error=str(problem), code=InvalidInput.code, details=ERRORS[InvalidInput.code].advice, field=field)
         )
-    complain(*problem.usage.splitlines(), f"{PROGRAM}: {problem}", f"(`{problem.program} --help` explains)")
+    complain(*problem.usage.splitlines(), f"{PROGRAM}: {problem}", f"(see `{problem.program} --help`)")
     return exits.BAD_INPUT
 
 

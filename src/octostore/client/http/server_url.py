@@ -115,7 +115,7 @@ def _left_token(place: ServerUrl) -> tuple[ServerUrl, str]:
             check_folder(data_folder())
             token = _from_file(left, "the local server's token")
             return place._replace(host=host, left_by=left.stat().st_uid), token
-    where = f" (no server of yours has left one for {place.origin}; does it run there?)" if place.is_local else ""
+    where = f" (none of your servers has written one for {place.origin}; is it running?)" if place.is_local else ""
     raise InvalidInput(
         "token", f"is required: set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}, or in Python token={where}"
     )
