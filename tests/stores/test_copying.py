@@ -214,7 +214,7 @@ def test_a_store_in_use_is_not_replaced(copy: Path, path: Path) -> None:
         worker.ask("claim_job", job_id="since")
         with pytest.raises(octostore.Unreachable) as raised:
             restore(str(copy), str(path), replace=True, on_step=None)
-        assert raised.value.reason == "busy"
+        assert raised.value.reason == "in_use"
         worker.ask("claim_job", job_id="more")
     assert len(assert_sound(path)) == 3
 
@@ -237,7 +237,8 @@ def test_what_is_no_backup_is_not_restored(path: Path, tmp_path: Path, content: 
     if content is not None:
         copy.write_bytes(content)
     before = path.read_bytes()
-    with pytest.raises(octostore.OctoStoreError):
+    problem = "is not a backup" if content else "does not exist" if content is None else "is empty"
+    with pytest.raises(octostore.InvalidInput, match=f"^file {copy} {problem}"):
         restore(str(copy), str(path), replace=True, on_step=None)
     assert path.read_bytes() == before
 

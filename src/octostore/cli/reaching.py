@@ -10,6 +10,7 @@ _STEPS = {
     "corrupt": "stop everything that uses the store, and `octostore restore --replace` the last backup",
     "denied": "check the user in the URL, and its password (~/.pgpass or PGPASSWORD)",
     "disk_full": "make room on its disk (`df -h`); nothing is lost, and nothing needs to be restarted",
+    "in_use": "stop the server and the workers that use it (`fuser` names them), and restore again",
     "io": "check that the folder exists and can be written to, and look for errors of its disk (`dmesg`)",
     "late": "try again; it was too busy to answer in time",
     "moved": "find the files and put them back together, or restore a backup with `octostore restore`",

@@ -152,7 +152,8 @@ class Unreachable(OctoStoreError):
     `reason` is a stable word: `busy`, `disk_full`, `read_only`, `not_a_database`, `newer_schema`, `corrupt`, `closed`,
     `late` (its turn came after its caller had given up, and nothing was done),
     `no_store` (there is none at this place yet), `moved` (what was there has gone, or another store is in its place),
-    `restored_behind` (it was put back from a copy, and knows nothing of a lease that came later),
+    `restored_behind` (it was put back from a copy, and knows nothing of a lease that came later), `in_use` (others use
+    the store that a backup was to replace),
     `io`, `denied` (it does not let us in), `address` (a server cannot listen there); and over a network `network` (no
     connection, or no answer in time), `server` (an answer that is none), `certificate` (the server cannot prove who it
     is) and `other_user` (the token was left for a server of yours, and somebody else's is there).
