@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,11 +17,12 @@ from octostore.core.commands import AnyCommand, ClaimJob, CreateToken, Probe, Re
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.limits import RECOVER_LIMIT
 from octostore.core.permit import TokenOver
+from octostore.core.events import Event
 from octostore.core.questions import GetFigures, ListEvents
 from octostore.server import auth, lookups, rate
 from octostore.server.addresses import Proxies
 from octostore.server.auth import Auth
-from octostore.server.feed import LOOKED_AT, Feed
+from octostore.server.feed import LOOKED_AT, Feed, frame_of
 from octostore.server.http import Request
 from octostore.server.metrics import Metrics
 from octostore.server.rate import Rates
@@ -433,7 +435,17 @@ def test_who_catches_up_takes_turns_with_everybody_else() -> None:
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_a_part_of_a_stream_is_bounded(is_kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_of_a_stream_is_bounded_and_not_written_by_the_loop(
+    is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_by: set[int] = set()
+
+    def noted(event: Event) -> bytes:
+        written_by.add(threading.get_ident())
+        return frame_of(event)
+
+    monkeypatch.setattr("octostore.server.feed.frame_of", noted)
+
     async def test(store: ServedStore, _place: Place) -> None:
         if not is_kept:
             monkeypatch.setattr("octostore.server.feed.KEPT_BYTES", 10_000)
@@ -450,6 +462,8 @@ def test_a_part_of_a_stream_is_bounded(is_kept: bool, monkeypatch: pytest.Monkey
             seqs += [int(line[4:]) for line in part.content.splitlines() if line.startswith(b"id: ")]
             question = msgspec.structs.replace(question, after=part.after)
         assert seqs == list(range(1, LOOKED_AT + 1))
+        assert written_by
+        assert threading.get_ident() not in written_by, "everybody else would wait"
         feed.stop()
 
     on_store(test)
