@@ -15,9 +15,9 @@ import pytest
 
 from octostore.core.commands import AnyCommand, ClaimJob, CreateToken, Probe, Recover, RevokeToken, RotateToken
 from octostore.core.errors import OctoStoreError, Unreachable
+from octostore.core.events import Event
 from octostore.core.limits import RECOVER_LIMIT
 from octostore.core.permit import TokenOver
-from octostore.core.events import Event
 from octostore.core.questions import GetFigures, ListEvents
 from octostore.server import auth, lookups, rate
 from octostore.server.addresses import Proxies
