@@ -76,7 +76,7 @@ def test_a_backup_is_on_the_disk_before_it_is_there(
 
     def noted_sync(descriptor: int) -> None:
         sync(descriptor)
-        done.append(("sync", os.readlink(f"/proc/self/fd/{descriptor}")))
+        done.append(("sync", str(Path(f"/proc/self/fd/{descriptor}").readlink())))
 
     def noted_link(part: str, copy: str) -> None:
         link(part, copy)
