@@ -124,6 +124,7 @@ def test_what_concerns_everybody_is_refused(server: ServerProcess, limited: str,
     seq = server.seq
     answer = call(server, route, limited, "mine-1")
     assert (answer.status, answer.json["code"]) == (403, "not_allowed")
+    assert "this is about all jobs" in answer.json["error"]
     assert server.seq == seq
 
 
