@@ -597,8 +597,11 @@ def test_an_empty_queue_tells_a_limited_token_nothing_of_others(server: ServerPr
     server.post("/jobs", {"kind": "k", "queue": "shared-due", "run_at": "2099-01-01T00:00:00Z"})
     server.post("/jobs/somebody-elses/claim", {"ttl_seconds": 7})
     still_empty = server.post("/queues/shared-due/claim", {}, token=token).json
-    assert [empty["status"], still_empty["status"]] == ["empty", "empty"]
-    assert empty["retry_after_ms"] == still_empty["retry_after_ms"] == 1_000
+    assert empty["retry_after_ms"] == 1_000
+    assert empty == still_empty
+    assert (empty["status"], empty["all_done"], empty["available_at"]) == ("empty", True, None)
+    asked = [server.get("/queues/shared-due", token=who).json for who in (token, None)]
+    assert [(status["later"], status["all_done"]) for status in asked] == [(0, True), (1, False)]
 
 
 def test_bad_tokens_do_not_shut_out_good_ones_from_the_same_address(own_server: ServerProcess) -> None:
