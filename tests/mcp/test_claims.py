@@ -81,8 +81,7 @@ def test_whoever_saves_a_checkpoint_is_not_stuck_any_more(loop: Loop) -> None:
 def test_an_agent_is_told_that_the_store_has_gone_back_in_time(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         reply = await claim(store, claims, "job")
-        kept = claims.find("job")
-        assert kept is not None
+        kept = await claims.find(store, OneClaim(job_id="job"))
         await store.release_job("job", reply.lease_id or "")
         kept._claim.lease_id, kept._claim.fencing_token = "of a newer store", 1_000
         for write in (kept.progress("half", None), kept.checkpoint({}), kept.release()):
