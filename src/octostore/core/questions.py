@@ -11,6 +11,7 @@ from octostore.core.replies import (
     ClaimedCount,
     EventPage,
     Figures,
+    FoundLease,
     FoundTokens,
     JobPage,
     JobView,
@@ -116,6 +117,13 @@ class FindTokens(Question[FoundTokens], frozen=True, kw_only=True):
     """The same for many at once."""
 
     digests: tuple[bytes, ...]
+
+
+class FindLease(Question[FoundLease], frozen=True, kw_only=True):
+    """The secret of a claim, live or remembered as an earlier attempt, by its fencing token. Only for a server."""
+
+    job_id: str
+    fencing_token: int
 
 
 class GetStoreKey(Question[StoreKey], frozen=True, kw_only=True):

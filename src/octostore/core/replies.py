@@ -380,6 +380,12 @@ class FoundTokens(Reply, frozen=True):
     tokens: list[TokenView | None]
 
 
+class FoundLease(Reply, frozen=True):
+    """None where no claim with that fencing token is remembered."""
+
+    lease_id: str | None
+
+
 class StoreKey(Reply, frozen=True):
     """Drawn once for each store, so that all servers on it give everybody the same pseudonym; and which store it is."""
 

@@ -11,12 +11,13 @@ from octostore.core import views
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
-from octostore.core.model import LOCAL, Job, Scope, Session
+from octostore.core.model import LOCAL, Job, Scope, Session, read_history
 from octostore.core.needs import Needs
 from octostore.core.replies import (
     ClaimedCount,
     EventPage,
     Figures,
+    FoundLease,
     FoundTokens,
     JobPage,
     JobView,
@@ -162,6 +163,14 @@ def _tokens_by_digest(reading: Reading, digests: Sequence[bytes]) -> list[TokenV
     return [views_by_digest.get(digest) for digest in digests]
 
 
+def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _given: Given) -> FoundLease:
+    reading.load(ws, Needs(jobs={question.job_id}, sweep_limit=0))
+    job = ws.job(question.job_id)
+    claims = (*read_history(job), *([] if job.claim is None else [job.claim]))
+    leases = (claim.lease_id for claim in claims if claim.fencing_token == question.fencing_token)
+    return FoundLease(lease_id=next(leases, None) or None)
+
+
 def _list_tokens(reading: Reading, _ws: WorkingSet, _question: q.ListTokens, _given: Given) -> TokenList:
     return TokenList(tokens=[views.token_view(token) for token in reading.list_tokens()])
 
@@ -189,6 +198,7 @@ _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.ListTokens: _list_tokens,
     q.FindToken: _find_token,
     q.FindTokens: _find_tokens,
+    q.FindLease: _find_lease,
     q.GetStoreKey: _store_key,
     q.GetFigures: _figures,
 }
