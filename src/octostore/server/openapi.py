@@ -132,9 +132,10 @@ class _Writer:
         }
         if route.is_public:
             operation["security"] = []
-        if route.body is not None:
-            content = {"schema": self._schema(route.body), "example": request_body(route)}
-            is_required = any(field.required for field in msgspec.structs.fields(route.body))
+        body = route.body or route.reads
+        if body is not None:
+            content = {"schema": self._schema(body), "example": request_body(route)}
+            is_required = any(field.required for field in msgspec.structs.fields(body))
             operation["requestBody"] = {"content": {JSON: content}, "required": is_required}
         return operation
 
@@ -267,7 +268,7 @@ def codes_of(route: Route) -> dict[int, list[str]]:
 
 
 def _taken(route: Route) -> list[Any]:
-    return [kind for kind in (route.body, route.query, *route.headers.values()) if kind is not None]
+    return [kind for kind in (route.body, route.reads, route.query, *route.headers.values()) if kind is not None]
 
 
 def _given(route: Route) -> list[Any]:

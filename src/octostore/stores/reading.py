@@ -166,9 +166,10 @@ def _tokens_by_digest(reading: Reading, digests: Sequence[bytes]) -> list[TokenV
 def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _given: Given) -> FoundLease:
     reading.load(ws, Needs(jobs={question.job_id}, sweep_limit=0))
     job = ws.job(question.job_id)
-    claims = (*read_history(job), *([] if job.claim is None else [job.claim]))
-    leases = (claim.lease_id for claim in claims if claim.fencing_token == question.fencing_token)
-    return FoundLease(lease_id=next(leases, None) or None)
+    known = {attempt.fencing_token: attempt.lease_id for attempt in read_history(job)}
+    if job.claim is not None:
+        known[job.claim.fencing_token] = job.claim.lease_id
+    return FoundLease(lease_id=known.get(question.fencing_token) or None)
 
 
 def _list_tokens(reading: Reading, _ws: WorkingSet, _question: q.ListTokens, _given: Given) -> TokenList:
