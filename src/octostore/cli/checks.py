@@ -190,6 +190,7 @@ def _supervision() -> Check:
 
 
 def _mcp() -> Check:
-    if find_spec("mcp") is None:
-        return Check(name="mcp", finding="is not installed; octostore[mcp] brings it, for agents")
+    if find_spec("aiohttp") is None:
+        finding = "serves a file or a database to agents; for a server's URL, install octostore[mcp]"
+        return Check(name="mcp", finding=finding)
     return Check(name="mcp", finding="can be served to agents")
