@@ -126,6 +126,12 @@ class FindLease(Question[FoundLease], frozen=True, kw_only=True):
     fencing_token: int
 
 
+class FindSessionLease(Question[FoundLease], frozen=True, kw_only=True):
+    """The same of a session, while somebody has it."""
+
+    session_id: str
+
+
 class GetStoreKey(Question[StoreKey], frozen=True, kw_only=True):
     """The secret from which pseudonyms are made."""
 

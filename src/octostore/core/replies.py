@@ -381,9 +381,11 @@ class FoundTokens(Reply, frozen=True):
 
 
 class FoundLease(Reply, frozen=True):
-    """None where no claim with that fencing token is remembered."""
+    """`lease_id` is None where none is remembered. `session` is that of the session that the claim is bound to."""
 
     lease_id: str | None
+    session_id: str | None = None
+    session: "FoundLease | None" = None
 
 
 class StoreKey(Reply, frozen=True):
