@@ -10,7 +10,7 @@ NETWORK_BITS = 64
 """What one customer of an IPv6 network has to choose from."""
 _FORWARDED_PAIR = re.compile(r'\s*([\w!#$%&\'*+.^`|~-]+)=("(?:[^"\\]|\\.)*"|[^\s";,=]*)\s*(;|,|$)', re.ASCII)
 
-_SECURE = re.compile(rb'(?i)(?:.*[;\s])?proto="?https"?(?:[;\s]|$)')
+_SECURE = re.compile(rb'(?i)(?:^|[;\s])proto="?https"?(?:[;\s]|$)')
 
 
 class Proxies:
@@ -48,8 +48,9 @@ class Proxies:
 
     def scheme_of(self, peer: str, headers: Mapping[bytes, bytes]) -> str:
         """How the client calls us: by TLS only where a trusted proxy says so, since we do not speak it ourselves."""
-        is_secure = b"https" in headers.get(b"x-forwarded-proto", b"").split(b",")[0].lower()
-        is_secure = is_secure or _SECURE.match(headers.get(b"forwarded", b"").split(b",")[0]) is not None
+        said, _, _ = headers.get(b"x-forwarded-proto", b"").partition(b",")
+        element, _, _ = headers.get(b"forwarded", b"").partition(b",")
+        is_secure = said.strip().lower() == b"https" or _SECURE.search(element) is not None
         return "https" if is_secure and self.trusts(peer) else "http"
 
     def _outermost(self, chain: list[str] | None) -> str | None:

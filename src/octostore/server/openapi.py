@@ -23,7 +23,7 @@ DESCRIPTION = (
 JSON = "application/json"
 PROBLEM = "application/problem+json"
 EVENTS = "text/event-stream"
-NO_CONTENT = 204
+WITHOUT_CONTENT = {202, 204}
 
 PARAMS: dict[str, Any] = {
     "job_id": f.JobId,
@@ -172,7 +172,7 @@ class _Writer:
 
     def _answer(self, route: Route, status: int) -> dict[str, Any]:
         content: dict[str, Any] = {}
-        if status in route.answers and status != NO_CONTENT:
+        if status in route.answers and status not in WITHOUT_CONTENT:
             kind = route.answers[status]
             schema = {"type": "null"} if kind is None else self._schema(kind)
             content[route.content_type] = {"schema": schema, **self._examples(route, schema, str(status))}

@@ -53,7 +53,7 @@ class HttpTools:
     async def _answer(self, call: Call, agent: AgentOfToken) -> Answer:
         message = read_message(call.request, call.request.whole_body(call.services.settings.max_body_bytes))
         if message is None or message.request_id is None:
-            return Answer(b"", ACCEPTED)
+            return Answer(b"", ACCEPTED, b"text/plain")
         try:
             result = await _protocol_for(call.principal.scopes).answer(message, agent, _drop)
         except Refused as refused:

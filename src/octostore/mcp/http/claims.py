@@ -109,7 +109,7 @@ class HandledClaims:
         return claim
 
     def count(self, number: int) -> None:
-        """So many are to be renewed by one request, which counts as so many. Raises `Unreachable` if that is too fast."""
+        """One request renews so many, and counts as so many. Raises `Unreachable` if that is too fast."""
         pause_ms = self._call.services.rates.take(self._call.principal.name, number, taken=1)
         if pause_ms:
             raise error_of(too_fast(pause_ms).failure)
