@@ -281,6 +281,32 @@ def test_bad_input_names_the_argument_and_changes_nothing(world: World) -> None:
     assert [event.seq for event in world.store.events()] == before
 
 
+def test_a_word_that_is_none_of_few_gets_the_list_of_them(world: World) -> None:
+    refused = world.ann.call("release_job", job_id="job", outcome="finished")
+    assert refused.document["field"] == "outcome"
+    assert "use one of: 'released', 'done', 'failed', 'deferred'" in refused.document["error"]
+    refused = world.ann.call("save_session", session_id="main", context=1, phase="thinking")
+    assert "use one of: 'idle', 'planning'" in refused.document["error"]
+    refused = world.ann.call("read_events", types=["claimed", "stolen"])
+    assert "'stolen', which is not a type of event; use: enqueued, claimed, " in refused.document["error"]
+
+
+def test_events_are_short_and_chosen_by_type(world: World) -> None:
+    job = world.new_name()
+    for _ in range(3):
+        world.ann.call("claim_job", job_id=job)
+        world.ann.call("release_job", job_id=job, outcome="failed", error="red")
+    short, full = (world.bob.call("read_events", job_id=job, details=details) for details in (False, True))
+    assert len(short.text) < 120 * 6 < len(full.text)
+    assert short.document["events"][1]["agent"] == "ann"
+    assert full.document["events"][1]["data"]["error"] == "red"
+    page = world.bob.call("read_events", job_id=job, types=["failed"], limit=2).document
+    assert [event["type"] for event in page["events"]] == ["failed", "failed"]
+    rest = world.bob.call("read_events", job_id=job, types=["failed"], after=page["after"]).document
+    assert [event["seq"] for event in rest["events"]] == [full.document["after"]]
+    assert rest["after"] == full.document["after"]
+
+
 def test_whole_numbers_may_be_written_as_others(world: World) -> None:
     assert world.ann.call("read_events", limit=1.0).is_error is False
 

@@ -19,7 +19,7 @@ PAGE_DEFAULT, PAGE_MAX = 50, 200
 SHOWN_BYTES = 200
 """How much is quoted of what was wrong."""
 
-JobId: TypeAlias = Annotated[f.JobId, Meta(description="The job's name.")]
+JobId: TypeAlias = Annotated[f.JobId, Meta(description="The job's name: letters, digits, any of `-_.#:@+=`, and `/`.")]
 Owner: TypeAlias = Annotated[f.Owner, Meta(description="Your name, for others to read; has a default.")]
 Wait: TypeAlias = Annotated[
     float,
@@ -192,7 +192,7 @@ def read(kind: type[A], given: dict[str, Any]) -> A:
 def _choices(kind: type[Arguments], name: str) -> str:
     """What may be given instead, if there are only so many values."""
     hint = get_type_hints(kind).get(name)
-    for option in get_args(hint) or (hint,):
+    for option in (hint, *get_args(hint)):
         if get_origin(option) is Literal:
             return f"; use one of: {', '.join(map(repr, get_args(option)))}"
     return ""

@@ -1,4 +1,4 @@
-"""Serve a store to an agent, as tools of the Model Context Protocol, over stdin and stdout.
+"""Serve a store to an agent as Model Context Protocol (MCP) tools, over stdin and stdout.
 
 The agent's client, such as a coding assistant, starts this command. The agent claims, reports, checkpoints and releases
 jobs by name; this server heartbeats for it. When the session ends, or the agent makes no call for 30 minutes
@@ -11,7 +11,7 @@ from octostore.cli.command import Arguments, Context
 from octostore.cli.options import seconds
 
 EXAMPLES = [
-    'octostore mcp    # for clients with a file of servers: "command": "octostore", "args": ["mcp"]',
+    'octostore mcp    # in the server list of a client: "command": "octostore", "args": ["mcp"]',
     "octostore mcp --owner agent-3 --url https://locks.example.org",
     "octostore mcp --operator    # also tools to requeue, cancel, stop and take away jobs",
 ]
@@ -19,7 +19,7 @@ EXAMPLES = [
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--owner", metavar="O", help="the agent's name, for others to read (OCTOSTORE_OWNER, else host:pid)"
+        "--owner", metavar="O", help="the agent's name, unless it gives its own (OCTOSTORE_OWNER, else host:pid)"
     )
     parser.add_argument(
         "--max-silence",
