@@ -91,6 +91,16 @@ class KeptLeases:
             if not lease.is_kept and time.time() - self._path_of(lease).stat().st_mtime > LEFTOVERS_KEPT_SECONDS:
                 self._remove(lease)
 
+    def tidy(self, owner: str) -> None:
+        """Leave no folder behind for one who keeps nothing."""
+        folder = self._folder_of(owner)
+        # One that another claim has come to meanwhile is not empty, and stays.
+        with suppress(OSError):
+            if not any(folder.glob(f"*{_SUFFIX}")):
+                (folder / _LIFE).unlink(missing_ok=True)
+                folder.rmdir()
+                self._folder.rmdir()
+
     def add(self, lease: KeptLease) -> None:
         """After `prepare`. It is in the place of what was kept for the same claim."""
         self.prepare(lease.owner)  # once more: a claim that was waited for may find that its folder was tidied up
@@ -137,14 +147,8 @@ class KeptLeases:
         return sorted((lease for lease in leases if lease), key=lambda lease: lease.fencing_token, reverse=True)
 
     def _remove(self, lease: KeptLease) -> None:
-        path = self._path_of(lease)
-        path.unlink(missing_ok=True)
-        # A folder that another claim has come to meanwhile is not empty, and stays.
-        with suppress(OSError):
-            if not any(path.parent.glob(f"*{_SUFFIX}")):
-                (path.parent / _LIFE).unlink(missing_ok=True)
-                path.parent.rmdir()
-                self._folder.rmdir()
+        self._path_of(lease).unlink(missing_ok=True)
+        self.tidy(lease.owner)
 
 
 def _key(text: str) -> str:

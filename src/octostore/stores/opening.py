@@ -110,7 +110,7 @@ def keeping_root(url: str | None) -> str:
     """
     path = sqlite_path(url)
     if path is None:
-        return os.path.join(data_folder(), "kept")
+        return os.path.join(os.path.abspath(data_folder()), "kept")
     return f"{os.path.realpath(path)}-kept-{os.geteuid()}"  # users that share the file keep their own
 
 

@@ -1,16 +1,17 @@
-"""Prove you are alive: the claim now lasts for its TTL from this moment. Exit code 20 if the lease is over."""
+"""Prove you are alive: the claim now lasts for its TTL from this moment. Exit code 20 if the lease is over.
+
+A claim that was made with --keep does not need this.
+"""
 
 import argparse
-import os
 from collections.abc import Iterator
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import job_names
-from octostore.cli.options import lease_id, number, seconds
-from octostore.core.errors import InvalidInput
-from octostore.core.replies import HeartbeatReply
-from octostore.supervise.report import FENCING_VARIABLE, JOB_VARIABLE
+from octostore.cli.command import Arguments, Context
+from octostore.cli.console import Console
+from octostore.cli.leases import add_job, add_lease_options, found_lease
+from octostore.cli.options import number, seconds
+from octostore.core.replies import HeartbeatReply, StopView
 
 EXAMPLES = [
     "octostore heartbeat github-issue-1842 --progress 'running tests' --percent 40",
@@ -19,52 +20,39 @@ EXAMPLES = [
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
-    add_lease_option(parser)
+    add_job(parser)
+    add_lease_options(parser)
     parser.add_argument("--ttl", type=seconds, metavar="S", help="from now on (that of the claim)")
     parser.add_argument("--progress", metavar="TEXT", help="what you are doing, for others to see")
     parser.add_argument("--percent", type=number, metavar="N", help="how far you are, from 0 to 100")
 
 
-def add_lease_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--lease-id", metavar="L", help="better in OCTOSTORE_LEASE_ID: others can see what a command is called with"
-    )
-
-
-def fencing_token(job: str) -> int | None:
-    """The one that came with the lease, where it is known: a store that has gone back in time is told by it."""
-    text = os.environ.get(FENCING_VARIABLE)
-    if not text or os.environ.get(JOB_VARIABLE, job) != job:  # within `run`, but about another job
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidInput(FENCING_VARIABLE, f"must be a whole number, not {text!r}") from None
-
-
 def run(arguments: Arguments, context: Context) -> None:
-    lease = lease_id(arguments.lease_id)
-    with context.place.open() as store:
-        reply = store.heartbeat_job(
-            arguments.job,
-            lease,
-            fencing_token=fencing_token(arguments.job),
-            ttl=arguments.ttl,
-            progress=arguments.progress,
-            percent=arguments.percent,
+    with found_lease(arguments.job, arguments, context) as lease, context.place.open() as store:
+        tell_heartbeat(
+            store.heartbeat_job(
+                lease.job_id,
+                lease.lease_id,
+                fencing_token=lease.fencing_token,
+                ttl=arguments.ttl,
+                progress=arguments.progress,
+                percent=arguments.percent,
+            ),
+            context.console,
         )
+
+
+def tell_heartbeat(reply: HeartbeatReply, console: Console) -> None:
     now = words.now()
-    context.console.answer(
+    console.answer(
         reply,
         f"{reply.job_id} is yours until {words.clock(reply.expires_at, now)} UTC; next heartbeat in "
         f"{words.duration(reply.renew_after_ms / 1_000)}",
-        *_stop(reply),
+        *told_to_stop(reply.stop_requested),
     )
 
 
-def _stop(reply: HeartbeatReply) -> Iterator[str]:
-    asked = reply.stop_requested
+def told_to_stop(asked: StopView | None) -> Iterator[str]:
     if asked is not None:
         why = f": {words.gist(asked.reason)}" if asked.reason else ""
         yield f"you are asked to stop by {asked.requested_by}{why}; release it when you have"
