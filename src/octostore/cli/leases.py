@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -85,8 +86,8 @@ def who_keeps(owner: str | None, leases: "KeptLeases") -> str | None:
     if len(owners) > 1:
         raise InvalidInput(
             "owner",
-            f"is needed: {_listed(owners)} keep claims here. Say who you are with --owner, or: "
-            f"export {OWNER_VARIABLE}={owners[0]}",
+            f"is required: {_listed(owners)} keep claims here. Say who you are: use --owner, or run "
+            f"`export {OWNER_VARIABLE}={shlex.quote(owners[0])}`",
         )
     return next(iter(owners), None)
 
@@ -98,7 +99,9 @@ def _given(job_id: str | None, option: str | None) -> Lease | None:
             raise _needed(job_id)
         return None
     if job_id is None:
-        raise InvalidInput("job", f"is needed beside {LEASE_VARIABLE} or --lease-id: name the job that it is for")
+        raise InvalidInput(
+            "job", f"is required with {LEASE_VARIABLE} or --lease-id: name the job that the lease is for"
+        )
     return Lease(job_id, lease_id, fencing_token(job_id))
 
 
@@ -107,34 +110,37 @@ def _kept(job_id: str | None, owner: str | None, context: Context) -> Lease:
     if leases is None:
         raise _needed(job_id)
     who = who_keeps(owner, leases)
-    theirs = leases.of(who) if who is not None else []
-    if who is None or not theirs:
-        raise _needed(job_id, f"{who} keeps no claim here" if who else None, leases.owners())
-    kept = _chosen(job_id, who, theirs)
+    if who is None:
+        raise _needed(job_id)
+    kept = _chosen(job_id, who, leases.of(who), leases.owners())
     leases.show_life(who)
     return Lease(kept.job_id, kept.lease_id, kept.fencing_token, kept, leases)
 
 
-def _chosen(job_id: str | None, who: str, theirs: "Sequence[KeptLease]") -> "KeptLease":
-    """Newest first: the job's, or the only one. What is not alive any more only counts where nothing else is."""
+def _chosen(job_id: str | None, who: str, theirs: "Sequence[KeptLease]", owners: Sequence[str]) -> "KeptLease":
+    """The newest of the job, or the only one. One without a keeper only counts if there is no other."""
+    if not theirs:
+        others = f"; those kept here belong to {_listed(owners)} (use --owner)" if owners else ""
+        raise _needed(job_id, f"{who} keeps no claim here{others}. ")
     if job_id is not None:
         mine = [lease for lease in theirs if lease.job_id == job_id]
         if not mine:
-            raise _needed(job_id, f"{who} keeps {_listed([lease.job_id for lease in theirs])}, and not {job_id}")
+            names = _listed(sorted({lease.job_id for lease in theirs}))
+            raise _needed(job_id, f"{who} keeps no claim on {job_id} here, only on {names}. ")
         return mine[0]
     candidates = [lease for lease in theirs if lease.is_kept] or list(theirs)
     if len(candidates) > 1:
-        raise InvalidInput("job", f"is needed: {who} keeps {_listed([lease.job_id for lease in candidates])}")
+        names = _listed([lease.job_id for lease in candidates])
+        raise InvalidInput("job", f"is required: {who} keeps several claims here: {names}")
     return candidates[0]
 
 
-def _needed(job_id: str | None, why: str | None = None, owners: Sequence[str] = ()) -> InvalidInput:
-    elsewhere = f" (kept here: those of {_listed(owners)})" if owners else ""
+def _needed(job_id: str | None, why: str = "") -> InvalidInput:
     job = job_id or "JOB"
     return InvalidInput(
         "lease_id",
-        f"is needed: set {LEASE_VARIABLE} to the one that `octostore claim` has printed, claim with `octostore claim "
-        f"{job} --keep`, or do the work inside `octostore run {job} -- …`" + (f". {why}{elsewhere}" if why else ""),
+        f"is required: {why}Use `octostore claim {job} --keep` to claim and keep it, or `octostore run {job} -- "
+        f"COMMAND`; if you claimed without --keep, set {LEASE_VARIABLE} to the lease id that `octostore claim` printed",
     )
 
 

@@ -59,7 +59,7 @@ def _read(arguments: Arguments) -> tuple[str | None, Any]:
     if second is not None:
         return first, _json(second)
     if first is None:
-        raise InvalidInput("data", "is needed, as in `octostore checkpoint '{\"step\": 3}'`; - reads it from stdin")
+        raise InvalidInput("data", "is required, as in `octostore checkpoint '{\"step\": 3}'`; - reads it from stdin")
     if is_about_command(None) or not _is_job(first):
         return None, _json(first)
     return first, _json("-")

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from octostore.cli import words
 from octostore.cli.command import Arguments, Context
 from octostore.cli.console import Console
-from octostore.cli.leases import add_job, add_lease_options, found_lease
+from octostore.cli.leases import Lease, add_job, add_lease_options, found_lease
 from octostore.cli.options import number, seconds
+from octostore.core.errors import InvalidInput
 from octostore.core.replies import HeartbeatReply, StopView
 
 EXAMPLES = [
@@ -28,28 +29,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    with found_lease(arguments.job, arguments, context) as lease, context.place.open() as store:
-        tell_heartbeat(
-            store.heartbeat_job(
+    with found_lease(arguments.job, arguments, context) as lease:
+        if lease.kept is not None and arguments.ttl is not None:
+            raise InvalidInput("--ttl", "cannot change while the claim is kept; its keeper heartbeats for the old one")
+        with context.place.open() as store:
+            reply = store.heartbeat_job(
                 lease.job_id,
                 lease.lease_id,
                 fencing_token=lease.fencing_token,
                 ttl=arguments.ttl,
                 progress=arguments.progress,
                 percent=arguments.percent,
-            ),
-            context.console,
-        )
+            )
+    tell_heartbeat(reply, lease, context.console)
 
 
-def tell_heartbeat(reply: HeartbeatReply, console: Console) -> None:
-    now = words.now()
-    console.answer(
-        reply,
-        f"{reply.job_id} is yours until {words.clock(reply.expires_at, now)} UTC; next heartbeat in "
-        f"{words.duration(reply.renew_after_ms / 1_000)}",
-        *told_to_stop(reply.stop_requested),
-    )
+def tell_heartbeat(reply: HeartbeatReply, lease: Lease, console: Console) -> None:
+    console.answer(reply, _until(reply, lease), *told_to_stop(reply.stop_requested))
+
+
+def _until(reply: HeartbeatReply, lease: Lease) -> str:
+    if lease.kept is not None and lease.kept.is_kept:
+        return f"{reply.job_id} is yours; process {lease.kept.keeper.pid} heartbeats for it"
+    gone = "" if lease.kept is None else ", because its keeper is gone"
+    until = f"{reply.job_id} is yours until {words.clock(reply.expires_at, words.now())} UTC"
+    return f"{until}; next heartbeat in {words.duration(reply.renew_after_ms / 1_000)}{gone}"
 
 
 def told_to_stop(asked: StopView | None) -> Iterator[str]:

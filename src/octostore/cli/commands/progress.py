@@ -41,7 +41,7 @@ def run(arguments: Arguments, context: Context) -> None:
             progress=note,
             percent=arguments.percent,
         )
-    tell_heartbeat(reply, context.console)
+    tell_heartbeat(reply, lease, context.console)
 
 
 def _read(arguments: Arguments, context: Context) -> tuple[str | None, str | None]:
@@ -52,5 +52,5 @@ def _read(arguments: Arguments, context: Context) -> tuple[str | None, str | Non
     if is_about_command(None) or not is_kept_job(first, arguments.owner, context):
         return None, first
     if arguments.percent is None:
-        raise InvalidInput("note", f"is needed: say what you are doing, as in `octostore progress {first} 'testing'`")
+        raise InvalidInput("note", f"is required: say what you are doing, as in `octostore progress {first} 'testing'`")
     return first, None
