@@ -54,7 +54,7 @@ def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
                 yield f"  result     {words.as_json(reply.result)}"
         case "dead":
             yield f"{console.style('dead', 'red')} {reply.job_id}: {words.gist(reply.error or 'cancelled')}"
-            yield f"  next       octostore requeue {reply.job_id}"
+            yield f"  next       octostore requeue {words.typed(reply.job_id or '')}"
         case _:
             yield f"{console.style('empty', 'yellow')} nothing in queue {reply.queue} can be claimed now"
 

@@ -45,7 +45,7 @@ def add_job(parser: argparse.ArgumentParser) -> None:
 
 def add_lease_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--lease-id", metavar="L", help=f"better in {LEASE_VARIABLE}: others can see what a command is called with"
+        "--lease-id", metavar="L", help=f"prefer {LEASE_VARIABLE}: other users can see command-line arguments"
     )
     parser.add_argument("--owner", metavar="O", help="whose kept claim (OCTOSTORE_OWNER, else the only one there is)")
 

@@ -1,9 +1,11 @@
-"""Leave what a successor needs to go on from here: JSON of up to 64 KiB, of which the last one counts.
+"""Save what the next owner needs to continue from here: up to 64 KiB of JSON. A new checkpoint replaces the last one.
 
-Inside a command that `run` or `work` has started, it is about that job. Elsewhere it is about the claim kept for you
-(`claim --keep`), or the one whose lease is in OCTOSTORE_LEASE_ID; name the JOB if there are several. After a JOB
-alone, the data is read from stdin. The next owner gets it with the claim; commands of `run` and `work` find it in the
-file that OCTOSTORE_CHECKPOINT_FILE names.
+Inside a command started by `run` or `work`, it belongs to that job. Elsewhere it belongs to the claim kept for you
+(`claim --keep`), or to the one whose lease is in OCTOSTORE_LEASE_ID; name the JOB if you keep several. With a JOB
+alone, the data comes from stdin.
+
+The next owner gets the checkpoint with the claim; commands of `run` and `work` find it in the file named by
+OCTOSTORE_CHECKPOINT_FILE. Without a checkpoint, there is no such file.
 """
 
 import argparse
@@ -31,7 +33,7 @@ GLIMPSE = 60
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
-    parser.add_argument("data", metavar="DATA", nargs="?", help="JSON as it stands there, @FILE, or - for stdin")
+    parser.add_argument("data", metavar="DATA", nargs="?", help="the JSON itself, @FILE, or - for stdin")
     add_lease_options(parser)
 
 

@@ -1,9 +1,10 @@
-"""Become the owner of a job, until the TTL has passed since the last heartbeat.
+"""Become the owner of a job until its TTL passes without a heartbeat.
 
-With --keep, a small process heartbeats for you and keeps the lease in a file that only you can read: `progress`,
-`checkpoint` and `release` find it by your owner name and the job. The claim is released if the watched process ends, or
-if you run no octostore command for --max-silence. Without --keep, the answer has a lease id, which `heartbeat` and
-`release` need; it is not stored anywhere. `octostore run` holds a job for as long as a command runs.
+With --keep, a small process sends the heartbeats, and the lease is in a file that only you can read: `progress`,
+`checkpoint` and `release` find it by your owner name and the job. The claim is released when the watched process ends,
+or when you run no octostore command for --max-silence. Without --keep, the answer contains a lease id, which
+`heartbeat` and `release` need. Keep it to yourself; it is not saved anywhere.
+`octostore run` does all of this for you while a command runs.
 """
 
 import argparse
@@ -29,7 +30,7 @@ Claim: TypeAlias = "Callable[[OctoStore, str, int | None], ClaimReply]"
 EXAMPLES = [
     "octostore claim github-issue-1842 --owner agent-3 --keep    # then: octostore release --outcome done",
     "octostore claim github-issue-1842 --owner agent-3 --ttl 2m",
-    "octostore claim deploy --owner ci --wait 10m    # wait for it, in line with others",
+    "octostore claim deploy --owner ci --wait 10m    # wait in line for it",
     "OCTOSTORE_LEASE_ID=$(octostore claim deploy --owner me --lease) && export OCTOSTORE_LEASE_ID",
 ]
 
@@ -37,44 +38,46 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
     add_claim_options(parser)
-    parser.add_argument("--again", action="store_true", help="claim it although it is done")
+    parser.add_argument("--again", action="store_true", help="claim it even if it is done")
     parser.add_argument(
         "--lock-delay",
         type=seconds,
         default=0,
         metavar="S",
-        help="after this claim ends, nobody can claim the job for that long (0)",
+        help="after this claim ends, block new claims for this long (0)",
     )
 
 
 def add_claim_options(parser: argparse.ArgumentParser) -> None:
     """Those that `claim` and `next` share."""
-    parser.add_argument("--owner", metavar="O", help="who you are, for people (OCTOSTORE_OWNER, else user@host)")
+    parser.add_argument("--owner", metavar="O", help="your name, as others see it (OCTOSTORE_OWNER, else user@host)")
     parser.add_argument(
         "--ttl",
         type=seconds,
         default=TTL_DEFAULT_SECONDS,
         metavar="S",
-        help=f"how long it stays yours without a heartbeat ({TTL_DEFAULT_SECONDS})",
+        help=f"how long you keep it without a heartbeat ({TTL_DEFAULT_SECONDS})",
     )
     parser.add_argument(
         "--max-silence",
         type=seconds,
         metavar="S",
-        help="after how long without progress you are shown as stuck, although you heartbeat (never); with --keep, the "
-        "claim is released after this long without any octostore command (10m)",
+        help="show you as stuck after this long without progress, even if you send heartbeats (never); with --keep, "
+        "release the claim after this long without any octostore command (10m)",
     )
-    parser.add_argument("--metadata", type=json_value, metavar="JSON", help="for others to see; also @FILE, or -")
+    parser.add_argument(
+        "--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE or - (stdin) also work"
+    )
     parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for it (0)")
     parser.add_argument("--session", metavar="ID", help="bind the claim to this session")
-    parser.add_argument("--request-id", metavar="R", help="the same again gets the same claim back")
-    parser.add_argument("--lease", action="store_true", help="print the lease id alone, for $(…)")
-    parser.add_argument("--keep", action="store_true", help="heartbeat in the background until you release it")
+    parser.add_argument("--request-id", metavar="R", help="repeat the call with the same id to get the same claim back")
+    parser.add_argument("--lease", action="store_true", help="print only the lease id, for $(…)")
+    parser.add_argument("--keep", action="store_true", help="send heartbeats in the background until you release it")
     parser.add_argument(
         "--while-pid",
         type=whole_from(0),
         metavar="PID",
-        help="with --keep, release the claim when this process ends; 0 for none (the agent's, or the terminal's shell)",
+        help="with --keep, release the claim when this process ends; 0 for none (your agent, or the terminal's shell)",
     )
 
 

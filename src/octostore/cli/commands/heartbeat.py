@@ -1,6 +1,6 @@
-"""Prove you are alive: the claim now lasts for its TTL from this moment. Exit code 20 if the lease is over.
+"""Prove you are alive and renew the lease for its TTL. Exit code 20 if the lease is lost.
 
-A claim that was made with --keep does not need this.
+A claim made with --keep does not need this.
 """
 
 import argparse
@@ -16,16 +16,16 @@ from octostore.core.replies import HeartbeatReply, StopView
 
 EXAMPLES = [
     "octostore heartbeat github-issue-1842 --progress 'running tests' --percent 40",
-    "octostore heartbeat deploy --ttl 10m    # from now on it needs one only every 10 minutes",
+    "octostore heartbeat deploy --ttl 10m    # the lease now lasts 10 minutes",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
     add_lease_options(parser)
-    parser.add_argument("--ttl", type=seconds, metavar="S", help="from now on (that of the claim)")
+    parser.add_argument("--ttl", type=seconds, metavar="S", help="new TTL, from now on (unchanged)")
     parser.add_argument("--progress", metavar="TEXT", help="what you are doing, for others to see")
-    parser.add_argument("--percent", type=number, metavar="N", help="how far you are, from 0 to 100")
+    parser.add_argument("--percent", type=number, metavar="N", help="how far along you are, 0 to 100")
 
 
 def run(arguments: Arguments, context: Context) -> None:
@@ -59,4 +59,4 @@ def _until(reply: HeartbeatReply, lease: Lease) -> str:
 def told_to_stop(asked: StopView | None) -> Iterator[str]:
     if asked is not None:
         why = f": {words.gist(asked.reason)}" if asked.reason else ""
-        yield f"you are asked to stop by {asked.requested_by}{why}; release it when you have"
+        yield f"{asked.requested_by} asked you to stop{why}; release the job when you have"

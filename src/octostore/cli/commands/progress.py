@@ -1,7 +1,7 @@
-"""Say what is being done, for others to see.
+"""Show others what you are doing.
 
-Inside a command that `run` or `work` has started, it is about that job. Elsewhere it is about the claim kept for you
-(`claim --keep`), or the one whose lease is in OCTOSTORE_LEASE_ID; name the JOB if there are several.
+Inside a command started by `run` or `work`, it is about that job. Elsewhere it is about the claim kept for you
+(`claim --keep`), or the one whose lease is in OCTOSTORE_LEASE_ID; name the JOB if you keep several.
 """
 
 import argparse
@@ -22,7 +22,7 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
     parser.add_argument("note", metavar="TEXT", nargs="?", help="what you are doing")
-    parser.add_argument("--percent", type=number, metavar="N", help="how far you are, from 0 to 100")
+    parser.add_argument("--percent", type=number, metavar="N", help="how far along you are, 0 to 100")
     add_lease_options(parser)
 
 
