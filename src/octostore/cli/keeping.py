@@ -37,7 +37,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 def claim_and_keep(arguments: Arguments, context: Context, claim: Claim) -> int:
     owner = owner_of(arguments)
-    _check(arguments)
+    _check(arguments, context.place.url)
     process = watched(arguments.while_pid)
     leases = KeptLeases.of_store(context.place.url)
     leases.prepare(owner)
@@ -56,7 +56,9 @@ def claim_and_keep(arguments: Arguments, context: Context, claim: Claim) -> int:
     return tell_claim(reply, context.console, kept=kept)
 
 
-def _check(arguments: Arguments) -> None:
+def _check(arguments: Arguments, url: str | None) -> None:
+    if (url or "").lower().startswith("memory:"):
+        raise InvalidInput("--keep", "needs a store that outlives this command, and memory: does not")
     if arguments.lease:
         raise InvalidInput("--lease", "prints the lease, which --keep stores for you instead; give one of them")
     check_keepable_here(arguments.ttl)
