@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
 
 from octostore import AsyncOctoStore, ClaimReply, LimitExceeded, connect_async
 from octostore.client.async_embedded import AsyncEmbeddedPort
+from octostore.core.replies import HeartbeatReply
 from octostore.mcp import claims as claims_module
 from octostore.mcp.arguments import ClaimJob, OneClaim
 from octostore.mcp.claims import Claims
@@ -57,6 +59,18 @@ def test_a_claim_is_one_durable_write(loop: Loop) -> None:
             await claims.close()
 
     loop.run(run())
+
+
+def test_whoever_saves_a_checkpoint_is_not_stuck_any_more(loop: Loop) -> None:
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        await claim(store, claims, "job")
+        kept = await claims.find(store, OneClaim(job_id="job"))
+        kept._claim.hear(HeartbeatReply("job", datetime.now(UTC), 1, 1, stuck=True))  # as the last heartbeat had it
+        assert (await kept.view()).stuck
+        await kept.checkpoint({"step": 1})
+        assert not (await kept.view()).stuck
+
+    on_memory(loop, test)
 
 
 class Stuck:

@@ -8,7 +8,7 @@ OctoStoreError
 │   └── LimitExceeded  you have reached a limit              .limit
 ├── InvalidInput     what you sent is wrong; nothing changed .field .limit .size
 ├── NotAllowed       you may not
-├── NotFound         no such job or session
+├── NotFound         no such job or session                  .job_id
 └── Unreachable      the store did not answer: nothing is known about the job   .reason
 
 *Held*, *empty*, *lost*, *unreachable* and *not allowed* are five different answers everywhere. An empty queue is not an
@@ -141,9 +141,13 @@ class NotAllowed(OctoStoreError):
 
 
 class NotFound(OctoStoreError):
-    """There is no such job or session."""
+    """There is no such job, session or token. `job_id` is the job that nobody has ever claimed or enqueued."""
 
     code = "not_found"
+
+    def __init__(self, problem: str, *, job_id: str | None = None) -> None:
+        super().__init__(problem)
+        self.job_id = job_id
 
 
 class Unreachable(OctoStoreError):

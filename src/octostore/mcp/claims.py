@@ -72,7 +72,9 @@ class KeptClaim:
     async def checkpoint(self, data: Any) -> CheckpointReply:
         await self._check()
         with self._noticing_loss():
-            return await self._store.checkpoint_job(self.job_id, self._claim.lease_id, data)
+            reply = await self._store.checkpoint_job(self.job_id, self._claim.lease_id, data)
+        self._claim.hear(reply)
+        return reply
 
     async def release(self, outcome: Outcome = "released", **details: Any) -> ReleaseReply:
         """Tried also when the lease counts as lost here, or was released before: the store knows better."""

@@ -72,7 +72,7 @@ class _Writer:
     def __init__(self, routes: list[Route]) -> None:
         self._routes = routes
         self._refused: dict[str, dict[str, Any]] = {}
-        kinds = [Failure, Problem, *PARAMS.values()]
+        kinds = [Failure, Problem, *PARAMS.values(), f.LockName]
         for route in routes:
             kinds += [*_taken(route), *_given(route)]
         schemas, self._components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")

@@ -26,6 +26,7 @@ class ErrorKind(NamedTuple):
     """Its attributes, which a failure has by the same names."""
 
 
+_NAME = "Check the name. For a job, `GET /jobs/{job_id}/similar` lists the closest ones."
 _CORRECT = "Correct the request; nothing was changed."
 _FEWER = "End something that you have, or ask an operator for a higher limit."
 _STOP = "Stop working on the job: what you write now is refused. `holder` says who has it."
@@ -49,7 +50,7 @@ ERRORS = {
     "conflict": ErrorKind(Conflict, 409, 64, "Look first at how things stand; nothing was changed.", ("status",)),
     "limit_exceeded": ErrorKind(LimitExceeded, 409, 77, _FEWER, ("status", "limit")),
     "not_allowed": ErrorKind(NotAllowed, 403, 77, "Use a token that may do this."),
-    "not_found": ErrorKind(NotFound, 404, 64, "Check the name."),
+    "not_found": ErrorKind(NotFound, 404, 64, _NAME, ("job_id",)),
     "unreachable": ErrorKind(Unreachable, 503, 69, "Nothing is known about the job; try again later.", ("reason",)),
     # Of a server
     "authentication_required": ErrorKind(NotAllowed, 401, 77, _BEARER),

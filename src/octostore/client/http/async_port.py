@@ -37,6 +37,7 @@ from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
 from octostore.core.undo import undo_of
 from octostore.stores.base import TryAgain
+from octostore.stores.owners import owners
 from octostore.wire.deadline import deadline_header
 
 IDLE_SECONDS = 60
@@ -103,6 +104,7 @@ class AsyncHttpPort:
                     async for event in stream:
                         patience = None
                         if event is not None:
+                            owners.tell([event])
                             yield event
                             question = msgspec.structs.replace(question, after=event.seq)
             except TryAgain as failed:

@@ -101,6 +101,8 @@ def lease_lost(ws: WorkingSet, job: Job, command: LeaseCommand[Any]) -> LeaseLos
         )
     ended = ended_attempt(job, command.lease_id)
     holder = views.owner_view(ws, job)
+    if ws.jobs[job.job_id] is None:
+        return LeaseLost(job.job_id, "nobody has ever claimed this job")
     if ended is None:
         why = "it is not a current lease of this job"
     else:

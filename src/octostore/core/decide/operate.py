@@ -84,5 +84,5 @@ def _take_away(ws: WorkingSet, job: Job, how: HowEnded, command: CancelJob | For
 
 def _known(ws: WorkingSet, job_id: str, given: Given) -> Job:
     if ws.jobs[job_id] is None:
-        raise NotFound(f"no job is named {job_id!r}")
+        raise NotFound(f"nobody has ever claimed or enqueued {job_id!r}", job_id=job_id)
     return settled(ws, job_id, given)
