@@ -234,14 +234,15 @@ def test_what_i_claim_again_is_mine_already(cli: Cli, keep: Keep) -> None:
 
 
 def test_what_an_agent_should_know(cli: Cli, keep: Keep) -> None:
+    ann = cli.new_name("ann")
     first, second, third = names(cli)
-    keep(first)
+    keep(first, ann)
     cli.store.claim_job(second, "bob")
-    cli.store.claim_job(third, "ann")
+    cli.store.claim_job(third, ann)
     cli.call("progress", first, "running tests")
     primed = cli.call("prime", cli.job)
     assert (primed.code, primed.err) == (0, "")
-    assert "You are ann." in primed.out
+    assert f"You are {ann}." in primed.out
     assert f'- {first}: "running tests"\n' in primed.out
     assert f"- {third} (not kept: it needs heartbeats)" in primed.out
     assert f"- {second}, bob\n" in primed.out
@@ -249,7 +250,7 @@ def test_what_an_agent_should_know(cli: Cli, keep: Keep) -> None:
         assert f"- octostore {name}" in primed.out
     assert "claim JOB --keep: become the owner of a job" in primed.out
     document = cli.json("prime")
-    assert (document["owner"], document["problem"]) == ("ann", None)
+    assert (document["owner"], document["problem"]) == (ann, None)
     assert {first, third} <= set(document["held"])
     assert second not in cli.call("prime", "nothing-begins-like-this").out
 

@@ -74,7 +74,7 @@ def test_without_a_lease(cli: Cli, command: str) -> None:
     cli.lease()
     done = cli.call(command, cli.job)
     assert (done.code, done.out) == (64, "")
-    assert "lease_id is needed: set OCTOSTORE_LEASE_ID" in done.err
+    assert "lease_id is required: set OCTOSTORE_LEASE_ID" in done.err
     assert cli.json(command, cli.job, code=64)["field"] == "lease_id"
     assert cli.store.get_job(cli.job).status == "claimed"
 
