@@ -74,6 +74,7 @@ COMMANDS = [
     Command("restore", OPERATE, "restore a backup"),
     Command("serve", SETUP, "serve a store over HTTP"),
     Command("mcp", SETUP, "serve a store to an agent, as MCP tools"),
+    Command("setup", SETUP, "set up Claude Code, Codex or Cursor, in this folder or for all you do"),
     Command("token", SETUP, "who may use a server"),
     Command("doctor", SETUP, "check store, clock, token and permissions"),
     Command("demo", SETUP, "see five agents race for one job, in ten seconds"),
