@@ -86,14 +86,3 @@ def signal_number(text: str) -> int:
 
 def lease_or_none(given: str | None) -> str | None:
     return (os.environ.get(LEASE_VARIABLE) if given is None else given) or None
-
-
-def lease_id(given: str | None) -> str:
-    lease = lease_or_none(given)
-    if lease is None:
-        raise InvalidInput(
-            "lease_id",
-            f"is needed: set {LEASE_VARIABLE} to the lease_id that `octostore claim` has printed. It is not kept "
-            "anywhere, so that nobody ends another's claim by knowing its name",
-        )
-    return lease

@@ -28,6 +28,14 @@ def duration(seconds: float) -> str:
     return " ".join(parts)
 
 
+def typed(text: str) -> str:
+    """As it is typed into a shell: in quotes, where it would mean something else there."""
+    from shlex import quote  # noqa: PLC0415  # not everybody is shown a command
+
+    # zsh takes `=name` for the path of a program.
+    return f"'{text}'" if text.startswith("=") and "'" not in text else quote(text)
+
+
 def session(session_id: str, principal: str | None, reader: str) -> str:
     """As `reader` types it."""
     return session_id if principal in {None, reader} else f"{principal}/{session_id}"

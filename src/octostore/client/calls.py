@@ -61,6 +61,7 @@ class Calls:
         again: bool = False,
         lock_delay: float = 0,
         max_silence: float | None = None,
+        pid: int | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Become the one owner of a job, for `ttl` seconds after each heartbeat.
 
@@ -73,7 +74,8 @@ class Calls:
         job although it is done. `session_id` binds the claim to a session: it lives as long as that does, and needs no
         heartbeat of its own. `lock_delay` (0 to 30 s) keeps the job unclaimable for that long after this claim ends,
         for work that may still be in flight. An owner that heartbeats but reports no progress (no note, percentage or
-        checkpoint) for `max_silence` seconds is shown as `stuck`, counted by `health` and noted in the log.
+        checkpoint) for `max_silence` seconds is shown as `stuck`, counted by `health` and noted in the log. `pid` is
+        the process that will hold the claim, if it is not this one.
         """
         command = c.ClaimJob(
             job_id=job_id,
@@ -85,7 +87,7 @@ class Calls:
             again=again,
             lock_delay=lock_delay,
             host=HOST,
-            pid=os.getpid(),
+            pid=os.getpid() if pid is None else pid,
             max_silence=max_silence,
         )
         return ClaimCall(command, wait, request_id is None)
@@ -196,6 +198,7 @@ class Calls:
         session_id: str | None = None,
         request_id: str | None = None,
         max_silence: float | None = None,
+        pid: int | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one."""
         command = c.ClaimNext(
@@ -207,7 +210,7 @@ class Calls:
             session_id=session_id,
             request_id=new_request_id() if request_id is None else request_id,
             host=HOST,
-            pid=os.getpid(),
+            pid=os.getpid() if pid is None else pid,
             max_silence=max_silence,
         )
         return ClaimCall(command, wait, request_id is None)

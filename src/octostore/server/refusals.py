@@ -124,6 +124,12 @@ def malformed() -> Refusal:
     return refuse("malformed_request", "this is not a valid HTTP request")
 
 
+def raw_hash() -> Refusal:
+    """What follows it would be lost, and the request be about another name."""
+    advice = "Write it as %23 in a name; nothing was changed."
+    return refuse("malformed_request", "the address contains #, which has no meaning to a server", details=advice)
+
+
 def upgrade_with_body() -> Refusal:
     advice = "Send it as plain HTTP/1.1, without `Upgrade`; nothing was changed."
     return refuse("malformed_request", "a request with a body cannot ask for another protocol", details=advice)
