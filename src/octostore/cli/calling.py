@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from octostore.cli import exits, starting
 from octostore.cli.command import BY_NAME, Context
 from octostore.cli.console import Console
+from octostore.cli.living import show_life
 from octostore.cli.parser import Misunderstood, asks_for_json, new_parser, parse
 from octostore.cli.place import chosen_place
 from octostore.core.errors import OctoStoreError
@@ -14,7 +16,16 @@ from octostore.core.errors import OctoStoreError
 def complete() -> None:
     """What could follow, for a shell that asks."""
     import argcomplete  # noqa: PLC0415
+    from argcomplete.packages import _shlex  # noqa: PLC0415
 
+    class Words(_shlex.shlex):
+        """Within a word, `#` begins no comment: `acme/shop#12` is the name of a job."""
+
+        def __init__(self, *line: Any, **options: Any) -> None:
+            super().__init__(*line, **options)  # type: ignore[no-untyped-call]
+            self.commenters = ""
+
+    _shlex.shlex = Words  # type: ignore[misc]
     argcomplete.autocomplete(new_parser())
 
 
@@ -27,6 +38,7 @@ def carry_out(given: Sequence[str]) -> int:
         parsed = parse(given)
         starting.has_begun()
         context = Context(console, chosen_place(getattr(parsed, "url", None), is_watched=sys.stderr.isatty()))
+        show_life(parsed, context.place)
         try:
             return BY_NAME[parsed.command].module.run(parsed, context) or exits.DID
         except OctoStoreError as error:

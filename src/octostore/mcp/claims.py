@@ -5,14 +5,19 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any
 
-import anyio
+import msgspec
 
 from octostore.client.async_hold import AsyncHeldClaim
 from octostore.client.async_store import AsyncOctoStore
+from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, LimitExceeded, NotFound, OctoStoreError
+from octostore.core.limits import NOTE_BYTES
 from octostore.core.model import Outcome
 from octostore.core.replies import CheckpointReply, ClaimReply, HeartbeatReply, JobOwner, ReleaseReply
-from octostore.mcp.answers import MyClaim
+from octostore.mcp import texts
+from octostore.mcp.answers import MyClaim, claim_answer
+from octostore.mcp.arguments import OneClaim
+from octostore.mcp.own import NotHeld
 
 CLAIMS_MAX = 100
 """How many claims are kept alive at once: each has a thread of its own."""
@@ -27,18 +32,6 @@ LEFT = "the session of the agent ended before it released the job"
 Tell = Callable[[str], None]
 
 
-class NotHeld(OctoStoreError):
-    """A write for a job that was not claimed through this server. `holder` is who has it."""
-
-    code = "not_held"
-
-    def __init__(self, job_id: str, holder: JobOwner | None) -> None:
-        super().__init__(
-            f"job {job_id!r} was not claimed through this server{'; nobody has it' if holder is None else ''}"
-        )
-        self.holder = holder
-
-
 class KeptClaim:
     """A claim with its heart: alive until it is released, lost, or this process ends."""
 
@@ -48,9 +41,12 @@ class KeptClaim:
         self.is_told = False
         """Whether the agent knows, if it is lost."""
         self.is_told_to_stop = False
+        self.session_id = claim.reply.session_id
         self._store = store
         self._claim = claim
         self._block = block
+        self._note: str | None = None
+        """What the agent reported last."""
         self._loss: LeaseLost | None = None
         """What the store said to a write."""
 
@@ -73,19 +69,32 @@ class KeptClaim:
     async def progress(self, note: str | None, percent: float | None) -> HeartbeatReply:
         await self._check()
         with self._noticing_loss():
-            reply = await self._store.heartbeat_job(self.job_id, self._claim.lease_id, progress=note, percent=percent)
+            reply = await self._store.heartbeat_job(
+                self.job_id,
+                self._claim.lease_id,
+                progress=note,
+                percent=percent,
+                fencing_token=self._claim.fencing_token,
+            )
         self._claim.hear(reply)
+        self._note = note or self._note
         return reply
 
     async def checkpoint(self, data: Any) -> CheckpointReply:
         await self._check()
         with self._noticing_loss():
-            return await self._store.checkpoint_job(self.job_id, self._claim.lease_id, data)
+            reply = await self._store.checkpoint_job(
+                self.job_id, self._claim.lease_id, data, fencing_token=self._claim.fencing_token
+            )
+        self._claim.hear(reply)
+        return reply
 
     async def release(self, outcome: Outcome = "released", **details: Any) -> ReleaseReply:
         """Tried also when the lease counts as lost here, or was released before: the store knows better."""
         try:
-            reply = await self._store.release_job(self.job_id, self._claim.lease_id, outcome, **details)
+            reply = await self._store.release_job(
+                self.job_id, self._claim.lease_id, outcome, fencing_token=self._claim.fencing_token, **details
+            )
         except LeaseLost:
             await self.stop()
             raise
@@ -99,6 +108,11 @@ class KeptClaim:
             tell(f"gave back {self.job_id}")
         except OctoStoreError as error:
             tell(f"could not give back {self.job_id}, which ends by itself: {error}")
+
+    async def give_up(self, why: str) -> None:
+        """Release it with a note that says why. It is no attempt."""
+        last = f"; its last report was: {self._note}" if self._note else ""
+        await self.release(note=shorten(why + last, NOTE_BYTES))
 
     async def stop(self) -> None:
         """No more heartbeats. The lease is remembered, for a release that is repeated."""
@@ -147,8 +161,9 @@ class KeptClaim:
                 raise self._loss
             self._claim.check()
         except LeaseLost as lost:
-            with anyio.move_on_after(LOOK_SECONDS), suppress(OctoStoreError):
-                holder = await self._store.get_job_owner(self.job_id)
+            with suppress(OctoStoreError, TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    holder = await self._store.get_job_owner(self.job_id)
                 # Where the store could not be reached in time, it may still have us for the owner.
                 lost.holder = None if holder is None or self.is_claim_of(holder) else holder
             raise
@@ -159,6 +174,8 @@ class Claims:
 
     def __init__(self, tell: Tell) -> None:
         self._kept: dict[str, KeptClaim] = {}
+        self._released: list[str] = []
+        """What was released because the agent was silent, in words, until it hears of that."""
         self._tell = tell
 
     @property
@@ -166,19 +183,27 @@ class Claims:
         """Those that are not over: alive, or lost and not yet given up."""
         return [kept for kept in self._kept.values() if not kept.is_over]
 
-    def find(self, job_id: str) -> KeptClaim | None:
-        return self._kept.get(job_id)
+    async def find(self, store: AsyncOctoStore, named: OneClaim) -> KeptClaim:
+        kept = self._kept.get(named.job_id)
+        if kept is None:
+            holder = await store.get_job_owner(named.job_id)
+            nobody = "; nobody has it" if holder is None else ""
+            raise NotHeld(f"job {named.job_id!r} was not claimed through this server{nobody}", holder)
+        return kept
 
-    def has(self, reply: ClaimReply) -> bool:
-        kept = self._kept.get(reply.job_id or "")
-        return kept is not None and kept.is_claim_of(reply)
+    def has(self, seen: ClaimReply | JobOwner) -> bool:
+        kept = self._kept.get(seen.job_id or "")
+        return kept is not None and kept.is_claim_of(seen)
+
+    async def views(self, _store: AsyncOctoStore) -> list[MyClaim]:
+        return await asyncio.gather(*(kept.view() for kept in self.current))
 
     def check_room(self) -> None:
         if len(self.current) >= CLAIMS_MAX:
             problem = f"this server keeps {CLAIMS_MAX} claims alive, as many as it can"
             raise LimitExceeded(problem, limit=CLAIMS_MAX)
 
-    async def keep(self, store: AsyncOctoStore, reply: ClaimReply, asked_at: float) -> None:
+    async def keep(self, store: AsyncOctoStore, reply: ClaimReply, asked_at: float) -> msgspec.Struct:
         """Heartbeat for a claim that was just made, as the answer to what was asked at `asked_at`."""
         job_id = reply.job_id or ""
         block = AsyncExitStack()
@@ -187,29 +212,51 @@ class Claims:
                 store.keep(reply, asked_at=asked_at, on_lost=lambda: self._tell(f"the lease on {job_id} is lost"))
             )
         except BaseException:
-            # Whoever asked has gone, or cannot be told: nobody would ever release it.
-            with anyio.move_on_after(GIVE_BACK_SECONDS, shield=True), suppress(OctoStoreError):
-                await store.release_job(job_id, reply.lease_id or "")
+            # The caller is gone, or cannot be told: nobody would ever release it.
+            giving_back = asyncio.ensure_future(store.release_job(job_id, reply.lease_id or ""))
+            with suppress(OctoStoreError, TimeoutError):
+                await asyncio.wait_for(asyncio.shield(giving_back), GIVE_BACK_SECONDS)
             raise
         before = self._kept.pop(job_id, None)
         self._kept[job_id] = KeptClaim(store, claim, block)
         if before is not None and not before.is_over:
             await before.stop()  # it was lost, or the store would not have given the job to anybody else
         self._forget()
+        return claim_answer(reply, held_here=True)
 
-    def untold_losses(self) -> list[KeptClaim]:
-        """Those that the agent has not heard of; it has now."""
-        lost = [kept for kept in self.current if kept.is_lost and not kept.is_told]
-        for kept in lost:
-            kept.is_told = True
-        return lost
+    def notices(self) -> list[str]:
+        """Each is told once."""
+        released, self._released = self._released, []
+        return [*released, *self._untold_losses(), *self._untold_stops()]
 
-    def untold_stops(self) -> list[KeptClaim]:
-        """The same for those that somebody wants the agent to stop working on."""
-        stopping = [kept for kept in self.current if kept.is_to_stop and not kept.is_told_to_stop]
-        for kept in stopping:
-            kept.is_told_to_stop = True
-        return stopping
+    def _untold_losses(self) -> Iterator[str]:
+        for kept in self.current:
+            if kept.is_lost and not kept.is_told:
+                kept.is_told = True
+                yield texts.loss_text(kept.job_id)
+
+    def _untold_stops(self) -> Iterator[str]:
+        for kept in self.current:
+            if kept.is_to_stop and not kept.is_told_to_stop:
+                kept.is_told_to_stop = True
+                yield texts.stop_text(kept.job_id, kept.stop_reason)
+
+    async def release_silent(self, seconds: float) -> None:
+        """The agent has not been heard of for so long. What cannot be released now is kept, to try again."""
+        for kept in [kept for kept in self.current if not kept.is_lost]:
+            try:
+                await kept.give_up(texts.silent_note(seconds))
+            except OctoStoreError as error:
+                self._tell(f"could not release {kept.job_id}, whose agent is silent: {error}")
+            else:
+                self._tell(f"released {kept.job_id}: {texts.silent_note(seconds)}")
+                self._released.append(texts.silent_text(repr(kept.job_id), seconds))
+
+    async def end_bound_to(self, session_id: str) -> None:
+        """The session is over, and so are its claims: the store has released them or handed them over."""
+        for kept in self.current:
+            if kept.session_id == session_id:
+                await kept.stop()
 
     async def close(self) -> None:
         """Give back what is still held, as far as that is possible in time. Nothing heartbeats after this."""

@@ -1,9 +1,12 @@
-"""The store, for as long as the agent's session lasts."""
+"""The store and the claims of a process, for as long as its agent's session lasts."""
 
 import asyncio
+from typing import NamedTuple
 
 from octostore.client.async_connect import connect_async
 from octostore.client.async_store import AsyncOctoStore
+from octostore.mcp.claims import Claims
+from octostore.mcp.sessions import Sessions
 
 
 class Connection:
@@ -23,3 +26,30 @@ class Connection:
     async def close(self) -> None:
         if self._store is not None:
             await self._store.close()
+
+
+class Agent(NamedTuple):
+    """The one that this process serves, or several that share it."""
+
+    connection: Connection
+    claims: Claims
+    sessions: Sessions
+    owner: str | None
+
+    async def store(self) -> AsyncOctoStore:
+        return await self.connection.store()
+
+    def notices(self) -> list[str]:
+        """An agent that is deep in its work may not call about a job for long, so any answer carries them."""
+        return [*self.sessions.notices(), *self.claims.notices()]
+
+    async def release_silent(self, seconds: float) -> None:
+        """The agent has made no call for so long: others may have its jobs and sessions."""
+        await self.claims.release_silent(seconds)
+        await self.sessions.release_silent(seconds)
+
+    async def close(self) -> None:
+        """Give back what the agent still has."""
+        await self.claims.close()
+        await self.sessions.close()
+        await self.connection.close()

@@ -23,7 +23,7 @@ DESCRIPTION = (
 JSON = "application/json"
 PROBLEM = "application/problem+json"
 EVENTS = "text/event-stream"
-NO_CONTENT = 204
+WITHOUT_CONTENT = {202, 204}
 
 PARAMS: dict[str, Any] = {
     "job_id": f.JobId,
@@ -31,6 +31,7 @@ PARAMS: dict[str, Any] = {
     "session_id": f.SessionId,
     "token_id": f.TokenId,
 }
+LOCK_PARAMS = {**PARAMS, "job_id": f.LockName}
 STATUSES = {
     400: "What was sent is wrong; nothing was changed.",
     401: "No token, or one that is not valid here.",
@@ -71,7 +72,7 @@ class _Writer:
     def __init__(self, routes: list[Route]) -> None:
         self._routes = routes
         self._refused: dict[str, dict[str, Any]] = {}
-        kinds = [Failure, Problem, *PARAMS.values()]
+        kinds = [Failure, Problem, *PARAMS.values(), f.LockName]
         for route in routes:
             kinds += [*_taken(route), *_given(route)]
         schemas, self._components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
@@ -132,16 +133,18 @@ class _Writer:
         }
         if route.is_public:
             operation["security"] = []
-        if route.body is not None:
-            content = {"schema": self._schema(route.body), "example": request_body(route)}
-            is_required = any(field.required for field in msgspec.structs.fields(route.body))
+        body = route.body or route.reads
+        if body is not None:
+            content = {"schema": self._schema(body), "example": request_body(route)}
+            is_required = any(field.required for field in msgspec.structs.fields(body))
             operation["requestBody"] = {"content": {JSON: content}, "required": is_required}
         return operation
 
     def _parameters(self, route: Route) -> Iterator[dict[str, Any]]:
         examples = route.example.get("params", {}) | route.example.get("query", {})
+        kinds = LOCK_PARAMS if route.path.startswith("/locks/") else PARAMS
         for name in route.params:
-            yield _parameter(name, "path", self._schema(PARAMS[name]), examples)
+            yield _parameter(name, "path", self._schema(kinds[name]), examples)
         if route.query is not None:
             query = self._components[route.query.__name__]
             for name, schema in query["properties"].items():
@@ -171,7 +174,7 @@ class _Writer:
 
     def _answer(self, route: Route, status: int) -> dict[str, Any]:
         content: dict[str, Any] = {}
-        if status in route.answers and status != NO_CONTENT:
+        if status in route.answers and status not in WITHOUT_CONTENT:
             kind = route.answers[status]
             schema = {"type": "null"} if kind is None else self._schema(kind)
             content[route.content_type] = {"schema": schema, **self._examples(route, schema, str(status))}
@@ -267,7 +270,7 @@ def codes_of(route: Route) -> dict[int, list[str]]:
 
 
 def _taken(route: Route) -> list[Any]:
-    return [kind for kind in (route.body, route.query, *route.headers.values()) if kind is not None]
+    return [kind for kind in (route.body, route.reads, route.query, *route.headers.values()) if kind is not None]
 
 
 def _given(route: Route) -> list[Any]:

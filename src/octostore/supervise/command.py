@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from octostore.client.hold import HeldClaim
 from octostore.client.lateness import here
 from octostore.core.errors import LeaseLost, NotFound
+from octostore.core.moments import duration
 from octostore.stores.clock import boottime
 from octostore.supervise import messages as m
 from octostore.supervise.dispositions import ENDING
@@ -95,11 +96,12 @@ class Command:
         self._code: int | None = None
         self._problem: str | None = None
         self._is_gone = self._is_lost = self._has_killed = self._is_stopped = self._is_asked = self._has_told = False
-        self._is_stuck = False
+        self._is_stuck = self._is_over = False
         self._not_started: int | None = None
         self._ends_at = float("inf") if terms.max_run is None else boottime() + terms.max_run
         self._lease = Lease(-float("inf"), 0, 0, 0)
-        self._renewing = threading.Lock()
+        self._ordering = threading.Lock()
+        """Held while another thread may order something, so that it is never about the guardian's next command."""
 
     def start(self, environment: Mapping[str, str], streams: tuple[int, int, int]) -> None:
         """`streams` may be closed after this."""
@@ -107,6 +109,8 @@ class Command:
         in_foreground = self._terminal is not None and self._terminal.is_only_ours
         self._turn = self._guardian.start(environment, streams, self._lease, in_foreground=in_foreground)
         self._renewed(self._claim.watch(self._renewed, self._lose))  # it may have been renewed in between
+        if self._claim.lost.is_set():
+            self._lose()  # or lost, and what was ordered before the command had started is forgotten
 
     def wait(self) -> Ending:
         try:
@@ -114,8 +118,10 @@ class Command:
                 pass
         except GuardianDied:
             self._guardian.bury()
-            self._code, self._problem = -signal.SIGKILL, "the process that watched over the command was killed"
+            self._code, self._problem = -signal.SIGKILL, "the process supervising the command was killed"
         finally:
+            with self._ordering:
+                self._is_over = True
             if self._terminal is not None:
                 self._terminal.take_back_from(self._group)
         return self._ending()
@@ -163,12 +169,12 @@ class Command:
             return
         self._is_asked = True
         why = self._claim.stop_reason
-        self._stop("it was asked to stop" + (f": {why}" if why else ""), is_failure=False)
+        self._stop("asked to stop" + (f" ({why})" if why else ""), is_failure=False)
 
     def _keep_deadlines(self) -> None:
         if boottime() >= self._ends_at:
             self._ends_at = float("inf")
-            self._stop(f"it was stopped after {self._terms.max_run:g} s (--max-run)")
+            self._stop(f"still running after {duration(self._terms.max_run or 0)} (--max-run)")
         self._outage.mention(self._lease.stop_at())
         if here.worst(boottime()) > self._lease.delay:
             self._renewed(self._lease.ends_at)  # the machine has become busier, which the guardian should know
@@ -180,18 +186,18 @@ class Command:
         was_stuck, self._is_stuck = self._is_stuck, self._claim.stuck
         if was_stuck or not self._is_stuck or self._problem is not None:
             return
-        silence = f"{self._claim.reply.max_silence:g} s"
+        silence = duration(self._claim.reply.max_silence or 0)
         if self._terms.on_silence == "stop":
-            self._stop(f"it was stopped after {silence} without progress (--max-silence)")
+            self._stop(f"no progress for {silence} (--max-silence)")
         else:
-            self._tell(f"no progress for {silence}: {self._claim.job_id} is shown as stuck")
+            self._tell(f"no progress for {silence}; {self._claim.job_id} is shown as stuck")
 
     def _stop(self, problem: str, *, is_failure: bool = True) -> None:
         """End it, with what it has left running. The first reason counts; one that has ended did so by itself."""
         if self._problem is None and (is_failure or self._code is None):
             self._problem = problem
             self._is_stopped = self._is_stopped or not is_failure
-            self._tell(problem)
+            self._tell(f"stopping {self._claim.job_id}: {problem}")
         self._guardian.stop(self._terms.stop_grace)
 
     def _take(self, news: m.News) -> bool:
@@ -219,15 +225,17 @@ class Command:
         return Lease(ends_at, self._claim.ttl, self._terms.stop_grace, here.worst(boottime()))
 
     def _renewed(self, ends_at: float) -> None:
-        with self._renewing:
+        with self._ordering:
             self._lease = self._known(max(ends_at, self._lease.ends_at))
             if self._turn is not None:
                 self._guardian.renew(self._turn, self._lease)
 
     def _lose(self) -> None:
         """The store has said so, or it is too late: each further moment may be somebody else's already."""
-        self._is_lost = self._has_killed = True
-        self._guardian.kill()
+        with self._ordering:
+            self._is_lost = self._has_killed = True
+            if not self._is_over:
+                self._guardian.kill()
 
     # What others do to it
 
@@ -251,7 +259,7 @@ class Command:
     def _suspend(self, terminal: Terminal, number: int) -> None:
         """As the shell that started us expects when it stops a job. `fg` goes on after this."""
         terminal.take_back_from(self._group)
-        self._tell(f"suspended; the job is kept for {self._claim.remaining():.0f} seconds")
+        self._tell(f"suspended; the lease lasts another {duration(self._claim.remaining())}")
         stop_our_group(number)
         if terminal.is_ours:
             terminal.give_to(self._group)
@@ -272,4 +280,5 @@ class Command:
         self._has_told = True
         rest = len(descendants(self._guardian.pid))
         if rest:
-            self._tell(f"the command has ended, but {rest} of its processes still run; the job is held until they end")
+            running = f"{rest} of its processes are still running"
+            self._tell(f"the command has ended, but {running}; the job is held until they end")
