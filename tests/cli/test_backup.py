@@ -72,7 +72,7 @@ def test_what_cannot_be_restored_is_told_by_what_to_do_about_it(empty_store: str
 def test_a_restore_has_a_backup_or_only_goes_forward(arguments: list[str]) -> None:
     done = run_cli("restore", *arguments)
     assert done.code == 64
-    assert "file is needed, or --forward without one" in done.err
+    assert "file or --forward is required, and not both" in done.err
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_looking_makes_no_store(clean: Path, cli_here: Cli, arguments: list[str]
     missing = clean / "typo.db"
     done = cli_here.call(*arguments, "--url", f"sqlite:///{missing}")
     assert done.code == 69
-    told = f"there is no store at {missing}; the first claim or enqueue makes it"
+    told = f"there is no store at {missing}; the first claim or enqueue creates it"
     assert told in done.err + done.out
     assert not any(file.name.startswith("typo") for file in clean.iterdir())
 

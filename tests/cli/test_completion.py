@@ -78,6 +78,16 @@ def test_names_of_jobs(cli: Cli) -> None:
     assert set(offered(f"octostore owner {prefix}")) == {f"{prefix}-a/b", f"{prefix}-c"}
     assert offered(f"octostore requeue x {prefix}-c") == [f"{prefix}-c"]
     assert offered(f"octostore events --job {prefix}-a") == [f"{prefix}-a/b"]
+
+
+@pytest.mark.usefixtures("path")
+def test_names_with_signs(cli: Cli) -> None:
+    """What a shell would take for something else is offered so that it does not."""
+    prefix = cli.new_name("tab")
+    cli.lease(f"{prefix}#12")
+    cli.lease(f"{prefix}@host+1")
+    assert set(offered(f"octostore owner {prefix}")) == {f"{prefix}#12", f"{prefix}@host+1"}
+    assert offered(f"octostore owner {prefix}#") == [f"{prefix}#12"]
     assert offered(f"octostore heartbeat {prefix}-nobodys") == []
 
 

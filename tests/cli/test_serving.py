@@ -44,7 +44,7 @@ def test_ctrl_c_ends_a_server() -> None:
         (["--port", "http"], 64, "'http' is not a whole number"),
         (["--max-locks", "0"], 64, "argument --max-locks: '0' is not a whole number from 1"),
         (["--idle-seconds", "-1"], 64, "argument --idle-seconds: "),
-        (["--url", "http://127.0.0.1:1"], 64, "the store's URL is that of a server; "),
+        (["--url", "http://127.0.0.1:1"], 64, "the store's URL is the URL of a server; "),
         (["--tokens-file", "/missing"], 64, "/missing"),
         (["--port", "0", "--host", "192.0.2.1"], 69, "cannot listen on 192.0.2.1:0: "),
     ],
@@ -70,8 +70,8 @@ def test_tokens(cli: Cli) -> None:
     made = cli.run("token", "create", name, "--prefix", "deploy-", "--expires-in", "90d")
     assert (made.code, made.err) == (0, "")
     first, id_line, token_line, last = made.out.splitlines()
-    assert first.startswith(f"{name} may read, claim within deploy-, until 20")
-    assert last == "It is shown this once. Keep it where only its user can read it."
+    assert first.startswith(f"{name} may read, claim jobs named deploy-…, until 20")
+    assert last == "This token is not shown again. Keep it where only its user can read it."
     token_id, token = id_line.split()[1], token_line.split()[1]
     assert token.startswith("octo_")
 

@@ -12,10 +12,11 @@ from octostore import AsyncOctoStore, ClaimReply, LimitExceeded, Unreachable, co
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.core.replies import HeartbeatReply
 from octostore.mcp import claims as claims_module
-from octostore.mcp.arguments import ClaimJob
+from octostore.mcp.arguments import ClaimJob, OneClaim
 from octostore.mcp.claims import Claims
-from octostore.mcp.connection import Connection
-from octostore.mcp.tools import Desk, claim_job
+from octostore.mcp.connection import Agent, Connection
+from octostore.mcp.own import NotHeld
+from octostore.mcp.tools import TOOLS, Desk, claim_job
 from octostore.stores.clock import boottime
 from octostore.stores.store import open_store
 from tests.support.async_as_sync import Loop
@@ -52,8 +53,7 @@ def test_a_claim_is_one_durable_write(loop: Loop) -> None:
         claims = Claims(lambda _text: None)
         async with AsyncOctoStore(port) as store:
             await claim_job(Desk(store, claims, "agent", silence), ClaimJob(job_id="job"))
-            kept = claims.find("job")
-            assert kept is not None
+            kept = await claims.find(store, OneClaim(job_id="job"))
             assert (await kept.view()).status == "claimed"
             assert written == [1]
             await claims.close()
@@ -64,8 +64,7 @@ def test_a_claim_is_one_durable_write(loop: Loop) -> None:
 def test_whoever_saves_a_checkpoint_is_not_stuck_any_more(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         await claim(store, claims, "job")
-        kept = claims.find("job")
-        assert kept is not None
+        kept = await claims.find(store, OneClaim(job_id="job"))
         kept._claim.hear(HeartbeatReply("job", datetime.now(UTC), 1, 1, stuck=True))  # as the last heartbeat had it
         assert (await kept.view()).stuck
         await kept.checkpoint({"step": 1})
@@ -77,8 +76,7 @@ def test_whoever_saves_a_checkpoint_is_not_stuck_any_more(loop: Loop) -> None:
 def test_an_agent_is_told_that_the_store_has_gone_back_in_time(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         reply = await claim(store, claims, "job")
-        kept = claims.find("job")
-        assert kept is not None
+        kept = await claims.find(store, OneClaim(job_id="job"))
         await store.release_job("job", reply.lease_id or "")
         kept._claim.lease_id, kept._claim.fencing_token = "of a newer store", 1_000
         for write in (kept.progress("half", None), kept.checkpoint({}), kept.release()):
@@ -125,8 +123,7 @@ def test_there_is_room_for_so_many_and_for_more_when_some_are_over(loop: Loop, m
             await claim(store, claims, job_id)
         with pytest.raises(LimitExceeded, match="2 claims"):
             await claim(store, claims, "c")
-        kept = claims.find("a")
-        assert kept is not None
+        kept = await claims.find(store, OneClaim(job_id="a"))
         await kept.release("done")
         await claim(store, claims, "c")
 
@@ -139,11 +136,14 @@ def test_of_what_is_over_the_last_are_remembered(loop: Loop, monkeypatch: pytest
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         for job_id in ("a", "b", "c", "d"):
             await claim(store, claims, job_id)
-            kept = claims.find(job_id)
-            assert kept is not None
+            kept = await claims.find(store, OneClaim(job_id=job_id))
             await kept.release("done")
         await claim(store, claims, "e")
-        assert [job_id for job_id in "abcde" if claims.find(job_id)] == ["c", "d", "e"]
+        for job_id in "ab":
+            with pytest.raises(NotHeld):
+                await claims.find(store, OneClaim(job_id=job_id))
+        for job_id in "cde":
+            assert await claims.find(store, OneClaim(job_id=job_id))
 
     on_memory(loop, test)
 
@@ -161,7 +161,8 @@ def test_a_fault_of_ours_is_said_to_be_one(loop: Loop) -> None:
     told: list[str] = []
 
     async def call() -> Any:
-        server = ToolServer(Broken(None), Claims(told.append), None, told.append).protocol_server()
+        agent = Agent(Broken(None), Claims(told.append), None)
+        server = ToolServer(TOOLS, lambda _context: agent, told.append).protocol_server()
         async with Client(server) as client:
             return await client.call_tool("my_claims", {})
 

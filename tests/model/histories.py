@@ -72,7 +72,7 @@ class SideBySide:
 
     def compare_reads(self) -> None:
         seen = self.model.look(self.clock.now_ms)
-        for name in ("a", "b", "c", "d/e"):
+        for name in ("a", "b", "c", "d/e", "d/e#1"):
             self.compare_plain(seen.get_job(name), self.real.ask(GetJob(job_id=name)))
         for name in ("local/s", "local/t", "guest/s"):
             self.compare_session(seen, name)

@@ -14,6 +14,7 @@ from tests.model.machine import Machine
 from tests.support.commands import (
     DIGESTS,
     JOBS,
+    LOCKS,
     NOTES,
     OWNERS,
     PRINCIPALS,
@@ -299,7 +300,7 @@ class JobRules(Machine):
         for commands in [batch] if in_one else [[command] for command in batch]:
             self.run(*commands)
 
-    @rule(job_id=JOBS, asked=st.lists(locks(), min_size=2, max_size=3), principal=PRINCIPALS)
+    @rule(job_id=LOCKS, asked=st.lists(locks(), min_size=2, max_size=3), principal=PRINCIPALS)
     def agents_share_a_token(self, job_id: str, asked: list[AnyCommand], principal: str) -> None:
         """They are told apart by the holder that they name, or else by their sessions and metadata."""
         self.run(*(c.OpenSession(session_id=name, agent="ann", principal=principal) for name in ("s", "t")))

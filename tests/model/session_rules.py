@@ -15,6 +15,7 @@ from tests.model.state import named_in
 from tests.support.commands import (
     JOBS,
     KINDS,
+    LOCKS,
     NOTES,
     OWNERS,
     PHASES,
@@ -93,7 +94,7 @@ class SessionRules(JobRules):
     def a_session_is_done_with_its_task(self, number: int, outcome: Outcome) -> None:
         self.run(c.ReleaseTask(session_id="s", job_id="a", lease_id=f"#{number}", outcome=outcome))
 
-    @rule(session_id=SESSIONS, principal=PRINCIPALS, request_id=REQUESTS, jobs=st.lists(JOBS, max_size=3, unique=True))
+    @rule(session_id=SESSIONS, principal=PRINCIPALS, request_id=REQUESTS, jobs=st.lists(LOCKS, max_size=3, unique=True))
     def a_session_has_work(self, session_id: str, principal: str, request_id: str | None, jobs: list[str]) -> None:
         """A task, if there is one, and claims of its own, one of them a lock."""
         terms: dict[str, Any] = {"session_id": session_id, "owner": "ann", "principal": principal}

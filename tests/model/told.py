@@ -81,6 +81,7 @@ def job_view(ground: Ground, job: Job, *, with_documents: bool = True) -> Fields
         "error": job.error,
         "note": job.note,
         "previous": previous(job),
+        "is_known": True,
     }
     if with_documents:
         fields |= {"payload": job.payload, "result": job.result if job.status == "done" else None}
@@ -90,7 +91,7 @@ def job_view(ground: Ground, job: Job, *, with_documents: bool = True) -> Fields
 def never_seen(name: str) -> Fields:
     nothing = ["queue", "kind", "priority", "max_attempts", "available_at", "created_at", "claim", "owner"]
     nothing += ["last_outcome", "error", "note"]
-    return {"job_id": name, "status": "free", "attempts": 0, **dict.fromkeys(nothing)}
+    return {"job_id": name, "status": "free", "attempts": 0, "is_known": False, **dict.fromkeys(nothing)}
 
 
 def _about(job: Job, status: str) -> Fields:

@@ -417,7 +417,7 @@ def test_a_tokens_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         "ci read,write {}",
         "ci read,,claim {}",
         "ci read {}x",
-        "ci read {} no:colons",
+        "ci read {} no;semicolons",
         "ci read octo_",
         "\x01 read {}",
     ],
@@ -512,7 +512,7 @@ def test_tokens_from_outside_are_found_by_nobody_who_is_not_told(
     file = write_tokens(own_server.home / "tokens", f"ops admin {new_token()}\n")
     with (
         ServerProcess(own_server.home, "--tokens-file", str(file), port=own_server.port) as server,
-        pytest.raises(InvalidInput, match="is needed"),
+        pytest.raises(InvalidInput, match="is required"),
     ):
         octostore.connect(server.url)
 

@@ -37,6 +37,8 @@ PLANS = {
     ),
     "queued_of_principals": "SEARCH principals USING INDEX sqlite_autoindex_principals_1 (principal=?)",
     "list_jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id>? AND job_id<?)",
+    "names_from": "SEARCH jobs USING COVERING INDEX sqlite_autoindex_jobs_1 (job_id>? AND job_id<?)",
+    "names_before": "SEARCH jobs USING COVERING INDEX sqlite_autoindex_jobs_1 (job_id>? AND job_id<?)",
     "list_jobs_by_status": "SEARCH jobs USING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",
     "count_claimed": "SEARCH jobs USING COVERING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",
     "list_jobs_by_queue": "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",

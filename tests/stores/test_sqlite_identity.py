@@ -35,7 +35,7 @@ def test_reading_makes_no_store(path: Path, name: str) -> None:
     with octostore.connect(url(path)) as store:
         missing = fault(lambda: READS[name](store))
     assert missing.reason == "no_store"
-    assert str(missing) == f"there is no store at {path}; the first claim or enqueue makes it"
+    assert str(missing) == f"there is no store at {path}; the first claim or enqueue creates it"
     assert listing(path) == []
 
 

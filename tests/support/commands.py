@@ -12,7 +12,8 @@ from octostore.core.commands import AnyCommand
 from octostore.core.model import Phase
 from tests.support.world import START_MS
 
-JOBS = st.sampled_from(["a", "b", "c", "d/e"])
+LOCKS = st.sampled_from(["a", "b", "c", "d/e"])
+JOBS = st.sampled_from(["a", "b", "c", "d/e", "d/e#1"])
 OWNERS = st.sampled_from(["ann", "bob"])
 QUEUES = st.sampled_from(["default", "other"])
 KINDS = st.sampled_from(["build", "test"])
@@ -60,7 +61,7 @@ def task_claims(kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[AnyCommand]:
 
 
 def locks() -> st.SearchStrategy[AnyCommand]:
-    terms = claims({"job_id": JOBS, "metadata": st.sampled_from([None, b'"text"', b'"other"']), "holder": HOLDERS})
+    terms = claims({"job_id": LOCKS, "metadata": st.sampled_from([None, b'"text"', b'"other"']), "holder": HOLDERS})
     return st.builds(c.AcquireLock, **terms) | st.builds(
         c.AcquireLock, **{**terms, "session_id": SESSIONS, "ephemeral": st.just(True)}
     )
@@ -128,7 +129,7 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
         st.builds(c.CheckpointJob, **lease, data=st.sampled_from([b"1", b'{"step":4}']), number=NUMBERS),
         undos(),
         releases(),
-        st.builds(c.ReleaseLock, **lease),
+        st.builds(c.ReleaseLock, **{**lease, "job_id": LOCKS}),
         st.builds(
             c.Enqueue,
             job_id=JOBS,

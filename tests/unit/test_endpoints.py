@@ -79,12 +79,12 @@ QUESTIONS = st.one_of(
         status=st.sampled_from([None, "claimed"]),
         queue=st.sampled_from([None, "default"]),
         limit=st.integers(1, 1_000),
-        cursor=st.sampled_from([None, "d/e"]),
+        cursor=st.sampled_from([None, "d/e", "d#e+f"]),
     ),
     st.builds(
         q.ListEvents,
         after=st.integers(0, 2**62),
-        job_id=st.sampled_from([None, "d/e"]),
+        job_id=st.sampled_from([None, "d/e", "d#e+f"]),
         prefix=st.sampled_from([None, "a"]),
         session_id=st.sampled_from([None, "s"]),
         limit=st.integers(1, 1_000),
@@ -105,6 +105,12 @@ def test_a_question_arrives_as_it_was_asked(question: Any) -> None:
 def test_a_name_with_a_slash_is_one_segment() -> None:
     claim = c.ClaimJob(job_id="d/e", owner="ann")
     assert BY_KIND[c.ClaimJob].address_of(claim) == "/jobs/d%2Fe/claim"
+
+
+def test_signs_that_mean_something_in_an_address_are_encoded() -> None:
+    claim = c.ClaimJob(job_id="a#:@+=b", owner="ann")
+    assert BY_KIND[c.ClaimJob].address_of(claim) == "/jobs/a%23%3A%40%2B%3Db/claim"
+    assert BY_KIND[q.ListJobs].address_of(q.ListJobs(prefix="a#+")) == "/jobs?prefix=a%23%2B"
 
 
 def test_each_operation_and_each_address_is_there_once() -> None:

@@ -15,7 +15,7 @@ from octostore.core.model import RESERVED
 from octostore.wire import fields
 
 ASCII = st.characters(max_codepoint=0x7F)
-LIKE_NAMES = st.text(st.sampled_from("aZ09._-/") | ASCII, max_size=300) | st.text(
+LIKE_NAMES = st.text(st.sampled_from("aZ09._-/#:@+=") | ASCII, max_size=300) | st.text(
     st.sampled_from("ab./"), min_size=60, max_size=70
 )
 
@@ -38,6 +38,7 @@ def check_unreserved_token_name(text: str) -> None:
     ("pattern", "low", "high", "check"),
     [
         (fields.JOB_ID_PATTERN, 1, limits.JOB_ID_BYTES, partial(names.check_job_id, "job_id")),
+        (fields.LOCK_NAME_PATTERN, 1, limits.JOB_ID_BYTES, partial(names.check_lock_name, "name")),
         (fields.NAME_PATTERN, 1, limits.NAME_COMPONENT_BYTES, partial(names.check_name, "queue")),
         (fields.SESSION_ID_PATTERN, 1, limits.SESSION_ID_BYTES, lambda text: names.check_name("session_id", text, 128)),
         (fields.SESSION_PATTERN, 1, 700, lambda text: check_session_name("session_id", text)),
@@ -46,7 +47,7 @@ def check_unreserved_token_name(text: str) -> None:
         (fields.TOKEN_NAME_PATTERN, 1, 256, check_unreserved_token_name),
         (fields.TEXT_PATTERN, 0, 256, lambda text: limits.check_size("note", text, 256)),
     ],
-    ids=["job_id", "name", "session_id", "session", "prefix", "line", "token name", "text"],
+    ids=["job_id", "lock", "name", "session_id", "session", "prefix", "line", "token name", "text"],
 )
 @given(text=LIKE_NAMES)
 @example(text="")
@@ -64,6 +65,7 @@ def check_unreserved_token_name(text: str) -> None:
 @example(text=".a" * 33)
 @example(text="a/" * 127 + "ab")
 @example(text="a/" * 128 + "a")
+@example(text="#:@+=-_.")
 @example(text="server")
 def test_the_pattern_is_exact(pattern: str, low: int, high: int, check: Callable[[str], None], text: str) -> None:
     is_described = low <= len(text) <= high and re.search(pattern.removesuffix("$") + r"\Z", text) is not None

@@ -125,6 +125,20 @@ def test_an_owner_is_one_line_of_text(bad: Any) -> None:
     assert caught.value.field == "owner"
 
 
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("two\nlines", r"control characters or line breaks, such as '\\n'"),
+        ("ann\u202e", r"invisible or bidirectional control characters, such as U\+202E \(RIGHT-TO-LEFT OVERRIDE\)"),
+        ("a\u200bnn", r"such as U\+200B \(ZERO WIDTH SPACE\)"),
+        ("private \ue000", r"such as U\+E000$"),
+    ],
+)
+def test_a_character_that_cannot_be_seen_is_named(bad: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        c.ClaimJob(job_id="job", owner=bad)
+
+
 GOOD_NAMES = [
     "a",
     "github-issue-1842",
@@ -136,6 +150,12 @@ GOOD_NAMES = [
     "...",
     "-",
     "1",
+    "acme/shop#12",
+    "#12",
+    "user@host",
+    "repo:main",
+    "v1+2=3",
+    "#:@+=",
 ]
 BAD_NAMES = [
     "",
@@ -148,6 +168,13 @@ BAD_NAMES = [
     "a/../b",
     "a b",
     "a%2Fb",
+    "a?b",
+    "a&b",
+    "a*",
+    "a;b",
+    "a,b",
+    "a~b",
+    "[a]",
     "a\0b",
     "a\n",
     "a" * 65,
@@ -171,6 +198,37 @@ def test_bad_names(name: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         check_job_id("job_id", name)
     assert caught.value.field == "job_id"
+
+
+def test_which_signs_a_job_may_have_and_which_any_other_name() -> None:
+    """As contract.md lists them. No sign beyond ASCII is allowed."""
+    signs = {chr(code) for code in range(0x2_0000) if not chr(code).isalnum()}
+    for check, allowed in [
+        (names.check_job_id, "-_./#:@+="),
+        (names.check_lock_name, "-_./"),
+        (names.check_name, "-_."),
+        (names.check_prefix, "-_./#:@+="),
+    ]:
+        assert {sign for sign in signs if verdict(check, "name", f"a{sign}b") is None} == set(allowed)
+
+
+def test_a_refusal_lists_what_is_allowed() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"must not contain ' ': use letters, digits, `-`, .*`#`, `:`, `@`, `[+]`, `=`$"
+    ):
+        names.check_job_id("job_id", "a b")
+    with pytest.raises(InvalidInput, match=r"must not contain '#': use letters, digits, `-`, `_`, `.`$"):
+        names.check_lock_name("job_id", "a#b")
+
+
+@pytest.mark.parametrize("sign", "#:@+=")
+def test_a_lock_keeps_its_own_rule(sign: str) -> None:
+    name = f"a{sign}b"
+    c.ClaimJob(job_id=name, owner="ann")
+    for lock in (lambda: c.AcquireLock(job_id=name, owner="ann"), lambda: c.ReleaseLock(job_id=name, lease_id="l")):
+        with pytest.raises(InvalidInput) as caught:
+            lock()
+        assert caught.value.field == "job_id"
 
 
 @given(st.text(max_size=300))
@@ -225,10 +283,15 @@ def test_the_quick_look_at_a_number_decides_as_the_close_one(number: float) -> N
     assert verdict(limits.check_range, "ttl", number, 1, 10) == verdict(limits.check_range, "ttl", odd, 1, 10)
 
 
-@given(texts | st.from_regex(r"[A-Za-z0-9_.-]{60,70}", fullmatch=True))
+@given(
+    texts
+    | st.text(st.sampled_from("a0-_./#:@+=;?"), max_size=20)
+    | st.from_regex(r"[A-Za-z0-9_.#:@+=-]{60,70}", fullmatch=True)
+)
 def test_the_quick_look_at_a_name_decides_as_the_close_one(name: str) -> None:
-    checks: list[Callable[..., None]] = [names.check_job_id, names.check_name]
+    checks: list[Callable[..., None]] = [names.check_job_id, names.check_lock_name, names.check_name]
     quick = [verdict(check, "queue", name) for check in checks]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(names, "_is_plain", lambda _: None)
+        for quick_look in ("_is_plain", "_is_plain_job_id"):
+            patch.setattr(names, quick_look, lambda _: None)
         assert quick == [verdict(check, "queue", name) for check in checks]

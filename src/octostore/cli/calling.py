@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from octostore.cli import exits, starting
 from octostore.cli.command import BY_NAME, Context
@@ -14,7 +15,16 @@ from octostore.core.errors import OctoStoreError
 def complete() -> None:
     """What could follow, for a shell that asks."""
     import argcomplete  # noqa: PLC0415
+    from argcomplete.packages import _shlex  # noqa: PLC0415
 
+    class Words(_shlex.shlex):
+        """Within a word, `#` begins no comment: `acme/shop#12` is the name of a job."""
+
+        def __init__(self, *line: Any, **options: Any) -> None:
+            super().__init__(*line, **options)  # type: ignore[no-untyped-call]
+            self.commenters = ""
+
+    _shlex.shlex = Words  # type: ignore[misc]
     argcomplete.autocomplete(new_parser())
 
 

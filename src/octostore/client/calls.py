@@ -386,7 +386,7 @@ class Calls:
             unknown = sorted(job.keys() - _OF_ENQUEUE)
             if unknown or "kind" not in job:
                 raise InvalidInput(
-                    unknown[0] if unknown else "kind", "is nothing that a job has" if unknown else "is required"
+                    unknown[0] if unknown else "kind", "is not a field of a job" if unknown else "is required"
                 )
         return Batch([calls.enqueue(**job) for job in jobs], atomic=False)
 

@@ -13,6 +13,7 @@ from octostore.core import limits
 from octostore.core.checks import Checked, check_session_id
 from octostore.core.errors import InvalidInput
 from octostore.core.model import LOCAL, Outcome, Phase, Scope
+from octostore.core.names import check_lock_name
 from octostore.core.permit import Permit
 from octostore.core.replies import (
     CheckpointReply,
@@ -109,7 +110,7 @@ class AcquireLock(ClaimTerms, frozen=True, kw_only=True):
     ttl: float = limits.LOCK_TTL_DEFAULT_SECONDS
     ephemeral: bool = False
 
-    CHECKS: ClassVar = {"ttl": check_lock_ttl, "metadata": _check_lock_metadata}
+    CHECKS: ClassVar = {"job_id": check_lock_name, "ttl": check_lock_ttl, "metadata": _check_lock_metadata}
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
@@ -192,6 +193,8 @@ class ReleaseTask(ReleaseJob, frozen=True, kw_only=True):
 
 class ReleaseLock(LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
     """Let go of a lock. A lease that has ended is gone, also for the one who ended it."""
+
+    CHECKS: ClassVar = {"job_id": check_lock_name}
 
 
 class Undo(Command[UndoReply], frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
 """What a name may be.
 
-A job's name is `/`-separated components of letters, digits, `-`, `_` and `.`. Two names that look the same must be the
-same name, or two workers would own one job: hence only NFC, and no combining marks.
+A name is `/`-separated components of letters, digits and a few signs; jobs may use more signs than anything else. Two
+names that look the same must be the same name, or two workers would own one job: hence only NFC, and no combining
+marks.
 """
 
 import re
@@ -10,22 +11,31 @@ import unicodedata
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import JOB_ID_BYTES, NAME_COMPONENT_BYTES, check_size, encode_utf8
 
+SIGNS = "-_."
+"""What a queue, a kind, a session and a lock may have besides letters and digits."""
+JOB_SIGNS = SIGNS + "#:@+="
+"""What a job may have."""
+# The usual cases: one component of ASCII that is not `.` or `..`.
 _is_plain = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}").fullmatch
-"""The usual case: one component of ASCII that is not `.` or `..`."""
+_is_plain_job_id = re.compile(r"[A-Za-z0-9_#:@+=-][A-Za-z0-9_.#:@+=-]{0,63}").fullmatch
 
 
 def check_job_id(field: str, job_id: str) -> None:
-    if not isinstance(job_id, str) or not _is_plain(job_id):
-        _check_required(field, job_id, JOB_ID_BYTES)
-        for component in job_id.split("/"):
-            _check_component(field, component, NAME_COMPONENT_BYTES)
+    if not isinstance(job_id, str) or not _is_plain_job_id(job_id):
+        _check_path(field, job_id, JOB_SIGNS)
+
+
+def check_lock_name(field: str, name: str) -> None:
+    """The name of a job that is used as a lock: lock clients know fewer signs."""
+    if not isinstance(name, str) or not _is_plain(name):
+        _check_path(field, name, SIGNS)
 
 
 def check_name(field: str, name: str, limit: int = NAME_COMPONENT_BYTES) -> None:
     """A queue or a kind: one component."""
     if not isinstance(name, str) or not _is_plain(name):
         _check_required(field, name, limit)
-        _check_component(field, name, limit)
+        _check_component(field, name, limit, SIGNS)
 
 
 def check_prefix(field: str, prefix: str | None) -> None:
@@ -33,7 +43,13 @@ def check_prefix(field: str, prefix: str | None) -> None:
     if not prefix:
         return
     check_size(field, prefix, JOB_ID_BYTES)
-    _check_characters(field, prefix.replace("/", ""))
+    _check_characters(field, prefix.replace("/", ""), JOB_SIGNS)
+
+
+def _check_path(field: str, name: str, signs: str) -> None:
+    _check_required(field, name, JOB_ID_BYTES)
+    for component in name.split("/"):
+        _check_component(field, component, NAME_COMPONENT_BYTES, signs)
 
 
 def _check_required(field: str, name: str, limit: int) -> None:
@@ -44,7 +60,7 @@ def _check_required(field: str, name: str, limit: int) -> None:
     check_size(field, name, limit)
 
 
-def _check_component(field: str, component: str, limit: int) -> None:
+def _check_component(field: str, component: str, limit: int, signs: str) -> None:
     if component in {"", ".", ".."}:
         raise InvalidInput(field, "must not have an empty, `.` or `..` component")
     if _is_plain(component):
@@ -52,13 +68,14 @@ def _check_component(field: str, component: str, limit: int) -> None:
     size = len(encode_utf8(field, component))
     if size > limit:
         raise InvalidInput(field, f"has a component of {size:,} bytes; the limit is {limit:,}", limit=limit, size=size)
-    _check_characters(field, component)
+    _check_characters(field, component, signs)
 
 
-def _check_characters(field: str, text: str) -> None:
+def _check_characters(field: str, text: str, signs: str) -> None:
     for character in text:
         category = unicodedata.category(character)
-        if character not in "-_." and not category.startswith("L") and category != "Nd":
-            raise InvalidInput(field, f"must not contain {character!r}: a name has letters, digits, `-`, `_`, `.`")
+        if character not in signs and not category.startswith("L") and category != "Nd":
+            allowed = ", ".join(f"`{sign}`" for sign in signs)
+            raise InvalidInput(field, f"must not contain {character!r}: use letters, digits, {allowed}")
     if not unicodedata.is_normalized("NFC", text):
         raise InvalidInput(field, "is not in Unicode normal form NFC, so it could look like another name")

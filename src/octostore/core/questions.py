@@ -18,6 +18,7 @@ from octostore.core.replies import (
     Reply,
     SessionPage,
     SessionView,
+    SimilarNames,
     StoreKey,
     TokenList,
     TokenView,
@@ -34,6 +35,13 @@ class Question(SecretFree, Checked, Generic[A_co], frozen=True, kw_only=True):
 
 class GetJob(Question[JobView], frozen=True, kw_only=True):
     job_id: str
+
+
+class FindSimilar(Question[SimilarNames], frozen=True, kw_only=True):
+    """Which names are like this one, of those that begin with `prefix`."""
+
+    job_id: str
+    prefix: str = ""
 
 
 class ListJobs(Question[JobPage], frozen=True, kw_only=True):

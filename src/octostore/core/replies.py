@@ -198,7 +198,7 @@ class EnqueueReply(Reply, frozen=True):
 
 
 class JobView(Reply, frozen=True, dict=True):
-    """A job as it stands now. A name never seen is a free job."""
+    """A job as it stands now. A name that nobody has ever claimed or enqueued is free, and not `is_known`."""
 
     job_id: str
     status: Status
@@ -217,9 +217,18 @@ class JobView(Reply, frozen=True, dict=True):
     raw_payload: msgspec.Raw = raw("payload")
     raw_result: msgspec.Raw = raw("result")
     previous: list[AttemptView] = []
+    is_known: bool = True
 
     payload = Decoded()
     result = Decoded()
+
+
+class SimilarNames(Reply, frozen=True):
+    """Whether there is a job of this name, and which ones may have been meant if not; the best first, three at most."""
+
+    job_id: str
+    is_known: bool
+    similar: list[str]
 
 
 class JobPage(Reply, frozen=True):

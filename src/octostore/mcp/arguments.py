@@ -19,7 +19,7 @@ SHOWN_BYTES = 200
 """How much is quoted of what was wrong."""
 
 JobId: TypeAlias = Annotated[
-    f.JobId, Meta(description="The name of the job: letters, digits, `-`, `_` and `.`, with `/` between parts.")
+    f.JobId, Meta(description="The name of the job: letters, digits, any of `-_.#:@+=`, with `/` between parts.")
 ]
 Owner: TypeAlias = Annotated[
     f.Owner,
@@ -54,6 +54,10 @@ class OneJob(Arguments):
     job_id: JobId
 
 
+class OneClaim(OneJob):
+    """A claim of the agent."""
+
+
 MaxSilence: TypeAlias = Annotated[
     f.MaxSilence,
     Meta(
@@ -81,16 +85,16 @@ class ClaimNext(Terms):
     kinds: f.Kinds | None = None
 
 
-class Progress(OneJob):
+class Progress(OneClaim):
     note: f.ProgressNote | None = None
     percent: f.Percent | None = None
 
 
-class Checkpoint(OneJob):
+class Checkpoint(OneClaim):
     data: f.Checkpoint
 
 
-class Release(OneJob):
+class Release(OneClaim):
     outcome: Annotated[
         Outcome,
         Meta(description="`done`: finished. `failed`: tried in vain. `deferred`: not now. `released`: not by me."),

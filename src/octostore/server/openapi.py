@@ -31,6 +31,7 @@ PARAMS: dict[str, Any] = {
     "session_id": f.SessionId,
     "token_id": f.TokenId,
 }
+LOCK_PARAMS = {**PARAMS, "job_id": f.LockName}
 STATUSES = {
     400: "What was sent is wrong; nothing was changed.",
     401: "No token, or one that is not valid here.",
@@ -71,7 +72,7 @@ class _Writer:
     def __init__(self, routes: list[Route]) -> None:
         self._routes = routes
         self._refused: dict[str, dict[str, Any]] = {}
-        kinds = [Failure, Problem, *PARAMS.values()]
+        kinds = [Failure, Problem, *PARAMS.values(), f.LockName]
         for route in routes:
             kinds += [*_taken(route), *_given(route)]
         schemas, self._components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
@@ -140,8 +141,9 @@ class _Writer:
 
     def _parameters(self, route: Route) -> Iterator[dict[str, Any]]:
         examples = route.example.get("params", {}) | route.example.get("query", {})
+        kinds = LOCK_PARAMS if route.path.startswith("/locks/") else PARAMS
         for name in route.params:
-            yield _parameter(name, "path", self._schema(PARAMS[name]), examples)
+            yield _parameter(name, "path", self._schema(kinds[name]), examples)
         if route.query is not None:
             query = self._components[route.query.__name__]
             for name, schema in query["properties"].items():

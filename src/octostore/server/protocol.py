@@ -17,6 +17,7 @@ from octostore.server.refusals import (
     Refusal,
     head_too_large,
     malformed,
+    raw_hash,
     retry_after,
     too_slow,
     upgrade_with_body,
@@ -144,6 +145,8 @@ class Connection(asyncio.Protocol):
             headers = _combined(self._fields)
         if b"transfer-encoding" in headers and not self._has_plain_chunks(headers):
             raise malformed()
+        if b"#" in self._url:
+            raise raw_hash()
         url = httptools.parse_url(self._url)
         request = Request(self, parser.get_method().decode(), url.path.decode("ascii"), url.query, headers)
         request.keeps_alive = parser.should_keep_alive()

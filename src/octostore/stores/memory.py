@@ -84,6 +84,13 @@ class MemoryRows:
         ]
         return [self._add_job(ws, job) for job in found[: wanted.limit]]
 
+    def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
+        names = sorted(name for name in self.jobs if name.startswith(within))
+        found = [name for name in reversed(names) if name < places[0]][:limit]
+        for place in places:
+            found += [name for name in names if name >= place][:limit]
+        return found
+
     def count_claimed(self, prefix: str) -> int:
         return sum(job.claim is not None and job_id.startswith(prefix) for job_id, job in self.jobs.items())
 
@@ -315,7 +322,7 @@ class MemoryBackend:
             yield self.rows
 
     def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
-        raise InvalidInput("url", "names a store in memory, which ends with its process: there is nothing to back up")
+        raise InvalidInput("url", "names an in-memory store, which ends with its process and cannot be backed up")
 
     def attend(self, ring: Callable[[], None]) -> None:
         """There are no other processes."""

@@ -197,6 +197,14 @@ SELECT key FROM {schema}.store_key
 -- Jobs by name, from one name up to before another.
 SELECT {job_columns} FROM {schema}.jobs WHERE job_id >= %(first)s AND job_id < %(last)s ORDER BY job_id LIMIT %(limit)s
 
+-- name: names_from
+-- Only the names of these jobs.
+SELECT job_id FROM {schema}.jobs WHERE job_id >= %(first)s AND job_id < %(last)s ORDER BY job_id LIMIT %(limit)s
+
+-- name: names_before
+-- The same from the other end.
+SELECT job_id FROM {schema}.jobs WHERE job_id >= %(first)s AND job_id < %(last)s ORDER BY job_id DESC LIMIT %(limit)s
+
 -- name: list_jobs_by_status
 -- The same for one status.
 SELECT {job_columns} FROM {schema}.jobs

@@ -23,6 +23,7 @@ from octostore.core.replies import (
     PrincipalView,
     SessionPage,
     SessionView,
+    SimilarNames,
     StoreKey,
     TokenList,
     TokenView,
@@ -94,7 +95,16 @@ def _never_seen(job_id: str) -> JobView:
         last_outcome=None,
         error=None,
         note=None,
+        is_known=False,
     )
+
+
+def _find_similar(reading: Reading, _ws: WorkingSet, question: q.FindSimilar, _given: Given) -> SimilarNames:
+    from octostore.core.similar import NAMES_LOOKED_AT, most_similar, places_near  # noqa: PLC0415
+
+    name = question.job_id
+    found = reading.names_near(places_near(name), question.prefix, NAMES_LOOKED_AT)
+    return SimilarNames(job_id=name, is_known=name in found, similar=most_similar(name, found))
 
 
 def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Given) -> JobPage:
@@ -180,6 +190,7 @@ def _figures(reading: Reading, ws: WorkingSet, _question: q.GetFigures, _given: 
 
 _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.GetJob: _get_job,
+    q.FindSimilar: _find_similar,
     q.ListJobs: _list_jobs,
     q.CountClaimed: _count_claimed,
     q.ListEvents: _list_events,

@@ -87,6 +87,14 @@ class Transaction:
         self._complete(ws, Completing(ws))
         return jobs
 
+    def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
+        asking = self._asking(self._counters.mark.now)
+        last = within + LAST_NAME
+        parts = [asking.ask("names_from", first=max(place, within), last=last, limit=limit) for place in places]
+        parts.append(asking.ask("names_before", first=within, last=places[0], limit=limit))
+        asking.run()
+        return [name for part in parts for (name,) in part.rows]
+
     def count_claimed(self, prefix: str) -> int:
         ((number,),) = self._rows("count_claimed", first=prefix, last=prefix + LAST_NAME)
         return int(number)

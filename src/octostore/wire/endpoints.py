@@ -84,6 +84,7 @@ ENDPOINTS = [
     _at("release_job", f"POST {_JOB}/release", c.ReleaseJob, r.ReleaseReply, b.ReleaseBody, **_CLAIM),
     _at("undo", "POST /undo", c.Undo, r.UndoReply, b.UndoBody, **_CLAIM),
     _at("get_job", f"GET {_JOB}", q.GetJob, r.JobView),
+    _at("find_similar", f"GET {_JOB}/similar", q.FindSimilar, r.SimilarNames),
     _at("list_jobs", "GET /jobs", q.ListJobs, r.JobPage, b.JobsQuery),
     _at("enqueue", "POST /jobs", c.Enqueue, r.EnqueueReply, b.EnqueueBody, **_CLAIM),
     _at("requeue_job", f"POST {_JOB}/requeue", c.RequeueJob, r.JobView, b.RequeueBody, **_ONCE),

@@ -15,24 +15,26 @@ from octostore.core.model import Phase, Scope, SessionStatus, Status
 
 # Patterns of names: no lookahead and no classes of Unicode, so that every implementation of JSON Schema can read them.
 _NOT_IN_NAMES = r"\x00-,/:-@\[-\^`{-\x7f"
-_SIGN = f"[^{_NOT_IN_NAMES}]"
-_SIGN_BUT_DOT = f"[^.{_NOT_IN_NAMES}]"
+_NOT_IN_JOBS = r"\x00-\x22$-*,/;<>?\[-\^`{-\x7f"
 
 
-def _component(limit: int) -> str:
+def _component(limit: int, without: str = _NOT_IN_NAMES) -> str:
     """One component of a name, which is neither `.` nor `..`."""
-    first = f"{_SIGN_BUT_DOT}{_SIGN}{{0,{limit - 1}}}"
-    after_a_dot = rf"\.{_SIGN_BUT_DOT}{_SIGN}{{0,{limit - 2}}}"
-    after_two = rf"\.\.{_SIGN}{{1,{limit - 2}}}"
+    sign, sign_but_dot = f"[^{without}]", f"[^.{without}]"
+    first = f"{sign_but_dot}{sign}{{0,{limit - 1}}}"
+    after_a_dot = rf"\.{sign_but_dot}{sign}{{0,{limit - 2}}}"
+    after_two = rf"\.\.{sign}{{1,{limit - 2}}}"
     return f"(?:{first}|{after_a_dot}|{after_two})"
 
 
-_JOB_COMPONENT = _component(limits.NAME_COMPONENT_BYTES)
+_COMPONENT = _component(limits.NAME_COMPONENT_BYTES)
+_JOB_COMPONENT = _component(limits.NAME_COMPONENT_BYTES, _NOT_IN_JOBS)
 JOB_ID_PATTERN = f"^{_JOB_COMPONENT}(?:/{_JOB_COMPONENT})*$"
-NAME_PATTERN = f"^{_JOB_COMPONENT}$"
+LOCK_NAME_PATTERN = f"^{_COMPONENT}(?:/{_COMPONENT})*$"
+NAME_PATTERN = f"^{_COMPONENT}$"
 SESSION_ID_PATTERN = f"^{_component(limits.SESSION_ID_BYTES)}$"
 SESSION_PATTERN = rf"^(?:[^\x00-\x1f\x7f-\x9f]{{1,{limits.PRINCIPAL_BYTES}}}/)?{_component(limits.SESSION_ID_BYTES)}$"
-PREFIX_PATTERN = f"^(?:{_SIGN}|/)*$"
+PREFIX_PATTERN = f"^(?:[^{_NOT_IN_JOBS}]|/)*$"
 LINE_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$"
 TOKEN_NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\[]*$"  # noqa: S105  # of names, not of tokens
 TEXT_PATTERN = r"^[^\x00]*$"
@@ -56,8 +58,8 @@ def _json(description: str, limit: int, example: Any) -> Meta:
 # Names
 
 
-def _job(description: str, example: str = "github-issue-1842") -> Meta:
-    return _text(description, limits.JOB_ID_BYTES, example, minimum=1, pattern=JOB_ID_PATTERN)
+def _job(description: str, example: str = "github-issue-1842", pattern: str = JOB_ID_PATTERN) -> Meta:
+    return _text(description, limits.JOB_ID_BYTES, example, minimum=1, pattern=pattern)
 
 
 def _own_session(description: str) -> Meta:
@@ -80,8 +82,17 @@ def _several(description: str, example: str, limit: int) -> Meta:
 JobId: TypeAlias = Annotated[
     str,
     _job(
-        "The name of the job: components of letters, digits, `-`, `_` and `.`, with `/` between them. In an address "
-        "that `/` is written as `%2F`."
+        "The name of the job: components of letters, digits, `-`, `_`, `.`, `#`, `:`, `@`, `+` and `=`, separated by "
+        "`/`. Percent-encode it in an address: `/` is `%2F`, `#` is `%23`, and in a query `+` is `%2B`."
+    ),
+]
+LockName: TypeAlias = Annotated[
+    str,
+    _job(
+        "The name of the lock: components of letters, digits, `-`, `_` and `.`, separated by `/`, which is `%2F` in an "
+        "address. A job whose name has other signs cannot be used as a lock.",
+        "deploy-main",
+        LOCK_NAME_PATTERN,
     ),
 ]
 OnlyJob: TypeAlias = Annotated[str, _job("Only this job.")]
@@ -96,7 +107,7 @@ Kinds: TypeAlias = Annotated[list[Kind], _several("Only jobs of these kinds.", "
 SessionId: TypeAlias = Annotated[
     str,
     _session(
-        "The id of a session of yours. To operators, `ci%2Fagent-3` is the session `agent-3` of the principal `ci`."
+        "The id of one of your sessions. For operators, `ci%2Fagent-3` is the session `agent-3` of the principal `ci`."
     ),
 ]
 BoundTo: TypeAlias = Annotated[str, _own_session("The session to which to bind it.")]

@@ -1,7 +1,7 @@
-"""Jobs that are out of attempts or cancelled, and wait for a person.
+"""List dead jobs: out of attempts, or cancelled.
 
-`octostore requeue` lets one run again, and `octostore discard` gives it up. With --story each is told whole: its
-payload, the error, its last attempts, and everything that happened to it.
+`octostore requeue` runs one again; `octostore discard` drops it. --story shows everything about each job: payload,
+error, last attempts, and full history.
 """
 
 import argparse
@@ -28,10 +28,11 @@ HEADER = ("JOB", "QUEUE", "KIND", "ATTEMPTS", "SINCE", "ERROR")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(
-        parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="of their names; all by default"), job_names
+        parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="only jobs whose names begin with this"),
+        job_names,
     )
-    parser.add_argument("--queue", metavar="Q", help="only those of this queue")
-    parser.add_argument("--story", action="store_true", help="tell each whole, with everything that happened to it")
+    parser.add_argument("--queue", metavar="Q", help="only jobs of this queue")
+    parser.add_argument("--story", action="store_true", help="show each job in full, with its history")
 
 
 def run(arguments: Arguments, context: Context) -> None:
@@ -43,7 +44,7 @@ def run(arguments: Arguments, context: Context) -> None:
             for job in jobs:
                 _tell(store, job.job_id, context.console)
         else:
-            context.console.remark("no job is dead")
+            context.console.remark("no dead jobs")
 
 
 # All of them
@@ -51,9 +52,9 @@ def run(arguments: Arguments, context: Context) -> None:
 
 def _lines(jobs: list[JobView], console: Console) -> list[str]:
     if not jobs:
-        return ["no job is dead"]
+        return ["no dead jobs"]
     now = words.now()
-    hint = "octostore dead JOB --story tells more; octostore requeue JOB … or octostore discard JOB …"
+    hint = "details: octostore dead JOB --story; then octostore requeue JOB … or octostore discard JOB …"
     return [*console.table(HEADER, [_row(job, now) for job in jobs]), "", hint]
 
 
@@ -78,10 +79,10 @@ def _tell(store: Reader, job_id: str, console: Console) -> None:
 
 
 def _story(job: JobView, events: list[Event], console: Console) -> Iterator[str]:
-    what = "nobody has enqueued it" if job.kind is None else f"{job.kind} of queue {job.queue}"
+    what = "never enqueued" if job.kind is None else f"{job.kind} in queue {job.queue}"
     yield f"{console.style(job.job_id, 'bold')} is {job.status}: {what}"
     if job.max_attempts is not None:
-        yield f"  attempts  {job.attempts} of {job.max_attempts} used up"
+        yield f"  attempts  {job.attempts} of {job.max_attempts} used"
     first, *rest = words.lines(job.error or "cancelled") or [""]
     yield f"  error     {first}"
     yield from (f"            {line}".rstrip() for line in rest)

@@ -41,6 +41,10 @@ def without_others(call: Call, reply: ClaimReply) -> ClaimReply:
     return msgspec.structs.replace(reply, available_at=at, retry_after_ms=USUAL_RETRY_MS)
 
 
+def _prepare_similar(call: Call) -> Any:
+    return call.question(prefix=call.principal.prefix)
+
+
 def _prepare_enqueue(call: Call) -> Any:
     body: bodies.EnqueueBody = call.body
     if body.job_id is None:
@@ -138,8 +142,25 @@ ROUTES = [
     asked(
         "get_job",
         summary="How a job stands, and who has it",
-        description="A name that was never seen is a free job.",
+        description=(
+            "A name that nobody has ever claimed or enqueued is a free job with `is_known: false`; "
+            "`GET /jobs/{job_id}/similar` says which one may have been meant."
+        ),
         example={"params": JOB, "answer": CLAIMED_JOB, **CLAIMED},
+    ),
+    asked(
+        "find_similar",
+        prepare=_prepare_similar,
+        summary="Which names are like this one",
+        description=(
+            "Up to three existing names, best first: those that begin with it, then the most alike. A token that is "
+            "limited to a prefix gets only names with that prefix."
+        ),
+        example={
+            "params": {"job_id": "github-issue-184"},
+            "answer": {"job_id": "github-issue-184", "is_known": False, "similar": ["github-issue-1842"]},
+            **CLAIMED,
+        },
     ),
     asked(
         "list_jobs",

@@ -14,7 +14,7 @@ from octostore.core import questions as q
 from octostore.core.errors import Conflict, InvalidInput, LeaseLost, LimitExceeded, OctoStoreError
 from octostore.core.events import Event, public_event
 from octostore.core.moments import Moment
-from octostore.core.names import check_job_id
+from octostore.core.names import check_lock_name
 from octostore.core.replies import ClaimReply, HeartbeatReply, JobView
 from octostore.server.calls import Call, asked, carried_out
 from octostore.server.examples import IN_A_MINUTE
@@ -57,7 +57,7 @@ def in_acquire_words(error: OctoStoreError) -> Exception:
 
 
 def _not_current(status: int) -> Refusal:
-    return refuse("lease_not_current", "this lease is not the current one of this lock", status=status)
+    return refuse("lease_not_current", "this lease is not the lock's current one", status=status)
 
 
 def _prepare_acquire(call: Call) -> Any:
@@ -105,7 +105,14 @@ def _acquired(call: Call, reply: ClaimReply) -> Answer:
             raise Conflict(problem, status=reply.status)
 
 
+def _prepare_look(call: Call) -> Any:
+    question = call.question()
+    check_lock_name("job_id", question.job_id)
+    return question
+
+
 def _prepare_renew(call: Call) -> Any:
+    check_lock_name("job_id", call.params["job_id"])
     _check_lease(call.body.lease_id)
     c.check_lock_ttl("ttl", call.body.ttl_seconds)
     return call.command()
@@ -197,7 +204,7 @@ WATCHED: dict[str, Watched] = {
 async def watch_lock(call: Call) -> Streaming:
     job_id = call.params["job_id"]
     call.principal.require_name(job_id)
-    check_job_id("job_id", job_id)  # while there is still somebody to tell
+    check_lock_name("job_id", job_id)  # while there is still somebody to tell
     watching = _Watching(call, job_id)
     return EventStream(call.request, watching.frames(), call.services.streams.one_of(call.principal.name))
 
@@ -348,6 +355,7 @@ ROUTES = [
     ),
     asked(
         "get_lock",
+        prepare=_prepare_look,
         answer=lambda call, job: Answer(_state(call, job)),
         summary="How a lock stands",
         description="A name that was never seen is free. `fencing_token` is then the last one that it had.",
@@ -360,7 +368,10 @@ ROUTES = [
         "list_locks",
         handler=list_locks,
         summary="The locks that are held, by name, a page at a time",
-        description="`total` is how many there are. If there are more than on this page, `cursor` continues the list.",
+        description=(
+            "`total` is how many there are. If there are more than on this page, `cursor` continues the list. Every "
+            "claimed job is in it, also those with names that only jobs can have, such as `acme/shop#12`."
+        ),
         answers={200: LockList},
         example={
             "query": {"prefix": "deploy-"},

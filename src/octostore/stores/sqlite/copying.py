@@ -117,7 +117,7 @@ def _copy_pages(source: apsw.Connection, target: apsw.Connection, on_step: OnSte
     except apsw.FullError as error:
         folder = os.path.dirname(target.filename)
         raise Unreachable(
-            f"the disk of {folder} is too full for the copy; nothing is left there", reason="disk_full"
+            f"there is not enough disk space in {folder} for the copy; the partial copy was removed", reason="disk_full"
         ) from error
     finally:
         source.execute("ROLLBACK")
