@@ -111,6 +111,17 @@ def test_the_secret_alone_is_a_token(server: ServerProcess) -> None:
     assert run_cli("list", **user).code == 77
 
 
+@pytest.mark.usefixtures("empty_store")
+def test_a_token_is_not_written_over_another(clean: Path) -> None:
+    path = clean / "ci.token"
+    assert run_cli("token", "create", "ci", "--to", str(path)).code == 0
+    before = path.read_text()
+    done = run_cli("token", "create", "other", "--to", str(path))
+    assert (done.code, "already exists and was left unchanged" in done.err) == (64, True), done
+    assert path.read_text() == before
+    assert [token["name"] for token in run_cli("token", "list", "--json").json["tokens"]] == ["ci"]
+
+
 def test_the_token_of_a_file(clean: Path, server: ServerProcess) -> None:
     path = clean / "my.token"
     path.write_text(server.new_token("reader", "read") + "\n")

@@ -191,6 +191,7 @@ def _supervision() -> Check:
 
 
 def _mcp() -> Check:
-    if find_spec("mcp") is None:
-        return Check(name="mcp", finding="not installed; to serve agents, install octostore[mcp]")
-    return Check(name="mcp", finding="installed")
+    if find_spec("aiohttp") is None:
+        finding = "can serve a file or a database to agents; to serve a server's URL, install octostore[mcp]"
+        return Check(name="mcp", finding=finding)
+    return Check(name="mcp", finding="can serve agents")

@@ -10,6 +10,7 @@ _STEPS = {
     "corrupt": "stop everything that uses the store, then restore the last backup with `octostore restore --replace`",
     "denied": "check the user in the URL and the password (~/.pgpass or PGPASSWORD)",
     "disk_full": "free some disk space (`df -h`); nothing is lost, and nothing needs a restart",
+    "in_use": "stop the server and the workers that use it (`fuser` names them), and restore again",
     "io": "check that the folder exists and is writable, and look for disk errors (`dmesg`)",
     "late": "try again; the store was too busy to answer in time",
     "moved": "find the files and put them back together, or restore a backup with `octostore restore`",

@@ -156,7 +156,8 @@ class Unreachable(OctoStoreError):
     `reason` is a stable word: `busy`, `disk_full`, `read_only`, `not_a_database`, `newer_schema`, `corrupt`, `closed`,
     `late` (the caller had given up before the call was its turn, and nothing was done),
     `no_store` (there is no store at this place yet), `moved` (the store is gone, or another one is in its place),
-    `restored_behind` (the store was restored from an older copy, which does not know this lease),
+    `restored_behind` (the store was restored from an older copy, which does not know this lease), `in_use`
+    (others use the store that a backup would replace),
     `io`, `denied` (the database refused the login), `address` (a server cannot listen there); and over a network
     `network` (no connection, or no answer in time), `server` (not an OctoStore answer), `certificate` (the server's
     certificate is not trusted) and `other_user` (the token belongs to your own server, but another user's is there).

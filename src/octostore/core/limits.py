@@ -73,6 +73,17 @@ RECOVER_LIMIT = 1_000
 FIGURES_QUEUES = 100
 """How many queues are reported with their depth."""
 
+EMPTY_COUNT_MAX = 100
+QUEUE_COUNT_MAX = 10_000
+"""How far the jobs of a queue are counted: for whoever finds nothing to claim, which idle workers do all the time and
+while others wait to write; and for whoever asks.
+"""
+OWNERS_TOLD = 5
+OWNERS_FROM_CLAIMS = 20
+"""How many owners a queue's status names, and among how many of its claims, by name, it looks for them."""
+CLAIMS_LOOKED_THROUGH = 1_000
+"""How many claims of a queue are looked through for those of some kinds, which no index has."""
+
 BATCH_MAX = 1_000
 BATCH_STEP = 100
 """How many commands one call may carry, and how many share a transaction if they do not all have to."""

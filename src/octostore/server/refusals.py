@@ -69,6 +69,11 @@ def out_of_prefix() -> Refusal:
     return refuse("not_allowed", "this token may not use that name", details=advice)
 
 
+def not_everything() -> Refusal:
+    problem = "this is about all jobs, and this token is limited to a name prefix"
+    return refuse("not_allowed", problem, details="Use a token that is not limited to a prefix.")
+
+
 def too_fast(retry_after_ms: int) -> Refusal:
     return refuse("rate_limited", "too many requests", retry_after_ms=retry_after_ms)
 
