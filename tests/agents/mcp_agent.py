@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -61,8 +62,9 @@ class McpAgent:
     async def _call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         self._diary.note("asked", command=tool)
         result = await self._client.call_tool(tool, arguments)
-        document: dict[str, Any] = result.structured_content or {}
-        return document
+        (document, *_) = [part.text for part in result.content if part.type == "text"]
+        answer: dict[str, Any] = json.loads(document)
+        return answer
 
 
 async def main(name: str, diaries: str, ttl: str, max_silence: str) -> None:

@@ -7,6 +7,7 @@ checkpoint, and nobody heartbeats. A table tells how it went.
 import argparse
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,15 +29,17 @@ from tests.support.soundness import assert_sound
 KINDS = ("shell", "mcp")
 OWN_WORDS = {"next", "checkpoint", "release", "claim_next_job", "release_job"}
 """All that agents ever type or call."""
-LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.1
 
 
 class Plan(NamedTuple):
     jobs: int
     agents: int
     """Of each kind."""
-    kill_seconds: float
-    """One is killed, or stalls, this often."""
+    blow_seconds: float
+    """One that holds a job is killed, or stalls, this often."""
+    blows: int
+    """How many of these there are at most."""
     ttl: int
     max_silence: int
     patience: float
@@ -59,7 +63,7 @@ class Seat:
     """An agent, and after its end the next one."""
 
     def __init__(self, kind: str, number: int, home: Path, plan: Plan) -> None:
-        self._kind = kind
+        self.kind = kind
         self._seat = f"{kind}-{number}"
         self._home = home
         self._plan = plan
@@ -73,7 +77,7 @@ class Seat:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         own = {"OCTOSTORE_HOME": str(self._home), "OCTOSTORE_OWNER": self.name, "PATH": path}
         others = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
-        module = f"tests.agents.{self._kind}_agent"
+        module = f"tests.agents.{self.kind}_agent"
         terms = [self.name, str(diaries_of(self._home)), str(self._plan.ttl), str(self._plan.max_silence)]
         with (self._home / f"{self.name}.stderr").open("wb") as errors:
             self._process = subprocess.Popen(
@@ -157,24 +161,33 @@ def run(home: Path, plan: Plan, seed: int) -> Result:
 
 def _disturb(store: octostore.OctoStore, seats: list[Seat], plan: Plan, chance: random.Random) -> Counter[str]:
     """Until every job is done."""
-    fates: Counter[str] = Counter()
-    deadline = time.monotonic() + plan.patience
-    next_at = time.monotonic() + plan.kill_seconds
-    while (
-        store.list_jobs(queue=QUEUE, status="queued", limit=1).jobs
-        or store.list_jobs(queue=QUEUE, status="claimed", limit=1).jobs
-    ):
+    dealt: Counter[str] = Counter()
+    blows = islice(_blows(chance), plan.blows)
+    blow = next(blows, None)
+    now = time.monotonic()
+    deadline, next_at = now + plan.patience, now + plan.blow_seconds
+    while not store.queue_status(QUEUE).all_done:
         assert time.monotonic() < deadline, "the jobs should be done by now"
         for seat in seats:
             seat.look_after()
-        at_work = [seat for seat in seats if seat.is_at_work]
-        if time.monotonic() > next_at and at_work:
-            next_at += plan.kill_seconds
-            fate = chance.choice(list(FATES))
-            fates[fate] += 1
-            FATES[fate](chance.choice(at_work))
+        if blow is not None and time.monotonic() > next_at:
+            kind, fate = blow
+            owners = {claim.owner for claim in store.list_claimed_jobs()}
+            struck = [seat for seat in seats if seat.kind == kind and seat.is_at_work and seat.name in owners]
+            if struck:
+                FATES[fate](chance.choice(struck))
+                dealt[f"{kind}: {fate}"] += 1
+                blow, next_at = next(blows, None), time.monotonic() + plan.blow_seconds
         time.sleep(LOOK_SECONDS)
-    return fates
+    return dealt
+
+
+def _blows(chance: random.Random) -> Iterator[tuple[str, str]]:
+    """Every fate for every kind of agent, in ever new orders."""
+    while True:
+        all_of_them = list(product(KINDS, FATES))
+        chance.shuffle(all_of_them)
+        yield from all_of_them
 
 
 def _checked(log: list[Event], diary: list[Entry], plan: Plan) -> tuple[Counter[str], int, int, int]:
@@ -196,7 +209,9 @@ def _checked(log: list[Event], diary: list[Entry], plan: Plan) -> tuple[Counter[
 
 
 def _ending(event: Event) -> str:
-    return f"{event.type}: {event.data['error']}" if event.data.get("error") else event.type
+    """With the reason, if somebody gave one."""
+    why = event.data.get("error") or event.data.get("note") or ""
+    return re.sub(rf"({'|'.join(KINDS)})-[\d.]+", "an agent", f"{event.type}: {why}".removesuffix(": "))
 
 
 def _check_left_nothing(seats: list[Seat], patience: float) -> None:
@@ -215,12 +230,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.agents.swarm", description=__doc__)
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--agents", type=int, default=5, help="of each kind (5)")
-    parser.add_argument(
-        "--kill-every", type=float, default=5, metavar="S", help="how often one is killed or stalls (5)"
-    )
+    parser.add_argument("--every", type=float, default=5, metavar="S", help="how often one is killed or stalls (5)")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    plan = Plan(given.jobs, given.agents, given.kill_every, ttl=10, max_silence=8, patience=1_800)
+    plan = Plan(given.jobs, given.agents, given.every, blows=given.jobs, ttl=15, max_silence=10, patience=1_800)
     with tempfile.TemporaryDirectory(prefix="octostore-swarm-") as folder:
         _show(plan, run(Path(folder), plan, given.seed))
 
