@@ -37,7 +37,7 @@ ENVIRONMENT = {
     TOKEN_FILE_VARIABLE: "a file with that token, which nobody else can read",
     CLEAR_TEXT_VARIABLE: "`1` allows sending the token over plain HTTP to another machine; for trusted networks only",
     OWNER_VARIABLE: "who you are, for people (host and process id)",
-    LEASE_VARIABLE: "the lease that `heartbeat`, `release` and `hand-over` are about",
+    LEASE_VARIABLE: "the lease that `heartbeat`, `progress`, `checkpoint`, `release` and `hand-over` are about",
     TOKENS_FILE_VARIABLE: "tokens for `serve` that are set from outside; `--tokens-file` takes precedence",
     DEBUG_VARIABLE: "`1` shows where a fault of ours is",
     "SSL_CERT_FILE": "for `https://`: a file with the certificates to trust, such as that of your own authority",
