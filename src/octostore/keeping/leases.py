@@ -13,11 +13,11 @@ from typing import Self
 
 import msgspec
 
-from octostore.core.errors import InvalidInput
+from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.moments import Moment
 from octostore.core.secret_free import SecretFree
 from octostore.keeping.processes import Process, is_running, wake
-from octostore.stores.opening import chosen_url, keeping_root, sqlite_path
+from octostore.stores.opening import chosen_url, keeping_root, make_data_folder, sqlite_path
 from octostore.wire.token_files import write_private_file
 
 LEFTOVERS_KEPT_SECONDS = 86_400
@@ -48,22 +48,24 @@ class KeptLease(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptLeases:
-    """Those of one store. `folder` need not be there."""
+    """Those of one store. `folder` need not be there; what it is in is not ours to make, but for the user's data."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_in_data_folder: bool = False) -> None:
         self._folder = folder
+        self._is_in_data_folder = is_in_data_folder
 
     @classmethod
     def of_store(cls, url: str | None) -> Self:
         """As `connect(url)` finds it."""
         url = chosen_url(url)
         root = Path(keeping_root(url))
-        return cls(root if sqlite_path(url) is not None else root / _key(_address(url or "")))
+        if sqlite_path(url) is not None:
+            return cls(root, is_in_data_folder=url is None)
+        return cls(root / _key(_address(url or "")), is_in_data_folder=True)
 
-    def owners(self) -> list[str]:
-        """Who keeps claims here, by name; also those whose keepers are gone, if there is nobody else."""
-        leases = [lease for folder in self._owner_folders() for lease in self._in(folder)]
-        return sorted({lease.owner for lease in leases if lease.is_kept} or {lease.owner for lease in leases})
+    def all(self) -> list[KeptLease]:
+        """Those of every owner."""
+        return [lease for folder in self._owner_folders() for lease in self._in(folder)]
 
     def of(self, owner: str) -> list[KeptLease]:
         """Newest first; with those whose keeper has gone. Raises `InvalidInput` where others could have read one."""
@@ -79,13 +81,10 @@ class KeptLeases:
     def prepare(self, owner: str) -> None:
         """Make the folder of `owner`, before anything is claimed that could not be kept then."""
         folder = self._folder_of(owner)
-        try:
-            for one in (*_missing(folder.parent), folder):
-                one.mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise InvalidInput("--keep", f"needs {folder.parent}, which cannot be made: {error.strerror}") from None
-        for one in (folder.parent, folder):
-            _check_private(one, one.stat())
+        data = Path(make_data_folder()) if self._is_in_data_folder else self._folder.parent
+        for one in (folder.parent.parent, folder.parent, folder):
+            if one.is_relative_to(data) and one != data:
+                _make_private(one)
         (folder / _LIFE).touch(mode=0o600)
         for lease in self._in(folder):
             if not lease.is_kept and time.time() - self._path_of(lease).stat().st_mtime > LEFTOVERS_KEPT_SECONDS:
@@ -162,9 +161,12 @@ def _address(url: str) -> str:
     return f"{scheme.lower()}://{user.partition(':')[0]}{at}{place.rstrip('/')}"
 
 
-def _missing(folder: Path) -> list[Path]:
-    """The folders that have to be made for it, outermost first, and itself."""
-    return [one for one in reversed(folder.parents) if not one.exists()] + [folder]
+def _make_private(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise Unreachable(f"{folder}, for kept leases, cannot be made: {error.strerror}", reason="io") from error
+    _check_private(folder, folder.stat())
 
 
 def _read(path: Path) -> KeptLease | None:
