@@ -2,6 +2,7 @@
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -146,6 +147,21 @@ def test_leftovers_are_tidied_up_with_the_next_claim(kept: KeptLeases, tmp_path:
     assert len(files(tmp_path)) == 3
 
 
+def test_only_the_own_folder_is_made(tmp_path: Path) -> None:
+    with pytest.raises(octostore.Unreachable, match="cannot be kept") as failed:
+        KeptLeases.of_store(f"sqlite:///{tmp_path}/missing/x.db").prepare("ann")
+    assert failed.value.reason == "io"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sign_of_life_that_was_tidied_up_comes_back(kept: KeptLeases) -> None:
+    kept.add(lease())
+    (kept._folder_of("ann") / "alive").unlink()
+    assert kept.life_shown_at("ann") is None
+    assert kept.show_life("ann")
+    assert kept.life_shown_at("ann") is not None
+
+
 def test_signs_of_life(kept: KeptLeases) -> None:
     assert not kept.show_life("ann")
     assert kept.life_shown_at("ann") is None
@@ -184,3 +200,21 @@ def test_what_a_file_holds(kept: KeptLeases, tmp_path: Path) -> None:
     kept.add(lease())
     (path,) = (tmp_path / "kept").rglob("*.lease")
     assert msgspec.json.decode(path.read_bytes())["lease_id"] == "secret-job-ann"
+
+
+def test_commands_of_one_owner_do_not_disturb_each_other(kept: KeptLeases, tmp_path: Path) -> None:
+    """One tidies up while another adds: again and again, at the same time."""
+
+    def add_and_forget(number: int) -> None:
+        for token in range(100):
+            one = lease(f"job-{number}", fencing_token=token, keeper=GONE)
+            kept.add(one)
+            assert kept.has(one)
+            kept.show_life("ann")
+            kept.of("ann")
+            kept.forget(one)
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in pool.map(add_and_forget, range(4)):
+            pass
+    assert files(tmp_path) == []

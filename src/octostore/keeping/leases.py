@@ -6,6 +6,7 @@ Nobody else can read them, and so they are written. Names are hashed, so that no
 import os
 import stat
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +23,7 @@ from octostore.wire.token_files import write_private_file
 
 LEFTOVERS_KEPT_SECONDS = 86_400
 """For how long a lease is remembered after its keeper has gone, so that its owner hears what became of the claim."""
+TRIES = 10
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LIFE = "alive"
 _SUFFIX = ".lease"
@@ -80,15 +82,7 @@ class KeptLeases:
 
     def prepare(self, owner: str) -> None:
         """Make the folder of `owner`, before anything is claimed that could not be kept then."""
-        folder = self._folder_of(owner)
-        data = Path(make_data_folder()) if self._is_in_data_folder else self._folder.parent
-        for one in (folder.parent.parent, folder.parent, folder):
-            if one.is_relative_to(data) and one != data:
-                _make_private(one)
-        (folder / _LIFE).touch(mode=0o600)
-        for lease in self._in(folder):
-            if not lease.is_kept and time.time() - self._path_of(lease).stat().st_mtime > LEFTOVERS_KEPT_SECONDS:
-                self._remove(lease)
+        self._again(lambda: self._prepare(owner))
 
     def tidy(self, owner: str) -> None:
         """Leave no folder behind for one who keeps nothing."""
@@ -102,8 +96,12 @@ class KeptLeases:
 
     def add(self, lease: KeptLease) -> None:
         """After `prepare`. It is in the place of what was kept for the same claim."""
-        self.prepare(lease.owner)  # once more: a claim that was waited for may find that its folder was tidied up
-        write_private_file(self._path_of(lease), msgspec.json.encode(lease))
+
+        def write() -> None:
+            self._prepare(lease.owner)
+            write_private_file(self._path_of(lease), msgspec.json.encode(lease))
+
+        self._again(write)
 
     def forget(self, lease: KeptLease) -> None:
         """The claim is over. Its keeper hears of it at once, and ends."""
@@ -114,11 +112,15 @@ class KeptLeases:
 
     def show_life(self, owner: str) -> bool:
         """Whether there is anything to keep alive."""
-        try:
-            os.utime(self._folder_of(owner) / _LIFE)
-        except OSError:
-            return False
-        return True
+        path = self._folder_of(owner) / _LIFE
+        with suppress(OSError):
+            os.utime(path)
+            return True
+        with suppress(OSError):
+            if any(path.parent.glob(f"*{_SUFFIX}")):
+                path.touch(mode=0o600)  # another command had just tidied up
+                return True
+        return False
 
     def life_shown_at(self, owner: str) -> float | None:
         """When `owner` last ran a command, on the clock of files."""
@@ -128,6 +130,31 @@ class KeptLeases:
             return None
 
     # Below the surface
+
+    def _prepare(self, owner: str) -> None:
+        folder = self._folder_of(owner)
+        data = Path(make_data_folder()) if self._is_in_data_folder else self._folder.parent
+        for one in (folder.parent.parent, folder.parent, folder):
+            if one.is_relative_to(data) and one != data:
+                one.mkdir(mode=0o700, exist_ok=True)
+                _check_private(one, one.stat())
+        (folder / _LIFE).touch(mode=0o600)
+        for lease in self._in(folder):
+            if not lease.is_kept and time.time() - self._path_of(lease).stat().st_mtime > LEFTOVERS_KEPT_SECONDS:
+                self._remove(lease)
+
+    def _again(self, make: Callable[[], None]) -> None:
+        """Because another command of the same owner may tidy up what was just made."""
+        problem: OSError | None = None
+        for _ in range(TRIES):
+            try:
+                return make()
+            except FileNotFoundError as error:
+                problem = error
+            except OSError as error:
+                problem = error
+                break
+        raise Unreachable(f"leases cannot be kept in {self._folder}: {problem}", reason="io") from problem
 
     def _folder_of(self, owner: str) -> Path:
         return self._folder / _key(owner)
@@ -142,7 +169,11 @@ class KeptLeases:
             return []
 
     def _in(self, folder: Path) -> list[KeptLease]:
-        leases = (_read(path) for path in folder.glob(f"*{_SUFFIX}"))
+        try:
+            paths = [folder / name for name in os.listdir(folder) if name.endswith(_SUFFIX)]  # noqa: PTH208
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        leases = [_read(path) for path in paths]
         return sorted((lease for lease in leases if lease), key=lambda lease: lease.fencing_token, reverse=True)
 
     def _remove(self, lease: KeptLease) -> None:
@@ -159,14 +190,6 @@ def _address(url: str) -> str:
     scheme, _, rest = url.partition("://")
     user, at, place = rest.rpartition("@")
     return f"{scheme.lower()}://{user.partition(':')[0]}{at}{place.rstrip('/')}"
-
-
-def _make_private(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise Unreachable(f"{folder}, for kept leases, cannot be made: {error.strerror}", reason="io") from error
-    _check_private(folder, folder.stat())
 
 
 def _read(path: Path) -> KeptLease | None:
