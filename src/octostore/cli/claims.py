@@ -1,23 +1,27 @@
 """The answer to a claim, for people and for scripts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from octostore.cli import exits, words
 from octostore.cli.console import Console
 from octostore.cli.story import told_attempts
-from octostore.core.replies import ClaimReply
+from octostore.core.queue_words import queue_in_words
+from octostore.core.replies import ClaimReply, QueueStatus
 from octostore.wire.answers import claim_answer
 
 
-def tell_claim(reply: ClaimReply, console: Console, *, lease_only: bool = False) -> int:
-    """The exit code."""
+def tell_claim(
+    reply: ClaimReply, console: Console, *, lease_only: bool = False, kinds: Sequence[str] | None = None
+) -> int:
+    """The exit code. `kinds` are those that were asked for, if only some were."""
+    lines = _lines(reply, console) if reply.queue_status is None else _empty(reply.queue_status, console, kinds)
     if console.is_json or not lease_only:
-        console.answer(claim_answer(reply), *_lines(reply, console))
+        console.answer(claim_answer(reply), *lines)
     elif reply.status == "claimed":
         console.say(reply.lease_id or "")
     else:
         # Where the lease should stand, there must be nothing else.
-        console.remark(*_lines(reply, console))
+        console.remark(*lines)
     return exits.CLAIMS[reply.status]
 
 
@@ -46,8 +50,15 @@ def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
         case "dead":
             yield f"{console.style('dead', 'red')} {reply.job_id}: {words.gist(reply.error or 'cancelled')}"
             yield f"  next       octostore requeue {words.typed(reply.job_id or '')}"
-        case _:
-            yield f"{console.style('empty', 'yellow')} nothing in queue {reply.queue} can be claimed now"
+
+
+def _empty(status: QueueStatus, console: Console, kinds: Sequence[str] | None) -> Iterator[str]:
+    yield f"{console.style('empty', 'yellow')} {queue_in_words(status, kinds)}"
+    queue = words.typed(status.queue)
+    if not status.all_done:
+        yield f"  next       octostore next {queue} --wait    # until there is one, or every job is done or dead"
+    if status.dead:
+        yield f"  dead       octostore dead --queue {queue}"
 
 
 def _details(reply: ClaimReply) -> Iterator[str]:
