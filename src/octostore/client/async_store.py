@@ -80,9 +80,12 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         status: Status | None = None,
         queue: str | None = None,
         limit: int = PAGE_MAX,
+        order: q.Order = "name",
     ) -> AsyncIterator[JobPage]:
         """See `OctoStore.job_pages`."""
-        return pages_async(self._port.ask, q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit))
+        return pages_async(
+            self._port.ask, q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, order=order)
+        )
 
     @asynccontextmanager
     async def keep(
