@@ -371,6 +371,8 @@ class QueueStatus(Reply, frozen=True):
     done: int
     max_claimed: int | None
     counted_to: int
+    kinds: list[str] | None = None
+    """Of which kinds `ready`, `later` and `claimed` are, where only some were asked for."""
 
 
 class TokenView(Reply, frozen=True):
@@ -406,6 +408,14 @@ class FoundTokens(Reply, frozen=True):
     """In the order of the digests; None where there is no such token."""
 
     tokens: list[TokenView | None]
+
+
+class FoundLease(Reply, frozen=True):
+    """`lease_id` is None where none is remembered. `session` is that of the session that the claim is bound to."""
+
+    lease_id: str | None
+    session_id: str | None = None
+    session: "FoundLease | None" = None
 
 
 class StoreKey(Reply, frozen=True):

@@ -350,7 +350,7 @@ class MemoryBackend:
             yield self.rows
 
     def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
-        raise InvalidInput("url", "names a store in memory, which ends with its process: there is nothing to back up")
+        raise InvalidInput("url", "names an in-memory store, which ends with its process and cannot be backed up")
 
     def attend(self, ring: Callable[[], None]) -> None:
         """There are no other processes."""

@@ -1,20 +1,25 @@
 """Claim the next job of a queue. Exit code 10 if there is none now, with what else is in the queue.
 
 `all_done` in the answer (with --json) tells "nothing for you now" (false) from "every job is done or dead" (true).
+
+With --keep it stays yours without heartbeats until you release it; see `octostore claim --help`.
 """
 
 import argparse
+from functools import partial
+from typing import TYPE_CHECKING
 
-from octostore.cli.claims import tell_claim
 from octostore.cli.command import Arguments, Context
-from octostore.cli.commands.claim import add_claim_options
+from octostore.cli.commands.claim import add_claim_options, carry_out
 from octostore.cli.options import seconds
-from octostore.client.owner import person
-from octostore.client.store import OctoStore
 from octostore.core.limits import WAIT_MAX_SECONDS
 from octostore.core.replies import ClaimReply
 
+if TYPE_CHECKING:
+    from octostore.client.store import OctoStore
+
 EXAMPLES = [
+    "octostore next reviews --owner agent-3 --keep    # then: octostore release --outcome done",
     "octostore next reviews --owner agent-3 --ttl 10m",
     "octostore next reviews --owner agent-3 --kind review --wait 1h --json",
     "octostore next reviews --owner agent-3 --wait    # until there is one, or every job is done or dead",
@@ -44,23 +49,24 @@ def _wait(text: str) -> float:
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    with context.place.open() as store:
-        reply = _claim(store, arguments)
-        while arguments.wait is None and reply.status == "empty" and not reply.all_done:
-            reply = _claim(store, arguments)
-    return tell_claim(reply, context.console, lease_only=arguments.lease, kinds=arguments.kind)
+    return carry_out(arguments, context, partial(_claim, arguments))
 
 
-def _claim(store: OctoStore, arguments: Arguments) -> ClaimReply:
-    return store.claim_next(
-        arguments.queue,
-        kinds=arguments.kind,
-        owner=person() if arguments.owner is None else arguments.owner,
-        metadata=arguments.metadata,
-        ttl=arguments.ttl,
-        wait=WAIT_MAX_SECONDS if arguments.wait is None else arguments.wait,
-        session_id=arguments.session,
-        request_id=arguments.request_id,
-        max_silence=arguments.max_silence,
-        until_done=arguments.wait is None,
-    )
+def _claim(arguments: Arguments, store: "OctoStore", owner: str, pid: int | None) -> ClaimReply:
+    without_end = arguments.wait is None
+    while True:
+        reply = store.claim_next(
+            arguments.queue,
+            kinds=arguments.kind,
+            owner=owner,
+            metadata=arguments.metadata,
+            ttl=arguments.ttl,
+            wait=WAIT_MAX_SECONDS if without_end else arguments.wait,
+            session_id=arguments.session,
+            request_id=arguments.request_id,
+            max_silence=arguments.max_silence,
+            until_done=without_end,
+            pid=pid,
+        )
+        if not without_end or reply.status != "empty" or reply.all_done:
+            return reply

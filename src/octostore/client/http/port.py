@@ -96,7 +96,7 @@ class HttpPort:
                 self._pause(patience, failed)
 
     def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
-        raise InvalidInput("url", "is that of a server; make a backup where its store is, with --url sqlite:///FILE")
+        raise InvalidInput("url", "names a server; run the backup on the server's machine, with --url sqlite:///FILE")
 
     def close(self) -> None:
         self._is_closed.set()

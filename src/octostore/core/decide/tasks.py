@@ -101,7 +101,7 @@ def _nothing_to_do(ws: WorkingSet, command: ClaimTask) -> ClaimReply:
 def release_task(ws: WorkingSet, command: ReleaseTask, given: Given) -> ReleaseReply:
     claim = ws.job(command.job_id).claim
     if claim is not None and claim.session_id != key_in(command) and same_lease(claim.lease_id, command.lease_id):
-        raise InvalidInput("session_id", f"is {command.session_id!r}, which is not the session that has this task")
+        raise InvalidInput("session_id", f"is {command.session_id!r}, which is not the session that holds this task")
     reply = release_job(ws, command, given)
     session = ws.session(key_in(command))
     if session is not None and session.status == "open" and same_lease(session.lease_id, command.lease_id):
