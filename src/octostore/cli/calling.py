@@ -11,6 +11,9 @@ from octostore.cli.parser import Misunderstood, asks_for_json, new_parser, parse
 from octostore.cli.place import chosen_place
 from octostore.core.errors import OctoStoreError
 
+GENERATED = "job-0"
+"""How generated names begin: few words do, and only for these is it looked closer."""
+
 
 def complete() -> None:
     """What could follow, for a shell that asks."""
@@ -38,6 +41,10 @@ def carry_out(given: Sequence[str]) -> int:
         starting.has_begun()
         context = Context(console, chosen_place(getattr(parsed, "url", None), is_watched=sys.stderr.isatty()))
         try:
+            if any(GENERATED in word for word in given):
+                from octostore.cli.naming import write_out_names  # noqa: PLC0415
+
+                write_out_names(parsed, context)
             return BY_NAME[parsed.command].module.run(parsed, context) or exits.DID
         except OctoStoreError as error:
             from octostore.cli.failing import tell_failure  # noqa: PLC0415

@@ -46,7 +46,37 @@ new_session_id = new_lease_id
 
 def new_job_id() -> str:
     """Unique, and growing with time, so that a million of them are not a million places in an index."""
-    return f"job-{time.time_ns() // 1_000_000:012x}{_chance.draw()[:20]}"
+    return f"job-{_moment()}{_chance.draw()[:20]}"
+
+
+def _moment(ahead_ms: int = 0) -> str:
+    return f"{time.time_ns() // 1_000_000 + ahead_ms:012x}"
+
+
+_GENERATED = re.compile(r"(?:.*[^A-Za-z0-9])?job-([0-9a-f]{8,32})")
+JOB_DIGITS = 32
+OLDEST = "0194"
+"""How the moments of 2025 begin. No name was generated before."""
+DAY_MS = 86_400_000
+"""How far the clock of another machine may be ahead."""
+
+
+def is_generated(job_id: str) -> bool:
+    """Whether `new_job_id` may have made this name; a server puts the prefix of a limited token before it."""
+    return _digits_in(job_id) == JOB_DIGITS
+
+
+def is_cut_short(job_id: str) -> bool:
+    """Whether it is the beginning of such a name: at least 8 digits, and a moment at which one was generated.
+
+    Of names that somebody else makes of 8 random digits, one in 5,000 looks like that.
+    """
+    return 0 < _digits_in(job_id) < JOB_DIGITS
+
+
+def _digits_in(job_id: str) -> int:
+    found = _GENERATED.fullmatch(job_id)
+    return len(found[1]) if found and OLDEST <= found[1] < _moment(DAY_MS) else 0
 
 
 def new_token_id() -> str:
