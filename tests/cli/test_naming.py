@@ -32,9 +32,8 @@ def test_a_mistyped_name_is_not_a_free_job(cli: Cli, names: tuple[str, str]) -> 
     name, mistyped = names
     told = f"{UNKNOWN} {mistyped}; did you mean {name}?\n"
     assert cli.run("owner", mistyped) == (0, told, "")
-    as_json = cli.call("owner", mistyped, "--json")
-    assert (as_json.json["status"], as_json.json["is_known"]) == ("free", False)
-    assert as_json.err == f"octostore: did you mean {name}?\n"
+    as_json = cli.json("owner", mistyped)
+    assert (as_json["status"], as_json["is_known"], as_json["similar"]) == ("free", False, [name])
     assert cli.json("owner", name)["is_known"] is True
     assert cli.call("events", "--job", mistyped) == (0, "", f"octostore: {told}")
     assert cli.call("dead", mistyped).out == told

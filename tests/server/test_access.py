@@ -416,7 +416,7 @@ def test_a_tokens_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         "ci read,write {}",
         "ci read,,claim {}",
         "ci read {}x",
-        "ci read {} no:colons",
+        "ci read {} no;semicolons",
         "ci read octo_",
         "\x01 read {}",
     ],

@@ -24,7 +24,7 @@ def tell_failure(error: OctoStoreError, context: Context) -> int:
     similar = _similar(error, context)
     if context.console.is_json:
         failure = failure_of(error)
-        failure.similar = similar
+        failure.similar = similar or None
         context.console.answer(failure)
     context.console.remark(str(error))
     if similar:

@@ -71,7 +71,7 @@ def run(arguments: Arguments, context: Context) -> int:
         )
         events = islice(found, arguments.limit)
         similar = None if arguments.job is None else find_similar(store, arguments.job)
-        if similar is not None:
+        if similar is not None and not console.is_json:
             console.remark(told_unknown(arguments.job, similar))
         if arguments.follow:
             console.end_with_reader()
@@ -81,7 +81,7 @@ def run(arguments: Arguments, context: Context) -> int:
         else:
             reader = "" if console.is_json else store.whoami().name
             has_any = _tell(events, console, told_with, reader=reader)
-            if not has_any and similar is None:
+            if not has_any and (similar is None or console.is_json):
                 console.remark("no events match")
     return exits.DID
 

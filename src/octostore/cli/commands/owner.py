@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Iterator
 from datetime import datetime
 
+import msgspec
+
 from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
@@ -35,12 +37,11 @@ def run(arguments: Arguments, context: Context) -> None:
 
 
 def _tell_unknown(store: Reader, job: JobView, console: Console) -> None:
-    from octostore.cli.naming import did_you_mean, find_similar, told_unknown  # noqa: PLC0415
+    from octostore.cli.naming import find_similar, told_unknown  # noqa: PLC0415
 
     similar = find_similar(store, job.job_id) or []
-    console.answer(job, told_unknown(job.job_id, similar))
-    if similar and console.is_json:
-        console.remark(did_you_mean(similar))
+    document = msgspec.json.decode(msgspec.json.encode(job)) | {"similar": similar}
+    console.answer(document, told_unknown(job.job_id, similar))
 
 
 def _story(job: JobView, console: Console) -> Iterator[str]:
