@@ -58,7 +58,7 @@ def test_nothing_is_written_over(empty_store: str, tmp_path: Path) -> None:
 def test_a_restore_has_a_backup_or_only_goes_forward(arguments: list[str]) -> None:
     done = run_cli("restore", *arguments)
     assert done.code == 64
-    assert "file is needed, or --forward without one" in done.err
+    assert "file or --forward is required, and not both" in done.err
 
 
 @pytest.mark.parametrize(

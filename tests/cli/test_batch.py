@@ -58,8 +58,8 @@ def test_a_task_of_a_session_that_somebody_has(cli: Cli) -> None:
 def test_a_line_that_is_no_command(cli: Cli) -> None:
     for wrong, said in [
         ("{", "line 2 is not valid JSON"),
-        ("[1]", "line 2 is no command"),
-        ({"job_id": "x"}, "line 2 is no command"),
+        ("[1]", "line 2 is not a command"),
+        ({"job_id": "x"}, "line 2 is not a command"),
         ({"command": "fly"}, "commands[1] cannot be done: command must be one of"),
         (claim("no name"), "commands[1] cannot be done: job_id"),
     ]:

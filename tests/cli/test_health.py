@@ -127,3 +127,8 @@ def test_who_may_not_know(server: ServerProcess) -> None:
 def test_a_store_that_cannot_be_reached_is_another_answer() -> None:
     done = run_cli("health", OCTOSTORE_HOME="/proc/nowhere")
     assert (done.code, done.out) == (69, "")
+
+
+def test_doctor_says_which_store_it_is(cli: Cli) -> None:
+    findings = {check["name"]: check["finding"] for check in cli.json("doctor")["checks"]}
+    assert findings["id"] == f"of the store is {cli.store.figures().store_id}"

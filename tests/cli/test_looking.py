@@ -35,7 +35,7 @@ def test_an_owner_that_is_alive(cli: Cli) -> None:
 def test_owner_ends_with_the_command_line_that_takes_the_job_back(cli: Cli) -> None:
     lease = cli.lease()
     *_, why, gentle, command = cli.run("owner", cli.job).out.splitlines()
-    assert why.startswith("to ask for it, or to take it back")
+    assert why.startswith("to ask the owner to stop, or to take the job away")
     assert cli.call(*shlex.split(gentle)[1:]).code == 0
     owner = cli.store.get_job_owner(cli.job)
     assert owner is not None
@@ -119,7 +119,7 @@ def test_the_list_of_other_jobs(cli: Cli) -> None:
     assert [line.split()[1] for line in out.splitlines()[1:]] == ["done", "queued", "queued"]
     page = cli.json("list", prefix, "--status", "all", "--limit", "2")
     assert (len(page["jobs"]), page["cursor"]) == (2, f"{prefix}-b")
-    assert "… and more; a larger --limit shows them" in cli.call("list", prefix, "--status", "all", "--limit", "2").out
+    assert "… and more; raise --limit to see them" in cli.call("list", prefix, "--status", "all", "--limit", "2").out
 
 
 def test_a_list_of_several_pages(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("hour_ago")
 def test_an_owner_that_is_late() -> None:
     told = run_cli("owner", "late").out
-    assert re.search(r"\n  late      heartbeat 1h.* ago, 29m.* left: if none comes, the job is free then\n", told), told
+    assert re.search(r"\n  late      heartbeat 1h.* ago, 29m.* left; then the job is free\n", told), told
     assert " ago (late)" in run_cli("list", "late").out
 
 
@@ -254,7 +254,7 @@ def test_what_is_taken_back(form: str) -> None:
         (queued,) = (row.split() for row in rows if row.startswith("queued"))
         assert (queued[1], queued[-1]) == ("ann", "queued")
         assert "59m" in queued or "58m" in queued
-    assert run_cli("recover").out == "every lease is alive; there was nothing to take back\n"
+    assert run_cli("recover").out == "no expired leases; nothing to take back\n"
     assert "ann disappeared: no heartbeat since " in run_cli("events", "--job", "queued").out
 
 

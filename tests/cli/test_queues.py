@@ -51,7 +51,7 @@ def test_a_job_that_was_enqueued_before(cli: Cli, queue: str) -> None:
     again = cli.run("enqueue", "build", "--queue", queue, "--job-id", cli.job, "--payload", "2")
     assert (again.code, again.out) == (
         0,
-        f"{cli.job} had been enqueued before, and is queued; nothing has changed\n",
+        f"{cli.job} was already enqueued and is queued; nothing changed\n",
     )
     assert cli.json("enqueue", "build", "--job-id", cli.job)["created"] is False
     assert cli.store.get_job(cli.job).payload == 1
@@ -63,7 +63,7 @@ def test_a_job_for_later(cli: Cli, queue: str) -> None:
     delayed = cli.call("claim", cli.job)
     assert delayed.code == 11
     assert "in 1h 29m" in delayed.out
-    assert f"nobody has {cli.job}: it waits in queue {queue}, available in 1h 29m" in cli.call("owner", cli.job).out
+    assert f"nobody has {cli.job}: it is queued in {queue}, available in 1h 29m" in cli.call("owner", cli.job).out
     at = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=0)
     dated = cli.json("enqueue", "report", "--queue", queue, "--run-at", at.isoformat())
     assert datetime.fromisoformat(dated["available_at"]) == at
@@ -99,7 +99,7 @@ def test_dead_jobs_and_back(cli: Cli, queue: str) -> None:
     requeued = cli.run("requeue", cli.job, "--reason", "the disk is larger now")
     assert (requeued.code, requeued.out) == (0, f"{cli.job} is queued now\n")
     assert cli.json("dead", cli.job)["jobs"] == []
-    assert cli.call("dead", cli.job).out == f"no job that begins with {cli.job} is dead\n"
+    assert cli.call("dead", cli.job).out == f"no dead jobs begin with {cli.job}\n"
     assert "requeued by" in cli.call("events", "--job", cli.job).out
     assert "the disk is larger now" in cli.call("events", "--job", cli.job).out
 
@@ -118,8 +118,8 @@ def test_a_dead_job_is_told_whole(cli: Cli, queue: str) -> None:
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[:8] == [
-        f"{cli.job} is dead: import of queue {queue}",
-        "  attempts  2 of 2 used up",
+        f"{cli.job} is dead: import in queue {queue}",
+        "  attempts  2 of 2 used",
         "  error     Traceback",
         "              File …",
         "            OSError: no space left",
@@ -161,7 +161,7 @@ def test_dead_jobs_are_told_one_by_one(cli: Cli, queue: str) -> None:
     assert [story["job"]["job_id"] for story in stories] == jobs
     assert sorted(story["job"]["payload"] for story in stories) == [0, 1, 2]
     assert [[event["type"] for event in story["events"]] for story in stories] == [["enqueued", "cancelled"]] * 3
-    assert cli.call("dead", "--queue", queue, "--story").out.count(" is dead: import of queue ") == 3
+    assert cli.call("dead", "--queue", queue, "--story").out.count(" is dead: import in queue ") == 3
     told = cli.call("dead", cli.job, "--story")
     assert (told.code, told.out) == (0, "")
     assert told.err.startswith(f"octostore: nobody has ever claimed or enqueued {cli.job}")
@@ -208,7 +208,7 @@ def test_a_cancelled_job(cli: Cli, queue: str) -> None:
 def test_a_job_that_is_taken_away(cli: Cli) -> None:
     lease = cli.lease()
     done = cli.run("force-release", cli.job, "--reason", "its runner was shut down")
-    assert (done.code, done.out) == (0, f"{cli.job} is free now; it was taken from ann\n")
+    assert (done.code, done.out) == (0, f"{cli.job} is free now, taken from ann\n")
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 20
     assert "its runner was shut down" in beat.err
@@ -218,29 +218,29 @@ def test_a_job_that_is_taken_away(cli: Cli) -> None:
 def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
     lease = cli.lease()
     done = cli.run("cancel", cli.job, "--reason", "not needed")
-    assert (done.code, done.out) == (0, f"{cli.job} is dead now; it was taken from ann\n")
+    assert (done.code, done.out) == (0, f"{cli.job} is dead now, taken from ann\n")
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 20
     assert "('not needed'); the job is dead" in beat.err
     assert "ann lost it to cancel after " in cli.call("owner", cli.job).out
     assert "cancelled and taken from ann by " in cli.call("events", "--job", cli.job).out
     assert "None" not in cli.call("dead", cli.job).out
-    assert f"{cli.job} is dead: nobody has enqueued it\n" in cli.call("dead", cli.job, "--story").out
+    assert f"{cli.job} is dead: never enqueued\n" in cli.call("dead", cli.job, "--story").out
 
 
 @pytest.mark.parametrize(
-    ("command", "then"), [(["stop"], ""), (["cancel", "--drain"], ", and the job is cancelled when it has")]
+    ("command", "then"), [(["stop"], ""), (["cancel", "--drain"], "; the job is cancelled when it stops")]
 )
 def test_an_owner_that_is_asked_to_stop(cli: Cli, command: list[str], then: str) -> None:
     lease = cli.lease()
     done = cli.call(*command, cli.job, "--reason", "going down")
-    heard = "hears of it with its next heartbeat"
-    assert (done.code, done.out) == (0, f"ann is asked to stop {cli.job}, and {heard}{then}\n")
-    assert "not heard yet: going down" in cli.call("owner", cli.job).out
+    heard = "will be told at its next heartbeat"
+    assert (done.code, done.out) == (0, f"asked ann to stop {cli.job}; it {heard}{then}\n")
+    assert "not delivered yet: going down" in cli.call("owner", cli.job).out
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 0
-    assert beat.out.splitlines()[1].endswith(": going down; release it when you have")
-    assert "has heard of it" in cli.call("stop", cli.job).out
+    assert beat.out.splitlines()[1].endswith(": going down; release the job when you have")
+    assert "it has been told" in cli.call("stop", cli.job).out
     released = cli.call("release", cli.job, "--lease-id", lease, "--json")
     assert released.json["status"] == ("dead" if then else "free")
     story = cli.call("events", "--job", cli.job).out

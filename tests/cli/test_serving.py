@@ -70,8 +70,8 @@ def test_tokens(cli: Cli) -> None:
     made = cli.run("token", "create", name, "--prefix", "deploy-", "--expires-in", "90d")
     assert (made.code, made.err) == (0, "")
     first, id_line, token_line, last = made.out.splitlines()
-    assert first.startswith(f"{name} may read, claim within deploy-, until 20")
-    assert last == "It is shown this once. Keep it where only its user can read it."
+    assert first.startswith(f"{name} may read, claim jobs named deploy-…, until 20")
+    assert last == "This token is not shown again. Keep it where only its user can read it."
     token_id, token = id_line.split()[1], token_line.split()[1]
     assert token.startswith("octo_")
 

@@ -51,7 +51,7 @@ def test_sessions(cli: Cli, name: str) -> None:
 
 @pytest.mark.usefixtures("empty_store")
 def test_no_session() -> None:
-    assert run_cli("sessions").out == "there is no open session\n"
+    assert run_cli("sessions").out == "no open sessions\n"
 
 
 def test_one_session_is_told_whole(cli: Cli, name: str) -> None:
@@ -74,7 +74,7 @@ def test_one_session_is_told_whole(cli: Cli, name: str) -> None:
         f"{cli.job}-1  ann claimed it",
         f"{name}  ann saved its context (520 bytes); phase idle → executing",
     ]
-    assert hint == f"  (octostore events --session {name} tells everything)"
+    assert hint == f"  (full history: octostore events --session {name})"
     assert lease not in done.out
     assert len(cli.call("events", "--session", name).out.splitlines()) == 4
 
@@ -130,7 +130,7 @@ def test_sessions_of_others_as_an_operator_names_them(server: ServerProcess) -> 
     told = run_cli("sessions", "ci/builder", **ours).out.splitlines()
     assert told[0] == "ann has ci/builder: idle"
     assert told[-2].endswith("  ci/builder  ann opened its session")
-    assert told[-1] == "  (octostore events --session ci/builder tells everything)"
+    assert told[-1] == "  (full history: octostore events --session ci/builder)"
     assert run_cli("events", "--session", "ci/builder", **ours).out.endswith("  ci/builder  ann opened its session\n")
     missing = run_cli("sessions", "builder", "--json", **ours)
     assert (missing.code, missing.json["error"]) == (64, "no session of 'admin' is named 'builder'")
@@ -144,7 +144,7 @@ def test_a_session_is_closed_by_its_lease_or_by_an_operator(server: ServerProces
     refused = run_cli("sessions", "by-lease", "--close", "--json", **second)
     assert (refused.code, refused.json["code"]) == (77, "not_allowed")
     closed = run_cli("sessions", "by-lease", "--close", OCTOSTORE_LEASE_ID=leases[0], **first)
-    assert (closed.code, closed.out) == (0, "by-lease is closed, and its jobs are released\n")
+    assert (closed.code, closed.out) == (0, "closed by-lease and released its jobs\n")
     operator = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
     assert run_cli("sessions", "ci/by-operator", "--close", **operator).code == 0
     told = run_cli("sessions", "by-operator", **first).out
@@ -165,12 +165,12 @@ def test_a_session_is_handed_over(cli: Cli, name: str, way: str) -> None:
     env = {"OCTOSTORE_LEASE_ID": lease} if way == "with the lease" else {}
     done = cli.run("hand-over", name, "--to", "bob", "--note", "the tests still fail", **env)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(f"{name} waits for bob, until ")
+    assert done.out.startswith(f"{name} is handed over to bob, who must open it before ")
     assert done.out.endswith(f" UTC, with {cli.job}-0, {cli.job}-1\n")
 
-    assert row_of(cli, name).endswith(f"handed over to bob, waits; {cli.job}-0, {cli.job}-1")
+    assert row_of(cli, name).endswith(f"handed over to bob, not opened yet; {cli.job}-0, {cli.job}-1")
     waiting = cli.call("sessions", name).out.splitlines()
-    assert waiting[0] == f"{name} was handed over to bob, and waits: idle"
+    assert waiting[0] == f"{name} was handed over to bob, who has not opened it yet: idle"
     assert waiting[1].startswith("  offered   ")
     assert "  note      the tests still fail" in waiting
 

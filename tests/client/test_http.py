@@ -19,6 +19,7 @@ import pytest
 
 import octostore
 from octostore import Unreachable
+from octostore.client import heart
 from octostore.client.http import patience
 from octostore.client.http.calls import HttpCall
 from octostore.client.http.patience import Patience
@@ -290,7 +291,6 @@ def test_whatever_is_repeated_is_done_once(connect: Connect, proxy: Proxy, serve
     assert twice(store.checkpoint_job, job_id, claim.lease_id, {"page": 3}).job_id == job_id
     released = twice(store.release_job, job_id, claim.lease_id, "failed", error="broken")
     assert (released.status, released.fencing_token) == ("queued", claim.fencing_token)
-    assert twice(store.cancel, job_id).status == "dead"
     assert twice(store.limit_queue, queue, 3).max_claimed == 3
     session = twice(store.open_session, "agent")
     twice(session.save, {"page": 4})
@@ -299,7 +299,7 @@ def test_whatever_is_repeated_is_done_once(connect: Connect, proxy: Proxy, serve
     made = twice(store.create_token, job_id)
     assert twice(store.revoke_token, made.token_id).revoked_at is not None
     assert twice(store.get_job, job_id).attempts == 1
-    assert [event["type"] for event in server.events(job_id)] == ["enqueued", "claimed", "failed", "cancelled"]
+    assert [event["type"] for event in server.events(job_id)] == ["enqueued", "claimed", "failed"]
 
 
 def test_force_release_ends_one_claim_and_not_the_next(
@@ -323,16 +323,41 @@ def test_force_release_ends_one_claim_and_not_the_next(
     assert len(proxy.seen) == 3
 
 
-def test_requeue_is_not_repeated_when_it_may_have_worked(
-    connect: Connect, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
+@pytest.mark.parametrize(
+    ("call", "event"),
+    [
+        (lambda store, name: store.requeue(name), "requeued"),
+        (lambda store, name: store.discard(name), "discarded"),
+        (lambda store, name: store.cancel(f"{name}-claimed"), "cancelled"),
+        (lambda store, name: store.cancel(f"{name}-claimed", drain=True), "stop_requested"),
+        (lambda store, name: store.request_stop(f"{name}-claimed"), "stop_requested"),
+        (lambda store, name: store.close_session(name), "session_closed"),
+        (lambda store, name: store.hand_over(name, "bob"), "session_handed_over"),
+        (lambda store, name: store.batch([{"command": "cancel_job", "job_id": f"{name}-claimed"}]), "cancelled"),
+    ],
+    ids=["requeue", "discard", "cancel", "drain", "request_stop", "close_session", "hand_over", "batch"],
+)
+def test_an_operators_call_is_not_repeated_when_it_may_have_worked(
+    *,
+    call: Callable[[Any, str], Any],
+    event: str,
+    connect: Connect,
+    proxy: Proxy,
+    server: ServerProcess,
+    store: octostore.OctoStore,
+    job_id: str,
 ) -> None:
+    """It says which job or session, and not whose: a second time could be about the next owner, or the next attempt."""
     store.enqueue("letter", job_id=job_id, queue=job_id)
     store.cancel(job_id)
+    store.claim_job(f"{job_id}-claimed", "ann")
+    store.open_session("ann", session_id=job_id)
+    before = store.claim_job(f"{job_id}-last").fencing_token or 0
     proxy.then(lose_the_answer)
-    with pytest.raises(Unreachable):
-        connect(proxy.url, token=server.token).requeue(job_id)
-    assert store.get_job(job_id).status == "queued"
+    with pytest.raises(Unreachable, match="may still have worked: look before you repeat it"):
+        call(connect(proxy.url, token=server.token), job_id)
     assert len(proxy.seen) == 1
+    assert [one.type for one in store.events(after=before)][-1] == event
 
 
 def test_a_server_is_given_the_time_that_it_asks_for(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
@@ -674,6 +699,22 @@ def test_what_is_answered_soon_is_not_cut_off_by_a_close(
 
 
 # Following the log
+
+
+def test_an_owner_that_follows_the_log_hears_at_once_what_others_do_to_its_claim(
+    connect: Connect, server: ServerProcess, store: octostore.OctoStore, job_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day = 86_400
+    monkeypatch.setattr(heart, "BEAT_MAX_SECONDS", day)  # none is due within the test
+    mine = connect(server.url, token=server.token)
+    with mine.hold(job_id, ttl=day) as claim:
+        follower = mine.events(job_id=job_id, follow=True)
+        assert next(follower).type == "claimed"
+        store.request_stop(job_id, reason="going down")
+        assert next(follower).type == "stop_requested"
+        until(lambda: claim.is_to_stop)
+        assert claim.stop_reason == "going down"
+        follower.close()
 
 
 def test_a_follower_comes_back_where_it_was(tmp_path: Path) -> None:

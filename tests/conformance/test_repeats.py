@@ -229,6 +229,19 @@ def cancel(trial: Trial) -> None:
     trial.has_ended(c.HeartbeatJob(job_id=trial.job, lease_id=claim.lease_id or ""), "cancelled")
 
 
+def cancel_with_drain(trial: Trial) -> None:
+    trial.enqueue()
+    command = c.CancelJob(job_id=trial.job, drain=True)
+    first = trial.store.claim_next(trial.queue)
+    trial.is_quietly(command, trial.send(command))
+    trial.store.release_job(trial.job, first.lease_id or "")
+    trial.is_quietly(command, trial.store.get_job(trial.job))
+    trial.store.requeue(trial.job)
+    second = trial.store.claim_next(trial.queue)
+    assert trial.send(command).status == "claimed"
+    assert trial.store.heartbeat_job(trial.job, second.lease_id or "").stop_requested is not None, "the next is asked"
+
+
 def requeue(trial: Trial) -> None:
     trial.enqueue()
     trial.store.cancel(trial.job)
@@ -237,6 +250,8 @@ def requeue(trial: Trial) -> None:
     trial.store.claim_next(trial.queue)
     with trial.nothing_happens(), pytest.raises(Conflict):
         trial.send(command)
+    trial.store.cancel(trial.job)
+    assert trial.send(command).status == "queued", "this time it died of something else"
 
 
 def discard(trial: Trial) -> None:
@@ -247,6 +262,8 @@ def discard(trial: Trial) -> None:
     trial.enqueue()
     with trial.nothing_happens(), pytest.raises(Conflict):
         trial.send(command)
+    trial.store.cancel(trial.job)
+    assert trial.send(command).status == "free"
 
 
 def force_release(trial: Trial) -> None:
@@ -254,6 +271,9 @@ def force_release(trial: Trial) -> None:
     command = c.ForceReleaseJob(job_id=trial.job, reason="stuck")
     trial.is_quietly(command, trial.send(command))
     trial.has_ended(c.HeartbeatJob(job_id=trial.job, lease_id=claim.lease_id or ""), "force_released")
+    other = trial.claimed()
+    trial.send(command)
+    trial.has_ended(c.HeartbeatJob(job_id=trial.job, lease_id=other.lease_id or ""), "force_released")
 
 
 def request_stop(trial: Trial) -> None:
@@ -263,11 +283,16 @@ def request_stop(trial: Trial) -> None:
     trial.store.force_release(trial.job)
     with trial.nothing_happens(), pytest.raises(Conflict):
         trial.send(command)
+    other = trial.claimed()
+    trial.send(command)
+    assert trial.store.heartbeat_job(trial.job, other.lease_id or "").stop_requested is not None, "the next is asked"
 
 
 def limit_queue(trial: Trial) -> None:
     command = c.LimitQueue(queue=trial.queue, max_claimed=3)
     trial.is_quietly(command, trial.send(command))
+    trial.store.limit_queue(trial.queue, 5)
+    assert trial.send(command).max_claimed == 3
 
 
 # Sessions
@@ -331,6 +356,24 @@ def close_session(trial: Trial) -> None:
     assert trial.store.get_session(trial.session).status == "open"
 
 
+def hand_over_by_an_operator(trial: Trial) -> None:
+    trial.opened()
+    command = c.HandOverSession(session_id=trial.session, to_agent="bob")
+    trial.is_quietly(command, trial.send(command))
+    taken = trial.store.open_session("bob", session_id=trial.session)
+    assert trial.send(command).agent == "bob"
+    trial.is_lost(c.KeepSessionAlive(session_id=trial.session, lease_id=taken.reply.lease_id))
+
+
+def close_session_by_an_operator(trial: Trial) -> None:
+    trial.opened()
+    command = c.CloseSession(session_id=trial.session)
+    trial.is_quietly(command, trial.send(command))
+    other = trial.opened()
+    trial.send(command)
+    trial.is_lost(c.KeepSessionAlive(session_id=trial.session, lease_id=other.lease_id))
+
+
 # Tokens, and the store itself
 
 
@@ -367,6 +410,7 @@ CALLS = [
     release_task,
     enqueue,
     cancel,
+    cancel_with_drain,
     requeue,
     discard,
     force_release,
@@ -377,6 +421,8 @@ CALLS = [
     save_session,
     hand_over,
     close_session,
+    hand_over_by_an_operator,
+    close_session_by_an_operator,
     create_token,
     revoke_token,
     recover,
@@ -396,4 +442,4 @@ def test_the_table_names_every_call() -> None:
     section = GUARANTEES.read_text(encoding="utf-8").partition("## Repeating calls")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert named >= {call.__name__ for call in CALLS}
+    assert named >= {re.split("_by_|_with_", call.__name__)[0] for call in CALLS}

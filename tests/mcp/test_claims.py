@@ -3,17 +3,20 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
 
 from octostore import AsyncOctoStore, ClaimReply, LimitExceeded, connect_async
 from octostore.client.async_embedded import AsyncEmbeddedPort
+from octostore.core.replies import HeartbeatReply
 from octostore.mcp import claims as claims_module
-from octostore.mcp.arguments import ClaimJob
+from octostore.mcp.arguments import ClaimJob, OneClaim
 from octostore.mcp.claims import Claims
-from octostore.mcp.connection import Connection
-from octostore.mcp.tools import Desk, claim_job
+from octostore.mcp.connection import Agent, Connection
+from octostore.mcp.own import NotHeld
+from octostore.mcp.tools import TOOLS, Desk, claim_job
 from octostore.stores.clock import boottime
 from octostore.stores.store import open_store
 from tests.support.async_as_sync import Loop
@@ -50,13 +53,24 @@ def test_a_claim_is_one_durable_write(loop: Loop) -> None:
         claims = Claims(lambda _text: None)
         async with AsyncOctoStore(port) as store:
             await claim_job(Desk(store, claims, "agent", silence), ClaimJob(job_id="job"))
-            kept = claims.find("job")
-            assert kept is not None
+            kept = await claims.find(store, OneClaim(job_id="job"))
             assert (await kept.view()).status == "claimed"
             assert written == [1]
             await claims.close()
 
     loop.run(run())
+
+
+def test_whoever_saves_a_checkpoint_is_not_stuck_any_more(loop: Loop) -> None:
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        await claim(store, claims, "job")
+        kept = await claims.find(store, OneClaim(job_id="job"))
+        kept._claim.hear(HeartbeatReply("job", datetime.now(UTC), 1, 1, stuck=True))  # as the last heartbeat had it
+        assert (await kept.view()).stuck
+        await kept.checkpoint({"step": 1})
+        assert not (await kept.view()).stuck
+
+    on_memory(loop, test)
 
 
 class Stuck:
@@ -95,8 +109,7 @@ def test_there_is_room_for_so_many_and_for_more_when_some_are_over(loop: Loop, m
             await claim(store, claims, job_id)
         with pytest.raises(LimitExceeded, match="2 claims"):
             await claim(store, claims, "c")
-        kept = claims.find("a")
-        assert kept is not None
+        kept = await claims.find(store, OneClaim(job_id="a"))
         await kept.release("done")
         await claim(store, claims, "c")
 
@@ -109,11 +122,14 @@ def test_of_what_is_over_the_last_are_remembered(loop: Loop, monkeypatch: pytest
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         for job_id in ("a", "b", "c", "d"):
             await claim(store, claims, job_id)
-            kept = claims.find(job_id)
-            assert kept is not None
+            kept = await claims.find(store, OneClaim(job_id=job_id))
             await kept.release("done")
         await claim(store, claims, "e")
-        assert [job_id for job_id in "abcde" if claims.find(job_id)] == ["c", "d", "e"]
+        for job_id in "ab":
+            with pytest.raises(NotHeld):
+                await claims.find(store, OneClaim(job_id=job_id))
+        for job_id in "cde":
+            assert await claims.find(store, OneClaim(job_id=job_id))
 
     on_memory(loop, test)
 
@@ -131,7 +147,8 @@ def test_a_fault_of_ours_is_said_to_be_one(loop: Loop) -> None:
     told: list[str] = []
 
     async def call() -> Any:
-        server = ToolServer(Broken(None), Claims(told.append), None, told.append).protocol_server()
+        agent = Agent(Broken(None), Claims(told.append), None)
+        server = ToolServer(TOOLS, lambda _context: agent, told.append).protocol_server()
         async with Client(server) as client:
             return await client.call_tool("my_claims", {})
 

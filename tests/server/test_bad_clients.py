@@ -2,6 +2,8 @@
 
 import resource
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -60,6 +62,45 @@ def test_readers_that_never_read_cost_little_and_are_cut_off(tmp_path: Path) -> 
         assert resident_kib(server) - before < 64 * MIB
         assert server.log.count("cut_off") == 1, "a line a minute"
         server.check_has_not_failed()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("is_behind", [True, False], ids=["far behind", "at the end of the log"])
+def test_200_readers_that_never_read_slow_nobody_down(tmp_path: Path, is_behind: bool) -> None:
+    """With the limits that a server has by itself. A machine that is slow without them may be slow with them."""
+    with ServerProcess(tmp_path) as server, server.connect() as connection, ExitStack() as stack:
+        tokens = [server.new_token(f"reader-{number}", "read") for number in range(2)]
+        make_events(server, 10_000 if is_behind else 0)
+        before, alone = resident_kib(server), p99_of([_call(server, connection) for _ in range(1_000)])
+        began_at, after = time.monotonic(), 0 if is_behind else server.seq
+        for number in range(200):
+            stack.enter_context(follow(server, tokens[number % 2], after))
+        assert open_streams(server) > 100
+        writing = threading.Thread(target=make_events, args=(server, 0 if is_behind else 5_000))
+        writing.start()
+        beside, largest = list[float](), 0
+        while open_streams(server) > 0:
+            beside += [_call(server, connection) for _ in range(50)]
+            largest = max(largest, resident_kib(server))
+        took = time.monotonic() - began_at
+        writing.join()
+        assert took < 30
+        assert largest - before < 64 * MIB
+        assert p99_of(beside) < max(0.1, 3 * alone)
+        server.check_has_not_failed()
+
+
+def _call(server: ServerProcess, connection: Connection) -> float:
+    """How long one takes that has to wait for the disk."""
+    began_at = time.perf_counter()
+    connection.request("POST", "/jobs/other/claim", {"owner": "good"}, token=server.token)
+    assert connection.response().status == 200
+    return time.perf_counter() - began_at
+
+
+def p99_of(seconds: list[float]) -> float:
+    return sorted(seconds)[len(seconds) * 99 // 100]
 
 
 def test_so_many_streams_and_no_more(server: ServerProcess) -> None:

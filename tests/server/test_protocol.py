@@ -1,6 +1,7 @@
 """A connection, byte by byte and without a socket: what is read when, what is answered, and when it ends."""
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -30,6 +31,15 @@ class Transport(asyncio.Transport):
         self.written = b""
         self.is_aborted = self._is_closing = False
         self._is_paused = False
+        self.address: str | None = "192.0.2.7"
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """As uvloop does: the system is asked each time, and knows no address of a client that has gone."""
+        if name != "peername":
+            return default
+        if self.address is None:
+            raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+        return (self.address, 4_711)
 
     def write(self, data: Any) -> None:
         assert not self._is_closing
@@ -559,6 +569,26 @@ def test_a_client_that_goes_is_noticed_at_once() -> None:
         assert not client.all.open
 
     with_client(test)
+
+
+def test_the_address_of_a_client_is_known_after_it_has_gone() -> None:
+    addresses: list[str] = []
+
+    async def handle(request: Request) -> None:
+        await request.gone()
+        addresses.append(request.client_address)
+
+    async def test(client: Client) -> None:
+        await client.send(GET % 1)
+        client.transport.address = None
+        client.connection.connection_lost(None)
+        await client.send()
+        assert addresses == ["192.0.2.7"]
+        too_late = client.all.accept()
+        too_late.connection_made(client.transport)
+        assert too_late.peer_address == "gone"
+
+    with_client(test, handle)
 
 
 def test_a_client_that_goes_in_the_middle_of_its_request() -> None:

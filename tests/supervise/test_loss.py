@@ -4,14 +4,18 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 from pathlib import Path
+from subprocess import PIPE
 
 import octostore as library
-from tests.support.processes import until
+from octostore.supervise.command import SIGNALLED
+from tests.support.processes import PATIENCE_SECONDS, until
 from tests.support.running import FOREVER, UNTIL_TOLD, Octostore, Served
 from tests.support.server import ServerProcess
 from tests.support.starting import HURRIED
+from tests.support.starting import run as ran
 from tests.support.survivors import ROLES, Survivor, stored_expiry
 
 
@@ -156,3 +160,13 @@ def test_what_has_ended_while_the_server_was_away_is_told_when_it_is_back(served
     with ServerProcess(served.server.home, port=served.server.port) as again:
         assert run.wait().code == 0
         assert [event["type"] for event in again.events("job")] == ["claimed", "done"]
+
+
+def test_a_loss_ends_its_own_command_and_no_other(path: Path, store: library.OctoStore) -> None:
+    """However early or late it is heard of."""
+    assert store
+    command = [sys.executable, "-m", "tests.supervise.commands.losing", str(path)]
+    told = ran(command, stdout=PIPE, timeout=PATIENCE_SECONDS, text=True)
+    early, following = map(int, told.stdout.split())
+    assert early in {SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGKILL}
+    assert following == SIGNALLED + signal.SIGUSR1, "what the test ends it with"

@@ -14,7 +14,7 @@ from octostore.core.replies import JobOwner, JobView
 
 def add_operator_options(parser: argparse.ArgumentParser) -> None:
     completed_by(parser.add_argument("jobs", metavar="JOB", nargs="+", help="names of the jobs"), job_names)
-    parser.add_argument("--reason", metavar="TEXT", help="for the log, and for whoever it concerns")
+    parser.add_argument("--reason", metavar="TEXT", help="why; shown in the log and to those affected")
 
 
 def operate(arguments: Arguments, context: Context, change: Callable[[OctoStore, str], JobView]) -> int:
@@ -35,11 +35,11 @@ def operate(arguments: Arguments, context: Context, change: Callable[[OctoStore,
 def _told(job: JobView, before: JobOwner | None) -> str:
     claim = job.claim
     if claim is None:
-        taken = f"; it was taken from {before.owner}" if before is not None else ""
+        taken = f", taken from {before.owner}" if before is not None else ""
         return f"{job.job_id} is {job.status} now{taken}"
     asked = claim.stop_requested
     if asked is None:
         return f"{job.job_id} is {job.status} now"
-    heard = "hears of it with its next heartbeat" if asked.delivered_at is None else "has heard of it"
-    then = ", and the job is cancelled when it has" if asked.cancels else ""
-    return f"{claim.owner} is asked to stop {job.job_id}, and {heard}{then}"
+    heard = "will be told at its next heartbeat" if asked.delivered_at is None else "has been told"
+    then = "; the job is cancelled when it stops" if asked.cancels else ""
+    return f"asked {claim.owner} to stop {job.job_id}; it {heard}{then}"

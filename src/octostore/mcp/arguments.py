@@ -54,6 +54,10 @@ class OneJob(Arguments):
     job_id: JobId
 
 
+class OneClaim(OneJob):
+    """A claim of the agent."""
+
+
 MaxSilence: TypeAlias = Annotated[
     f.MaxSilence,
     Meta(
@@ -81,16 +85,16 @@ class ClaimNext(Terms):
     kinds: f.Kinds | None = None
 
 
-class Progress(OneJob):
+class Progress(OneClaim):
     note: f.ProgressNote | None = None
     percent: f.Percent | None = None
 
 
-class Checkpoint(OneJob):
+class Checkpoint(OneClaim):
     data: f.Checkpoint
 
 
-class Release(OneJob):
+class Release(OneClaim):
     outcome: Annotated[
         Outcome,
         Meta(description="`done`: finished. `failed`: tried in vain. `deferred`: not now. `released`: not by me."),

@@ -6,13 +6,17 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any
 
 import anyio
+import msgspec
 
 from octostore.client.async_hold import AsyncHeldClaim
 from octostore.client.async_store import AsyncOctoStore
 from octostore.core.errors import LeaseLost, LimitExceeded, NotFound, OctoStoreError
 from octostore.core.model import Outcome
 from octostore.core.replies import CheckpointReply, ClaimReply, HeartbeatReply, JobOwner, ReleaseReply
-from octostore.mcp.answers import MyClaim
+from octostore.mcp import texts
+from octostore.mcp.answers import MyClaim, claim_answer
+from octostore.mcp.arguments import OneClaim
+from octostore.mcp.own import NotHeld
 
 CLAIMS_MAX = 100
 """How many claims are kept alive at once: each has a thread of its own."""
@@ -25,18 +29,6 @@ LOOK_SECONDS = 2.0
 LEFT = "the session of the agent ended before it released the job"
 
 Tell = Callable[[str], None]
-
-
-class NotHeld(OctoStoreError):
-    """A write for a job that was not claimed through this server. `holder` is who has it."""
-
-    code = "not_held"
-
-    def __init__(self, job_id: str, holder: JobOwner | None) -> None:
-        super().__init__(
-            f"job {job_id!r} was not claimed through this server{'; nobody has it' if holder is None else ''}"
-        )
-        self.holder = holder
 
 
 class KeptClaim:
@@ -80,7 +72,9 @@ class KeptClaim:
     async def checkpoint(self, data: Any) -> CheckpointReply:
         await self._check()
         with self._noticing_loss():
-            return await self._store.checkpoint_job(self.job_id, self._claim.lease_id, data)
+            reply = await self._store.checkpoint_job(self.job_id, self._claim.lease_id, data)
+        self._claim.hear(reply)
+        return reply
 
     async def release(self, outcome: Outcome = "released", **details: Any) -> ReleaseReply:
         """Tried also when the lease counts as lost here, or was released before: the store knows better."""
@@ -166,19 +160,25 @@ class Claims:
         """Those that are not over: alive, or lost and not yet given up."""
         return [kept for kept in self._kept.values() if not kept.is_over]
 
-    def find(self, job_id: str) -> KeptClaim | None:
-        return self._kept.get(job_id)
+    async def find(self, store: AsyncOctoStore, named: OneClaim) -> KeptClaim:
+        kept = self._kept.get(named.job_id)
+        if kept is None:
+            raise NotHeld(named.job_id, await store.get_job_owner(named.job_id))
+        return kept
 
-    def has(self, reply: ClaimReply) -> bool:
-        kept = self._kept.get(reply.job_id or "")
-        return kept is not None and kept.is_claim_of(reply)
+    def has(self, seen: ClaimReply | JobOwner) -> bool:
+        kept = self._kept.get(seen.job_id or "")
+        return kept is not None and kept.is_claim_of(seen)
+
+    async def views(self, _store: AsyncOctoStore) -> list[MyClaim]:
+        return await asyncio.gather(*(kept.view() for kept in self.current))
 
     def check_room(self) -> None:
         if len(self.current) >= CLAIMS_MAX:
             problem = f"this server keeps {CLAIMS_MAX} claims alive, as many as it can"
             raise LimitExceeded(problem, limit=CLAIMS_MAX)
 
-    async def keep(self, store: AsyncOctoStore, reply: ClaimReply, asked_at: float) -> None:
+    async def keep(self, store: AsyncOctoStore, reply: ClaimReply, asked_at: float) -> msgspec.Struct:
         """Heartbeat for a claim that was just made, as the answer to what was asked at `asked_at`."""
         job_id = reply.job_id or ""
         block = AsyncExitStack()
@@ -196,20 +196,23 @@ class Claims:
         if before is not None and not before.is_over:
             await before.stop()  # it was lost, or the store would not have given the job to anybody else
         self._forget()
+        return claim_answer(reply, held_here=True)
 
-    def untold_losses(self) -> list[KeptClaim]:
-        """Those that the agent has not heard of; it has now."""
-        lost = [kept for kept in self.current if kept.is_lost and not kept.is_told]
-        for kept in lost:
-            kept.is_told = True
-        return lost
+    def notices(self) -> list[str]:
+        """An agent that is deep in its work may not call about a job for long, so any answer carries them."""
+        return [*self._untold_losses(), *self._untold_stops()]
 
-    def untold_stops(self) -> list[KeptClaim]:
-        """The same for those that somebody wants the agent to stop working on."""
-        stopping = [kept for kept in self.current if kept.is_to_stop and not kept.is_told_to_stop]
-        for kept in stopping:
-            kept.is_told_to_stop = True
-        return stopping
+    def _untold_losses(self) -> Iterator[str]:
+        for kept in self.current:
+            if kept.is_lost and not kept.is_told:
+                kept.is_told = True
+                yield texts.loss_text(kept.job_id)
+
+    def _untold_stops(self) -> Iterator[str]:
+        for kept in self.current:
+            if kept.is_to_stop and not kept.is_told_to_stop:
+                kept.is_told_to_stop = True
+                yield texts.stop_text(kept.job_id, kept.stop_reason)
 
     async def close(self) -> None:
         """Give back what is still held, as far as that is possible in time. Nothing heartbeats after this."""

@@ -1,9 +1,11 @@
-"""The store, for as long as the agent's session lasts."""
+"""The store and the claims of a process, for as long as its agent's session lasts."""
 
 import asyncio
+from typing import NamedTuple
 
 from octostore.client.async_connect import connect_async
 from octostore.client.async_store import AsyncOctoStore
+from octostore.mcp.claims import Claims
 
 
 class Connection:
@@ -23,3 +25,14 @@ class Connection:
     async def close(self) -> None:
         if self._store is not None:
             await self._store.close()
+
+
+class Agent(NamedTuple):
+    """The one that this process serves, or several that share it."""
+
+    connection: Connection
+    claims: Claims
+    owner: str | None
+
+    async def store(self) -> AsyncOctoStore:
+        return await self.connection.store()

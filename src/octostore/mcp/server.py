@@ -1,5 +1,6 @@
 """The tools as a server of the protocol: arguments in, answers and failures out."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -10,23 +11,21 @@ from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
 from octostore.core.visible import visible_json
 from octostore.mcp import arguments, schemas, texts
-from octostore.mcp.claims import Claims, Tell
-from octostore.mcp.connection import Connection
-from octostore.mcp.tools import BY_NAME, TOOLS, Desk, Tool
+from octostore.mcp.claims import Tell
+from octostore.mcp.own import Caller
+from octostore.mcp.tools import Desk, Tool
 from octostore.wire.failures import Failure
 
 Context: TypeAlias = ServerRequestContext[Any]
 
 
 class ToolServer:
-    """Answers for one agent, or for several that share this process."""
+    """Answers each call for the agent behind it, which `caller_of` finds."""
 
-    def __init__(self, connection: Connection, claims: Claims, owner: str | None, tell: Tell) -> None:
-        self._connection = connection
-        self._claims = claims
-        self._owner = owner
+    def __init__(self, tools: Sequence[Tool], caller_of: Callable[[Context], Caller], tell: Tell) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._caller_of = caller_of
         self._tell = tell
-        self._tools = [_described(tool) for tool in TOOLS]
 
     def protocol_server(self) -> Server[Any]:
         return Server(
@@ -39,26 +38,24 @@ class ToolServer:
         )
 
     async def _list(self, _context: Context, _params: object) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=self._tools)
+        return types.ListToolsResult(tools=[_described(tool) for tool in self._tools.values()])
 
     async def _call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = BY_NAME.get(params.name)
+        tool = self._tools.get(params.name)
         if tool is None:
-            problem = f"there is no tool {params.name!r}; there are {', '.join(BY_NAME)}"
+            problem = f"there is no tool {params.name!r}; there are {', '.join(self._tools)}"
             raise MCPError(code=types.INVALID_PARAMS, message=problem)
-        result = await self._answer(tool, context, params.arguments or {})
-        # An agent that is deep in its work may not call about that job for long.
-        result.content += [_text(texts.loss_text(kept.job_id)) for kept in self._claims.untold_losses()]
-        result.content += [
-            _text(texts.stop_text(kept.job_id, kept.stop_reason)) for kept in self._claims.untold_stops()
-        ]
+        caller = self._caller_of(context)
+        result = await self._answer(tool, caller, context, params.arguments or {})
+        result.content += map(_text, caller.claims.notices())
         return result
 
-    async def _answer(self, tool: Tool, context: Context, given: dict[str, Any]) -> types.CallToolResult:
+    async def _answer(
+        self, tool: Tool, caller: Caller, context: Context, given: dict[str, Any]
+    ) -> types.CallToolResult:
         try:
             asked = arguments.read(tool.takes, given)
-            store = await self._connection.store()
-            desk = Desk(store, self._claims, self._owner, context.session.report_progress)
+            desk = Desk(await caller.store(), caller.claims, caller.owner, context.session.report_progress)
             answer = await tool.call(desk, asked)
         except OctoStoreError as error:
             failure = texts.failure_answer(error)

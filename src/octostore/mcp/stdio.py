@@ -11,9 +11,10 @@ from mcp.server.stdio import stdio_server
 
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.mcp.claims import Claims, Tell
-from octostore.mcp.connection import Connection
+from octostore.mcp.connection import Agent, Connection
 from octostore.mcp.lines import messages
 from octostore.mcp.server import ToolServer
+from octostore.mcp.tools import TOOLS
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 UNWIND_SECONDS = 0.3
@@ -34,7 +35,8 @@ class _Session:
         self._tell_anyone = tell
         self._connection = Connection(url)
         self._claims = Claims(self._tell)
-        self._server = ToolServer(self._connection, self._claims, owner, self._tell).protocol_server()
+        agent = Agent(self._connection, self._claims, owner)
+        self._server = ToolServer(TOOLS, lambda _context: agent, self._tell).protocol_server()
         self._is_over = asyncio.Event()
         self._signal: int | None = None
 

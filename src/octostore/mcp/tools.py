@@ -15,7 +15,7 @@ from octostore.core.model import Status
 from octostore.core.replies import CheckpointReply, ClaimReply, EnqueueReply, EventPage, JobPage, JobView, ReleaseReply
 from octostore.mcp import answers as a
 from octostore.mcp import arguments as g
-from octostore.mcp.claims import Claims, KeptClaim, NotHeld
+from octostore.mcp.own import OwnClaims
 from octostore.stores.clock import boottime
 
 FIRST_WORD_SECONDS, PAUSE_SECONDS = 1.0, 5.0
@@ -26,7 +26,7 @@ class Desk(NamedTuple):
     """What a call works with."""
 
     store: AsyncOctoStore
-    claims: Claims
+    claims: OwnClaims
     owner: str | None
     """Who the agent is, unless it says so itself."""
     tell_progress: Callable[[float, float, str], Awaitable[None]]
@@ -61,8 +61,8 @@ async def report_progress(desk: Desk, given: g.Progress) -> a.Kept:
 
     Call it at every step that somebody may want to know of. It also tells you whether the job is still yours.
     """
-    kept = await _kept(desk, given.job_id)
-    return _still_yours(await kept.progress(given.note, given.percent))
+    claim = await desk.claims.find(desk.store, given)
+    return _still_yours(await claim.progress(given.note, given.percent))
 
 
 async def checkpoint(desk: Desk, given: g.Checkpoint) -> CheckpointReply:
@@ -70,15 +70,15 @@ async def checkpoint(desk: Desk, given: g.Checkpoint) -> CheckpointReply:
 
     The last one counts. It survives the end of your session, and comes with the next claim of the job.
     """
-    return await (await _kept(desk, given.job_id)).checkpoint(given.data)
+    return await (await desk.claims.find(desk.store, given)).checkpoint(given.data)
 
 
-async def heartbeat_job(desk: Desk, given: g.OneJob) -> a.Kept:
+async def heartbeat_job(desk: Desk, given: g.OneClaim) -> a.Kept:
     """You do not need this: the server heartbeats by itself for every job that you have claimed.
 
     Call it only to be sure, before something that cannot be undone, that the job is still yours.
     """
-    return _still_yours(await (await _kept(desk, given.job_id)).progress(None, None))
+    return _still_yours(await (await desk.claims.find(desk.store, given)).progress(None, None))
 
 
 async def release_job(desk: Desk, given: g.Release) -> ReleaseReply:
@@ -88,8 +88,10 @@ async def release_job(desk: Desk, given: g.Release) -> ReleaseReply:
     `error`; a job of a queue is tried again later. `deferred`: not now (out of quota, say), again in `retry_after`
     seconds; no attempt is used up. `released`: somebody else, please. The same call again gets the same answer.
     """
-    ending = asdict(given)
-    return await (await _kept(desk, ending.pop("job_id"))).release(**ending)
+    claim = await desk.claims.find(desk.store, given)
+    return await claim.release(
+        given.outcome, result=given.result, error=given.error, note=given.note, retry_after=given.retry_after
+    )
 
 
 async def my_claims(desk: Desk, _given: g.Nothing) -> a.MyClaims:
@@ -97,7 +99,7 @@ async def my_claims(desk: Desk, _given: g.Nothing) -> a.MyClaims:
 
     `lost` means: stop working on it. Agents that share this server see each other's claims here.
     """
-    return a.MyClaims(claims=await asyncio.gather(*(kept.view() for kept in desk.claims.current)))
+    return a.MyClaims(claims=await desk.claims.views(desk.store))
 
 
 # Looking
@@ -106,8 +108,7 @@ async def my_claims(desk: Desk, _given: g.Nothing) -> a.MyClaims:
 async def get_job_owner(desk: Desk, given: g.OneJob) -> a.OwnerAnswer:
     """Who has a job right now, since when, whether alive (`heartbeat_at`), and doing what (`progress`)."""
     job = await desk.store.get_job(given.job_id)
-    kept = desk.claims.find(given.job_id)
-    is_here = kept is not None and job.claim is not None and kept.is_claim_of(job.claim)
+    is_here = job.claim is not None and desk.claims.has(job.claim)
     return a.OwnerAnswer(job_id=job.job_id, status=job.status, claim=job.claim, held_here=is_here)
 
 
@@ -191,7 +192,7 @@ async def _claim(desk: Desk, claim: Callable[..., Awaitable[ClaimReply]], given:
     async with _saying_that_it_waits(desk, what, given.wait):
         reply = await claim(**asdict(given) | {"owner": desk.owner if given.owner is None else given.owner})
     if reply.status == "claimed":
-        await desk.claims.keep(desk.store, reply, asked_at)
+        return await desk.claims.keep(desk.store, reply, asked_at)
     return a.claim_answer(reply, held_here=desk.claims.has(reply))
 
 
@@ -211,13 +212,6 @@ async def _saying_that_it_waits(desk: Desk, what: str, wait: float) -> AsyncIter
     finally:
         if saying is not None:
             saying.cancel()
-
-
-async def _kept(desk: Desk, job_id: str) -> KeptClaim:
-    kept = desk.claims.find(job_id)
-    if kept is None:
-        raise NotHeld(job_id, await desk.store.get_job_owner(job_id))
-    return kept
 
 
 async def _page(desk: Desk, given: g.Listing, status: Status) -> JobPage:
@@ -256,7 +250,7 @@ TOOLS = [
     Tool("Report progress", report_progress, g.Progress, [a.Kept]),
     Tool("Save a checkpoint", checkpoint, g.Checkpoint, [CheckpointReply]),
     Tool("Release a job", release_job, g.Release, [ReleaseReply]),
-    Tool("Heartbeat (not needed)", heartbeat_job, g.OneJob, [a.Kept]),
+    Tool("Heartbeat (not needed)", heartbeat_job, g.OneClaim, [a.Kept]),
     Tool("My claims", my_claims, g.Nothing, [a.MyClaims], is_reading=True),
     Tool("Who has a job", get_job_owner, g.OneJob, [a.OwnerAnswer], is_reading=True),
     Tool("A job and its story", get_job, g.OneJob, [JobView], is_reading=True),

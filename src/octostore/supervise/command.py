@@ -95,11 +95,12 @@ class Command:
         self._code: int | None = None
         self._problem: str | None = None
         self._is_gone = self._is_lost = self._has_killed = self._is_stopped = self._is_asked = self._has_told = False
-        self._is_stuck = False
+        self._is_stuck = self._is_over = False
         self._not_started: int | None = None
         self._ends_at = float("inf") if terms.max_run is None else boottime() + terms.max_run
         self._lease = Lease(-float("inf"), 0, 0, 0)
-        self._renewing = threading.Lock()
+        self._ordering = threading.Lock()
+        """Held while another thread may order something, so that it is never about the guardian's next command."""
 
     def start(self, environment: Mapping[str, str], streams: tuple[int, int, int]) -> None:
         """`streams` may be closed after this."""
@@ -107,6 +108,8 @@ class Command:
         in_foreground = self._terminal is not None and self._terminal.is_only_ours
         self._turn = self._guardian.start(environment, streams, self._lease, in_foreground=in_foreground)
         self._renewed(self._claim.watch(self._renewed, self._lose))  # it may have been renewed in between
+        if self._claim.lost.is_set():
+            self._lose()  # or lost, and what was ordered before the command had started is forgotten
 
     def wait(self) -> Ending:
         try:
@@ -116,6 +119,8 @@ class Command:
             self._guardian.bury()
             self._code, self._problem = -signal.SIGKILL, "the process that watched over the command was killed"
         finally:
+            with self._ordering:
+                self._is_over = True
             if self._terminal is not None:
                 self._terminal.take_back_from(self._group)
         return self._ending()
@@ -219,15 +224,17 @@ class Command:
         return Lease(ends_at, self._claim.ttl, self._terms.stop_grace, here.worst(boottime()))
 
     def _renewed(self, ends_at: float) -> None:
-        with self._renewing:
+        with self._ordering:
             self._lease = self._known(max(ends_at, self._lease.ends_at))
             if self._turn is not None:
                 self._guardian.renew(self._turn, self._lease)
 
     def _lose(self) -> None:
         """The store has said so, or it is too late: each further moment may be somebody else's already."""
-        self._is_lost = self._has_killed = True
-        self._guardian.kill()
+        with self._ordering:
+            self._is_lost = self._has_killed = True
+            if not self._is_over:
+                self._guardian.kill()
 
     # What others do to it
 

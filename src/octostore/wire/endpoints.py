@@ -58,6 +58,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return self.body.of(asked, wait_seconds=wait) if wait else self.body.of(asked)
 
+    def can_repeat(self, asked: Any) -> bool:
+        """Whether `asked` may be sent again after it may have worked. Without a lease, it may end the next session."""
+        return self.is_repeatable and getattr(asked, "lease_id", "") is not None
+
 
 def _at(operation: str, line: str, asks: Any = None, reply: Any = None, sends: Any = None, **more: Any) -> Endpoint:
     method, path = line.split(" ")
@@ -66,7 +70,6 @@ def _at(operation: str, line: str, asks: Any = None, reply: Any = None, sends: A
 
 
 _CLAIM: dict[str, Any] = {"scope": "claim"}
-_ADMIN: dict[str, Any] = {"scope": "admin"}
 _ADMIN_OF_ALL: dict[str, Any] = {"scope": "admin", "is_about_all": True}
 # About whatever claim or attempt there is: the second time it could be the next one.
 _ONCE: dict[str, Any] = {"scope": "admin", "is_repeatable": False}
@@ -85,9 +88,9 @@ ENDPOINTS = [
     _at("list_jobs", "GET /jobs", q.ListJobs, r.JobPage, b.JobsQuery),
     _at("enqueue", "POST /jobs", c.Enqueue, r.EnqueueReply, b.EnqueueBody, **_CLAIM),
     _at("requeue_job", f"POST {_JOB}/requeue", c.RequeueJob, r.JobView, b.RequeueBody, **_ONCE),
-    _at("cancel_job", f"POST {_JOB}/cancel", c.CancelJob, r.JobView, b.CancelBody, **_ADMIN),
+    _at("cancel_job", f"POST {_JOB}/cancel", c.CancelJob, r.JobView, b.CancelBody, **_ONCE),
     _at("request_stop", f"POST {_JOB}/stop", c.RequestStop, r.JobView, b.ReasonBody, **_ONCE),
-    _at("discard_job", f"POST {_JOB}/discard", c.DiscardJob, r.JobView, b.ReasonBody, **_ADMIN),
+    _at("discard_job", f"POST {_JOB}/discard", c.DiscardJob, r.JobView, b.ReasonBody, **_ONCE),
     _at("force_release_job", f"POST {_JOB}/force-release", c.ForceReleaseJob, r.JobView, b.ReasonBody, **_ONCE),
     _at("recover", "POST /recover", c.Recover, r.RecoverReply, **_ADMIN_OF_ALL),
     _at("claim_next", "POST /queues/{queue}/claim", c.ClaimNext, r.ClaimReply, b.ClaimNextBody, **_CLAIM),

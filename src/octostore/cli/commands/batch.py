@@ -1,8 +1,8 @@
-"""Carry out many commands in one call, in their order.
+"""Run many commands in one call, in order.
 
-Each line that comes in is one: a JSON object with its name in `command`, as over HTTP (`POST /batch`). Up to 1,000 are
-one transaction; one that is refused changes nothing, and does not keep the others from being carried out. The exit
-code is that of the first that did not succeed, as if it had been called alone.
+Each line of stdin is one command: a JSON object with the command's name in `command`, as in `POST /batch`. Up to 1,000
+commands are one transaction. A refused command changes nothing and does not affect the others. The exit code is that of
+the first command that did not succeed.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from octostore.wire.batches import BatchAnswer, answer_of
 EXAMPLES = [
     "cat commands.jsonl | octostore batch",
     """echo '{"command": "claim_job", "job_id": "build-7", "owner": "me"}' | octostore batch --json""",
-    "cat commands.jsonl | octostore batch --no-atomic  # others may get a turn in between",
+    "cat commands.jsonl | octostore batch --no-atomic  # others may write in between",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--no-atomic", dest="atomic", action="store_false", help="not in one transaction, but in as many as are needed"
+        "--no-atomic", dest="atomic", action="store_false", help="use as many transactions as needed, instead of one"
     )
 
 
@@ -47,7 +47,7 @@ def run(arguments: Arguments, context: Context) -> int:
 def _read(number: int, line: bytes) -> dict[str, Any]:
     document = decode_strictly(f"line {number}", line, JSON_DEPTH + 1)
     if not isinstance(document, dict) or not isinstance(document.get("command"), str):
-        raise InvalidInput(f"line {number}", 'is no command, such as {"command": "claim_job", "job_id": "build-7"}')
+        raise InvalidInput(f"line {number}", 'is not a command such as {"command": "claim_job", "job_id": "build-7"}')
     return document
 
 

@@ -1,4 +1,4 @@
-"""Take jobs out of their queue, and away from whoever has them. They are dead then; `requeue` brings them back."""
+"""Cancel jobs: they leave their queue, any owner loses its lease, and they are dead. `requeue` brings them back."""
 
 import argparse
 
@@ -7,7 +7,7 @@ from octostore.cli.operating import add_operator_options, operate
 
 EXAMPLES = [
     "octostore cancel import-17 --reason 'no longer needed'",
-    "octostore cancel import-17 --drain    # lets whoever is at it finish up first",
+    "octostore cancel import-17 --drain    # lets the owner finish up first",
 ]
 
 
@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drain",
         action="store_true",
-        help="ask owners to stop, as `octostore stop` does, and cancel their jobs when they have",
+        help="ask owners to stop, as `octostore stop` does, and cancel their jobs once they have",
     )
 
 

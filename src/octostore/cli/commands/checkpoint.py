@@ -1,7 +1,7 @@
-"""Leave what a successor needs to go on from here: JSON of up to 64 KiB, of which the last one counts.
+"""Save what the next owner needs to continue from here: up to 64 KiB of JSON. A new checkpoint replaces the last one.
 
-Works inside a command that `run` or `work` has started. Whoever has the job next finds it in the file that
-OCTOSTORE_CHECKPOINT_FILE names, which is missing where nobody has left one.
+Works inside a command started by `run` or `work`. The next owner finds the checkpoint in the file named by
+OCTOSTORE_CHECKPOINT_FILE; without a checkpoint, there is no such file.
 """
 
 import argparse
@@ -17,7 +17,7 @@ EXAMPLES = ["octostore checkpoint '{\"step\": 3}'", "jq '{step: .step}' state.js
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", metavar="JSON", type=json_value, help="as it stands there, @FILE, or - for stdin")
+    parser.add_argument("data", metavar="JSON", type=json_value, help="the JSON itself, @FILE, or - for stdin")
 
 
 def run(arguments: Arguments, context: Context) -> None:

@@ -1,7 +1,7 @@
-"""Become the owner of a job, until the TTL has passed since the last heartbeat.
+"""Become the owner of a job until its TTL passes without a heartbeat.
 
-The answer has a lease id: it is what `heartbeat` and `release` need, and nobody else should get it. It is not kept
-anywhere. `octostore run` does all of this by itself, for as long as a command runs.
+The answer contains a lease id, which `heartbeat` and `release` need. Keep it to yourself; it is not saved anywhere.
+`octostore run` does all of this for you while a command runs.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from octostore.core.limits import TTL_DEFAULT_SECONDS
 
 EXAMPLES = [
     "octostore claim github-issue-1842 --owner agent-3 --ttl 2m",
-    "octostore claim deploy --owner ci --wait 10m    # wait for it, in line with others",
+    "octostore claim deploy --owner ci --wait 10m    # wait in line for it",
     "OCTOSTORE_LEASE_ID=$(octostore claim deploy --owner me --lease) && export OCTOSTORE_LEASE_ID",
 ]
 
@@ -23,37 +23,39 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
     add_claim_options(parser)
-    parser.add_argument("--again", action="store_true", help="claim it although it is done")
+    parser.add_argument("--again", action="store_true", help="claim it even if it is done")
     parser.add_argument(
         "--lock-delay",
         type=seconds,
         default=0,
         metavar="S",
-        help="after this claim ends, nobody can claim the job for that long (0)",
+        help="after this claim ends, block new claims for this long (0)",
     )
 
 
 def add_claim_options(parser: argparse.ArgumentParser) -> None:
     """Those that `claim` and `next` share."""
-    parser.add_argument("--owner", metavar="O", help="who you are, for people (OCTOSTORE_OWNER, else user@host)")
+    parser.add_argument("--owner", metavar="O", help="your name, as others see it (OCTOSTORE_OWNER, else user@host)")
     parser.add_argument(
         "--ttl",
         type=seconds,
         default=TTL_DEFAULT_SECONDS,
         metavar="S",
-        help=f"how long it stays yours without a heartbeat ({TTL_DEFAULT_SECONDS})",
+        help=f"how long you keep it without a heartbeat ({TTL_DEFAULT_SECONDS})",
     )
     parser.add_argument(
         "--max-silence",
         type=seconds,
         metavar="S",
-        help="after how long without progress you are shown as stuck, although you heartbeat (never)",
+        help="show you as stuck after this long without progress, even if you send heartbeats (never)",
     )
-    parser.add_argument("--metadata", type=json_value, metavar="JSON", help="for others to see; also @FILE, or -")
+    parser.add_argument(
+        "--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE or - (stdin) also work"
+    )
     parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for it (0)")
     parser.add_argument("--session", metavar="ID", help="bind the claim to this session")
-    parser.add_argument("--request-id", metavar="R", help="the same again gets the same claim back")
-    parser.add_argument("--lease", action="store_true", help="print the lease id alone, for $(…)")
+    parser.add_argument("--request-id", metavar="R", help="repeat the call with the same id to get the same claim back")
+    parser.add_argument("--lease", action="store_true", help="print only the lease id, for $(…)")
 
 
 def run(arguments: Arguments, context: Context) -> int:

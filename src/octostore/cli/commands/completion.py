@@ -1,4 +1,4 @@
-"""What a shell needs to complete commands, options and the names of jobs when TAB is pressed."""
+"""Print the shell code that completes commands, options and job names when you press Tab."""
 
 import argparse
 
@@ -8,13 +8,13 @@ from octostore.cli.command import Arguments, Context
 
 SHELLS = ("bash", "zsh", "fish")
 EXAMPLES = [
-    'eval "$(octostore completion bash)"    # in ~/.bashrc; for zsh in ~/.zshrc, with zsh',
+    'eval "$(octostore completion bash)"    # in ~/.bashrc; for zsh, use zsh in ~/.zshrc',
     "octostore completion fish > ~/.config/fish/completions/octostore.fish",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, help="which one")
+    parser.add_argument("shell", choices=SHELLS, help="your shell")
 
 
 def run(arguments: Arguments, context: Context) -> None:

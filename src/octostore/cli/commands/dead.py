@@ -1,7 +1,7 @@
-"""Jobs that are out of attempts or cancelled, and wait for a person.
+"""List dead jobs: out of attempts, or cancelled.
 
-`octostore requeue` lets one run again, and `octostore discard` gives it up. With --story each is told whole: its
-payload, the error, its last attempts, and everything that happened to it.
+`octostore requeue` runs one again; `octostore discard` drops it. --story shows everything about each job: payload,
+error, last attempts, and full history.
 """
 
 import argparse
@@ -29,10 +29,11 @@ HEADER = ("JOB", "QUEUE", "KIND", "ATTEMPTS", "SINCE", "ERROR")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(
-        parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="of their names; all by default"), job_names
+        parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="only jobs whose names begin with this"),
+        job_names,
     )
-    parser.add_argument("--queue", metavar="Q", help="only those of this queue")
-    parser.add_argument("--story", action="store_true", help="tell each whole, with everything that happened to it")
+    parser.add_argument("--queue", metavar="Q", help="only jobs of this queue")
+    parser.add_argument("--story", action="store_true", help="show each job in full, with its history")
 
 
 def run(arguments: Arguments, context: Context) -> None:
@@ -52,10 +53,10 @@ def run(arguments: Arguments, context: Context) -> None:
 def _none(store: Reader, arguments: Arguments) -> str:
     prefix = arguments.prefix
     if prefix is None:
-        return "no job is dead"
+        return "no dead jobs"
     similar = find_similar(store, prefix)
     if similar is None or any(name.startswith(prefix) for name in similar):
-        return f"no job that begins with {prefix} is dead"
+        return f"no dead jobs begin with {prefix}"
     return told_unknown(prefix, similar)
 
 
@@ -64,7 +65,7 @@ def _none(store: Reader, arguments: Arguments) -> str:
 
 def _lines(jobs: list[JobView], console: Console) -> list[str]:
     now = words.now()
-    hint = "octostore dead JOB --story tells more; octostore requeue JOB … or octostore discard JOB …"
+    hint = "details: octostore dead JOB --story; then octostore requeue JOB … or octostore discard JOB …"
     return [*console.table(HEADER, [_row(job, now) for job in jobs]), "", hint]
 
 
@@ -89,10 +90,10 @@ def _tell(store: Reader, job_id: str, console: Console) -> None:
 
 
 def _story(job: JobView, events: list[Event], console: Console) -> Iterator[str]:
-    what = "nobody has enqueued it" if job.kind is None else f"{job.kind} of queue {job.queue}"
+    what = "never enqueued" if job.kind is None else f"{job.kind} in queue {job.queue}"
     yield f"{console.style(job.job_id, 'bold')} is {job.status}: {what}"
     if job.max_attempts is not None:
-        yield f"  attempts  {job.attempts} of {job.max_attempts} used up"
+        yield f"  attempts  {job.attempts} of {job.max_attempts} used"
     first, *rest = words.lines(job.error or "cancelled") or [""]
     yield f"  error     {first}"
     yield from (f"            {line}".rstrip() for line in rest)

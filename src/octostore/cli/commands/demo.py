@@ -1,7 +1,7 @@
-"""See five agents race for one job: one wins, is killed for real, and another one takes over and finishes.
+"""Watch five agents race for one job: one wins, is killed for real, and another takes over and finishes.
 
-Each agent is a process of its own. They share a throw-away store in a temporary folder; your own store is not touched,
-and nothing is left behind.
+Each agent is a separate process. They share a throwaway store in a temporary folder; your own store is not touched, and
+nothing is left behind.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Give dead jobs up for good: they leave their queue, and their names are free. What happened stays in the log."""
+"""Drop dead jobs for good. They leave their queue and their names are free again; their history stays in the log."""
 
 from octostore.cli.command import Arguments, Context
 from octostore.cli.operating import add_operator_options, operate

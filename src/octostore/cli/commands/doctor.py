@@ -1,7 +1,7 @@
-"""Check everything that can be wrong with a set-up, and say what to do about it. Nothing is changed.
+"""Check a setup for problems and say how to fix them. Nothing is changed.
 
-Checked are versions, where the store is and who says so, whether it can be written to, its clock, the token, disk and
-permissions, and what `octostore run` needs. Exit code 0 if all is well, else that of the worst problem.
+Checks versions, which store is used and why, whether it can be written to, its clock, the token, disk space,
+permissions, and what `octostore run` needs. The exit code is 0 if all is well, else that of the worst problem.
 """
 
 import argparse

@@ -1,10 +1,9 @@
-"""What happened, from the append-only log, oldest first.
+"""Show what happened, from the append-only log, oldest first.
 
-With --export as JSON lines, one event on each with the id of its store, as they are read: for a file, or another
-program. With --verify the whole log is read and compared with what is stored: no event is missing, each claim ended
-once, and every job and session is what its events made it. Exit code 0 if that is so; 70 if not, for then it is a fault
-of ours, or somebody has written to the database past us. It needs an operator's token, and can be done while others
-work.
+--export writes JSON lines, one event per line with the id of its store, for a file or another program. --verify reads
+the whole log and compares it with the store: no event is missing, every claim ended once, and every job and session is
+what its events made it. The exit code is 0 if so. It is 70 if not: then either OctoStore has a bug, or something else
+has written to the database. --verify needs an admin token, and can run while others work.
 """
 
 import argparse
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = [
     "octostore events --job github-issue-1842",
-    "octostore events --session agent-3-main    # what happened to a session and its jobs",
-    "octostore events --follow --json | jq .type    # one document per line, for ever",
-    "octostore events --after 4711    # what came after that seq; it has no gaps",
+    "octostore events --session agent-3-main    # a session and its jobs",
+    "octostore events --follow --json | jq .type    # one document per line, forever",
+    "octostore events --after 4711    # everything after that seq; seqs have no gaps",
     "octostore events --export > log.jsonl",
     "octostore events --verify",
 ]
@@ -42,17 +41,17 @@ FILTERS = ("job", "prefix", "session", "after", "limit", "follow", "export")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
-    completed_by(which.add_argument("--job", metavar="J", help="only those of this job"), job_names)
-    which.add_argument("--prefix", metavar="P", help="only those of jobs whose names begin with this")
+    completed_by(which.add_argument("--job", metavar="J", help="only events of this job"), job_names)
+    which.add_argument("--prefix", metavar="P", help="only events of jobs whose names begin with this")
     session = which.add_argument(
-        "--session", metavar="S", help="only those of this session (or PRINCIPAL/ID) and its jobs"
+        "--session", metavar="S", help="only events of this session (ID or PRINCIPAL/ID) and its jobs"
     )
     completed_by(session, session_names)
-    parser.add_argument("--after", type=whole, default=0, metavar="SEQ", help="only those after this one")
+    parser.add_argument("--after", type=whole, default=0, metavar="SEQ", help="only events after this sequence number")
     parser.add_argument("--limit", type=positive, metavar="N", help="maximum number of events")
-    parser.add_argument("--follow", action="store_true", help="keep printing what happens, until Ctrl-C")
-    parser.add_argument("--export", action="store_true", help="as JSON lines")
-    parser.add_argument("--verify", action="store_true", help="whether the log is sound; only the whole of it can be")
+    parser.add_argument("--follow", action="store_true", help="keep printing new events until Ctrl-C")
+    parser.add_argument("--export", action="store_true", help="write JSON lines")
+    parser.add_argument("--verify", action="store_true", help="check the whole log against the store")
 
 
 def run(arguments: Arguments, context: Context) -> int:
@@ -108,4 +107,4 @@ def _check_alone(arguments: Arguments) -> None:
     """A part of the log does not tell whether the whole is sound."""
     given = next((f"--{name}" for name in FILTERS if getattr(arguments, name)), None)
     if given is not None:
-        raise InvalidInput("verify", f"is about the whole log, and cannot be combined with {given}")
+        raise InvalidInput("verify", f"checks the whole log and cannot be combined with {given}")

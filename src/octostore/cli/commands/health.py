@@ -1,9 +1,9 @@
-"""Whether the work gets done: ok, degraded (it does, and somebody should look) or unhealthy (it does not), and why.
+"""Show whether work is getting done: ok, degraded (it is, but somebody should look) or unhealthy (it is not), and why.
 
-Each threshold is DEGRADED[,UNHEALTHY], the numbers from which on it is that bad. One that is left out is never reached:
-`--dead 10` is degraded at worst, and `--dead ,10` unhealthy or nothing. The exit code is 0, or 12 where it is as bad as
---fail-on says; that of a store that cannot be reached is another one, 69. It needs a token that may read everything;
-sessions of others are told to operators only.
+Each threshold is DEGRADED[,UNHEALTHY]: the counts at which the status changes. Omit one to disable it: `--dead 10` is
+never worse than degraded, and `--dead ,10` goes straight to unhealthy. The exit code is 12 if the status is as bad as
+--fail-on or worse, 69 if the store cannot be reached, else 0. This needs a token that can read all jobs; only operators
+see other principals' sessions.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--fail-on",
         choices=BADNESS[1:],
         default="unhealthy",
-        help=f"from what on the exit code is {exits.UNHEALTHY} (unhealthy)",
+        help=f"exit {exits.UNHEALTHY} at this status or worse (unhealthy)",
     )
 
 
@@ -54,7 +54,9 @@ def _threshold(number: Callable[[str], float]) -> Callable[[str], Threshold]:
         try:
             return Threshold(number(degraded) if degraded else None, number(unhealthy) if unhealthy else None)
         except InvalidInput:
-            raise argparse.ArgumentTypeError(f"{text!r} is unhealthy before it is degraded") from None
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is unhealthy before it is degraded; put the smaller one first"
+            ) from None
 
     return parse
 
@@ -65,12 +67,12 @@ def _shown(threshold: Threshold) -> str:
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], float], str]] = {
-    "late": ("late", positive, "how many owners that have missed heartbeats"),
-    "stuck": ("stuck", positive, "how many owners that heartbeat and make no progress"),
-    "dead": ("dead", positive, "how many jobs that wait for a person"),
-    "takeovers": ("taken_back", positive, "how many jobs taken back within the last hour"),
-    "queued": ("waiting", positive, "how many jobs that wait for a worker"),
-    "oldest": ("oldest_waiting_seconds", seconds, "for how long the oldest of these has, as 5m,1h"),
+    "late": ("late", positive, "owners that have missed heartbeats"),
+    "stuck": ("stuck", positive, "owners that send heartbeats but make no progress"),
+    "dead": ("dead", positive, "dead jobs"),
+    "takeovers": ("taken_back", positive, "jobs whose lease expired within the last hour"),
+    "queued": ("waiting", positive, "queued jobs"),
+    "oldest": ("oldest_waiting_seconds", seconds, "age of the oldest queued job, e.g. 5m,1h"),
 }
 
 

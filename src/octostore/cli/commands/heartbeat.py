@@ -1,4 +1,4 @@
-"""Prove you are alive: the claim now lasts for its TTL from this moment. Exit code 20 if the lease is over."""
+"""Prove you are alive and renew the lease for its TTL. Exit code 20 if the lease is lost."""
 
 import argparse
 import os
@@ -14,21 +14,21 @@ from octostore.supervise.report import FENCING_VARIABLE, JOB_VARIABLE
 
 EXAMPLES = [
     "octostore heartbeat github-issue-1842 --progress 'running tests' --percent 40",
-    "octostore heartbeat deploy --ttl 10m    # from now on it needs one only every 10 minutes",
+    "octostore heartbeat deploy --ttl 10m    # the lease now lasts 10 minutes",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
     add_lease_option(parser)
-    parser.add_argument("--ttl", type=seconds, metavar="S", help="from now on (that of the claim)")
+    parser.add_argument("--ttl", type=seconds, metavar="S", help="new TTL, from now on (unchanged)")
     parser.add_argument("--progress", metavar="TEXT", help="what you are doing, for others to see")
-    parser.add_argument("--percent", type=number, metavar="N", help="how far you are, from 0 to 100")
+    parser.add_argument("--percent", type=number, metavar="N", help="how far along you are, 0 to 100")
 
 
 def add_lease_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--lease-id", metavar="L", help="better in OCTOSTORE_LEASE_ID: others can see what a command is called with"
+        "--lease-id", metavar="L", help="prefer OCTOSTORE_LEASE_ID: other users can see command-line arguments"
     )
 
 
@@ -67,4 +67,4 @@ def _stop(reply: HeartbeatReply) -> Iterator[str]:
     asked = reply.stop_requested
     if asked is not None:
         why = f": {words.gist(asked.reason)}" if asked.reason else ""
-        yield f"you are asked to stop by {asked.requested_by}{why}; release it when you have"
+        yield f"{asked.requested_by} asked you to stop{why}; release the job when you have"

@@ -1,4 +1,4 @@
-"""Who has what: the claimed jobs whose names begin with PREFIX, or those of another status."""
+"""List claimed jobs and their owners, or jobs of another status."""
 
 import argparse
 import time
@@ -30,15 +30,20 @@ HEADER = ("JOB", "STATUS", "OWNER", "QUEUE", "KIND", "ATTEMPTS", "LAST")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(
-        parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="of their names; all by default"), job_names
+        parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="only jobs whose names begin with this"),
+        job_names,
     )
-    parser.add_argument("--status", choices=[*get_args(Status), "all"], default="claimed", help="which ones (claimed)")
-    parser.add_argument("--queue", metavar="Q", help="only those of this queue")
+    parser.add_argument(
+        "--status", choices=[*get_args(Status), "all"], default="claimed", help="only jobs with this status (claimed)"
+    )
+    parser.add_argument("--queue", metavar="Q", help="only jobs of this queue")
     parser.add_argument(
         "--limit", type=positive, default=LIMIT_DEFAULT, metavar="N", help=f"maximum number of jobs ({LIMIT_DEFAULT:,})"
     )
-    parser.add_argument("--watch", action="store_true", help="keep refreshing, until Ctrl-C")
-    parser.add_argument("--interval", type=_interval, default=1, metavar="S", help="how often to look with --watch (1)")
+    parser.add_argument("--watch", action="store_true", help="keep refreshing until Ctrl-C")
+    parser.add_argument(
+        "--interval", type=_interval, default=1, metavar="S", help="how often to refresh with --watch (1)"
+    )
 
 
 def run(arguments: Arguments, context: Context) -> None:
@@ -52,7 +57,7 @@ def run(arguments: Arguments, context: Context) -> None:
 def _interval(text: str) -> float:
     interval = seconds(text)
     if interval < SHORTEST_INTERVAL:
-        raise argparse.ArgumentTypeError(f"{text!r} is too often; {SHORTEST_INTERVAL} is the least")
+        raise argparse.ArgumentTypeError(f"{text!r} is too short; the minimum is {SHORTEST_INTERVAL}")
     return interval
 
 
@@ -106,7 +111,7 @@ def _lines(page: JobPage, arguments: Arguments, console: Console) -> Iterator[st
     else:
         yield from console.table(HEADER, [_row(job, now) for job in page.jobs])
     if page.cursor is not None:
-        yield console.style("… and more; a larger --limit shows them", "dim")
+        yield console.style("… and more; raise --limit to see them", "dim")
 
 
 def _claimed_row(job: JobView, now: datetime) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""Serve a store to an agent, as tools of the Model Context Protocol, over stdin and stdout.
+"""Serve a store to an agent as Model Context Protocol (MCP) tools, over stdin and stdout.
 
-This is to be started by the agent's client, such as a coding assistant. The agent claims, reports, checkpoints and
-releases jobs by name; heartbeats are sent for it. When its session ends, the jobs that it still holds are given back.
+The agent's client, such as a coding assistant, starts this command. The agent claims, reports on, checkpoints and
+releases jobs by name; heartbeats are sent for it. When its session ends, any jobs it still holds are released.
 """
 
 import argparse
@@ -10,14 +10,14 @@ from octostore.cli.command import Arguments, Context
 from octostore.core.errors import InvalidInput
 
 EXAMPLES = [
-    'octostore mcp    # for clients with a file of servers: "command": "octostore", "args": ["mcp"]',
+    'octostore mcp    # in the server list of a client: "command": "octostore", "args": ["mcp"]',
     "octostore mcp --owner agent-3 --url https://locks.example.org",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--owner", metavar="O", help="who the agent is, unless it says so itself (OCTOSTORE_OWNER, else host:pid)"
+        "--owner", metavar="O", help="the agent's name, unless it gives its own (OCTOSTORE_OWNER, else host:pid)"
     )
 
 

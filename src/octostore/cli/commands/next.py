@@ -1,4 +1,4 @@
-"""Claim the job that is first in line. Exit code 10 if there is none."""
+"""Claim the next job of a queue. Exit code 10 if the queue is empty."""
 
 import argparse
 
@@ -15,7 +15,7 @@ EXAMPLES = [
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("queue", metavar="QUEUE", help="its name")
-    parser.add_argument("--kind", action="append", metavar="K", help="only jobs of this kind; may be given again")
+    parser.add_argument("--kind", action="append", metavar="K", help="only jobs of this kind; repeatable")
     add_claim_options(parser)
 
 

@@ -1,4 +1,4 @@
-"""Who has a job, since when, whether that owner is alive, what it is doing, and what happened before."""
+"""Show who owns a job, since when, whether they are alive, what they are doing, and what happened before."""
 
 import argparse
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from octostore.core.replies import JobOwner, JobView
 
 EXAMPLES = [
     "octostore owner github-issue-1842",
-    "octostore owner github-issue-1842 --json    # as GET /jobs/github-issue-1842 answers",
+    "octostore owner github-issue-1842 --json    # same as GET /jobs/github-issue-1842",
 ]
 LABEL = 10
 """How much room there is for the word in front of a line."""
@@ -56,20 +56,20 @@ def _story(job: JobView, console: Console) -> Iterator[str]:
         if job.error:
             yield f"  error     {words.gist(job.error)}"
     if job.kind is not None:
-        yield f"  job       {job.kind} of queue {job.queue}, {job.attempts} of {job.max_attempts} attempts used up"
+        yield f"  job       {job.kind} in queue {job.queue}, {job.attempts} of {job.max_attempts} attempts used"
     if job.previous:
         yield "before"
         yield from (f"  {line}" for line in told_attempts(job.previous))
-        yield console.style(f"  (octostore events --job {words.typed(job.job_id)} tells everything)", "dim")
+        yield console.style(f"  (full history: octostore events --job {words.typed(job.job_id)})", "dim")
 
 
 def _way_back(job: JobView, context: Context) -> Iterator[str]:
     """Whoever looks at night should not have to look this up, too. The last line can be run as it is."""
     if job.claim is None:
         return
-    right = " (both need a token with admin)" if context.place.is_server else ""
+    right = " (needs an admin token)" if context.place.is_server else ""
     url = f" --url {words.typed(str(context.place))}" if context.place.setting == "--url" else ""
-    yield f"to ask for it, or to take it back{right}:"
+    yield f"to ask the owner to stop, or to take the job away{right}:"
     yield f"  octostore stop{url} {words.typed(job.job_id)}"
     yield f"  octostore force-release{url} {words.typed(job.job_id)} --reason 'taken back by hand'"
 
@@ -78,7 +78,7 @@ def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[t
     heard = f"heartbeat {words.ago(claim.heartbeat_at, now)}"
     left = f"{words.until(claim.expires_at, now)} left"
     if is_late(claim.heartbeat_at, claim.expires_at, now):
-        yield console.style("late".ljust(LABEL), "yellow"), f"{heard}, {left}: if none comes, the job is free then"
+        yield console.style("late".ljust(LABEL), "yellow"), f"{heard}, {left}; then the job is free"
     elif claim.stuck and claim.last_progress_at is not None and claim.max_silence is not None:
         silence = words.duration(words.seconds_between(claim.last_progress_at, now))
         limit = words.duration(claim.max_silence)
@@ -98,9 +98,9 @@ def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[t
         yield "doing", f"{percent}{words.gist(progress.note or '')} ({words.ago(progress.at, now)})".strip()
     asked = claim.stop_requested
     if asked is not None:
-        heard = "not heard yet" if asked.delivered_at is None else f"heard {words.ago(asked.delivered_at, now)}"
+        heard = "not delivered yet" if asked.delivered_at is None else f"delivered {words.ago(asked.delivered_at, now)}"
         why = f": {words.gist(asked.reason)}" if asked.reason else ""
-        yield "to stop", f"asked by {asked.requested_by} {words.ago(asked.requested_at, now)}, {heard}{why}"
+        yield "stop", f"requested by {asked.requested_by} {words.ago(asked.requested_at, now)}, {heard}{why}"
     if claim.metadata is not None:
         yield "metadata", words.as_json(claim.metadata)
     if claim.session_id is not None:
@@ -111,8 +111,8 @@ def _about_free(job: JobView, now: datetime) -> str:
     if job.status == "done":
         return "it is done"
     if job.status == "dead":
-        return "it is dead, and waits for a person (octostore requeue)"
-    state = f"it waits in queue {job.queue}" if job.status == "queued" else "it is free"
+        return "it is dead (octostore requeue runs it again)"
+    state = f"it is queued in {job.queue}" if job.status == "queued" else "it is free"
     if job.available_at is not None and job.available_at > now:
         return f"{state}, available in {words.until(job.available_at, now)}"
     return state

@@ -1,4 +1,4 @@
-"""Say what is being done, for others to see. Works inside a command that `run` or `work` has started."""
+"""Show others what you are doing. Works inside a command started by `run` or `work`."""
 
 import argparse
 
@@ -11,7 +11,7 @@ EXAMPLES = ["octostore progress 'running tests' --percent 40"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("note", metavar="TEXT", nargs="?", help="what you are doing")
-    parser.add_argument("--percent", type=number, metavar="N", help="how far you are, from 0 to 100")
+    parser.add_argument("--percent", type=number, metavar="N", help="how far along you are, 0 to 100")
 
 
 def run(arguments: Arguments, context: Context) -> None:

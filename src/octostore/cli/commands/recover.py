@@ -1,6 +1,6 @@
-"""Write down every expiry now, and tell what was taken back, with the evidence.
+"""Record every expired lease now, and show which jobs were taken back and why.
 
-Nobody has to call this: an expired lease is no owner anyway, and every write cleans up some of them.
+You never have to run this: an expired lease has no effect anyway, and every write cleans up some of them.
 """
 
 import argparse
@@ -31,5 +31,5 @@ def run(_arguments: Arguments, context: Context) -> None:
         )
         for taken in recovered
     ]
-    lines = context.console.table(HEADER, rows) if rows else ["every lease is alive; there was nothing to take back"]
+    lines = context.console.table(HEADER, rows) if rows else ["no expired leases; nothing to take back"]
     context.console.answer({"recovered": recovered, "is_complete": True}, *lines)

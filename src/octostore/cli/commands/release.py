@@ -1,8 +1,8 @@
 """End the claim.
 
-released: free again, or back in its queue. done: finished; later claims are told so. failed: an enqueued job is tried
-again later, or dead after its last attempt. deferred: not now, and no attempt is used up. The same again gets the same
-answer; a lease that is over gets exit code 20.
+Outcomes: released (free again, or back in its queue); done (finished; later claims get `done`); failed (an enqueued
+job is retried later, or dead after its last attempt); deferred (retried later without using up an attempt). Repeating a
+release is safe and gives the same answer. Exit code 20 if the lease is lost.
 """
 
 import argparse
@@ -26,10 +26,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
     add_lease_option(parser)
     parser.add_argument("--outcome", choices=get_args(Outcome), default="released", help="how it went (released)")
-    parser.add_argument("--result", type=json_value, metavar="JSON", help="of what is done; also @FILE, or -")
+    parser.add_argument(
+        "--result",
+        type=json_value,
+        metavar="JSON",
+        help="the result, with --outcome done; @FILE or - (stdin) also work",
+    )
     parser.add_argument("--error", metavar="TEXT", help="why it failed")
-    parser.add_argument("--note", metavar="TEXT", help="for whoever has the job next")
-    parser.add_argument("--retry-after", type=seconds, metavar="S", help="when it is deferred (60)")
+    parser.add_argument("--note", metavar="TEXT", help="for the next owner")
+    parser.add_argument(
+        "--retry-after",
+        type=seconds,
+        metavar="S",
+        help="how long until it can be claimed again, if failed or deferred (deferred: 60)",
+    )
 
 
 def run(arguments: Arguments, context: Context) -> None:

@@ -1,6 +1,6 @@
-"""Let dead or done jobs run again, or such as wait for a retry run now.
+"""Run dead or finished jobs again, or retry waiting ones now.
 
-A dead one gets all its attempts back, or with --keep-attempts one more.
+A dead job gets all its attempts back, or just one more with --keep-attempts.
 """
 
 import argparse
@@ -9,15 +9,15 @@ from octostore.cli.command import Arguments, Context
 from octostore.cli.operating import add_operator_options, operate
 
 EXAMPLES = [
-    "octostore requeue import-17 --reason 'the disk is larger now'",
-    "octostore requeue import-17 --keep-attempts    # once more, and then it waits for a person again",
+    "octostore requeue import-17 --reason 'the disk has been enlarged'",
+    "octostore requeue import-17 --keep-attempts    # one more try; if it fails, it is dead again",
     "octostore dead --json | jq -r '.jobs[].job_id' | xargs octostore requeue",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_operator_options(parser)
-    parser.add_argument("--keep-attempts", action="store_true", help="give it one more, instead of all anew")
+    parser.add_argument("--keep-attempts", action="store_true", help="allow one more attempt instead of all of them")
 
 
 def run(arguments: Arguments, context: Context) -> int:

@@ -1,11 +1,11 @@
-"""Restore a backup to the place that --url or OCTOSTORE_URL names.
+"""Restore a backup to the file that --url or OCTOSTORE_URL names.
 
-The store continues above every number that can have been issued since the backup, so no fencing token is issued twice;
-an event, `restored`, says so in the log. Claims made since the backup are gone: wait for the longest TTL before you
-start the workers again, or rely on fencing tokens. See docs/how-to/backup.md.
+The store continues above every number that could have been issued since the backup, so no fencing token is issued
+twice; a `restored` event records this. Claims made since the backup are gone: wait for the longest TTL before you
+restart the workers, or rely on fencing tokens. See docs/how-to/backup.md.
 
-With --replace, an existing store is moved aside; nobody may be using it. With --forward and no FILE, a store that was
-put back by other means continues with higher numbers.
+With --replace, an existing store is moved aside; nothing may be using it. --forward, without FILE, makes a store
+that was put back by other means continue with higher numbers.
 """
 
 import argparse
@@ -27,7 +27,9 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", nargs="?", help="the backup")
     parser.add_argument("--replace", action="store_true", help="move an existing store aside instead of refusing")
-    parser.add_argument("--forward", action="store_true", help="only continue with higher numbers, without FILE")
+    parser.add_argument(
+        "--forward", action="store_true", help="do not copy anything, only continue with higher numbers"
+    )
 
 
 def run(arguments: Arguments, context: Context) -> int:
@@ -37,7 +39,7 @@ def run(arguments: Arguments, context: Context) -> int:
     if path is None:
         raise InvalidInput("url", "must name a file, as in sqlite:///FILE; for PostgreSQL see docs/how-to/postgres.md")
     if arguments.forward == (arguments.file is not None) or (arguments.forward and arguments.replace):
-        raise InvalidInput("file", "is needed, or --forward without one")
+        raise InvalidInput("file", "or --forward is required, and not both; --replace needs FILE")
     if context.place.url is None:
         make_data_folder()
     aside = None

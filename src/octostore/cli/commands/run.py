@@ -1,10 +1,11 @@
-"""Run a command as the one owner of a job.
+"""Run a command as the sole owner of a job.
 
-The job is claimed before the command starts, kept alive while it runs, and released when nothing that it has started is
-left. The command gets OCTOSTORE_JOB, OCTOSTORE_FENCING_TOKEN, OCTOSTORE_ATTEMPT and OCTOSTORE_CHECKPOINT_FILE, and can
-call `octostore progress` and `octostore checkpoint`. Its exit code is that of run, 128 and the signal's number if it
-died of one; 11 if somebody else has the job, 10 if it is done. If the lease cannot be kept, the command and all that it
-has started are stopped before anybody else can have the job, and the exit code is 20.
+`run` claims the job before the command starts, renews the lease while it runs, and releases the job when the command
+and everything it started have ended. The command gets OCTOSTORE_JOB, OCTOSTORE_FENCING_TOKEN, OCTOSTORE_ATTEMPT and
+OCTOSTORE_CHECKPOINT_FILE, and can call `octostore progress` and `octostore checkpoint`. `run` exits with the command's
+exit code (128 plus the signal number if a signal killed it), 11 if somebody else holds the job, or 10 if the job is
+done. If the lease cannot be renewed, the command and everything it started are stopped before anyone else can claim the
+job, and the exit code is 20.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from octostore.supervise.run import run as run_command
 EXAMPLES = [
     "octostore run nightly-report -- ./report.sh",
     "octostore run deploy --wait 30m -- make deploy",
-    "octostore run migrate-2026-11 --once -- ./migrate.sh    # never again after it has succeeded",
+    "octostore run migrate-2026-11 --once -- ./migrate.sh    # never again once it has succeeded",
     "octostore run backup --on-held skip --min-hold 1m -- ./backup.sh    # for cron on several machines",
 ]
 
@@ -33,26 +34,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
     add = parser.add_argument
     add("--metadata", type=json_value, metavar="JSON", help="for others to see; also @FILE")
-    add("--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (not at all)")
-    add("--no-wait", dest="wait", action="store_const", const=0, help="give up at once if somebody has it; the default")
+    add("--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (0)")
     add(
-        "--on-held", choices=["fail", "skip"], default="fail", help="if somebody has it: exit 11, or 0 with skip (fail)"
+        "--no-wait",
+        dest="wait",
+        action="store_const",
+        const=0,
+        help="do not wait if somebody else holds it; the default",
     )
-    add("--held-exit", type=exit_status, metavar="N", help="the exit code if somebody has it, instead of those")
-    add("--once", action="store_true", help="success marks the job as done: from then on, run exits with 10")
-    add("--done-exit", type=exit_status, metavar="N", help="the exit code if it is done already, instead of 10")
+    add(
+        "--on-held",
+        choices=["fail", "skip"],
+        default="fail",
+        help="if somebody else holds it: exit 11, or 0 with skip (fail)",
+    )
+    add("--held-exit", type=exit_status, metavar="N", help="exit code if somebody else holds it, instead of 11 or 0")
+    add("--once", action="store_true", help="mark the job as done on success; later runs exit 10")
+    add("--done-exit", type=exit_status, metavar="N", help="exit code if it is already done, instead of 10")
     add(
         "--min-hold",
         type=seconds,
         default=0,
         metavar="S",
-        help="hold the job for at least this long, for cron with skewed clocks",
+        help="hold the job for at least this long, for cron on machines with skewed clocks",
     )
     add(
         "--on-unreachable",
         choices=["fail", "wait"],
         default="fail",
-        help="if the store cannot be reached: exit 69, or try again until it can (fail)",
+        help="if the store cannot be reached: exit 69, or keep trying (fail)",
     )
     add_command_options(parser)
 
@@ -114,6 +124,6 @@ def _exit_code(ran: Ran, options: RunOptions, console: Console) -> int:
         console.remark(f"the command was stopped: {ran.why}")
         return exits.LOST
     if options.once and ran.exit_code == 0 and ran.outcome is None:
-        console.remark(f"the command has succeeded, but {ran.job_id} could not be marked as done")
+        console.remark(f"the command succeeded, but {ran.job_id} could not be marked as done")
         return exits.UNREACHABLE
     return ran.exit_code

@@ -1,7 +1,7 @@
-"""Serve a store over HTTP. The store is OCTOSTORE_URL, by default the embedded file of this user.
+"""Serve a store over HTTP. The store is OCTOSTORE_URL, by default your own file.
 
-The first token, which may do everything, is left in a file that only you can read; the server says where. Clients of
-yours on this machine find it there by themselves.
+The server writes its first token, an admin token, to a file that only you can read, and prints the path. Your own
+clients on this machine find it there automatically.
 """
 
 import argparse
@@ -30,39 +30,56 @@ PORT_MAX = 65_535
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--host", help="the address to listen on (%(default)s)")
-    add("--port", type=whole_from(0, PORT_MAX), help="the port to listen on; 0 for any that is free (%(default)s)")
+    add("--port", type=whole_from(0, PORT_MAX), help="the port to listen on; 0 picks a free one (%(default)s)")
     add("--uds", type=Path, metavar="FILE", help="listen on this Unix socket instead")
     add(
         "--tokens-file",
         type=Path,
         metavar="FILE",
-        help=f"tokens that are set from outside ({TOKENS_FILE_VARIABLE}); nobody else may be able to read it",
+        help=f"file of preconfigured tokens ({TOKENS_FILE_VARIABLE}); only you may be able to read it",
     )
-    add("--allow-host", action="append", dest="allow_hosts", metavar="NAME", help="also answer for this host name")
-    add("--allow-origin", action="append", dest="allow_origins", metavar="URL", help="let pages of this site call")
+    add(
+        "--allow-host",
+        action="append",
+        dest="allow_hosts",
+        metavar="NAME",
+        help="also answer requests for this host name",
+    )
+    add(
+        "--allow-origin",
+        action="append",
+        dest="allow_origins",
+        metavar="URL",
+        help="allow requests from web pages of this origin",
+    )
     add(
         "--trusted-proxy",
         action="append",
         type=_proxy,
         dest="trusted_proxies",
         metavar="CIDR",
-        help="believe Forwarded and X-Forwarded-For from this network, such as 10.0.0.0/8 (unix: from the Unix socket)",
+        help="trust Forwarded and X-Forwarded-For from this network, e.g. 10.0.0.0/8 (unix: from the Unix socket)",
     )
-    add("--max-locks", type=positive, metavar="N", help="locks per principal (%(default)s)")
-    add("--max-claims", type=positive, metavar="N", help="other live claims per principal (%(default)s)")
-    add("--max-sessions", type=positive, metavar="N", help="open sessions per principal (%(default)s)")
-    add("--max-queued", type=positive, metavar="N", help="jobs per principal that are queued (%(default)s)")
-    add("--requests-per-second", type=positive, metavar="N", help="requests per second and principal (%(default)s)")
-    add("--max-streams", type=positive, metavar="N", help="open event streams per principal (%(default)s)")
-    add("--max-connections", type=positive, metavar="N", help="connections at once (%(default)s)")
+    add("--max-locks", type=positive, metavar="N", help="maximum locks per principal (%(default)s)")
+    add("--max-claims", type=positive, metavar="N", help="maximum other live claims per principal (%(default)s)")
+    add("--max-sessions", type=positive, metavar="N", help="maximum open sessions per principal (%(default)s)")
+    add("--max-queued", type=positive, metavar="N", help="maximum queued jobs per principal (%(default)s)")
+    add(
+        "--requests-per-second",
+        type=positive,
+        metavar="N",
+        help="maximum requests per second per principal (%(default)s)",
+    )
+    add("--max-streams", type=positive, metavar="N", help="maximum open event streams per principal (%(default)s)")
+    add("--max-connections", type=positive, metavar="N", help="maximum connections (%(default)s)")
     add(
         "--max-connections-per-address",
         type=positive,
         metavar="N",
-        help="connections at once from one address; 1000 by default, and no limit for those from this machine",
+        help="maximum connections from one address (1000; unlimited from this machine)",
     )
-    add("--log-format", choices=LOG_FORMATS, help="how the log on stderr is written (%(default)s)")
-    add("--access-log", action="store_true", help="also log each request: who, what, how it ended and how long it took")
+    add("--log-format", choices=LOG_FORMATS, help="format of the log on stderr (%(default)s)")
+    add("--access-log", action="store_true", help="also log each request: who, what, status and duration")
     for options, what in _SECONDS.items():
         add(*options.split(), type=_seconds, metavar="S", help=f"{what} (%(default)s)")
     usual = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": [], "trusted_proxies": []}
@@ -72,10 +89,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 _SECONDS = {
     "--request-seconds": "how long a client may take to send a request",
-    "--idle-seconds": "how long a connection may be open without a request",
-    "--write-seconds --stream-seconds": "how long a client may take to read what it was sent",
-    "--keepalive-seconds": "how long a stream may be silent",
-    "--slow-batch-seconds": "how long a transaction may take before the log says so",
+    "--idle-seconds": "how long an idle connection stays open",
+    "--write-seconds --stream-seconds": "how long a client may take to read a response",
+    "--keepalive-seconds": "interval between keepalives on an idle stream",
+    "--slow-batch-seconds": "log transactions that take longer than this",
 }
 
 

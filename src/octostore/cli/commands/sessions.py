@@ -1,8 +1,8 @@
-"""Workers, their heartbeats, and what they are doing: the open sessions, those of another status, or one in detail.
+"""Show sessions, their heartbeats, and what they are doing: all open ones, those of another status, or one in detail.
 
-A session belongs to whoever opened it: to the principal of that token, and on a file of your own to `local`. Operators
-see the sessions of others as PRINCIPAL/ID, and name them like that. With --close the session ends and its jobs are
-released; its context stays. That takes its lease, or an operator.
+A session belongs to the principal whose token opened it, or to `local` in your own file. Operators see and name other
+principals' sessions as PRINCIPAL/ID. --close ends the session and releases its jobs; its context stays. Closing needs
+the session's lease, or an operator.
 """
 
 import argparse
@@ -24,9 +24,9 @@ from octostore.core.replies import SessionPage, SessionView
 
 EXAMPLES = [
     "octostore sessions",
-    "octostore sessions agent-3-main    # who has it, its context, its jobs, and what happened lately",
+    "octostore sessions agent-3-main    # its agent, context, jobs and latest events",
     "octostore sessions --status expired --json",
-    "octostore sessions ci/agent-3-main --close    # that of the principal ci, by an operator",
+    "octostore sessions ci/agent-3-main --close    # a session of the principal ci; for operators",
 ]
 HEADER = ("SESSION", "AGENT", "STATUS", "PHASE", "SINCE", "HEARTBEAT", "LEFT", "JOBS")
 JOBS_SHOWN = 3
@@ -35,12 +35,16 @@ CONTEXT_SHOWN = 300
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    one = parser.add_argument("session", metavar="SESSION", nargs="?", help="the session to show, or PRINCIPAL/ID")
+    one = parser.add_argument("session", metavar="SESSION", nargs="?", help="session to show: ID, or PRINCIPAL/ID")
     completed_by(one, session_names)
-    parser.add_argument("--status", choices=[*get_args(SessionStatus), "all"], help="which ones (open)")
-    parser.add_argument("--close", action="store_true", help="end the session, and release its jobs")
     parser.add_argument(
-        "--lease-id", metavar="L", help="of the session; better in OCTOSTORE_LEASE_ID, where others cannot see it"
+        "--status", choices=[*get_args(SessionStatus), "all"], help="only sessions with this status (open)"
+    )
+    parser.add_argument("--close", action="store_true", help="end the session and release its jobs")
+    parser.add_argument(
+        "--lease-id",
+        metavar="L",
+        help="the session's lease; prefer OCTOSTORE_LEASE_ID: other users can see command-line arguments",
     )
 
 
@@ -52,15 +56,15 @@ def run(arguments: Arguments, context: Context) -> None:
     elif arguments.status is None:
         _tell(arguments.session, context)
     else:
-        raise InvalidInput("status", "chooses which sessions are listed: leave it out, or the session")
+        raise InvalidInput("status", "selects which sessions to list; it cannot be combined with SESSION")
 
 
 def _close(arguments: Arguments, context: Context) -> None:
     if arguments.session is None:
-        raise InvalidInput("close", "needs the session that is to end")
+        raise InvalidInput("close", "needs the SESSION to close")
     with context.place.open() as store:
         reply = store.close_session(arguments.session, lease_id=lease_or_none(arguments.lease_id))
-    context.console.answer(reply, f"{arguments.session} is closed, and its jobs are released")
+    context.console.answer(reply, f"closed {arguments.session} and released its jobs")
 
 
 # All of them
@@ -71,7 +75,7 @@ def _list(status: SessionStatus | Literal["all"], context: Context) -> None:
         sessions = store.list_sessions(status=None if status == "all" else status)
         reader = "" if context.console.is_json else store.whoami().name
     now = words.now()
-    lines = [f"there is no {'' if status == 'all' else status + ' '}session"]
+    lines = [f"no {'' if status == 'all' else status + ' '}sessions"]
     if sessions:
         lines = context.console.table(HEADER, [_row(session, now, reader) for session in sessions])
     context.console.answer(SessionPage(sessions=sessions, cursor=None), *lines)
@@ -97,7 +101,7 @@ def _is_late(session: SessionView, now: datetime) -> bool:
 def _work(session: SessionView) -> Iterator[str]:
     """What it has to do with jobs, in a few words."""
     if session.offered:
-        yield f"handed over to {session.agent}, waits"
+        yield f"handed over to {session.agent}, not opened yet"
     if session.jobs:
         yield _first_few(session.jobs)
     if session.in_flight:
@@ -133,12 +137,12 @@ def _story(session: SessionView, name: str, lately: list[str], console: Console)
     if lately:
         yield "lately"
         yield from lately
-        yield console.style(f"  (octostore events --session {words.typed(name)} tells everything)", "dim")
+        yield console.style(f"  (full history: octostore events --session {words.typed(name)})", "dim")
 
 
 def _headline(session: SessionView, name: str, agent: str) -> str:
     if session.offered:
-        return f"{name} was handed over to {agent}, and waits"
+        return f"{name} was handed over to {agent}, who has not opened it yet"
     if session.status == "closed":
         return f"{agent} had {name}, which is closed"
     how = "has" if session.status == "open" else "disappeared with"

@@ -1,7 +1,7 @@
-"""Who may use a server: tokens are made, listed and revoked here, in the store itself or through a server (as admin).
+"""Create, list and revoke tokens for a server, directly in the store or through the server with an admin token.
 
-A token is shown once, when it is made. Give it to its user in OCTOSTORE_TOKEN, or in a file that OCTOSTORE_TOKEN_FILE
-names.
+A token is shown once, when it is created. Its user sets OCTOSTORE_TOKEN, or OCTOSTORE_TOKEN_FILE to a file that
+contains it.
 """
 
 import argparse
@@ -27,24 +27,26 @@ EXAMPLES = [
     "octostore token list",
     "octostore token revoke tok-635a275988e64d1f",
 ]
-HEADER = ("TOKEN", "NAME", "SCOPES", "PREFIX", "MADE", "EXPIRES", "STATUS")
+HEADER = ("TOKEN", "NAME", "SCOPES", "PREFIX", "CREATED", "EXPIRES", "STATUS")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|revoke")
-    create = actions.add_parser("create", help="make one, and show it", description="Make a token, and show it.")
-    create.add_argument("name", metavar="NAME", help="whose it is; what it does is logged under this name")
+    create = actions.add_parser("create", help="create a token and show it", description="Create a token and show it.")
+    create.add_argument("name", metavar="NAME", help="who will use it; the log shows this name")
     create.add_argument(
-        "--scope", action="append", choices=get_args(Scope), help="what it may do; may be given again (read and claim)"
+        "--scope", action="append", choices=get_args(Scope), help="what it may do; repeatable (read and claim)"
     )
-    create.add_argument("--prefix", default="", metavar="P", help="only for jobs whose names begin with this")
-    create.add_argument("--expires-in", type=seconds, metavar="S", help="how long it is valid, as 90d (for ever)")
+    create.add_argument("--prefix", default="", metavar="P", help="only jobs whose names begin with this")
+    create.add_argument("--expires-in", type=seconds, metavar="S", help="how long it is valid, e.g. 90d (forever)")
     shown = create.add_mutually_exclusive_group()
     shown.add_argument("--to", type=Path, metavar="FILE", help="write it to a file that only you can read")
-    shown.add_argument("--secret", action="store_true", help="print the token alone, for a pipe")
-    actions.add_parser("list", help="all that were made", description="All tokens that were made, without secrets.")
-    revoke = actions.add_parser("revoke", help="end one for good", description="End a token for good, at once.")
-    revoke.add_argument("token_id", metavar="TOKEN", help="its id, as `list` shows it")
+    shown.add_argument("--secret", action="store_true", help="print only the token, for a pipe")
+    actions.add_parser("list", help="list all tokens", description="List all tokens, without their secrets.")
+    revoke = actions.add_parser(
+        "revoke", help="revoke a token", description="Revoke a token. It stops working at once, for good."
+    )
+    revoke.add_argument("token_id", metavar="TOKEN", help="its id, from `octostore token list`")
 
 
 def run(arguments: Arguments, context: Context) -> None:
@@ -66,14 +68,14 @@ def _create(arguments: Arguments, context: Context) -> None:
     elif arguments.to is not None:
         _keep(made, arguments.to, context)
     else:
-        until = "for ever" if made.expires_at is None else f"until {words.clock(made.expires_at)} UTC"
-        where = f" within {made.prefix}" if made.prefix else ""
+        until = "forever" if made.expires_at is None else f"until {words.clock(made.expires_at)} UTC"
+        where = f" jobs named {made.prefix}…" if made.prefix else ""
         context.console.answer(
             made,
             f"{made.name} may {', '.join(made.scopes)}{where}, {until}",
             f"  id     {made.token_id}",
             f"  token  {made.token}",
-            "It is shown this once. Keep it where only its user can read it.",
+            "This token is not shown again. Keep it where only its user can read it.",
         )
 
 
@@ -83,9 +85,10 @@ def _keep(made: NewToken, path: Path, context: Context) -> None:
     except OSError as error:
         with context.place.open() as store:
             store.revoke_token(made.token_id)  # nobody will ever know it
-        raise InvalidInput("--to", f"({path}) cannot be written: {error.strerror}; no token was made") from None
+        raise InvalidInput("--to", f"({path}) cannot be written: {error.strerror}; no token was created") from None
     context.console.answer(
-        msgspec.structs.replace(made, token=None), f"the token of {made.name} is in {path}: OCTOSTORE_TOKEN_FILE={path}"
+        msgspec.structs.replace(made, token=None),
+        f"wrote {made.name}'s token to {path}; use it with OCTOSTORE_TOKEN_FILE={path}",
     )
 
 
@@ -93,7 +96,7 @@ def _list(_arguments: Arguments, context: Context) -> None:
     with context.place.look() as store:
         tokens = store.list_tokens()
     now = words.now()
-    lines = ["no token has been made; `octostore token create NAME` makes one"]
+    lines = ["no tokens; `octostore token create NAME` creates one"]
     if tokens:
         lines = context.console.table(HEADER, [_row(token, now) for token in tokens])
     context.console.answer(TokenList(tokens=tokens), *lines)

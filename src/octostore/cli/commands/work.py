@@ -1,8 +1,8 @@
-"""Run a command for each job of a queue: the payload on its stdin, as JSON; the result from its stdout.
+"""Run a command for each job in a queue. It gets the payload on stdin, as JSON; its stdout becomes the result.
 
-A result is JSON where stdout is that, else text. A command that fails has its job tried again later; one that exits
-with 75 puts it off without using up an attempt, such as when it is out of quota. The first TERM or Ctrl-C lets commands
-that run finish, the second stops them. Otherwise commands are treated like those of `octostore run`.
+If stdout is valid JSON, so is the result; otherwise it is text. If the command fails, the job is retried later. If it
+exits with 75, the job is deferred and no attempt is used up; use this when you are out of quota, for example. The first
+TERM or Ctrl-C lets running commands finish; the second stops them. Everything else works as in `octostore run`.
 """
 
 import argparse
@@ -27,17 +27,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "octostore work QUEUE [options] -- COMMAND …"
     parser.add_argument("queue", metavar="QUEUE", help="its name")
     add = parser.add_argument
-    add("--kind", action="append", metavar="K", help="only jobs of this kind; may be given again")
-    add("--concurrency", type=whole_from(1, CONCURRENCY_MAX), default=1, metavar="N", help="how many jobs at once (1)")
-    add("--until-empty", action="store_true", help="end when no job can be claimed")
+    add("--kind", action="append", metavar="K", help="only jobs of this kind; repeatable")
+    add(
+        "--concurrency",
+        type=whole_from(1, CONCURRENCY_MAX),
+        default=1,
+        metavar="N",
+        help="number of jobs to run at once (1)",
+    )
+    add("--until-empty", action="store_true", help="exit when no job can be claimed")
     add(
         "--deferred-exit",
         type=exit_status,
         default=DEFERRED_EXIT,
         metavar="N",
-        help=f"the exit code by which a command puts its job off ({DEFERRED_EXIT})",
+        help=f"exit code with which a command defers its job ({DEFERRED_EXIT})",
     )
-    add("--retry-after", type=seconds, metavar="S", help="when a job that was put off is tried again (60)")
+    add("--retry-after", type=seconds, metavar="S", help="how long until a deferred job is retried (60)")
     add_command_options(parser)
 
 

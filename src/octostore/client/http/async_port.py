@@ -37,6 +37,7 @@ from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
 from octostore.core.undo import undo_of
 from octostore.stores.base import TryAgain
+from octostore.stores.owners import owners
 from octostore.wire.deadline import deadline_header
 
 IDLE_SECONDS = 60
@@ -103,6 +104,7 @@ class AsyncHttpPort:
                     async for event in stream:
                         patience = None
                         if event is not None:
+                            owners.tell([event])
                             yield event
                             question = msgspec.structs.replace(question, after=event.seq)
             except TryAgain as failed:
@@ -178,7 +180,8 @@ class AsyncHttpPort:
     async def _once(self, call: HttpCall, seconds: float) -> Any:
         try:
             headers = deadline_header(seconds)
-            async with self._request(call.method, call.path, call.body, seconds, headers) as response:
+            once = () if call.is_repeatable else (_send_once,)
+            async with self._request(call.method, call.path, call.body, seconds, headers, middlewares=once) as response:
                 status, body, retry_after = response.status, await response.read(), response.headers.get("Retry-After")
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise not_reached(self._where, error, was_taken=False) from None
@@ -211,13 +214,21 @@ class AsyncHttpPort:
         raise not_reached(self._where, EOFError("the stream has ended"))
 
     def _request(
-        self, method: str, path: str, body: bytes | None, seconds: float, headers: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        seconds: float,
+        headers: dict[str, str] | None = None,
+        *,
+        middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
     ) -> Any:
         return self._session.request(
             method,
             URL(self._base + path, encoded=True),  # a %2F in a name stays what it is
             data=body if body is None or len(body) < LARGE_BYTES else BytesIO(body),
             headers=headers,
+            middlewares=middlewares,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=seconds),
         )
@@ -248,6 +259,20 @@ class _Connector(aiohttp.TCPConnector):
                 raise
             self._checked.add(connection.protocol)
         return connection
+
+
+class _Broken(aiohttp.ClientError):
+    """The connection broke after the request may have arrived."""
+
+
+async def _send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Without this, aiohttp itself sends a DELETE again when its connection breaks, and nothing else can stop it."""
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _Broken(str(error)) from error
 
 
 async def _known(answers: list[Any]) -> list[Any]:

@@ -38,7 +38,7 @@ def call_of(asked: Any, wait: float = 0) -> HttpCall:
         raise TypeError(f"a {type(asked).__name__} cannot be asked of a server")
     body = endpoint.body_of(asked, wait)
     encoded = None if body is None else msgspec.json.encode(body)
-    return HttpCall(endpoint.method, endpoint.address_of(asked), encoded, reader_of(asked), endpoint.is_repeatable)
+    return HttpCall(endpoint.method, endpoint.address_of(asked), encoded, reader_of(asked), endpoint.can_repeat(asked))
 
 
 def reader_of(asked: Any) -> Callable[[bytes], Any]:
@@ -74,7 +74,7 @@ class _Answers(msgspec.Struct):
 
 def _batch(asked: Batch) -> HttpCall:
     endpoint = BY_OPERATION["batch"]
-    is_repeatable = all(BY_KIND[type(command)].is_repeatable for command in asked.commands)
+    is_repeatable = all(BY_KIND[type(command)].can_repeat(command) for command in asked.commands)
     return HttpCall(endpoint.method, endpoint.path, encode_batch(asked), partial(_read_batch, asked), is_repeatable)
 
 

@@ -51,7 +51,11 @@ class Patience:
         pause = max(next(self._pauses), failed.pause_ms / 1_000)
         self.fault, self.failed_at = failed.fault, time.monotonic()
         may_repeat = call is None or call.is_repeatable or not failed.was_taken
-        if not may_repeat or self.failed_at + pause > self.until:
+        if not may_repeat:
+            self.until = self.failed_at
+            problem = f"{failed.fault}. The call may still have worked: look before you repeat it"
+            raise Unreachable(problem, reason=failed.fault.reason) from None
+        if self.failed_at + pause > self.until:
             self.until = self.failed_at
             raise failed.fault from None
         return pause

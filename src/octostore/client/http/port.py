@@ -33,6 +33,7 @@ from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import is_worth_waiting
 from octostore.stores.base import OnStep, TryAgain
+from octostore.stores.owners import owners
 
 BEATING_THREADS = 32
 STREAM_HEADERS = {"Accept": "text/event-stream"}
@@ -87,6 +88,7 @@ class HttpPort:
                 for event in self._stream(question):
                     patience = None
                     if event is not None:
+                        owners.tell([event])
                         yield event
                         question = msgspec.structs.replace(question, after=event.seq)
             except TryAgain as failed:

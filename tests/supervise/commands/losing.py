@@ -1,0 +1,57 @@
+"""Leases that are lost at an awkward moment. `losing.py PATH`; prints the exit code of the command each time."""
+
+import os
+import signal
+import sys
+
+import octostore
+from octostore.supervise.command import Command, Ending, Terms
+from octostore.supervise.dispositions import Dispositions
+from octostore.supervise.guardian import Guardian
+
+STREAMS = (0, 1, 2)
+
+
+def tell(text: str, *, is_warning: bool = False) -> None:
+    del text, is_warning
+
+
+def command_of(guardian: Guardian, claim: octostore.HeldClaim) -> Command:
+    return Command(guardian, claim, Terms(stop_grace=0), tell)
+
+
+def lost_before_its_start(guardian: Guardian, store: octostore.OctoStore) -> Ending:
+    with store.hold("early", ttl=3_600) as claim:
+        store.force_release("early")
+        claim.lost.wait()
+        command = command_of(guardian, claim)
+        command.start(os.environ, STREAMS)
+        claim.let_expire()
+        return command.wait()
+
+
+def told_while_the_next_one_runs(guardian: Guardian, store: octostore.OctoStore) -> Ending:
+    """The thread that tells of the loss gets its turn late."""
+    with store.hold("first") as claim:
+        first = command_of(guardian, claim)
+        first.start(os.environ, STREAMS)
+        guardian.send(signal.SIGUSR1)
+        first.wait()
+    with store.hold("next") as claim:
+        following = command_of(guardian, claim)
+        following.start(os.environ, STREAMS)
+        first._lose()
+        guardian.send(signal.SIGUSR1)
+        return following.wait()
+
+
+def main(path: str) -> None:
+    guardian = Guardian(["sleep", "600"], stop_signal=signal.SIGTERM, dispositions=Dispositions())
+    with octostore.connect(f"sqlite:///{path}") as store:
+        for scene in (lost_before_its_start, told_while_the_next_one_runs):
+            print(scene(guardian, store).code)  # noqa: T201
+    guardian.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
