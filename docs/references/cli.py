@@ -25,6 +25,10 @@ of [the HTTP answers](how-to/server.md); one per line where a command follows wh
 about several jobs. An error is a document with `error` and `code`, and the [exit code](#exit-codes) says which kind it
 is.
 
+A JOB is its exact name, or the beginning of a generated one (at least `job-` and 8 digits) if only one job begins so.
+`claim`, `run` and `enqueue` make no job of a generated name that was cut short. A name that nobody has ever claimed or
+enqueued is reported as such, with the closest ones there are.
+
 Durations (`S`) are seconds, or `2m`, `1h30m`, `90d`. JSON stands there as it is, in a file (`@FILE`), or comes from
 stdin (`-`).
 """

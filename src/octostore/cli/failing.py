@@ -8,10 +8,11 @@ from contextlib import suppress
 from octostore.cli import exits
 from octostore.cli.command import Context
 from octostore.cli.console import Console, complain
-from octostore.cli.naming import did_you_mean, find_similar
+from octostore.cli.naming import find_similar
 from octostore.cli.parser import PROGRAM, Misunderstood
 from octostore.cli.reaching import next_step
 from octostore.core.errors import Conflict, InvalidInput, LeaseLost, NotAllowed, NotFound, OctoStoreError, Unreachable
+from octostore.core.similar import did_you_mean
 from octostore.wire.errors import ERRORS
 from octostore.wire.failures import Failure, failure_of
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from octostore.cli.command import Arguments, Context
 from octostore.core.errors import InvalidInput, NotAllowed, NotFound, OctoStoreError, Unreachable
+from octostore.core.similar import did_you_mean
 from octostore.stores.ids import is_cut_short, is_generated
 
 if TYPE_CHECKING:
@@ -30,11 +31,6 @@ def find_similar(store: "Reader", name: str) -> list[str] | None:
 
 def told_unknown(name: str, similar: list[str]) -> str:
     return f"nobody has ever claimed or enqueued {name}{f'; {did_you_mean(similar)}' if similar else ''}"
-
-
-def did_you_mean(similar: list[str]) -> str:
-    *others, last = similar
-    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 
 
 # Those that were cut short

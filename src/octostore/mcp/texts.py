@@ -17,6 +17,7 @@ from octostore.core.replies import (
     JobView,
     ReleaseReply,
 )
+from octostore.core.similar import did_you_mean
 from octostore.core.visible import visible
 from octostore.mcp import answers as a
 from octostore.wire import answers
@@ -125,6 +126,9 @@ def _held(answer: a.HeldByOther) -> str:
 
 
 def _owner(answer: a.OwnerAnswer) -> str:
+    if not answer.is_known:
+        meant = f"; {did_you_mean(answer.similar)}" if answer.similar else "."
+        return f"Nobody has ever claimed or enqueued {answer.job_id}{meant}"
     if answer.claim is None:
         return f"Nobody has {answer.job_id}; it is {answer.status}."
     here = " It was claimed through this server." if answer.held_here else ""
@@ -132,6 +136,8 @@ def _owner(answer: a.OwnerAnswer) -> str:
 
 
 def _job(job: JobView) -> str:
+    if not job.is_known:
+        return f"Nobody has ever claimed or enqueued {job.job_id}."
     who = "nobody has it" if job.claim is None else owner_words(job.claim)
     before = f" Before: {'; '.join(map(_attempt, job.previous))}." if job.previous else ""
     return f"{job.job_id} is {job.status}: {who}.{before}"
