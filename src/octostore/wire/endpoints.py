@@ -94,6 +94,7 @@ ENDPOINTS = [
     _at("force_release_job", f"POST {_JOB}/force-release", c.ForceReleaseJob, r.JobView, b.ReasonBody, **_ONCE),
     _at("recover", "POST /recover", c.Recover, r.RecoverReply, **_ADMIN_OF_ALL),
     _at("claim_next", "POST /queues/{queue}/claim", c.ClaimNext, r.ClaimReply, b.ClaimNextBody, **_CLAIM),
+    _at("get_queue", "GET /queues/{queue}", q.GetQueue, r.QueueStatus),
     _at("limit_queue", "PUT /queues/{queue}/limit", c.LimitQueue, r.QueueView, b.LimitQueueBody, **_ADMIN_OF_ALL),
     _at("open_session", "POST /sessions", c.OpenSession, r.SessionReply, b.OpenSessionBody, **_CLAIM),
     _at("keepalive", f"POST {_SESSION}/keepalive", c.KeepSessionAlive, r.KeepaliveReply, b.SessionLeaseBody, **_CLAIM),
@@ -119,6 +120,10 @@ ENDPOINTS = [
     _at("revoke_token", "DELETE /tokens/{token_id}", c.RevokeToken, r.TokenView, **_ADMIN_OF_ALL),
     _at("who_am_i", "GET /auth/whoami", q.WhoAmI, r.PrincipalView, scope=None),
     _at("rotate_token", "POST /auth/token/rotate", sends=b.RotateBody, scope=None),
+    # For agents
+    _at("mcp", "POST /mcp", scope=None),
+    _at("mcp_resource", "GET /.well-known/oauth-protected-resource/mcp", **_PUBLIC),
+    _at("resource", "GET /.well-known/oauth-protected-resource", **_PUBLIC),
     # The server itself
     _at("livez", "GET /livez", **_PUBLIC),
     _at("readyz", "GET /readyz", c.Probe, r.ProbeReply, **_PUBLIC),
