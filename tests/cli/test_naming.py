@@ -90,7 +90,16 @@ def test_what_a_generated_name_looks_like() -> None:
     assert is_generated(name)
     assert is_generated(f"team-a/{name}")
     assert [is_cut_short(name[:size]) for size in (11, 12, len(name) - 1, len(name))] == [False, True, True, False]
-    for other in ("job-1", "job-01", "job-20261116", "job-00000042", "job-deadbeef", f"cron{name[:12]}", f"{name}x"):
+    for other in (
+        "job-1",
+        "job-01",
+        "job-20261116",
+        "job-00000042",
+        "job-deadbeef",
+        f"cron{name[:12]}",
+        f"{name}x",
+        f"on {name[:12]}",
+    ):
         assert not is_cut_short(other)
         assert not is_generated(other)
 

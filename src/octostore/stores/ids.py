@@ -53,7 +53,7 @@ def _moment(ahead_ms: int = 0) -> str:
     return f"{time.time_ns() // 1_000_000 + ahead_ms:012x}"
 
 
-_GENERATED = re.compile(r"(?:.*[^A-Za-z0-9])?job-([0-9a-f]{8,32})")
+_GENERATED = re.compile(r"(?:[\w./#:@+=-]*[./#:@+=_-])?job-([0-9a-f]{8,32})")
 JOB_DIGITS = 32
 OLDEST = "0194"
 """How the moments of 2025 begin. No name was generated before."""
