@@ -1,4 +1,4 @@
-"""Names as people type them: mistyped, cut short, and with signs that mean something to a shell."""
+"""Names as people type them: mistyped, truncated, and with signs that mean something to a shell."""
 
 import argparse
 import shlex
@@ -10,7 +10,7 @@ import octostore
 from octostore.cli.command import COMMANDS
 from octostore.cli.naming import JOB_ARGUMENTS
 from octostore.cli.words import typed
-from octostore.stores.ids import is_cut_short, is_generated, new_job_id
+from octostore.stores.ids import is_generated, is_truncated, new_job_id
 from tests.cli.conftest import Cli
 from tests.support.server import ServerProcess
 
@@ -25,7 +25,7 @@ def names(cli: Cli) -> tuple[str, str]:
     return f"{name}-deploy", f"{name}-delpoy"
 
 
-# Those that nobody has used
+# Names that nobody has used
 
 
 def test_a_mistyped_name_is_not_a_free_job(cli: Cli, names: tuple[str, str]) -> None:
@@ -82,14 +82,14 @@ def test_a_limited_token_never_hears_of_other_names(server: ServerProcess) -> No
             limited.find_similar(f"{prefix}minf/delpoy")
 
 
-# Those that were cut short
+# Truncated generated names
 
 
 def test_what_a_generated_name_looks_like() -> None:
     name = new_job_id()
     assert is_generated(name)
     assert is_generated(f"team-a/{name}")
-    assert [is_cut_short(name[:size]) for size in (11, 12, len(name) - 1, len(name))] == [False, True, True, False]
+    assert [is_truncated(name[:size]) for size in (11, 12, len(name) - 1, len(name))] == [False, True, True, False]
     for other in (
         "job-1",
         "job-01",
@@ -100,7 +100,7 @@ def test_what_a_generated_name_looks_like() -> None:
         f"{name}x",
         f"on {name[:12]}",
     ):
-        assert not is_cut_short(other)
+        assert not is_truncated(other)
         assert not is_generated(other)
 
 
@@ -123,14 +123,14 @@ def test_the_beginning_of_a_generated_name_is_enough(cli: Cli) -> None:
     assert (ran.code, ran.out) == (0, name)
 
 
-def test_an_ambiguous_beginning_lists_what_begins_so(cli: Cli) -> None:
+def test_an_ambiguous_start_lists_what_matches(cli: Cli) -> None:
     first = new_job_id()
     names = sorted(f"{first[:-2]}{digits}" for digits in ("0a", "0b", "0c"))
     for name in names:
         cli.store.enqueue("build", job_id=name)
     done = cli.call("owner", first[:-2])
     assert (done.code, done.out) == (64, "")
-    assert f"is the beginning of several names: {', '.join(names)}" in done.err
+    assert f"matches several jobs: {', '.join(names)}" in done.err
     assert cli.json("owner", f"{first[:-2]}0b"[:-1], code=64)["code"] == "invalid_input"
 
 
@@ -150,7 +150,7 @@ def test_a_name_that_exists_as_it_was_typed_is_that_job(cli: Cli) -> None:
     assert cli.json("owner", name[:24])["job_id"] == name
 
 
-def test_only_generated_names_are_written_out(cli: Cli) -> None:
+def test_only_generated_names_are_expanded(cli: Cli) -> None:
     cut = new_job_id()[:20]
     cli.store.enqueue("build", job_id=f"{cut}-mine")
     assert cli.json("owner", cut)["is_known"] is False
@@ -159,17 +159,17 @@ def test_only_generated_names_are_written_out(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("command", [["claim"], ["run"], ["enqueue", "build", "--job-id"]])
-def test_no_job_is_made_of_a_name_that_was_cut_short(cli: Cli, command: list[str]) -> None:
+def test_no_job_is_created_from_a_truncated_name(cli: Cli, command: list[str]) -> None:
     cli.lease()
     cut = new_job_id()[:20]
     rest = ["--", "true"] if command == ["run"] else []
     done = cli.call(*command, cut, *rest)
     assert done.code == 64
-    assert "type all of it" in done.err
+    assert "type the full name" in done.err
     assert not cli.store.get_job(cut).is_known
 
 
-def test_all_names_that_were_cut_short_are_written_out(cli: Cli) -> None:
+def test_every_truncated_name_is_expanded(cli: Cli) -> None:
     names = [cli.store.enqueue("build").job_id for _ in range(2)]
     done = cli.call("cancel", *(name[:-2] for name in names))
     assert done.code == 0
@@ -177,7 +177,7 @@ def test_all_names_that_were_cut_short_are_written_out(cli: Cli) -> None:
 
 
 def test_every_command_that_takes_a_job_says_so() -> None:
-    """By the names of its arguments it is known which are to be written out."""
+    """Arguments are expanded by name."""
     for command in COMMANDS:
         parser = argparse.ArgumentParser()
         command.module.configure(parser)

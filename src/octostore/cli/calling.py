@@ -13,7 +13,7 @@ from octostore.cli.place import chosen_place
 from octostore.core.errors import OctoStoreError
 
 GENERATED = "job-0"
-"""How generated names begin: few words do, and only for these is it looked closer."""
+"""The start of every generated name. Arguments without it are not checked any further."""
 
 
 def complete() -> None:
@@ -44,9 +44,9 @@ def carry_out(given: Sequence[str]) -> int:
         show_life(parsed, context.place)
         try:
             if any(GENERATED in word for word in given):
-                from octostore.cli.naming import write_out_names  # noqa: PLC0415
+                from octostore.cli.naming import expand_names  # noqa: PLC0415
 
-                write_out_names(parsed, context)
+                expand_names(parsed, context)
             return BY_NAME[parsed.command].module.run(parsed, context) or exits.DID
         except OctoStoreError as error:
             from octostore.cli.failing import tell_failure  # noqa: PLC0415

@@ -1,27 +1,27 @@
-"""Names as people type them: those that nobody has used, and generated ones that were cut short."""
+"""Names as people type them: names that nobody has used, and truncated generated names."""
 
 from typing import TYPE_CHECKING
 
 from octostore.cli.command import Arguments, Context
 from octostore.core.errors import InvalidInput, NotAllowed, NotFound, OctoStoreError, Unreachable
 from octostore.core.similar import did_you_mean
-from octostore.stores.ids import is_cut_short, is_generated
+from octostore.stores.ids import is_generated, is_truncated
 
 if TYPE_CHECKING:
     from octostore.client.reader import Reader
 
 JOB_ARGUMENTS = ("job", "jobs", "job_id")
-"""What commands call the names of jobs that they are given."""
+"""The arguments of commands that name a job."""
 CREATING = {"claim", "enqueue", "run"}
-"""Commands that make a job of a name that nobody has used."""
+"""Commands that create a job if nobody has used its name."""
 LISTED = 10
 
 
-# Those that nobody has used
+# Names that nobody has used
 
 
 def find_similar(store: "Reader", name: str) -> list[str] | None:
-    """Names that may have been meant; None if `name` is known, or nothing can be learned about it."""
+    """Names that may have been meant; None if `name` is known, or the store does not say."""
     try:
         found = store.find_similar(name)
     except OctoStoreError:
@@ -33,24 +33,24 @@ def told_unknown(name: str, similar: list[str]) -> str:
     return f"nobody has ever claimed or enqueued {name}{f'; {did_you_mean(similar)}' if similar else ''}"
 
 
-# Those that were cut short
+# Truncated generated names
 
 
-def write_out_names(arguments: Arguments, context: Context) -> None:
-    """In place of each generated name that was cut short, the one that begins so.
+def expand_names(arguments: Arguments, context: Context) -> None:
+    """Replace each truncated generated name by the full one.
 
-    A name that exists as it was typed is that job's. Raises `InvalidInput` where several begin so.
+    An exact match wins. Raises `InvalidInput` if several jobs match.
     """
     for field in JOB_ARGUMENTS:
         given = getattr(arguments, field, None)
         if isinstance(given, list):
-            setattr(arguments, field, [_written_out(name, arguments, context) for name in given])
+            setattr(arguments, field, [_expanded(name, arguments, context) for name in given])
         elif isinstance(given, str):
-            setattr(arguments, field, _written_out(given, arguments, context))
+            setattr(arguments, field, _expanded(given, arguments, context))
 
 
-def _written_out(name: str, arguments: Arguments, context: Context) -> str:
-    if not is_cut_short(name):
+def _expanded(name: str, arguments: Arguments, context: Context) -> str:
+    if not is_truncated(name):
         return name
     found = _beginning_with(name, context)
     whole = [other for other in found if is_generated(other)]
@@ -58,12 +58,12 @@ def _written_out(name: str, arguments: Arguments, context: Context) -> str:
         return name
     if not whole:
         raise NotFound(
-            f"{name!r} looks like a generated name that was cut short, and no job's name begins so; type all of it",
+            f"{name!r} looks like a truncated generated name, but no job name starts with it; type the full name",
             job_id=name,
         )
     if len(whole) > 1:
         listed = ", ".join(whole[:LISTED]) + (" and more" if len(whole) > LISTED else "")
-        raise InvalidInput("job", f"{name!r} is the beginning of several names: {listed}")
+        raise InvalidInput("job", f"{name!r} matches several jobs: {listed}")
     return whole[0]
 
 
@@ -71,7 +71,7 @@ def _beginning_with(name: str, context: Context) -> list[str]:
     try:
         with context.place.look() as store:
             return [job.job_id for job in store.list_jobs(name, limit=LISTED + 1).jobs]
-    except NotAllowed:  # to look; it may still be allowed to do what it is about to do
+    except NotAllowed:  # the token may be good for the command itself
         return []
     except Unreachable as fault:
         if fault.reason != "no_store":

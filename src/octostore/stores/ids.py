@@ -56,9 +56,9 @@ def _moment(ahead_ms: int = 0) -> str:
 _GENERATED = re.compile(r"(?:[\w./#:@+=-]*[./#:@+=_-])?job-([0-9a-f]{8,32})")
 JOB_DIGITS = 32
 OLDEST = "0194"
-"""How the moments of 2025 begin. No name was generated before."""
+"""The first digits in 2025. No name was generated before."""
 DAY_MS = 86_400_000
-"""How far the clock of another machine may be ahead."""
+"""How far another machine's clock may be ahead."""
 
 
 def is_generated(job_id: str) -> bool:
@@ -66,10 +66,10 @@ def is_generated(job_id: str) -> bool:
     return _digits_in(job_id) == JOB_DIGITS
 
 
-def is_cut_short(job_id: str) -> bool:
-    """Whether it is the beginning of such a name: at least 8 digits, and a moment at which one was generated.
+def is_truncated(job_id: str) -> bool:
+    """Whether it is the start of such a name: at least 8 digits, which tell a moment since 2025.
 
-    Of names that somebody else makes of 8 random digits, one in 5,000 looks like that.
+    One in 5,000 of the names that users make of 8 random digits looks like that, too.
     """
     return 0 < _digits_in(job_id) < JOB_DIGITS
 
