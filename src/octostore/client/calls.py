@@ -61,6 +61,7 @@ class Calls:
         again: bool = False,
         lock_delay: float = 0,
         max_silence: float | None = None,
+        pid: int | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Become the one owner of a job, for `ttl` seconds after each heartbeat.
 
@@ -73,7 +74,8 @@ class Calls:
         job although it is done. `session_id` binds the claim to a session: it lives as long as that does, and needs no
         heartbeat of its own. `lock_delay` (0 to 30 s) keeps the job unclaimable for that long after this claim ends,
         for work that may still be in flight. An owner that heartbeats but reports no progress (no note, percentage or
-        checkpoint) for `max_silence` seconds is shown as `stuck`, counted by `health` and noted in the log.
+        checkpoint) for `max_silence` seconds is shown as `stuck`, counted by `health` and noted in the log. `pid` is
+        the process that will hold the claim, if it is not this one.
         """
         command = c.ClaimJob(
             job_id=job_id,
@@ -85,7 +87,7 @@ class Calls:
             again=again,
             lock_delay=lock_delay,
             host=HOST,
-            pid=os.getpid(),
+            pid=os.getpid() if pid is None else pid,
             max_silence=max_silence,
         )
         return ClaimCall(command, wait, request_id is None)
@@ -196,10 +198,18 @@ class Calls:
         session_id: str | None = None,
         request_id: str | None = None,
         max_silence: float | None = None,
+        until_done: bool = False,
+        pid: int | None = None,
     ) -> ClaimCall[ClaimReply]:
-        """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one."""
+        """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one.
+
+        `empty` comes with `all_done`, whether every job in the queue is settled, and `queue_status`: what else is in
+        it, up to 100 of each. With `kinds`, both are about what could be claimed of these kinds. With `until_done`, the
+        wait also ends when all is done, instead of going on for jobs that nobody has enqueued yet.
+        """
         command = c.ClaimNext(
             queue=queue,
+            until_done=until_done,
             kinds=None if kinds is None else _listed("kinds", kinds),
             owner=default_owner() if owner is None else owner,
             metadata=encode_json("metadata", metadata),
@@ -207,7 +217,7 @@ class Calls:
             session_id=session_id,
             request_id=new_request_id() if request_id is None else request_id,
             host=HOST,
-            pid=os.getpid(),
+            pid=os.getpid() if pid is None else pid,
             max_silence=max_silence,
         )
         return ClaimCall(command, wait, request_id is None)
@@ -386,7 +396,7 @@ class Calls:
             unknown = sorted(job.keys() - _OF_ENQUEUE)
             if unknown or "kind" not in job:
                 raise InvalidInput(
-                    unknown[0] if unknown else "kind", "is nothing that a job has" if unknown else "is required"
+                    unknown[0] if unknown else "kind", "is not a field of a job" if unknown else "is required"
                 )
         return Batch([calls.enqueue(**job) for job in jobs], atomic=False)
 

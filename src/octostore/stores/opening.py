@@ -70,7 +70,9 @@ def _find_postgres(url: str) -> Where:
         from octostore.stores.postgres.backend import PostgresBackend  # noqa: PLC0415
         from octostore.stores.postgres.connection import parse_place  # noqa: PLC0415
     except ImportError:
-        raise InvalidInput("url", "is PostgreSQL's, which needs psycopg: install octostore[postgres]") from None
+        raise InvalidInput(
+            "url", "names a PostgreSQL database, which needs psycopg: install octostore[postgres]"
+        ) from None
     place = parse_place(url)
     # Its time is the database's, which comes with the counters.
     return Where(partial(PostgresBackend, place, identity=Identity()), as_stored, str(place))
@@ -103,6 +105,17 @@ def data_folder() -> str:
     return os.path.join(shared, "octostore")
 
 
+def keeping_root(url: str | None) -> str:
+    """The folder with the leases that are kept for this user: beside a file, else among the user's data.
+
+    It need not be there. Every command looks whether it is, so that must take no more than a `stat`.
+    """
+    path = sqlite_path(url)
+    if path is None:
+        return os.path.join(os.path.abspath(data_folder()), "kept")
+    return f"{os.path.realpath(path)}-kept-{os.geteuid()}"  # users that share the file keep their own
+
+
 def make_data_folder() -> str:
     """The same, which is there from now on. Nobody else can read it where it is new, nor write to it in any case."""
     folder = data_folder()
@@ -110,7 +123,7 @@ def make_data_folder() -> str:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise Unreachable(
-            f"the folder {folder} cannot be made: {error}; set {HOME_VARIABLE} or {URL_VARIABLE}", reason="io"
+            f"the folder {folder} cannot be created: {error}; set {HOME_VARIABLE} or {URL_VARIABLE}", reason="io"
         ) from error
     check_folder(folder)
     return folder
@@ -121,7 +134,7 @@ def _sqlite_path(url: str) -> str:
     if path in {url, ""} or "?" in path or "#" in path:
         raise InvalidInput("url", "must look like sqlite:///relative.db or sqlite:////absolute.db")
     if path == ":memory:":
-        raise InvalidInput("url", "names no file; use memory: for a store without one")
+        raise InvalidInput("url", "does not name a file; use memory: for an in-memory store")
     if "%" in path:
         from urllib.parse import unquote  # noqa: PLC0415  # which few names need
 

@@ -36,11 +36,13 @@ def read_token_file(path: Path, what: str = "the token file") -> str:
             is_open = stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO)
             if is_open and status.st_uid == os.geteuid():
                 raise InvalidInput(
-                    what, f"({path}) can be read by others; run: chmod 600 {path}, and get a new token if they may have"
+                    what,
+                    f"({path}) can be read by other users; run: chmod 600 {path}, and replace the token if they may "
+                    "have read it",
                 )
             return file.read().strip()
     except UnicodeDecodeError:
-        raise InvalidInput(what, f"({path}) holds no token") from None
+        raise InvalidInput(what, f"({path}) does not contain a token") from None
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -48,11 +50,15 @@ def read_token_file(path: Path, what: str = "the token file") -> str:
 
 
 def write_token_file(path: Path, token: str) -> None:
+    write_private_file(path, f"{token}\n".encode("ascii"))
+
+
+def write_private_file(path: Path, content: bytes) -> None:
     """In one step, and never readable by others, not even for a moment."""
     with _new(path) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(token + "\n")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
 
