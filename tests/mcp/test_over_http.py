@@ -1,7 +1,6 @@
 """MCP over HTTP: two servers on one store, between which an agent's calls alternate; neither keeps anything."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -316,8 +315,8 @@ def test_the_section_of_the_page(world: World) -> None:
     settings = json.loads(sets_up.text)["mcpServers"]["octostore"]
     assert (settings["type"], urlsplit(settings["url"]).path) == ("http", "/mcp")
     server = world.servers[0]
-    script = replaced(types.text, {"http://127.0.0.1:3000": server.url})
-    ran = run(["bash", "-euc", script], env={**os.environ, "OCTOSTORE_TOKEN": server.token}, stdout=PIPE, text=True)
+    elsewhere = {"http://127.0.0.1:3000": server.url, "~/.local/share/octostore/admin.token": server.token_file}
+    ran = run(["bash", "-euc", replaced(types.text, elsewhere)], stdout=PIPE, text=True)
     check_printed(prints.text, f"{ran.stdout}\n")
     agents, handle = {"agent-1": world.ann, "agent-2": world.bob}, ""
     for name, tool, arguments, printed in re.findall(r"^(\S+)> (\w+) (.*)\n(.*\n)", console.text, re.MULTILINE):
