@@ -67,6 +67,7 @@ LINES: dict[str, list[str]] = {
     "prime": ["prime", "prime --owner NASTY", "prime --url sqlite:///NASTY", "prime NASTY"],
     "doctor": ["doctor --url sqlite:///NASTY", "doctor"],
     "completion": ["completion NASTY"],
+    "setup": [],  # shows the names of its own files, and nothing of a store
     "mcp": [],  # has its own tests: its stdout is for a program
     "demo": [],  # shows a store of its own, and takes its time
 }
