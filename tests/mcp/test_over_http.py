@@ -1,22 +1,28 @@
 """MCP over HTTP: two servers on one store, between which an agent's calls alternate; neither keeps anything."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from itertools import cycle
+from subprocess import PIPE
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
 
+from docs.references import mcp as reference
 from octostore.mcp.http.tools import TOOLS
 from octostore.mcp.tools import OPERATOR_TOOLS
 from tests.support.async_as_sync import Loop
+from tests.support.documents import blocks_of, check_printed, replaced
 from tests.support.mcp import Answer, Mode
 from tests.support.mcp_http import HttpAgent, calling, message
 from tests.support.processes import until
 from tests.support.server import ServerProcess
+from tests.support.starting import run
 
 LIST_CHARACTERS_MAX = 15_000
 NAMES = [tool.name for tool in TOOLS]
@@ -302,6 +308,24 @@ def test_a_session_that_was_opened_again_is_lost_to_the_first(world: World) -> N
     second = world.ann.do("open_session", session_id=session)
     assert world.ann.refused("save_session", handle=first["handle"], context={})["code"] == "lease_lost"
     world.ann.do("save_session", handle=second["handle"], context={})
+
+
+# The page
+
+
+def test_the_section_of_the_page(world: World) -> None:
+    sets_up, types, prints, console = blocks_of(reference.PATH, under="Over HTTP")
+    settings = json.loads(sets_up.text)["mcpServers"]["octostore"]
+    assert (settings["type"], urlsplit(settings["url"]).path) == ("http", "/mcp")
+    server = world.servers[0]
+    elsewhere = {"http://127.0.0.1:3000": server.url, "~/.local/share/octostore/admin.token": server.token_file}
+    ran = run(["bash", "-euc", replaced(types.text, elsewhere)], stdout=PIPE, text=True)
+    check_printed(prints.text, f"{ran.stdout}\n")
+    agents, handle = {"agent-1": world.ann, "agent-2": world.bob}, ""
+    for name, tool, arguments, printed in re.findall(r"^(\S+)> (\w+) (.*)\n(.*\n)", console.text, re.MULTILINE):
+        answer = agents[name].call(tool, **json.loads(arguments.replace("HANDLE", handle)))
+        check_printed(printed, f"{answer.text}\n")
+        handle = answer.document.get("handle", handle)
 
 
 # Waiting
