@@ -76,6 +76,7 @@ COMMANDS = [
     Command("serve", SETUP, "serve a store over HTTP"),
     Command("mcp", SETUP, "serve a store to an agent, as MCP tools"),
     Command("setup", SETUP, "set up Claude Code, Codex or Cursor, in this folder or for all you do"),
+    Command("hook", SETUP, "answer a hook of an agent's client"),
     Command("token", SETUP, "who may use a server"),
     Command("prime", SETUP, "print what an agent should know before it starts"),
     Command("doctor", SETUP, "check store, clock, token and permissions"),
