@@ -19,6 +19,7 @@ import pytest
 
 import octostore
 from octostore import Unreachable
+from octostore.client import heart
 from octostore.client.http import patience
 from octostore.client.http.calls import HttpCall
 from octostore.client.http.patience import Patience
@@ -224,7 +225,7 @@ def test_a_wrong_token_is_told_apart(connect: Connect, server: ServerProcess) ->
     token = new_token()
     store = connect(server.url, token=token)
     for call in CALLS:
-        with pytest.raises(octostore.NotAllowed, match="not valid here") as caught:
+        with pytest.raises(octostore.NotAllowed, match="token is not valid") as caught:
             call(store)
         assert token not in f"{caught.value!r} {caught.value}"
 
@@ -698,6 +699,22 @@ def test_what_is_answered_soon_is_not_cut_off_by_a_close(
 
 
 # Following the log
+
+
+def test_an_owner_that_follows_the_log_hears_at_once_what_others_do_to_its_claim(
+    connect: Connect, server: ServerProcess, store: octostore.OctoStore, job_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day = 86_400
+    monkeypatch.setattr(heart, "BEAT_MAX_SECONDS", day)  # none is due within the test
+    mine = connect(server.url, token=server.token)
+    with mine.hold(job_id, ttl=day) as claim:
+        follower = mine.events(job_id=job_id, follow=True)
+        assert next(follower).type == "claimed"
+        store.request_stop(job_id, reason="going down")
+        assert next(follower).type == "stop_requested"
+        until(lambda: claim.is_to_stop)
+        assert claim.stop_reason == "going down"
+        follower.close()
 
 
 def test_a_follower_comes_back_where_it_was(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ A_COMMAND: Edits = {
             '    _at("cancel_job",',
             (
                 '    _at("inspect_job", "POST /jobs/{job_id}/inspect", c.InspectJob, r.JobView, '
-                "b.ReasonBody, **_ADMIN),\n"
+                "b.ReasonBody, **_ONCE),\n"
                 '    _at("cancel_job",'
             ),
         )

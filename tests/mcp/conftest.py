@@ -42,11 +42,12 @@ def loop() -> Iterator[Loop]:
 
 
 class World(NamedTuple):
-    """A store, and two agents that are there all the time."""
+    """A store, and agents that are there all the time: two that work, and one that also operates."""
 
     store: octostore.OctoStore
     ann: Agent
     bob: Agent
+    eve: Agent
     env: dict[str, str]
     """What leads others to the store."""
     file: Path
@@ -68,10 +69,13 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": token, "OCTOSTORE_HOME": str(folder / "nothing")}
         url = env.get("OCTOSTORE_URL", f"sqlite:///{folder}/octostore.db")
         store = at_end.enter_context(octostore.connect(url, token=token))
-        programs = {"ann": SCRIPT, "bob": PROGRAM}
-        started = [Agent(loop, folder, name, env=env, program=program) for name, program in programs.items()]
-        ann, bob = [at_end.enter_context(agent) for agent in started]
-        yield World(store, ann, bob, env, folder / "octostore.db")
+        started = [
+            Agent(loop, folder, "ann", env=env, program=SCRIPT),
+            Agent(loop, folder, "bob", env=env, program=PROGRAM, mode="legacy"),
+            Agent(loop, folder, "eve", "--operator", env=env, program=PROGRAM),
+        ]
+        ann, bob, eve = [at_end.enter_context(agent) for agent in started]
+        yield World(store, ann, bob, eve, env, folder / "octostore.db")
 
 
 @pytest.fixture

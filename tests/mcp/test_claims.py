@@ -1,19 +1,25 @@
 """What cannot be brought about from outside in time: within this process, on a store in memory."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
 
-from octostore import AsyncOctoStore, ClaimReply, LimitExceeded, connect_async
+from octostore import AsyncOctoStore, ClaimReply, LimitExceeded, Unreachable, connect_async
 from octostore.client.async_embedded import AsyncEmbeddedPort
+from octostore.core.replies import HeartbeatReply
 from octostore.mcp import claims as claims_module
 from octostore.mcp.arguments import ClaimJob, OneClaim
 from octostore.mcp.claims import Claims
 from octostore.mcp.connection import Agent, Connection
+from octostore.mcp.lines import Message
 from octostore.mcp.own import NotHeld
+from octostore.mcp.protocol import ToolProtocol
+from octostore.mcp.sessions import Sessions
 from octostore.mcp.tools import TOOLS, Desk, claim_job
 from octostore.stores.clock import boottime
 from octostore.stores.store import open_store
@@ -50,13 +56,40 @@ def test_a_claim_is_one_durable_write(loop: Loop) -> None:
         port = AsyncEmbeddedPort(open_store("memory:", on_batch=lambda commands, _seconds: written.append(commands)))
         claims = Claims(lambda _text: None)
         async with AsyncOctoStore(port) as store:
-            await claim_job(Desk(store, claims, "agent", silence), ClaimJob(job_id="job"))
+            agent = Agent(Connection(None), claims, Sessions(claims), "agent")
+            await claim_job(Desk(store, agent, silence), ClaimJob(job_id="job"))
             kept = await claims.find(store, OneClaim(job_id="job"))
             assert (await kept.view()).status == "claimed"
             assert written == [1]
             await claims.close()
 
     loop.run(run())
+
+
+def test_whoever_saves_a_checkpoint_is_not_stuck_any_more(loop: Loop) -> None:
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        await claim(store, claims, "job")
+        kept = await claims.find(store, OneClaim(job_id="job"))
+        kept._claim.hear(HeartbeatReply("job", datetime.now(UTC), 1, 1, stuck=True))  # as the last heartbeat had it
+        assert (await kept.view()).stuck
+        await kept.checkpoint({"step": 1})
+        assert not (await kept.view()).stuck
+
+    on_memory(loop, test)
+
+
+def test_an_agent_is_told_that_the_store_has_gone_back_in_time(loop: Loop) -> None:
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        reply = await claim(store, claims, "job")
+        kept = await claims.find(store, OneClaim(job_id="job"))
+        await store.release_job("job", reply.lease_id or "")
+        kept._claim.lease_id, kept._claim.fencing_token = "of a newer store", 1_000
+        for write in (kept.progress("half", None), kept.checkpoint({}), kept.release()):
+            with pytest.raises(Unreachable) as raised:
+                await write
+            assert raised.value.reason == "restored_behind"
+
+    on_memory(loop, test)
 
 
 class Stuck:
@@ -126,19 +159,19 @@ class Broken(Connection):
 
 
 def test_a_fault_of_ours_is_said_to_be_one(loop: Loop) -> None:
-    from mcp import Client  # noqa: PLC0415  # it takes long to import
-
-    from octostore.mcp.server import ToolServer  # noqa: PLC0415
-
     told: list[str] = []
 
-    async def call() -> Any:
-        agent = Agent(Broken(None), Claims(told.append), None)
-        server = ToolServer(TOOLS, lambda _context: agent, told.append).protocol_server()
-        async with Client(server) as client:
-            return await client.call_tool("my_claims", {})
+    async def notify(_method: str, _params: dict[str, Any]) -> None: ...
+
+    async def call() -> dict[str, Any]:
+        claims = Claims(told.append)
+        agent = Agent(Broken(None), claims, Sessions(claims), None)
+        request = Message(1, "tools/call", {"name": "my_claims"})
+        return await ToolProtocol(TOOLS, told.append).answer(request, agent, notify)
 
     result = loop.run(call())
-    assert (result.is_error, result.structured_content["code"]) == (True, "internal_error")
-    assert "a fault of OctoStore, not yours" in result.content[0].text
-    assert told == ["this is a fault of ours, in my_claims: ZeroDivisionError: by zero"]
+    assert result["isError"] is True
+    failure = json.loads(result["content"][0]["text"])
+    assert failure["code"] == "internal_error"
+    assert "a bug in OctoStore, not your mistake" in failure["details"]
+    assert told == ["internal error in my_claims: ZeroDivisionError: by zero"]

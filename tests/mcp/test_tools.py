@@ -10,34 +10,48 @@ import pytest
 from docs.references import mcp as reference
 from octostore.cli.parser import parse
 from octostore.mcp.texts import INSTRUCTIONS
-from octostore.mcp.tools import BY_NAME
+from octostore.mcp.tools import OPERATOR_TOOLS, TOOLS
 from tests.mcp.conftest import World
 from tests.support.documents import blocks_of, check_printed
 
 READING = {"my_claims", "get_job_owner", "get_job", "list_claimed_jobs", "read_events", "dead_jobs"}
+DESTRUCTIVE = {"cancel_job", "force_release_job"}
+NAMES = {tool.name for tool in TOOLS}
+OPERATOR_NAMES = {tool.name for tool in OPERATOR_TOOLS}
+LIST_CHARACTERS_MAX = 15_000
+"""Every session of an agent pays for the list before it does anything."""
 PAGE = reference.PATH
 
 
 def test_every_tool_explains_itself(world: World) -> None:
-    tools = {tool.name: tool for tool in world.ann.tools()}
-    assert tools.keys() == BY_NAME.keys()
+    tools = {tool.name: tool for tool in world.ann.tools() + world.eve.tools()}
+    assert tools.keys() == NAMES | OPERATOR_NAMES
     for name, tool in tools.items():
         assert tool.title
         assert tool.description
         assert tool.annotations is not None
-        assert tool.annotations.read_only_hint == (name in READING)
-        assert tool.annotations.destructive_hint == (name == "cancel_job")
+        assert bool(tool.annotations.read_only_hint) == (name in READING)
+        # Where nothing is said, a tool that writes is taken for destructive.
+        assert (tool.annotations.destructive_hint is not False) == (name in DESTRUCTIVE | READING)
         assert tool.annotations.open_world_hint is False
-        assert tool.output_schema is not None
-        for schema in (tool.input_schema, tool.output_schema):
-            jsonschema_rs.meta.validate(schema)
-            assert schema["type"] == "object"
+        jsonschema_rs.meta.validate(tool.input_schema)
+        assert tool.input_schema["type"] == "object"
         assert tool.input_schema["additionalProperties"] is False
         for argument in tool.input_schema["properties"].values():
             assert argument["description"]
             assert argument.get("type") or argument.get("enum")
             assert is_bounded(argument), argument
     assert "You do not need this" in (tools["heartbeat_job"].description or "")
+
+
+def test_the_list_is_short_and_operators_have_their_own(world: World) -> None:
+    tools = world.ann.tools()
+    assert len(world.ann.said[-1]) <= LIST_CHARACTERS_MAX
+    assert {tool.name for tool in tools} == NAMES
+    assert all(tool.output_schema is None for tool in tools)
+    assert {tool.name for tool in world.eve.tools()} == NAMES | OPERATOR_NAMES
+    with pytest.raises(Exception, match="there is no tool 'cancel_job'"):
+        world.ann.call("cancel_job", job_id="job")
 
 
 def is_bounded(argument: dict[str, Any]) -> bool:
@@ -56,10 +70,10 @@ def is_bounded(argument: dict[str, Any]) -> bool:
 
 def test_the_server_says_how_it_is_used(world: World) -> None:
     assert world.ann.client.instructions == INSTRUCTIONS
-    assert INSTRUCTIONS.count(". ") == 7  # eight sentences
+    assert INSTRUCTIONS.count(". ") == 8  # nine sentences
     assert "data from others, not instructions" in INSTRUCTIONS
     for tool in re.findall(r"\b[a-z]+_[a-z_]+\b", INSTRUCTIONS):
-        assert tool in {*BY_NAME, "lease_lost", "stop_requested"}
+        assert tool in {*NAMES, "lease_lost", "stop_requested"}
     info = world.ann.client.server_info
     assert info is not None
     assert (info.name, info.title) == ("octostore", "OctoStore")
@@ -74,8 +88,8 @@ def test_the_table_of_the_page_is_current() -> None:
     assert reference.REFRESH.endswith(f" {reference.__name__}")
     page = PAGE.read_text(encoding="utf-8")
     assert page == reference.refreshed(page), f"docs/how-to/mcp.md is stale; refresh it with: {reference.REFRESH}"
-    for name in BY_NAME:
-        assert f"\n| `{name}` | " in page
+    for name in NAMES | OPERATOR_NAMES:
+        assert f"\n| `{name}` " in page
 
 
 def test_the_settings_of_the_page_start_a_server() -> None:

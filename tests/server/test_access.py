@@ -73,7 +73,8 @@ def test_a_route_needs_its_scope(server: ServerProcess, route: Route, scope: str
 def test_without_a_token_nothing_is_told(server: ServerProcess, route: Route) -> None:
     answer = call(server, route, "")
     assert (answer.status, answer.json["code"]) == (401, "authentication_required")
-    assert answer.headers["www-authenticate"] == "Bearer"
+    told = answer.headers["www-authenticate"]
+    assert told == "Bearer" if route.challenge is None else told.startswith("Bearer resource_metadata=")
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.is_public], ids=by_name)
@@ -88,9 +89,9 @@ def test_scopes_are_what_the_contract_says() -> None:
     assert {"GET /jobs", "GET /jobs/{job_id}", "GET /events", "GET /locks", "GET /locks/{job_id}"} <= reading
     assert {f"POST /jobs/{{job_id}}/{call}" for call in ("requeue", "cancel", "force-release")} <= operating
     assert {"POST /recover", "POST /tokens", "GET /tokens"} <= operating
-    # What is about one's own token, whatever that may do; and a batch, where each command has a scope of its own.
+    # What is about one's own token, whatever that may do; and where each command or tool has a scope of its own.
     unscoped = [route.name for route in BEHIND_TOKENS if route.scope is None]
-    assert unscoped == ["POST /batch", "GET /auth/whoami", "POST /auth/token/rotate"]
+    assert unscoped == ["POST /batch", "POST /mcp", "GET /auth/whoami", "POST /auth/token/rotate"]
 
 
 # Prefixes
@@ -124,6 +125,7 @@ def test_what_concerns_everybody_is_refused(server: ServerProcess, limited: str,
     seq = server.seq
     answer = call(server, route, limited, "mine-1")
     assert (answer.status, answer.json["code"]) == (403, "not_allowed")
+    assert "this is about all jobs" in answer.json["error"]
     assert server.seq == seq
 
 
@@ -416,7 +418,7 @@ def test_a_tokens_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         "ci read,write {}",
         "ci read,,claim {}",
         "ci read {}x",
-        "ci read {} no:colons",
+        "ci read {} no;semicolons",
         "ci read octo_",
         "\x01 read {}",
     ],
@@ -511,7 +513,7 @@ def test_tokens_from_outside_are_found_by_nobody_who_is_not_told(
     file = write_tokens(own_server.home / "tokens", f"ops admin {new_token()}\n")
     with (
         ServerProcess(own_server.home, "--tokens-file", str(file), port=own_server.port) as server,
-        pytest.raises(InvalidInput, match="is needed"),
+        pytest.raises(InvalidInput, match="is required"),
     ):
         octostore.connect(server.url)
 
@@ -596,8 +598,11 @@ def test_an_empty_queue_tells_a_limited_token_nothing_of_others(server: ServerPr
     server.post("/jobs", {"kind": "k", "queue": "shared-due", "run_at": "2099-01-01T00:00:00Z"})
     server.post("/jobs/somebody-elses/claim", {"ttl_seconds": 7})
     still_empty = server.post("/queues/shared-due/claim", {}, token=token).json
-    assert [empty["status"], still_empty["status"]] == ["empty", "empty"]
-    assert empty["retry_after_ms"] == still_empty["retry_after_ms"] == 1_000
+    assert empty["retry_after_ms"] == 1_000
+    assert empty == still_empty
+    assert (empty["status"], empty["all_done"], empty["available_at"]) == ("empty", True, None)
+    asked = [server.get("/queues/shared-due", token=who).json for who in (token, None)]
+    assert [(status["later"], status["all_done"]) for status in asked] == [(0, True), (1, False)]
 
 
 def test_bad_tokens_do_not_shut_out_good_ones_from_the_same_address(own_server: ServerProcess) -> None:

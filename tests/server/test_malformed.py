@@ -230,7 +230,7 @@ NAMES = {
     "line break": "a%0Ab",
     "carriage return": "a%0D%0Ab",
     "space": "a%20b",
-    "plus": "a+b",
+    "plus for a space": "a+%20b",
     "percent": "a%25b",
     "no code": "%zz",
     "half a code": "%4",

@@ -9,6 +9,9 @@ import pytest
 
 import octostore
 from octostore.client.looking import look
+from octostore.client.reader import Questions, Reader
+from octostore.core.needs import Needs
+from octostore.stores.sqlite.backend import SqliteBackend
 from tests.support.files import claim_and_die, fault, url
 from tests.support.founding import FIRST, NOT_FIRST, READS
 from tests.support.processes import Worker
@@ -32,8 +35,17 @@ def test_reading_makes_no_store(path: Path, name: str) -> None:
     with octostore.connect(url(path)) as store:
         missing = fault(lambda: READS[name](store))
     assert missing.reason == "no_store"
-    assert str(missing) == f"there is no store at {path}; the first claim or enqueue makes it"
+    assert str(missing) == f"there is no store at {path}; the first claim or enqueue creates it"
     assert listing(path) == []
+
+
+def test_that_is_every_read() -> None:
+    calls = {name for kind in (Questions, Reader) for name in vars(kind) if not name.startswith("_")} - {
+        "backup",
+        "close",
+        "job_pages",
+    }
+    assert set(READS) - {"follow"} == calls
 
 
 def test_looking_makes_no_store_either(path: Path) -> None:
@@ -177,6 +189,29 @@ def test_a_running_process_notices_that_its_file_is_gone(
         assert fault(lambda: store.claim_job("more")).reason == "moved"
         assert fault(lambda: store.heartbeat_job("job", claim.lease_id or "")).reason == "moved"
         assert fault(lambda: store.get_job("job")).reason == "moved"
+
+
+def test_nothing_is_acknowledged_that_was_committed_into_a_file_that_is_gone(path: Path, tmp_path: Path) -> None:
+    """It was moved between the first look at it and the commit."""
+    make_store(path)
+    backend = SqliteBackend(path)
+    with pytest.raises(octostore.Unreachable) as raised, backend.writing(Needs()):
+        path.rename(tmp_path / "elsewhere.db")
+    assert raised.value.reason == "moved"
+    backend.close()
+
+
+def test_another_store_that_was_copied_into_its_file_is_not_taken_for_it(path: Path, tmp_path: Path) -> None:
+    """It is the same file to the system; only its id is another."""
+    make_store(path)
+    other = make_store(tmp_path / "other.db")
+    with octostore.connect(url(path)) as store:
+        assert store.get_job("old").status == "claimed"
+        shutil.copyfile(tmp_path / "other.db", path)
+        error = fault(lambda: store.claim_job("more"))
+        assert error.reason == "moved"
+        assert f"its id is {other}" in str(error)
+    assert len(assert_sound(path)) == 1
 
 
 def test_a_file_that_is_put_back_is_used_again(path: Path, tmp_path: Path) -> None:

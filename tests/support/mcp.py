@@ -4,6 +4,7 @@ That is imported when it is used: it takes long, and most processes that run tes
 """
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -31,9 +32,15 @@ class Answer(NamedTuple):
     is_error: bool
     document: Any
     text: str
-    """In words."""
+    """The document, as it was sent."""
     more: list[str]
     """What else was said, behind the document."""
+
+    @property
+    def next(self) -> str:
+        """What to do, in words."""
+        advice: str = self.document.get("details" if self.is_error else "next", "")
+        return advice
 
     @property
     def status(self) -> str:
@@ -136,7 +143,8 @@ class Agent:
         result = await client.call_tool(tool, arguments, progress_callback=on_progress)
         self.said.append(result.model_dump_json())
         texts = [part.text for part in result.content if part.type == "text"]
-        return Answer(result.is_error, result.structured_content, texts[0], texts[2:])
+        assert result.structured_content is None, "some clients would show the model nothing else"
+        return Answer(result.is_error, json.loads(texts[0]), texts[0], texts[1:])
 
     def __enter__(self) -> Self:
         return self

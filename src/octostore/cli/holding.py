@@ -88,5 +88,6 @@ def told_keeping(one: MyClaim, now: datetime) -> str:
         return f"{left} left without a heartbeat; its lease is not kept here"
     if not one.kept.is_alive:
         return f"{left} left; its keeper is gone"
-    silent = "" if one.kept.silent_at is None else f", {words.until(one.kept.silent_at, now)} without a command"
-    return f"until released{f', {one.kept.watched} ends' if one.kept.watched else ''}{silent}"
+    ends = "" if one.kept.watched is None else f", {one.kept.watched} ends"
+    silent = "" if one.kept.silent_at is None else f", or {words.until(one.kept.silent_at, now)} without a command"
+    return f"until released{ends}{silent}"

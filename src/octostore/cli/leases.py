@@ -121,12 +121,12 @@ def _chosen(job_id: str | None, who: str, theirs: "Sequence[KeptLease]", owners:
     """The newest of the job, or the only one. One without a keeper only counts if there is no other."""
     if not theirs:
         others = f"; those kept here belong to {_listed(owners)} (use --owner)" if owners else ""
-        raise _needed(job_id, f"{who} keeps no claim here{others}. ")
+        raise _needed(job_id, f"{who} keeps no claim here{others}")
     if job_id is not None:
         mine = [lease for lease in theirs if lease.job_id == job_id]
         if not mine:
             names = _listed(sorted({lease.job_id for lease in theirs}))
-            raise _needed(job_id, f"{who} keeps no claim on {job_id} here, only on {names}. ")
+            raise _needed(job_id, f"{who} keeps no claim on {job_id} here, only on {names}")
         return mine[0]
     candidates = [lease for lease in theirs if lease.is_kept] or list(theirs)
     if len(candidates) > 1:
@@ -135,12 +135,18 @@ def _chosen(job_id: str | None, who: str, theirs: "Sequence[KeptLease]", owners:
     return candidates[0]
 
 
-def _needed(job_id: str | None, why: str = "") -> InvalidInput:
+def _needed(job_id: str | None, why: str | None = None) -> InvalidInput:
     job = job_id or "JOB"
+    keep, given = (
+        f"`octostore claim {job} --keep`",
+        f"set {LEASE_VARIABLE} to the lease id that `octostore claim` printed",
+    )
+    if why is not None:
+        return InvalidInput("lease_id", f"is required: {why}. Claim it with {keep}, or {given}")
     return InvalidInput(
         "lease_id",
-        f"is required: {why}Use `octostore claim {job} --keep` to claim and keep it, or `octostore run {job} -- "
-        f"COMMAND`; if you claimed without --keep, set {LEASE_VARIABLE} to the lease id that `octostore claim` printed",
+        f"is required: {given}, claim with {keep} and it is found by itself, or do the work inside "
+        f"`octostore run {job} -- COMMAND`",
     )
 
 

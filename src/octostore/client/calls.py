@@ -198,11 +198,18 @@ class Calls:
         session_id: str | None = None,
         request_id: str | None = None,
         max_silence: float | None = None,
+        until_done: bool = False,
         pid: int | None = None,
     ) -> ClaimCall[ClaimReply]:
-        """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one."""
+        """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one.
+
+        `empty` comes with `all_done`, whether every job in the queue is settled, and `queue_status`: what else is in
+        it, up to 100 of each. With `kinds`, both are about what could be claimed of these kinds. With `until_done`, the
+        wait also ends when all is done, instead of going on for jobs that nobody has enqueued yet.
+        """
         command = c.ClaimNext(
             queue=queue,
+            until_done=until_done,
             kinds=None if kinds is None else _listed("kinds", kinds),
             owner=default_owner() if owner is None else owner,
             metadata=encode_json("metadata", metadata),
@@ -278,10 +285,10 @@ class Calls:
 
     @executed
     def requeue(self, job_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> c.RequeueJob:
-        """Let a dead or done job run again, or one that waits for a retry run now.
+        """Run a dead or finished job again, or retry a waiting one now.
 
-        A dead one gets all its attempts back; with `keep_attempts` it gets one more. Raises `NotFound`, or `Conflict`
-        where it is claimed.
+        A dead job gets all its attempts back, or just one more with `keep_attempts`. Raises `NotFound`, or `Conflict`
+        if it is claimed.
         """
         return c.RequeueJob(job_id=job_id, reason=reason, keep_attempts=keep_attempts)
 
@@ -303,7 +310,7 @@ class Calls:
 
     @executed
     def request_stop(self, job_id: str, *, reason: str | None = None) -> c.RequestStop:
-        """Ask whoever has a job to stop. For operators.
+        """Ask the owner of a job to stop. For operators.
 
         The owner hears of it with its next heartbeat: `claim.stop_requested` is set, `octostore run` and `work` stop
         their command, MCP servers tell their agent. It then ends its claim as it sees fit, and until then the job stays
@@ -314,7 +321,7 @@ class Calls:
 
     @executed
     def force_release(self, job_id: str, *, reason: str | None = None) -> c.ForceReleaseJob:
-        """Take a job away from its owner, whose next write is told. For operators; no attempt is used up."""
+        """Take a job away from its owner, whose next write raises `LeaseLost`. For operators; no attempt is used up."""
         return c.ForceReleaseJob(job_id=job_id, reason=reason)
 
     @executed
@@ -389,7 +396,7 @@ class Calls:
             unknown = sorted(job.keys() - _OF_ENQUEUE)
             if unknown or "kind" not in job:
                 raise InvalidInput(
-                    unknown[0] if unknown else "kind", "is nothing that a job has" if unknown else "is required"
+                    unknown[0] if unknown else "kind", "is not a field of a job" if unknown else "is required"
                 )
         return Batch([calls.enqueue(**job) for job in jobs], atomic=False)
 
@@ -436,7 +443,7 @@ class Calls:
     ) -> Steps["NewToken"]:
         """Let somebody use the store through a server, as `name`. For operators.
 
-        The reply's `token` is the secret, and this is the only time it is told. `scopes` are `read`, `claim` (which
+        The reply's `token` is the secret, and this is the only time it is returned. `scopes` are `read`, `claim` (which
         includes enqueueing) and `admin` (everything); `prefix` limits it to names that begin with it.
         """
         from octostore.wire.answers import NewToken, extended  # noqa: PLC0415  # few processes make one
@@ -467,7 +474,7 @@ class Calls:
     def recover(self) -> Steps[list[Recovery]]:
         """Write down every expiry now, and tell what was taken back, with the evidence.
 
-        Nobody has to call this: an expired lease is no owner anyway, and every write cleans up some of them.
+        Nobody has to call this: an expired lease has no effect anyway, and every write cleans up some of them.
         """
         recovered: list[Recovery] = []
         is_complete = False

@@ -29,6 +29,7 @@ from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
 from octostore.core.replies import (
     AttemptView,
+    CheckpointReply,
     ClaimReply,
     HandedOverReply,
     HeartbeatReply,
@@ -71,7 +72,9 @@ def refusal(reply: ClaimReply) -> OctoStoreError:
     if reply.status == "done":
         return AlreadyDone(job_id, reply.result)
     if reply.status == "dead":
-        return Conflict(f"job {job_id!r} is dead ({reply.error or 'cancelled'}); requeue brings it back", status="dead")
+        return Conflict(
+            f"job {job_id!r} is dead ({reply.error or 'cancelled'}); requeue it to run it again", status="dead"
+        )
     when = f"{reply.available_at:%Y-%m-%d %H:%M:%S} UTC" if reply.available_at else "later"
     return Conflict(f"job {job_id!r} cannot be claimed before {when}", status=reply.status)
 
@@ -239,8 +242,11 @@ class KeptClaim:
         self._on_lost = on_lost
         return self._authority.ends_at
 
-    def hear(self, reply: HeartbeatReply | KeepaliveReply) -> None:
-        """For those who heartbeat besides: what the answer has to say, other than that the lease goes on."""
+    def hear(self, reply: HeartbeatReply | KeepaliveReply | CheckpointReply) -> None:
+        """For those who write besides: what the answer has to say, other than that the lease goes on."""
+        if isinstance(reply, CheckpointReply):
+            self._is_stuck = False
+            return
         stops = reply.stop_requested
         stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
         if stop is not None:
@@ -279,8 +285,8 @@ class KeptClaim:
 
     def _checkpoint(self, data: Any) -> None:
         self.check()
-        self._persist(calls.checkpoint_job(self.job_id, self.lease_id, data, fencing_token=self.reply.fencing_token))
-        self._is_stuck = False
+        command = calls.checkpoint_job(self.job_id, self.lease_id, data, fencing_token=self.reply.fencing_token)
+        self.hear(self._persist(command))
 
     def _hand_over(self, to_agent: str, note: str | None) -> HandedOverReply:
         session = self.reply.session

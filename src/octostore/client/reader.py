@@ -56,8 +56,16 @@ class Questions:
 
     @asked
     def get_job(self, job_id: str) -> q.GetJob:
-        """All about a job but secrets and its checkpoint, which is the next owner's. An unknown name is a free job."""
+        """All about a job except secrets and its checkpoint, which is for the next owner.
+
+        A name that nobody has ever claimed or enqueued is a free job, and not `is_known`; see `find_similar`.
+        """
         return q.GetJob(job_id=job_id)
+
+    @asked
+    def find_similar(self, job_id: str) -> q.FindSimilar:
+        """Whether a job of this name exists, and up to three names that may have been meant if it does not."""
+        return q.FindSimilar(job_id=job_id)
 
     @stepped
     def list_claimed_jobs(self, prefix: str | None = None) -> Steps[list[JobOwner]]:
@@ -83,6 +91,14 @@ class Questions:
     ) -> q.ListJobs:
         """A page of jobs by name, without their documents; pass its `cursor` to get the next one."""
         return q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor)
+
+    @asked
+    def queue_status(self, queue: str) -> q.GetQueue:
+        """What is in a queue: how many jobs are ready, due later, claimed (by whom), dead and done; and if all is done.
+
+        Counts stop at 10,000.
+        """
+        return q.GetQueue(queue=queue)
 
     # Sessions
 

@@ -11,13 +11,16 @@ from octostore.core.replies import (
     ClaimedCount,
     EventPage,
     Figures,
+    FoundLease,
     FoundTokens,
     JobPage,
     JobView,
     PrincipalView,
+    QueueStatus,
     Reply,
     SessionPage,
     SessionView,
+    SimilarNames,
     StoreKey,
     TokenList,
     TokenView,
@@ -36,6 +39,13 @@ class GetJob(Question[JobView], frozen=True, kw_only=True):
     job_id: str
 
 
+class FindSimilar(Question[SimilarNames], frozen=True, kw_only=True):
+    """Which names are like this one, of those that begin with `prefix`."""
+
+    job_id: str
+    prefix: str = ""
+
+
 class ListJobs(Question[JobPage], frozen=True, kw_only=True):
     """Jobs by name. `cursor` is that of the page before; documents are left out."""
 
@@ -46,6 +56,13 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
     cursor: str | None = None
 
     CHECKS: ClassVar = {"status": against(check_word, get_args(Status)), "cursor": check_job_id}
+
+
+class GetQueue(Question[QueueStatus], frozen=True, kw_only=True):
+    """What there is in a queue, of jobs whose names begin with `prefix`."""
+
+    queue: str
+    prefix: str = ""
 
 
 class CountClaimed(Question[ClaimedCount], frozen=True, kw_only=True):
@@ -116,6 +133,19 @@ class FindTokens(Question[FoundTokens], frozen=True, kw_only=True):
     """The same for many at once."""
 
     digests: tuple[bytes, ...]
+
+
+class FindLease(Question[FoundLease], frozen=True, kw_only=True):
+    """The secret of a claim, live or remembered as an earlier attempt, by its fencing token. Only for a server."""
+
+    job_id: str
+    fencing_token: int
+
+
+class FindSessionLease(Question[FoundLease], frozen=True, kw_only=True):
+    """The same of a session, while somebody has it."""
+
+    session_id: str
 
 
 class GetStoreKey(Question[StoreKey], frozen=True, kw_only=True):

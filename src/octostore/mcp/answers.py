@@ -1,18 +1,14 @@
 """What the tools answer, where it is not a reply of the core as it is. Leases stay in this process: none has any."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
-from msgspec import Meta
 
-from octostore.core.model import Status
+from octostore.core.events import Event
+from octostore.core.model import Phase, Status
 from octostore.core.moments import Moment
-from octostore.core.replies import AttemptView, ClaimReply, JobOwner, JobPage, Recovery
+from octostore.core.replies import AttemptView, ClaimReply, InFlight, JobOwner, JobPage, Recovery, SessionReply
 from octostore.wire import answers
-
-HeldHere = Annotated[
-    bool, Meta(description="This server has it: for you, or for another agent that uses the same server.")
-]
 
 
 class Claimed(msgspec.Struct, tag_field="status", tag="claimed", kw_only=True):
@@ -23,25 +19,25 @@ class Claimed(msgspec.Struct, tag_field="status", tag="claimed", kw_only=True):
     kind: str | None
     owner: str
     metadata: Any
-    attempt: Annotated[int, Meta(description="1, or more after others have failed or disappeared.")]
+    attempt: int
     fencing_token: int
     claimed_at: Moment
-    ttl: Annotated[float, Meta(description="Seconds.")]
+    ttl: float
+    session_id: str | None
     payload: Any
-    checkpoint: Annotated[Any, Meta(description="What the last owner left for you to go on from.")]
+    checkpoint: Any
     note: str | None
-    previous: Annotated[list[AttemptView], Meta(description="How earlier attempts ended, newest first.")]
+    previous: list[AttemptView]
 
 
 class HeldByOther(answers.HeldByOther, tag="held", kw_only=True):
     """Somebody has it, and is alive."""
 
-    held_here: HeldHere = False
+    held_here: bool = False
+    """Claimed through this server: by you, or by another agent that shares it."""
 
 
-CLAIM_ANSWERS: list[type[msgspec.Struct]] = [Claimed, HeldByOther, answers.Done, answers.Delayed, answers.Dead]
-NEXT_ANSWERS: list[type[msgspec.Struct]] = [Claimed, answers.Empty]
-_BY_STATUS = answers.by_status(*CLAIM_ANSWERS, *NEXT_ANSWERS)
+_BY_STATUS = answers.by_status(Claimed, HeldByOther, answers.Done, answers.Delayed, answers.Dead, answers.Empty)
 
 
 def claim_answer(reply: ClaimReply, *, held_here: bool) -> msgspec.Struct:
@@ -58,13 +54,18 @@ class Kept(msgspec.Struct, kw_only=True):
     expires_at: Moment
 
 
+class Checkpointed(msgspec.Struct, kw_only=True):
+    job_id: str
+    saved_at: Moment
+
+
 class OwnerAnswer(msgspec.Struct, kw_only=True):
     """`claim` is null where nobody has the job; `status` tells how it stands."""
 
     job_id: str
     status: Status
     claim: JobOwner | None
-    held_here: HeldHere
+    held_here: bool
 
 
 class ClaimedJobs(msgspec.Struct, kw_only=True):
@@ -92,7 +93,7 @@ class MyClaim(msgspec.Struct, kw_only=True):
     claimed_at: Moment | None
     ttl: float
     remaining_seconds: float
-    stuck: Annotated[bool, Meta(description="You have reported nothing for longer than its `max_silence`.")] = False
+    stuck: bool = False
     is_to_stop: bool = False
     stop_reason: str | None = None
     why: str | None = None
@@ -107,3 +108,65 @@ class Recovered(msgspec.Struct, kw_only=True):
     """What was taken back from owners that disappeared, with the evidence."""
 
     recovered: list[Recovery]
+
+
+class ShortEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What happened, to what, and to whom; `by` is who did it, if that is somebody else."""
+
+    seq: int
+    at: Moment
+    type: str
+    job_id: str | None = None
+    session_id: str | None = None
+    agent: str | None = None
+    by: str | None = None
+    reason: str | None = None
+
+
+class Events(msgspec.Struct, kw_only=True):
+    """`after` continues."""
+
+    events: list[ShortEvent] | list[Event]
+    after: int
+
+
+def short(event: Event, *, is_of_one_job: bool) -> ShortEvent:
+    return ShortEvent(
+        seq=event.seq,
+        at=event.at,
+        type=event.type,
+        job_id=None if is_of_one_job else event.job_id,
+        session_id=event.session_id,
+        agent=event.agent,
+        by=event.actor if event.agent is None or event.type in BY_OTHERS else None,
+        reason=event.reason,
+    )
+
+
+BY_OTHERS = frozenset({"force_released", "cancelled", "stop_requested", "requeued"})
+
+
+class Opened(msgspec.Struct, kw_only=True):
+    """`in_flight` is what the session was working on, as it stands now; what `is_ours` is claimed by you already."""
+
+    session_id: str
+    agent: str
+    resumed: bool
+    ttl: float
+    phase: Phase
+    context: Any
+    note: str | None
+    in_flight: list[InFlight]
+
+
+def opened_answer(reply: SessionReply) -> Opened:
+    return msgspec.convert(reply, Opened, from_attributes=True)
+
+
+class Saved(msgspec.Struct, kw_only=True):
+    session_id: str
+    phase: Phase
+
+
+class Closed(msgspec.Struct, kw_only=True):
+    session_id: str

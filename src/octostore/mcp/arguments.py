@@ -1,6 +1,6 @@
-"""What the tools take: their names are the library's, their bounds those of the core."""
+"""What the tools take: the names are the library's, the limits are the core's."""
 
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -8,7 +8,8 @@ from msgspec import Meta
 from octostore.core import limits
 from octostore.core.encoding import shorten
 from octostore.core.errors import InvalidInput
-from octostore.core.model import Outcome
+from octostore.core.events import DETAILS
+from octostore.core.model import Outcome, Phase
 from octostore.wire import fields as f
 from octostore.wire.bodies import with_whole_numbers
 
@@ -18,32 +19,31 @@ PAGE_DEFAULT, PAGE_MAX = 50, 200
 SHOWN_BYTES = 200
 """How much is quoted of what was wrong."""
 
-JobId: TypeAlias = Annotated[
-    f.JobId, Meta(description="The name of the job: letters, digits, any of `-_.#:@+=`, with `/` between parts.")
-]
-Owner: TypeAlias = Annotated[
-    f.Owner,
-    Meta(description="Who you are, for people and other agents to read; by default what this server was started with."),
-]
+JobId: TypeAlias = Annotated[f.JobId, Meta(description="The job's name: letters, digits, any of `-_.#:@+=`, and `/`.")]
+Owner: TypeAlias = Annotated[f.Owner, Meta(description="Your name, for others to read; has a default.")]
 Wait: TypeAlias = Annotated[
     float,
     Meta(
-        description="For how many seconds to wait if it cannot be had at once. Your client may end a call sooner.",
-        examples=[30],
+        description="Seconds to wait for it. Your client may time out sooner.",
         extra_json_schema={"minimum": 0, "maximum": WAIT_MAX_SECONDS},
     ),
 ]
 Ttl: TypeAlias = Annotated[
-    f.Ttl,
-    Meta(description="How many seconds after this server's death another may take over. Not how long you may work."),
+    f.Ttl, Meta(description="Seconds after which others can take over if this server dies; no limit on your work.")
 ]
+MaxSilence: TypeAlias = Annotated[
+    f.MaxSilence,
+    Meta(description="Show you as stuck after this many seconds without report_progress or checkpoint."),
+]
+SessionId: TypeAlias = Annotated[f.BoundTo, Meta(description="The session's id.")]
+BoundTo: TypeAlias = Annotated[f.BoundTo, Meta(description="Bind the claim to a session you have opened.")]
 Limit: TypeAlias = Annotated[
-    int, Meta(description="How many at most.", extra_json_schema={"minimum": 1, "maximum": PAGE_MAX})
+    int, Meta(description="Maximum number of results.", extra_json_schema={"minimum": 1, "maximum": PAGE_MAX})
 ]
 
 
 class Arguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One that we do not know is refused, because ignoring it would do something else than was asked for."""
+    """An unknown argument is refused, because ignoring it would do something else than was asked for."""
 
 
 class Nothing(Arguments):
@@ -58,26 +58,18 @@ class OneClaim(OneJob):
     """A claim of the agent."""
 
 
-MaxSilence: TypeAlias = Annotated[
-    f.MaxSilence,
-    Meta(
-        description="After how many seconds without report_progress or checkpoint you count as stuck, although this "
-        "server is alive. Choose it for work on which a person should look if you hang; by default never."
-    ),
-]
-
-
 class Terms(Arguments):
-    owner: Owner | None = None
+    wait: Wait = 0
+    session_id: BoundTo | None = None
     metadata: f.Metadata = None
     ttl: Ttl = limits.TTL_DEFAULT_SECONDS
     max_silence: MaxSilence | None = None
-    wait: Wait = 0
+    owner: Owner | None = None
 
 
 class ClaimJob(Terms, kw_only=True):
     job_id: JobId
-    again: Annotated[bool, Meta(description="Claim it although it is done.")] = False
+    again: Annotated[bool, Meta(description="Claim it even if it is done.")] = False
 
 
 class ClaimNext(Terms):
@@ -86,8 +78,8 @@ class ClaimNext(Terms):
 
 
 class Progress(OneClaim):
-    note: f.ProgressNote | None = None
-    percent: f.Percent | None = None
+    note: Annotated[f.ProgressNote, Meta(description="What you are doing.")] | None = None
+    percent: Annotated[f.Percent, Meta(description="How much is done.")] | None = None
 
 
 class Checkpoint(OneClaim):
@@ -95,48 +87,83 @@ class Checkpoint(OneClaim):
 
 
 class Release(OneClaim):
-    outcome: Annotated[
-        Outcome,
-        Meta(description="`done`: finished. `failed`: tried in vain. `deferred`: not now. `released`: not by me."),
-    ] = "released"
+    outcome: Annotated[Outcome, Meta(description="How it went.")] = "released"
     result: f.Result = None
     error: f.ErrorText | None = None
-    note: f.Note | None = None
-    retry_after: f.RetryAfter | None = None
+    note: Annotated[f.Note, Meta(description="What the next owner should know.")] | None = None
+    retry_after: Annotated[f.RetryAfter, Meta(description="Seconds; only with `failed` or `deferred`.")] | None = None
 
 
 class Enqueue(Arguments):
-    kind: f.Kind
+    kind: Annotated[f.Kind, Meta(description="The kind of work, such as `review`.")]
     payload: f.Payload = None
-    job_id: (
-        Annotated[f.NewJobId, Meta(description="Its name; by default a new one. A known one is not added twice.")]
-        | None
-    ) = None
+    job_id: Annotated[f.NewJobId, Meta(description="Its name; generated by default.")] | None = None
     queue: f.Queue = "default"
     priority: f.Priority = limits.PRIORITY_DEFAULT
-    run_at: f.RunAt | None = None
-    max_attempts: f.MaxAttempts = limits.MAX_ATTEMPTS_DEFAULT
+    run_at: Annotated[f.RunAt, Meta(description="Not before this time, with its time zone.")] | None = None
+    max_attempts: Annotated[f.MaxAttempts, Meta(description="Dead after this many attempts.")] = (
+        limits.MAX_ATTEMPTS_DEFAULT
+    )
+
+
+class OneQueue(Arguments):
+    queue: f.Queue = "default"
 
 
 class Listing(Arguments):
-    prefix: f.Prefix | None = None
+    prefix: Annotated[f.Prefix, Meta(description="Only names that start with this.")] | None = None
     limit: Limit = PAGE_DEFAULT
-    cursor: f.Cursor | None = None
+    cursor: Annotated[f.Cursor, Meta(description="From the previous page.")] | None = None
 
 
 class DeadListing(Listing):
-    queue: f.Queue | None = None
+    queue: Annotated[f.Queue, Meta(description="Only this queue.")] | None = None
 
 
 class Events(Arguments):
-    after: f.EventSeq = 0
-    job_id: f.OnlyJob | None = None
-    prefix: f.Prefix | None = None
+    job_id: Annotated[f.OnlyJob, Meta(description="Only this job.")] | None = None
+    prefix: Annotated[f.Prefix, Meta(description="Only jobs whose names start with this.")] | None = None
+    types: (
+        Annotated[
+            list[str],
+            Meta(
+                description="Only these types, such as `claimed`, `expired`, `failed`, `done`.",
+                extra_json_schema={"maxItems": len(DETAILS)},
+            ),
+        ]
+        | None
+    ) = None
+    after: Annotated[f.EventSeq, Meta(description="Only events after this `seq`.")] = 0
     limit: Limit = PAGE_DEFAULT
+    details: Annotated[bool, Meta(description="Everything that was recorded.")] = False
 
 
 class Operation(OneJob):
-    reason: f.Reason | None = None
+    reason: Annotated[f.Reason, Meta(description="Why, for the log.")] | None = None
+
+
+class OneSession(Arguments):
+    """A session that the agent has opened."""
+
+    session_id: SessionId
+
+
+class OpenSession(Arguments):
+    session_id: Annotated[f.NewSessionId, Meta(description="The session to resume, or a name for a new one.")]
+    ttl: Annotated[f.Ttl, Meta(description="Seconds after which it expires if this server dies.")] = (
+        limits.TTL_DEFAULT_SECONDS
+    )
+    owner: Owner | None = None
+
+
+class SaveSession(OneSession):
+    context: f.Context
+    phase: Annotated[Phase, Meta(description="What you are doing now.")] | None = None
+
+
+class HandOver(OneSession):
+    to_agent: Annotated[f.ToAgent, Meta(description="Who takes over, by the name it uses as `owner`.")]
+    note: Annotated[f.Note, Meta(description="What the next agent should know.")] | None = None
 
 
 A = TypeVar("A", bound=Arguments)
@@ -147,7 +174,7 @@ def read(kind: type[A], given: dict[str, Any]) -> A:
     takes = ", ".join(kind.__struct_fields__) or "none"
     for name in given:
         if name not in kind.__struct_fields__:
-            raise InvalidInput(shorten(name, SHOWN_BYTES), f"is no argument of this tool; those that it takes: {takes}")
+            raise InvalidInput(shorten(name, SHOWN_BYTES), f"is not an argument of this tool; it takes: {takes}")
     required = [field.name for field in msgspec.structs.fields(kind) if field.required]
     for name in required:
         if name not in given:
@@ -158,4 +185,14 @@ def read(kind: type[A], given: dict[str, Any]) -> A:
         return msgspec.convert(with_whole_numbers(said, kind), kind)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `$.")
-        raise InvalidInput(path.rstrip("`"), f"is wrong: {shorten(problem, SHOWN_BYTES)}") from None
+        name = path.rstrip("`")
+        raise InvalidInput(name, f"is wrong: {shorten(problem, SHOWN_BYTES)}{_choices(kind, name)}") from None
+
+
+def _choices(kind: type[Arguments], name: str) -> str:
+    """What may be given instead, if there are only so many values."""
+    hint = get_type_hints(kind).get(name)
+    for option in (hint, *get_args(hint)):
+        if get_origin(option) is Literal:
+            return f"; use one of: {', '.join(map(repr, get_args(option)))}"
+    return ""

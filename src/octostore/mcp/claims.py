@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any
 
-import anyio
 import msgspec
 
 from octostore.client.async_hold import AsyncHeldClaim
 from octostore.client.async_store import AsyncOctoStore
+from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, LimitExceeded, NotFound, OctoStoreError
+from octostore.core.limits import NOTE_BYTES
 from octostore.core.model import Outcome
 from octostore.core.replies import CheckpointReply, ClaimReply, HeartbeatReply, JobOwner, ReleaseReply
 from octostore.mcp import texts
@@ -40,9 +41,12 @@ class KeptClaim:
         self.is_told = False
         """Whether the agent knows, if it is lost."""
         self.is_told_to_stop = False
+        self.session_id = claim.reply.session_id
         self._store = store
         self._claim = claim
         self._block = block
+        self._note: str | None = None
+        """What the agent reported last."""
         self._loss: LeaseLost | None = None
         """What the store said to a write."""
 
@@ -65,19 +69,32 @@ class KeptClaim:
     async def progress(self, note: str | None, percent: float | None) -> HeartbeatReply:
         await self._check()
         with self._noticing_loss():
-            reply = await self._store.heartbeat_job(self.job_id, self._claim.lease_id, progress=note, percent=percent)
+            reply = await self._store.heartbeat_job(
+                self.job_id,
+                self._claim.lease_id,
+                progress=note,
+                percent=percent,
+                fencing_token=self._claim.fencing_token,
+            )
         self._claim.hear(reply)
+        self._note = note or self._note
         return reply
 
     async def checkpoint(self, data: Any) -> CheckpointReply:
         await self._check()
         with self._noticing_loss():
-            return await self._store.checkpoint_job(self.job_id, self._claim.lease_id, data)
+            reply = await self._store.checkpoint_job(
+                self.job_id, self._claim.lease_id, data, fencing_token=self._claim.fencing_token
+            )
+        self._claim.hear(reply)
+        return reply
 
     async def release(self, outcome: Outcome = "released", **details: Any) -> ReleaseReply:
         """Tried also when the lease counts as lost here, or was released before: the store knows better."""
         try:
-            reply = await self._store.release_job(self.job_id, self._claim.lease_id, outcome, **details)
+            reply = await self._store.release_job(
+                self.job_id, self._claim.lease_id, outcome, fencing_token=self._claim.fencing_token, **details
+            )
         except LeaseLost:
             await self.stop()
             raise
@@ -91,6 +108,11 @@ class KeptClaim:
             tell(f"gave back {self.job_id}")
         except OctoStoreError as error:
             tell(f"could not give back {self.job_id}, which ends by itself: {error}")
+
+    async def give_up(self, why: str) -> None:
+        """Release it with a note that says why. It is no attempt."""
+        last = f"; its last report was: {self._note}" if self._note else ""
+        await self.release(note=shorten(why + last, NOTE_BYTES))
 
     async def stop(self) -> None:
         """No more heartbeats. The lease is remembered, for a release that is repeated."""
@@ -139,8 +161,9 @@ class KeptClaim:
                 raise self._loss
             self._claim.check()
         except LeaseLost as lost:
-            with anyio.move_on_after(LOOK_SECONDS), suppress(OctoStoreError):
-                holder = await self._store.get_job_owner(self.job_id)
+            with suppress(OctoStoreError, TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    holder = await self._store.get_job_owner(self.job_id)
                 # Where the store could not be reached in time, it may still have us for the owner.
                 lost.holder = None if holder is None or self.is_claim_of(holder) else holder
             raise
@@ -151,6 +174,8 @@ class Claims:
 
     def __init__(self, tell: Tell) -> None:
         self._kept: dict[str, KeptClaim] = {}
+        self._released: list[str] = []
+        """What was released because the agent was silent, in words, until it hears of that."""
         self._tell = tell
 
     @property
@@ -161,7 +186,9 @@ class Claims:
     async def find(self, store: AsyncOctoStore, named: OneClaim) -> KeptClaim:
         kept = self._kept.get(named.job_id)
         if kept is None:
-            raise NotHeld(named.job_id, await store.get_job_owner(named.job_id))
+            holder = await store.get_job_owner(named.job_id)
+            nobody = "; nobody has it" if holder is None else ""
+            raise NotHeld(f"job {named.job_id!r} was not claimed through this server{nobody}", holder)
         return kept
 
     def has(self, seen: ClaimReply | JobOwner) -> bool:
@@ -185,9 +212,10 @@ class Claims:
                 store.keep(reply, asked_at=asked_at, on_lost=lambda: self._tell(f"the lease on {job_id} is lost"))
             )
         except BaseException:
-            # Whoever asked has gone, or cannot be told: nobody would ever release it.
-            with anyio.move_on_after(GIVE_BACK_SECONDS, shield=True), suppress(OctoStoreError):
-                await store.release_job(job_id, reply.lease_id or "")
+            # The caller is gone, or cannot be told: nobody would ever release it.
+            giving_back = asyncio.ensure_future(store.release_job(job_id, reply.lease_id or ""))
+            with suppress(OctoStoreError, TimeoutError):
+                await asyncio.wait_for(asyncio.shield(giving_back), GIVE_BACK_SECONDS)
             raise
         before = self._kept.pop(job_id, None)
         self._kept[job_id] = KeptClaim(store, claim, block)
@@ -197,8 +225,9 @@ class Claims:
         return claim_answer(reply, held_here=True)
 
     def notices(self) -> list[str]:
-        """An agent that is deep in its work may not call about a job for long, so any answer carries them."""
-        return [*self._untold_losses(), *self._untold_stops()]
+        """Each is told once."""
+        released, self._released = self._released, []
+        return [*released, *self._untold_losses(), *self._untold_stops()]
 
     def _untold_losses(self) -> Iterator[str]:
         for kept in self.current:
@@ -211,6 +240,23 @@ class Claims:
             if kept.is_to_stop and not kept.is_told_to_stop:
                 kept.is_told_to_stop = True
                 yield texts.stop_text(kept.job_id, kept.stop_reason)
+
+    async def release_silent(self, seconds: float) -> None:
+        """The agent has not been heard of for so long. What cannot be released now is kept, to try again."""
+        for kept in [kept for kept in self.current if not kept.is_lost]:
+            try:
+                await kept.give_up(texts.silent_note(seconds))
+            except OctoStoreError as error:
+                self._tell(f"could not release {kept.job_id}, whose agent is silent: {error}")
+            else:
+                self._tell(f"released {kept.job_id}: {texts.silent_note(seconds)}")
+                self._released.append(texts.silent_text(repr(kept.job_id), seconds))
+
+    async def end_bound_to(self, session_id: str) -> None:
+        """The session is over, and so are its claims: the store has released them or handed them over."""
+        for kept in self.current:
+            if kept.session_id == session_id:
+                await kept.stop()
 
     async def close(self) -> None:
         """Give back what is still held, as far as that is possible in time. Nothing heartbeats after this."""

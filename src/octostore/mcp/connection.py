@@ -6,6 +6,7 @@ from typing import NamedTuple
 from octostore.client.async_connect import connect_async
 from octostore.client.async_store import AsyncOctoStore
 from octostore.mcp.claims import Claims
+from octostore.mcp.sessions import Sessions
 
 
 class Connection:
@@ -32,7 +33,23 @@ class Agent(NamedTuple):
 
     connection: Connection
     claims: Claims
+    sessions: Sessions
     owner: str | None
 
     async def store(self) -> AsyncOctoStore:
         return await self.connection.store()
+
+    def notices(self) -> list[str]:
+        """An agent that is deep in its work may not call about a job for long, so any answer carries them."""
+        return [*self.sessions.notices(), *self.claims.notices()]
+
+    async def release_silent(self, seconds: float) -> None:
+        """The agent has made no call for so long: others may have its jobs and sessions."""
+        await self.claims.release_silent(seconds)
+        await self.sessions.release_silent(seconds)
+
+    async def close(self) -> None:
+        """Give back what the agent still has."""
+        await self.claims.close()
+        await self.sessions.close()
+        await self.connection.close()

@@ -1,65 +1,48 @@
-"""What a client sends, line by line. What is no message is answered with an error: somebody may be waiting."""
+"""JSON-RPC as lines: what a client writes, read strictly. A line that is not a message is refused with a reason."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
-import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from anyio.to_thread import run_sync
-from mcp import types
-from mcp.shared.message import SessionMessage
-from pydantic import ValidationError
+import msgspec
 
 LINE_BYTES = 4 * 1_024 * 1_024
-"""Several times as much as the largest payload takes, with an escape for every letter of it."""
+"""Several times the largest payload, even with an escape for every letter."""
 REQUEST_ID_MAX = 2**63
-NO_MESSAGE = (
-    'this is no message: one is an object with "jsonrpc": "2.0" and a `method`, and in a request an `id` that is text '
-    "or a whole number"
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = (
+    -32_700,
+    -32_600,
+    -32_601,
+    -32_602,
+    -32_603,
+)
+NOT_A_MESSAGE = (
+    'this is not a JSON-RPC message: it must be an object with "jsonrpc": "2.0" and a `method`; a request also has an '
+    "`id`, which is text or a whole number"
 )
 
-
-class Answers(Protocol):
-    async def send(self, item: SessionMessage, /) -> None: ...
+RequestId = str | int
 
 
-class NoMessage(Exception):
-    """`code` is JSON-RPC's, and `request_id` whose answer this is, where that could be made out."""
+class Refused(Exception):
+    """What is answered instead of a result. `code` is JSON-RPC's; `request_id` is None if it could not be read."""
 
-    def __init__(self, code: int, problem: str, request_id: str | int | None = None) -> None:
+    def __init__(self, code: int, problem: str, request_id: RequestId | None = None, data: Any = None) -> None:
         super().__init__(problem)
         self.code = code
         self.request_id = request_id
+        self.data = data
 
 
-@asynccontextmanager
-async def messages(stdin: BinaryIO, answers: Answers) -> AsyncIterator[MemoryObjectReceiveStream[SessionMessage]]:
-    """Those that come while the block runs; whatever else comes is answered here."""
-    sending, receiving = anyio.create_memory_object_stream[SessionMessage](0)
-    async with anyio.create_task_group() as reading:
-        reading.start_soon(_read, stdin, sending, answers)
-        yield receiving
-        reading.cancel_scope.cancel()
+class Message(NamedTuple):
+    """A request, or a notification if it has no id."""
+
+    request_id: RequestId | None
+    method: str
+    params: dict[str, Any]
 
 
-async def _read(stdin: BinaryIO, sending: MemoryObjectSendStream[SessionMessage], answers: Answers) -> None:
-    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens any more
-        async with sending:
-            while line := await run_sync(_next_line, stdin, abandon_on_cancel=True):
-                if line.isspace():
-                    continue
-                try:
-                    message = message_of(line)
-                except NoMessage as refusal:
-                    await answers.send(SessionMessage(_error(refusal)))
-                else:
-                    await sending.send(SessionMessage(message))
-
-
-def _next_line(stdin: BinaryIO) -> bytes:
-    """Empty at the end. Of one that is too long, so much that it can be seen."""
+def next_line(stdin: BinaryIO) -> bytes:
+    """Empty at the end. Of a line that is too long, the first part: enough to see that it is."""
     line = stdin.readline(LINE_BYTES + 1)
     rest = line
     while len(rest) > LINE_BYTES and not rest.endswith(b"\n"):
@@ -67,32 +50,41 @@ def _next_line(stdin: BinaryIO) -> bytes:
     return line
 
 
-def message_of(line: bytes) -> types.JSONRPCMessage:
-    """Raises `NoMessage`."""
+def message_of(line: bytes) -> Message | None:
+    """None for what needs no answer: a blank line, or an answer to a question that we never ask. Raises `Refused`."""
     if len(line) > LINE_BYTES:
-        raise NoMessage(types.INVALID_REQUEST, f"a message may have {LINE_BYTES:,} bytes at most")
+        raise Refused(INVALID_REQUEST, f"a message may have {LINE_BYTES:,} bytes at most")
+    if line.isspace():
+        return None
     try:
-        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[0]
-        if found["type"] == "json_invalid":
-            problem = f"this is no valid JSON: {found['ctx']['error']}"
-            raise NoMessage(types.PARSE_ERROR, problem, _request_id(line)) from None
-        raise NoMessage(types.INVALID_REQUEST, NO_MESSAGE, _request_id(line)) from None
-    if isinstance(message, types.JSONRPCNotification) and b'"id"' in line and "id" in _document(line):
-        # To the SDK, a request whose id cannot be one is a notification, which is not answered.
-        raise NoMessage(types.INVALID_REQUEST, NO_MESSAGE)
-    return message
+        document = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(PARSE_ERROR, f"this is not valid JSON: {error}", _request_id(_document(line))) from None
+    if not isinstance(document, dict):
+        raise Refused(INVALID_REQUEST, NOT_A_MESSAGE)
+    if "method" not in document and ("result" in document or "error" in document):
+        return None
+    return _checked(document)
 
 
-def _request_id(line: bytes) -> str | int | None:
-    found = _document(line).get("id")
+def _checked(document: dict[str, Any]) -> Message:
+    request_id, method, params = _request_id(document), document.get("method"), document.get("params", {})
+    has_usable_id = "id" not in document or request_id is not None
+    if document.get("jsonrpc") != "2.0" or not isinstance(params, dict) or not has_usable_id:
+        raise Refused(INVALID_REQUEST, NOT_A_MESSAGE, request_id)
+    if not isinstance(method, str):
+        raise Refused(INVALID_REQUEST, NOT_A_MESSAGE, request_id)
+    return Message(request_id, method, params)
+
+
+def _request_id(document: dict[str, Any]) -> RequestId | None:
+    found = document.get("id")
     is_usable = (type(found) is str and found.isprintable()) or (type(found) is int and abs(found) < REQUEST_ID_MAX)
     return found if is_usable else None
 
 
 def _document(line: bytes) -> dict[str, Any]:
-    """Of a line that may have what JSON must not have, such as half a surrogate pair."""
+    """Of a line with something that JSON must not have, such as half a surrogate pair."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
@@ -100,6 +92,18 @@ def _document(line: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _error(refusal: NoMessage) -> types.JSONRPCError:
-    problem = types.ErrorData(code=refusal.code, message=str(refusal))
-    return types.JSONRPCError(jsonrpc="2.0", id=refusal.request_id, error=problem)
+def result_line(request_id: RequestId, result: dict[str, Any]) -> bytes:
+    return _line({"id": request_id, "result": result})
+
+
+def error_line(refused: Refused) -> bytes:
+    error = {"code": refused.code, "message": str(refused)} | ({} if refused.data is None else {"data": refused.data})
+    return _line({"id": refused.request_id, "error": error})
+
+
+def notification_line(method: str, params: dict[str, Any]) -> bytes:
+    return _line({"method": method, "params": params})
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n"

@@ -1,4 +1,4 @@
-"""What tools need of "my claims", however these are kept: with a heart in this process, or by a handle over HTTP."""
+"""What tools need of the agent's claims and sessions, whether a heart here keeps them or a handle names them."""
 
 from typing import Any, Protocol
 
@@ -6,21 +6,19 @@ import msgspec
 
 from octostore.client.async_store import AsyncOctoStore
 from octostore.core.errors import OctoStoreError
-from octostore.core.model import Outcome
-from octostore.core.replies import CheckpointReply, ClaimReply, HeartbeatReply, JobOwner, ReleaseReply
-from octostore.mcp.answers import MyClaim
-from octostore.mcp.arguments import OneClaim
+from octostore.core.model import Outcome, Phase
+from octostore.core.replies import CheckpointReply, ClaimReply, HandedOverReply, HeartbeatReply, JobOwner, ReleaseReply
+from octostore.mcp.answers import MyClaim, Opened
+from octostore.mcp.arguments import OneClaim, OneSession, OpenSession
 
 
 class NotHeld(OctoStoreError):
-    """A write for a job that was not claimed through this server. `holder` is who has it."""
+    """A write to a job or session that the agent does not have here. `holder` is who has the job."""
 
     code = "not_held"
 
-    def __init__(self, job_id: str, holder: JobOwner | None) -> None:
-        super().__init__(
-            f"job {job_id!r} was not claimed through this server{'; nobody has it' if holder is None else ''}"
-        )
+    def __init__(self, what: str, holder: JobOwner | None = None) -> None:
+        super().__init__(what)
         self.holder = holder
 
 
@@ -53,8 +51,27 @@ class OwnClaims(Protocol):
 
     async def views(self, store: AsyncOctoStore) -> list[MyClaim]: ...
 
-    def notices(self) -> list[str]:
-        """What the agent has to know and did not ask for. Each is told once."""
+
+class OwnSession(Protocol):
+    """A session that the agent may write to. Every method raises `LeaseLost` once the session is over."""
+
+    session_id: str
+
+    async def save(self, context: Any, phase: Phase | None) -> Phase: ...
+
+    async def hand_over(self, to_agent: str, note: str | None) -> HandedOverReply: ...
+
+    async def close(self) -> None: ...
+
+
+class OwnSessions(Protocol):
+    """All sessions of the agent."""
+
+    async def open(self, store: AsyncOctoStore, agent: str | None, wanted: OpenSession) -> Opened:
+        """Raises `Held` while somebody has the session. Claims that come with it are kept from then on."""
+
+    async def find(self, store: AsyncOctoStore, named: OneSession) -> OwnSession:
+        """Raises `NotHeld` for a session that the agent has not opened here."""
 
 
 class Caller(Protocol):
@@ -64,8 +81,14 @@ class Caller(Protocol):
     def claims(self) -> OwnClaims: ...
 
     @property
+    def sessions(self) -> OwnSessions: ...
+
+    @property
     def owner(self) -> str | None:
         """Who the agent is, unless it says so itself."""
 
     async def store(self) -> AsyncOctoStore:
         """Raises `Unreachable` if it cannot be opened; then there are still `claims`, and notices about them."""
+
+    def notices(self) -> list[str]:
+        """What the agent has to know and did not ask for. Each is told once."""

@@ -1,12 +1,39 @@
-"""JSON schemas of what the tools take and answer, as plain as models and their clients need them."""
+"""How the tools are listed: one JSON schema for each one's arguments, as plain as models and their clients need it.
 
-from collections.abc import Sequence
+There are no output schemas. They would be two thirds of the list, which every session pays for before it does anything.
+"""
+
 from typing import Any
 
 import msgspec
 
+from octostore.mcp.tools import Tool
+
 ANY_JSON = ["object", "array", "string", "number", "boolean", "null"]
-"""Said aloud: clients that find no type send JSON as text."""
+"""Spelled out: clients that find no type send JSON as text."""
+UNSAID = frozenset({"anyOf", "pattern", "examples", "minLength", "minItems", "minimum"})
+"""The core checks these; to a model they say little for their length."""
+
+
+def described(tool: Tool) -> dict[str, Any]:
+    """A tool as the protocol lists it."""
+    return {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": input_schema(tool.takes),
+        "annotations": _hints(tool),
+    }
+
+
+def _hints(tool: Tool) -> dict[str, bool]:
+    """Those that differ from what the protocol assumes."""
+    hints = {"openWorldHint": False}
+    if tool.is_reading:
+        return {**hints, "readOnlyHint": True}
+    if tool.is_idempotent:
+        hints["idempotentHint"] = True
+    return hints if tool.is_destructive else {**hints, "destructiveHint": False}
 
 
 def input_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
@@ -16,25 +43,19 @@ def input_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {name: _plain(schema["properties"][name]) for name in names},
-        "required": schema["required"],
+        **({"required": schema["required"]} if schema["required"] else {}),
         "additionalProperties": False,
     }
-
-
-def output_schema(kinds: Sequence[type[msgspec.Struct]]) -> dict[str, Any]:
-    references, components = msgspec.json.schema_components(kinds)
-    if len(kinds) == 1:
-        return {**components.pop(kinds[0].__name__), **({"$defs": components} if components else {})}
-    # Older protocols want an object at the root, whichever one it is.
-    return {"type": "object", "anyOf": list(references), "$defs": components}
 
 
 def _plain(field: dict[str, Any]) -> dict[str, Any]:
     """Without what is said twice: what may be left out need not be null, and the core knows what a name looks like."""
     options = [option for option in field.get("anyOf", [field]) if option != {"type": "null"}]
-    plain = {name: value for name, value in {**field, **options[0]}.items() if name not in {"anyOf", "pattern"}}
+    plain = {name: value for name, value in {**field, **options[0]}.items() if name not in UNSAID}
     if plain.get("default", ...) is None:
         del plain["default"]
     if "type" not in plain and "enum" not in plain:
         plain["type"] = ANY_JSON
+    if "items" in plain:
+        plain["items"] = {"type": plain["items"]["type"]} if "type" in plain["items"] else plain["items"]
     return plain

@@ -5,55 +5,90 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import Any, NoReturn, Self
-
-from mcp.server.stdio import stdio_server
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from octostore.core.errors import InvalidInput, Unreachable
-from octostore.mcp.claims import Claims, Tell
+from octostore.mcp.calling import Tell
+from octostore.mcp.claims import Claims
 from octostore.mcp.connection import Agent, Connection
-from octostore.mcp.lines import messages
-from octostore.mcp.server import ToolServer
-from octostore.mcp.tools import TOOLS
+from octostore.mcp.lines import (
+    INTERNAL_ERROR,
+    Message,
+    Refused,
+    error_line,
+    message_of,
+    next_line,
+    notification_line,
+    result_line,
+)
+from octostore.mcp.protocol import ToolProtocol
+from octostore.mcp.sessions import Sessions
+from octostore.mcp.silence import MAX_SILENCE_SECONDS, silence_left
+from octostore.mcp.tools import tools_for
+from octostore.stores.clock import boottime
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 UNWIND_SECONDS = 0.3
-"""How long calls that are under way may take to give up, and the streams to close."""
+"""How long calls that are under way may take to give up."""
+OPEN_SECONDS = 10.0
+"""How long a client that leaves at once waits to be told that its set-up cannot work."""
+LOOK_AGAIN_SECONDS, RELEASE_AGAIN_SECONDS = 30.0, 5.0
+"""A machine may have been asleep; a store may not have been reachable."""
+CALLS_MAX = 200
+"""How many requests of a client are answered at the same time."""
 
 
-def serve(url: str | None, owner: str | None, tell: Tell) -> NoReturn:
+class Settings(NamedTuple):
+    url: str | None
+    owner: str | None
+    is_operator: bool = False
+    max_silence: float | None = MAX_SILENCE_SECONDS
+    """None: an agent may be silent for ever."""
+
+
+def serve(settings: Settings, tell: Tell) -> NoReturn:
     """Until the client hangs up or a signal comes; then this process ends."""
-    if sys.stdin is None:
-        raise InvalidInput("stdin", "is closed; this is to be started by a client that speaks MCP")
+    for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
+        if stream is None:
+            raise InvalidInput(name, "is closed; an MCP client has to start this command")
     if sys.stdin.isatty():
-        tell("this speaks MCP, and waits for a client on stdin; Ctrl-C ends it. `octostore mcp --help` says more")
-    asyncio.run(_Session(url, owner, tell).run())
+        tell("waiting for an MCP client on stdin; press Ctrl-C to stop. See `octostore mcp --help`")
+    asyncio.run(_Session(settings, tell).run())
 
 
 class _Session:
-    def __init__(self, url: str | None, owner: str | None, tell: Tell) -> None:
+    def __init__(self, settings: Settings, tell: Tell) -> None:
         self._tell_anyone = tell
-        self._connection = Connection(url)
-        self._claims = Claims(self._tell)
-        agent = Agent(self._connection, self._claims, owner)
-        self._server = ToolServer(TOOLS, lambda _context: agent, self._tell).protocol_server()
+        self._connection = Connection(settings.url)
+        claims = Claims(self._tell)
+        self._agent = Agent(self._connection, claims, Sessions(claims), settings.owner)
+        self._protocol = ToolProtocol(tools_for(is_operator=settings.is_operator), self._tell)
+        self._wire = Wire()
         self._is_over = asyncio.Event()
+        self._calls: dict[str | int, asyncio.Task[None]] = {}
+        self._max_silence = settings.max_silence
+        self._heard_at = boottime()
+        """When the agent last called a tool, or got the answer."""
         self._signal: int | None = None
 
     async def run(self) -> NoReturn:
-        await self._open()
         loop = asyncio.get_running_loop()
         for number in ENDING:
             loop.add_signal_handler(number, self._end, number)
-        talking = asyncio.create_task(self._talk())
+        opening, talking, watching = map(asyncio.create_task, (self._open(), self._talk(), self._watch_silence()))
+        talking.add_done_callback(lambda _: self._is_over.set())
         await self._is_over.wait()
-        if self._signal is not None:
-            talking.cancel()
+        if self._signal is None:
+            await asyncio.wait([opening], timeout=OPEN_SECONDS)
+        under_way = [opening, talking, watching, *self._calls.values()]
+        for task in under_way:
+            task.cancel()
         # Calls that are under way give up; what they have just claimed is given back.
-        await asyncio.wait([talking], timeout=UNWIND_SECONDS)
-        await self._claims.close()
-        await self._connection.close()
-        _check(talking)
+        await asyncio.wait(under_way, timeout=UNWIND_SECONDS)
+        await self._agent.close()
+        for task in (opening, talking, watching):
+            if task.done() and not task.cancelled():
+                task.result()
         # All that matters is closed. Threads may still wait, for stdin or for a store that does not answer: nobody can
         # interrupt them, and Python would wait for them.
         os._exit(0 if self._signal is None else 128 + self._signal)
@@ -64,18 +99,65 @@ class _Session:
             await self._connection.store()
         except Unreachable as fault:
             self._tell(f"{fault}; tools will say so until it can be reached")
+        except BaseException:
+            self._is_over.set()
+            raise
 
     async def _talk(self) -> None:
-        """It is over before the streams are closed: after a signal, that takes until the client's next line."""
-        try:
-            nothing: Any = _Nothing()  # we read ourselves: the SDK drops what is no message without a word
-            async with stdio_server(nothing) as (_, outgoing), messages(sys.stdin.buffer, outgoing) as incoming:
+        """Until the client hangs up, in either direction."""
+        with suppress(BrokenPipeError):
+            while line := await asyncio.to_thread(next_line, self._wire.incoming):
                 try:
-                    await self._server.run(incoming, outgoing, self._server.create_initialization_options())
-                finally:
-                    self._is_over.set()
-        finally:
+                    message = message_of(line)
+                    if message is not None:
+                        self._take(message)
+                except Refused as refused:
+                    await self._wire.send(error_line(refused))
+
+    async def _watch_silence(self) -> None:
+        while True:
+            is_calling = bool(self._calls)
+            left = silence_left(boottime(), self._heard_at, self._max_silence, is_calling=is_calling)
+            if left is None:
+                return
+            if left == 0 and self._max_silence is not None:
+                await self._agent.release_silent(self._max_silence)
+            await asyncio.sleep(min(left, LOOK_AGAIN_SECONDS) if left else RELEASE_AGAIN_SECONDS)
+
+    def _take(self, message: Message) -> None:
+        request_id = message.request_id
+        if request_id is None:
+            cancelled = self._calls.get(message.params.get("requestId", ""))
+            if message.method == "notifications/cancelled" and cancelled is not None:
+                cancelled.cancel()
+        elif request_id in self._calls or len(self._calls) >= CALLS_MAX:
+            raise Refused(-32_000, f"too many requests at once, or this id twice (at most {CALLS_MAX})", request_id)
+        else:
+            call = self._calls[request_id] = asyncio.create_task(self._answer(request_id, message))
+            call.add_done_callback(lambda _: self._forget(request_id, message))
+
+    def _forget(self, request_id: str | int, message: Message) -> None:
+        del self._calls[request_id]
+        if message.method == "tools/call":  # clients ping and list by themselves
+            self._heard_at = boottime()
+
+    async def _answer(self, request_id: str | int, message: Message) -> None:
+        try:
+            line = result_line(request_id, await self._protocol.answer(message, self._agent, self._notify))
+        except Refused as refused:
+            refused.request_id = request_id
+            line = error_line(refused)
+        except Exception as fault:  # noqa: BLE001  # somebody waits for an answer
+            self._tell(f"internal error in {message.method}: {type(fault).__name__}: {fault}")
+            line = error_line(Refused(INTERNAL_ERROR, "internal error", request_id))
+        try:
+            await self._wire.send(line)
+        except BrokenPipeError:
             self._is_over.set()
+
+    async def _notify(self, method: str, params: dict[str, Any]) -> None:
+        with suppress(BrokenPipeError):
+            await self._wire.send(notification_line(method, params))
 
     def _end(self, number: int) -> None:
         self._signal = number
@@ -87,20 +169,20 @@ class _Session:
             self._tell_anyone(text)
 
 
-class _Nothing:
-    """A file that has ended."""
+class Wire:
+    """The two pipes to the client. Whatever else writes to stdout from here on reaches stderr."""
 
-    def __aiter__(self) -> Self:
-        return self
+    def __init__(self) -> None:
+        self.incoming: BinaryIO = sys.stdin.buffer
+        self._outgoing = os.fdopen(os.dup(1), "wb")
+        os.dup2(2, 1)
+        self._sending = asyncio.Lock()
 
-    async def __anext__(self) -> str:
-        raise StopAsyncIteration
+    async def send(self, line: bytes) -> None:
+        """One at a time, and in a thread: a client may be slow to read."""
+        async with self._sending:
+            await asyncio.to_thread(self._write, line)
 
-
-def _check(talking: "asyncio.Task[None]") -> None:
-    """Raise what went wrong, unless it is that nobody reads our answers any more."""
-    if talking.done() and not talking.cancelled():
-        try:
-            talking.result()
-        except* BrokenPipeError:
-            pass
+    def _write(self, line: bytes) -> None:
+        self._outgoing.write(line)
+        self._outgoing.flush()

@@ -121,7 +121,7 @@ class Request:
             raise InvalidInput("query", "is not valid: it must be name=value pairs in percent-encoded UTF-8") from None
         query = dict(pairs)
         if len(query) != len(pairs):
-            raise InvalidInput("query", "has a name twice")
+            raise InvalidInput("query", "repeats a name")
         return query
 
     def header(self, name: bytes) -> str | None:
@@ -190,6 +190,11 @@ class Request:
     def client_address(self) -> str:
         """Of the peer, or of whoever is behind it if that is a trusted proxy."""
         return self._line.company.proxies.client_of(self._line.peer_address, self.headers)
+
+    @property
+    def scheme(self) -> str:
+        """How the client calls us, as far as we can know."""
+        return self._line.company.proxies.scheme_of(self._line.peer_address, self.headers)
 
     @property
     def is_closed(self) -> bool:

@@ -68,6 +68,9 @@ class Reading(Protocol):
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
         """The jobs, also put into `ws`, with the sessions and queues that belong to them."""
 
+    def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
+        """Up to `limit` names from each place on, and before the first; only those that begin with `within`."""
+
     def count_claimed(self, prefix: str) -> int:
         """How many claimed jobs have a name that begins with `prefix`."""
 

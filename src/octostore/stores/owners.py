@@ -1,14 +1,15 @@
 """Those in this process who hold jobs, and should hear what others do to their claims.
 
 Being told is only a hint, to heartbeat now: whoever misses it hears of it with the next heartbeat. Nobody looks at the
-log for their sake, so what other processes do is noticed here only while somebody in this one waits or follows the log.
+log for their sake, so what other processes do is noticed here only while somebody in this one waits or follows the log
+(at a server: follows the log).
 """
 
 import os
 import threading
 from collections.abc import Callable, Iterable
 
-from octostore.core.events import LogEntry
+from octostore.core.events import Event, LogEntry
 
 DONE_TO_OWNERS = frozenset({"stop_requested", "force_released", "cancelled"})
 
@@ -33,7 +34,7 @@ class Owners:
             else:
                 self._rings.pop(job_id, None)
 
-    def tell(self, entries: Iterable[LogEntry]) -> None:
+    def tell(self, entries: Iterable[LogEntry | Event]) -> None:
         if not self._rings:
             return
         for entry in entries:

@@ -54,7 +54,7 @@ def _exchange(path: str, line: bytes) -> bytes:
             with connection.makefile("rb") as answers:
                 answer = answers.readline()
         except OSError as error:
-            raise Unreachable(f"whoever started this command does not answer: {error}", reason="io") from error
+            raise Unreachable(f"the process that started this command does not answer: {error}", reason="io") from error
     if not answer:
-        raise Unreachable("whoever started this command has hung up", reason="io")
+        raise Unreachable("the process that started this command closed the connection", reason="io")
     return answer

@@ -84,6 +84,7 @@ ENDPOINTS = [
     _at("release_job", f"POST {_JOB}/release", c.ReleaseJob, r.ReleaseReply, b.ReleaseBody, **_CLAIM),
     _at("undo", "POST /undo", c.Undo, r.UndoReply, b.UndoBody, **_CLAIM),
     _at("get_job", f"GET {_JOB}", q.GetJob, r.JobView),
+    _at("find_similar", f"GET {_JOB}/similar", q.FindSimilar, r.SimilarNames),
     _at("list_jobs", "GET /jobs", q.ListJobs, r.JobPage, b.JobsQuery),
     _at("enqueue", "POST /jobs", c.Enqueue, r.EnqueueReply, b.EnqueueBody, **_CLAIM),
     _at("requeue_job", f"POST {_JOB}/requeue", c.RequeueJob, r.JobView, b.RequeueBody, **_ONCE),
@@ -93,6 +94,7 @@ ENDPOINTS = [
     _at("force_release_job", f"POST {_JOB}/force-release", c.ForceReleaseJob, r.JobView, b.ReasonBody, **_ONCE),
     _at("recover", "POST /recover", c.Recover, r.RecoverReply, **_ADMIN_OF_ALL),
     _at("claim_next", "POST /queues/{queue}/claim", c.ClaimNext, r.ClaimReply, b.ClaimNextBody, **_CLAIM),
+    _at("get_queue", "GET /queues/{queue}", q.GetQueue, r.QueueStatus),
     _at("limit_queue", "PUT /queues/{queue}/limit", c.LimitQueue, r.QueueView, b.LimitQueueBody, **_ADMIN_OF_ALL),
     _at("open_session", "POST /sessions", c.OpenSession, r.SessionReply, b.OpenSessionBody, **_CLAIM),
     _at("keepalive", f"POST {_SESSION}/keepalive", c.KeepSessionAlive, r.KeepaliveReply, b.SessionLeaseBody, **_CLAIM),
@@ -118,6 +120,10 @@ ENDPOINTS = [
     _at("revoke_token", "DELETE /tokens/{token_id}", c.RevokeToken, r.TokenView, **_ADMIN_OF_ALL),
     _at("who_am_i", "GET /auth/whoami", q.WhoAmI, r.PrincipalView, scope=None),
     _at("rotate_token", "POST /auth/token/rotate", sends=b.RotateBody, scope=None),
+    # For agents
+    _at("mcp", "POST /mcp", scope=None),
+    _at("mcp_resource", "GET /.well-known/oauth-protected-resource/mcp", **_PUBLIC),
+    _at("resource", "GET /.well-known/oauth-protected-resource", **_PUBLIC),
     # The server itself
     _at("livez", "GET /livez", **_PUBLIC),
     _at("readyz", "GET /readyz", c.Probe, r.ProbeReply, **_PUBLIC),

@@ -34,6 +34,7 @@ class Failure(msgspec.Struct, kw_only=True, omit_defaults=True):
     progress: ProgressView | None = None
     ended: AttemptView | None = None
     holder: JobOwner | None = None
+    similar: list[str] | None = None
 
 
 class Problem(msgspec.Struct, kw_only=True):

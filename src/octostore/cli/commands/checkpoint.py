@@ -68,15 +68,16 @@ def _read(arguments: Arguments) -> tuple[str | None, Any]:
 
 
 def _is_job(text: str) -> bool:
-    """Also a number is a job's name; but somebody who gives nothing else means the data."""
-    try:
-        check_job_id("job", text)
-    except InvalidInput:
+    """A number could name a job, too; but somebody who gives nothing else means the data."""
+    if text.startswith(("-", "@")):
         return False
     try:
+        check_job_id("job", text)
         json_value(text)
+    except InvalidInput:
+        return False
     except argparse.ArgumentTypeError:
-        return text != "-"
+        return True
     return False
 
 

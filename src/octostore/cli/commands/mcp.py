@@ -1,17 +1,19 @@
 """Serve a store to an agent as Model Context Protocol (MCP) tools, over stdin and stdout.
 
-The agent's client, such as a coding assistant, starts this command. The agent claims, reports on, checkpoints and
-releases jobs by name; heartbeats are sent for it. When its session ends, any jobs it still holds are released.
+The agent's client, such as a coding assistant, starts this command. The agent claims, reports, checkpoints and releases
+jobs by name; this server heartbeats for it. When the session ends, or the agent makes no call for 30 minutes
+(--max-silence), the jobs it still holds are released for others.
 """
 
 import argparse
 
 from octostore.cli.command import Arguments, Context
-from octostore.core.errors import InvalidInput
+from octostore.cli.options import seconds
 
 EXAMPLES = [
     'octostore mcp    # in the server list of a client: "command": "octostore", "args": ["mcp"]',
     "octostore mcp --owner agent-3 --url https://locks.example.org",
+    "octostore mcp --operator    # also tools to requeue, cancel, stop and take away jobs",
 ]
 
 
@@ -19,11 +21,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--owner", metavar="O", help="the agent's name, unless it gives its own (OCTOSTORE_OWNER, else host:pid)"
     )
+    parser.add_argument(
+        "--max-silence",
+        metavar="S",
+        type=_silence,
+        default=1_800.0,
+        help="release the agent's jobs after it makes no call for this long (default 30m; 0 or never: keep them)",
+    )
+    parser.add_argument(
+        "--operator", action="store_true", help="also offer tools to requeue, cancel, stop and take away jobs"
+    )
+
+
+def _silence(text: str) -> float:
+    return 0.0 if text == "never" else seconds(text)
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    try:
-        from octostore.mcp import stdio  # noqa: PLC0415  # most of all that there is to import
-    except ImportError as missing:
-        raise InvalidInput("mcp", f"needs {missing.name or 'mcp'}: install octostore[mcp]") from None
-    return stdio.serve(context.place.url, arguments.owner, context.console.remark)
+    from octostore.mcp import stdio  # noqa: PLC0415  # only this command needs it
+
+    settings = stdio.Settings(
+        context.place.url, arguments.owner, is_operator=arguments.operator, max_silence=arguments.max_silence or None
+    )
+    return stdio.serve(settings, context.console.remark)

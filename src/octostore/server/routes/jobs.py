@@ -1,6 +1,5 @@
 """Jobs: claim, keep, release, look, enqueue, operate."""
 
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -33,12 +32,14 @@ def answer_claim(call: Call, reply: ClaimReply) -> Answer:
 
 
 def without_others(call: Call, reply: ClaimReply) -> ClaimReply:
-    """When something becomes due may be about jobs that this token must not know of."""
+    """When to look again may be about jobs that this token must not know of. All else is about its own."""
     if not call.principal.prefix or reply.status != "empty":
         return reply
-    sooner = timedelta(milliseconds=(reply.retry_after_ms or 0) - USUAL_RETRY_MS)
-    at = reply.available_at - sooner if reply.available_at else None
-    return msgspec.structs.replace(reply, available_at=at, retry_after_ms=USUAL_RETRY_MS)
+    return msgspec.structs.replace(reply, retry_after_ms=USUAL_RETRY_MS)
+
+
+def _prepare_similar(call: Call) -> Any:
+    return call.question(prefix=call.principal.prefix)
 
 
 def _prepare_enqueue(call: Call) -> Any:
@@ -138,8 +139,25 @@ ROUTES = [
     asked(
         "get_job",
         summary="How a job stands, and who has it",
-        description="A name that was never seen is a free job.",
+        description=(
+            "A name that nobody has ever claimed or enqueued is a free job with `is_known: false`; "
+            "`GET /jobs/{job_id}/similar` says which one may have been meant."
+        ),
         example={"params": JOB, "answer": CLAIMED_JOB, **CLAIMED},
+    ),
+    asked(
+        "find_similar",
+        prepare=_prepare_similar,
+        summary="Which names are like this one",
+        description=(
+            "Up to three existing names, best first: those that begin with it, then the most alike. A token that is "
+            "limited to a prefix gets only names with that prefix."
+        ),
+        example={
+            "params": {"job_id": "github-issue-184"},
+            "answer": {"job_id": "github-issue-184", "is_known": False, "similar": ["github-issue-1842"]},
+            **CLAIMED,
+        },
     ),
     asked(
         "list_jobs",

@@ -1,0 +1,26 @@
+"""Which jobs a name that nobody has used may have meant. A few names are looked at, however many there are."""
+
+from collections.abc import Iterable
+
+NAMES_LOOKED_AT = 16
+"""At each place, in either direction."""
+PARTS_LEFT_OUT = 2
+SUGGESTED_MAX = 3
+LEAST_RATIO = 0.7
+"""Of `difflib`. Two generated names of one day reach about 0.6 by chance."""
+
+
+def places_near(name: str) -> list[str]:
+    """Where to look, in the order of names: at `name` itself, without its last parts, and at the very beginning."""
+    cuts = [place + 1 for place, sign in enumerate(name[:-1]) if not sign.isalnum()][-PARTS_LEFT_OUT:]
+    return [name, *(name[:cut] for cut in reversed(cuts)), ""]
+
+
+def most_similar(name: str, found: Iterable[str]) -> list[str]:
+    """Those that begin with `name` first, for it may have been cut short; then the most alike, best first."""
+    from difflib import get_close_matches  # noqa: PLC0415  # only for those who have mistyped something
+
+    others = sorted(set(found) - {name})
+    longer = [other for other in others if other.startswith(name)]
+    alike = get_close_matches(name, [other for other in others if other not in longer], SUGGESTED_MAX, LEAST_RATIO)
+    return [*longer, *alike][:SUGGESTED_MAX]

@@ -1,0 +1,67 @@
+"""One call of a tool: arguments in, an answer or a failure out, as text."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from octostore.core.errors import OctoStoreError
+from octostore.core.visible import visible_json
+from octostore.mcp import arguments, texts
+from octostore.mcp.own import Caller
+from octostore.mcp.tools import Desk, Tool
+from octostore.wire.failures import Failure
+
+Tell = Callable[[str], None]
+DOCUMENTS = frozenset({"metadata", "payload", "checkpoint", "result", "context"})
+"""What callers wrote: these stay as they are, nulls included."""
+
+
+class Called(NamedTuple):
+    """The first text is the answer, a JSON document; each of the others is a notice that the agent did not ask for."""
+
+    texts: list[str]
+    is_error: bool
+
+
+async def answer_call(
+    tool: Tool,
+    caller: Caller,
+    given: dict[str, Any],
+    tell_progress: Callable[[float, float, str], Awaitable[None]],
+    tell: Tell,
+) -> Called:
+    """Never raises: what went wrong is an answer, too."""
+    is_error = True
+    try:
+        asked = arguments.read(tool.takes, given)
+        answer = await tool.call(Desk(await caller.store(), caller, tell_progress), asked)
+    except OctoStoreError as error:
+        said = text_of(texts.failure_answer(error))
+    except Exception as fault:  # noqa: BLE001  # the last one who can say so in words
+        tell(f"internal error in {tool.name}: {type(fault).__name__}: {fault}")
+        said = text_of(
+            Failure(error=f"{type(fault).__name__} in {tool.name}", code="internal_error", details=texts.OUR_FAULT)
+        )
+    else:
+        is_error, said = False, text_of(answer, texts.next_of(answer))
+    return Called([said, *caller.notices()], is_error)
+
+
+def text_of(answer: msgspec.Struct, then: str = "") -> str:
+    """The document as text, with what to do `next` in front. Nothing is said twice, and nulls are left out."""
+    document = {"next": then} if then else {}
+    document |= _short(msgspec.json.decode(msgspec.json.encode(answer)))
+    return visible_json(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+
+
+def _short(value: Any) -> Any:
+    match value:
+        case dict():
+            told = {name: it for name, it in value.items() if it is not None}
+            return {name: it if name in DOCUMENTS else _short(it) for name, it in told.items()}
+        case list():
+            return [_short(item) for item in value]
+        case _:
+            return value

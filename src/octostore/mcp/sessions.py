@@ -1,0 +1,131 @@
+"""The sessions that the agent has opened through this process. Their leases never leave here."""
+
+import asyncio
+from contextlib import suppress
+
+from octostore.client.async_session import AsyncSession
+from octostore.client.async_store import AsyncOctoStore
+from octostore.core.errors import LeaseLost, LimitExceeded, OctoStoreError
+from octostore.core.model import Phase
+from octostore.core.replies import ClaimReply, HandedOverReply, InFlight
+from octostore.mcp import texts
+from octostore.mcp.answers import Opened, opened_answer
+from octostore.mcp.arguments import OneSession, OpenSession
+from octostore.mcp.claims import GIVE_BACK_SECONDS, Claims
+from octostore.mcp.own import NotHeld
+from octostore.stores.clock import boottime
+
+SESSIONS_MAX = 20
+"""How many sessions are kept alive at once: each has a thread of its own."""
+
+
+class KeptSession:
+    """A session with its heart. The claims bound to it end when it does."""
+
+    def __init__(self, session: AsyncSession, claims: Claims) -> None:
+        self.session_id = session.session_id
+        self.is_over = False
+        self.is_told = False
+        """Whether the agent knows, if it is lost."""
+        self._session = session
+        self._claims = claims
+
+    @property
+    def is_lost(self) -> bool:
+        return not self.is_over and self._session.remaining() <= 0
+
+    async def save(self, context: object, phase: Phase | None) -> Phase:
+        await self._session.save(context, phase=phase)
+        return self._session.phase
+
+    async def hand_over(self, to_agent: str, note: str | None) -> HandedOverReply:
+        reply = await self._session.hand_over(to_agent, note)
+        await self._end()
+        return reply
+
+    async def close(self) -> None:
+        try:
+            await self._session.close()
+        except LeaseLost:
+            await self._end()
+            raise
+        await self._end()
+
+    async def _end(self) -> None:
+        self.is_over = True
+        await self._claims.end_bound_to(self.session_id)
+
+
+class Sessions:
+    def __init__(self, claims: Claims) -> None:
+        self._claims = claims
+        self._kept: dict[str, KeptSession] = {}
+        self._closed: list[str] = []
+        """What was closed because the agent was silent, in words, until it hears of that."""
+
+    @property
+    def current(self) -> list[KeptSession]:
+        return [kept for kept in self._kept.values() if not kept.is_over]
+
+    async def open(self, store: AsyncOctoStore, agent: str | None, wanted: OpenSession) -> Opened:
+        if len(self.current) >= SESSIONS_MAX:
+            raise LimitExceeded(f"this server already keeps {SESSIONS_MAX} sessions alive", limit=SESSIONS_MAX)
+        asked_at = boottime()
+        session = await store.open_session(agent, ttl=wanted.ttl, session_id=wanted.session_id)
+        await session.__aenter__()
+        self._kept[session.session_id] = KeptSession(session, self._claims)
+        for job in session.in_flight:
+            if job.is_ours:
+                await self._claims.keep(store, _claim_of(job, session), asked_at)
+        return opened_answer(session.reply)
+
+    async def find(self, _store: AsyncOctoStore, named: OneSession) -> KeptSession:
+        kept = self._kept.get(named.session_id)
+        if kept is None or kept.is_over:
+            raise NotHeld(f"session {named.session_id!r} is not open here; open_session opens or resumes it")
+        return kept
+
+    def notices(self) -> list[str]:
+        lost = [kept for kept in self.current if kept.is_lost and not kept.is_told]
+        for kept in lost:
+            kept.is_told = True
+        closed, self._closed = self._closed, []
+        return [*closed, *(texts.session_loss_text(kept.session_id) for kept in lost)]
+
+    async def release_silent(self, seconds: float) -> None:
+        """The agent has not been heard of for so long: whoever goes on may have its sessions at once."""
+        for kept in [kept for kept in self.current if not kept.is_lost]:
+            with suppress(OctoStoreError):  # tried again
+                await kept.close()
+                self._closed.append(texts.silent_text(f"session {kept.session_id!r}", seconds))
+
+    async def close(self) -> None:
+        """As far as that is possible in time. Their contexts stay, for whoever resumes them."""
+        alive = [kept for kept in self.current if not kept.is_lost]
+        closing = [asyncio.create_task(_closed(kept)) for kept in alive]
+        if closing:
+            await asyncio.wait(closing, timeout=GIVE_BACK_SECONDS)
+
+
+async def _closed(kept: KeptSession) -> None:
+    with suppress(OctoStoreError):
+        await kept.close()
+
+
+def _claim_of(job: InFlight, session: AsyncSession) -> ClaimReply:
+    """A claim that was handed over alive with its session, as the answer to a claim would have it."""
+    reply = session.reply
+    return ClaimReply(
+        status="claimed",
+        job_id=job.job_id,
+        queue=job.queue,
+        kind=job.kind,
+        owner=reply.agent,
+        fencing_token=job.fencing_token,
+        attempt=job.attempts + 1,
+        claimed_at=reply.opened_at,
+        session_id=reply.session_id,
+        lease_id=reply.lease_id,
+        ttl=reply.ttl,
+        remaining_ms=reply.remaining_ms,
+    )

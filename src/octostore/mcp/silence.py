@@ -1,0 +1,14 @@
+"""An agent that makes no call for `max_silence` seconds has stopped working, although its server still runs."""
+
+MAX_SILENCE_SECONDS = 1_800.0
+"""By default: longer than most builds and most questions to a person take to be answered."""
+
+
+def silence_left(now: float, heard_at: float, max_silence: float | None, *, is_calling: bool) -> float | None:
+    """In how many seconds an agent that stays silent loses its claims: 0 is now, None is never.
+
+    A call that is under way is no silence, however long it waits.
+    """
+    if max_silence is None:
+        return None
+    return max_silence if is_calling else max(0.0, heard_at + max_silence - now)

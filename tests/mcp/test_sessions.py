@@ -1,0 +1,115 @@
+"""Sessions: notes that outlive an agent, claims that end together, and a hand-over from one agent to another."""
+
+import signal
+
+from tests.mcp.conftest import NewAgent, World
+from tests.mcp.test_ending import on_a_file
+from tests.support.processes import until
+
+
+def types_of(world: World, session: str) -> list[str]:
+    return [event.type for event in world.store.events(session_id=session)]
+
+
+def test_a_session_is_saved_closed_and_resumed_by_another(world: World) -> None:
+    session, job = world.new_name("session"), world.new_name()
+    new = world.ann.call("open_session", session_id=session)
+    assert (new.document["resumed"], new.document["agent"], new.document["phase"]) == (False, "ann", "idle")
+    saved = world.ann.call("save_session", session_id=session, context={"turn": 7, "next": None}, phase="planning")
+    assert saved.document == {"session_id": session, "phase": "planning"}
+    claimed = world.ann.call("claim_job", job_id=job, session_id=session)
+    assert (claimed.status, claimed.document["session_id"]) == ("claimed", session)
+
+    taken = world.bob.call("open_session", session_id=session)
+    assert (taken.is_error, taken.status, taken.document["owner"]) == (True, "held", "ann")
+    refused = world.bob.call("save_session", session_id=session, context={})
+    assert (refused.status, "open_session" in refused.document["error"]) == ("not_held", True)
+
+    assert world.ann.call("close_session", session_id=session).document == {"session_id": session}
+    assert world.ann.call("my_claims").document == {"claims": []}
+    assert world.store.get_job_owner(job) is None
+    again = world.bob.call("open_session", session_id=session)
+    assert (again.document["resumed"], again.document["agent"]) == (True, "bob")
+    assert again.document["context"] == {"turn": 7, "next": None}
+    world.bob.call("close_session", session_id=session)
+    assert world.bob.call("close_session", session_id=session).status == "not_held"
+
+
+def test_a_session_is_handed_over_with_its_jobs(world: World) -> None:
+    session, job = world.new_name("session"), world.new_name()
+    world.ann.call("open_session", session_id=session)
+    world.ann.call("claim_job", job_id=job, session_id=session)
+    world.ann.call("checkpoint", job_id=job, data={"step": 3})
+    world.ann.call("save_session", session_id=session, context={"turn": 7})
+    given = world.ann.call("hand_over_session", session_id=session, to_agent="bob", note="mind the names")
+    assert (given.document["agent"], given.document["jobs"]) == ("bob", [job])
+    assert world.ann.call("my_claims").document == {"claims": []}
+    assert world.ann.call("report_progress", job_id=job, note="still me").status == "lease_lost"
+    assert world.eve.call("open_session", session_id=session).status == "held", "it is bob's"
+
+    taken = world.bob.call("open_session", session_id=session)
+    assert (taken.document["note"], taken.document["context"]) == ("mind the names", {"turn": 7})
+    (at_work,) = taken.document["in_flight"]
+    assert (at_work["job_id"], at_work["is_ours"], at_work["checkpoint"]) == (job, True, {"step": 3})
+    assert "`is_ours`" in taken.next
+    (mine,) = world.bob.call("my_claims").document["claims"]
+    assert (mine["job_id"], mine["status"], mine["owner"]) == (job, "claimed", "bob")
+    assert world.bob.call("report_progress", job_id=job, note="now me").is_error is False
+    assert world.bob.call("release_job", job_id=job, outcome="done").document["status"] == "done"
+    world.bob.call("close_session", session_id=session)
+
+
+def test_tasks_of_a_queue_are_claimed_in_a_session(world: World) -> None:
+    session, queue = world.new_name("session"), world.new_name("queue")
+    job = world.ann.call("enqueue_job", kind="review", queue=queue).document["job_id"]
+    world.ann.call("open_session", session_id=session)
+    assert world.ann.call("claim_next_job", queue=queue, session_id=session).document["job_id"] == job
+    assert world.store.get_session(session).jobs == [job]
+    assert world.ann.call("release_job", job_id=job, outcome="done").document["status"] == "done"
+    world.ann.call("close_session", session_id=session)
+
+
+def test_who_loses_a_session_is_told(world: World) -> None:
+    session, job = world.new_name("session"), world.new_name()
+    world.ann.call("open_session", session_id=session, ttl=1.2)
+    world.ann.call("claim_job", job_id=job, session_id=session)
+    world.store.hand_over(session, "bob")
+    more: list[str] = []
+
+    def is_told() -> bool:
+        more.extend(world.ann.call("get_job", job_id="other").more)
+        return any(f"session '{session}'" in text for text in more)
+
+    until(is_told)
+    assert all(text.startswith("lease_lost: ") for text in more)
+    assert world.ann.call("save_session", session_id=session, context=1).status == "lease_lost"
+    assert world.ann.call("close_session", session_id=session).status == "lease_lost"
+    assert world.ann.call("my_claims").document == {"claims": []}
+
+
+@on_a_file
+def test_a_killed_agents_session_is_resumed_with_what_was_in_flight(world: World, new_agent: NewAgent) -> None:
+    session, job = world.new_name("session"), world.new_name()
+    zoe = new_agent("zoe")
+    zoe.call("open_session", session_id=session, ttl=1)
+    zoe.call("save_session", session_id=session, context={"turn": 7})
+    zoe.call("claim_job", job_id=job, session_id=session)
+    zoe.call("checkpoint", job_id=job, data={"step": 3})
+    zoe.signal(signal.SIGKILL)
+    until(lambda: world.store.get_session(session).status == "expired")
+    taken = world.ann.call("open_session", session_id=session)
+    assert taken.document["context"] == {"turn": 7}
+    (lost,) = taken.document["in_flight"]
+    assert (lost["job_id"], lost["is_ours"], lost["checkpoint"]) == (job, False, {"step": 3})
+    world.ann.call("close_session", session_id=session)
+
+
+@on_a_file
+def test_an_agent_that_leaves_closes_its_sessions(world: World, new_agent: NewAgent) -> None:
+    session, job = world.new_name("session"), world.new_name()
+    zoe = new_agent("zoe")
+    zoe.call("open_session", session_id=session)
+    zoe.call("claim_job", job_id=job, session_id=session)
+    zoe.leave()
+    assert world.store.get_session(session).status == "closed"
+    assert types_of(world, session)[-2:] == ["released", "session_closed"]
