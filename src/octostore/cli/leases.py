@@ -106,6 +106,12 @@ def _owners(leases: "Sequence[KeptLease]") -> list[str]:
     return sorted({lease.owner for lease in leases if lease.is_kept} or {lease.owner for lease in leases})
 
 
+def said_again(owner: str | None, context: Context) -> str:
+    """The options that the next command needs, because the environment does not say it."""
+    url = f" --url {shlex.quote(str(context.place))}" if context.place.setting == "--url" else ""
+    return f"{url} --owner {shlex.quote(owner)}" if owner and owner != os.environ.get(OWNER_VARIABLE) else url
+
+
 def _given(job_id: str | None, option: str | None) -> Lease | None:
     lease_id = lease_or_none(option)
     if lease_id is None:
