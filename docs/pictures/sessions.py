@@ -63,7 +63,7 @@ def session_life() -> Canvas:
     canvas.heading(
         bottom + 40,
         "Its phases",
-        "an arrow from a frame is one from all that is in it; an arrow to a frame, to all in it",
+        "arrows from a frame apply to every state in it; arrows to a frame, to all of them",
     )
     _draw_phases(canvas, bottom + 40)
     return canvas

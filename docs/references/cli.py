@@ -20,42 +20,42 @@ PATH = Path(__file__).parents[1] / "cli.md"
 REFRESH = "python -m docs.references.cli"
 
 ANSWERS = """\
-Answers go to stdout, remarks to stderr, and nothing ever prompts. With `--json` there is one document, with the fields
-of [the HTTP answers](how-to/server.md); one per line where a command follows what happens, exports it, or is
-about several jobs. An error is a document with `error` and `code`, and the [exit code](#exit-codes) says which kind it
-is.
+Answers go to stdout, remarks to stderr, and nothing ever prompts. `--json` prints one document with the fields of [the
+HTTP answers](how-to/server.md), or one per line if a command follows, exports, or takes several jobs. An error is a
+document with `error` and `code`; the [exit code](#exit-codes) says what kind of error it is.
 
-Durations (`S`) are seconds, or `2m`, `1h30m`, `90d`. JSON stands there as it is, in a file (`@FILE`), or comes from
-stdin (`-`).
+Durations (`S`) are seconds, or `2m`, `1h30m`, `90d`. Give JSON as an argument, from a file (`@FILE`), or on stdin
+(`-`).
 """
 
 ENVIRONMENT = {
-    URL_VARIABLE: "the store: `sqlite:///FILE`, or `http(s)://` for a server; `--url` takes precedence",
-    HOME_VARIABLE: "the folder of your own file and of a server's first token (`~/.local/share/octostore`, or below "
+    URL_VARIABLE: "the store: `sqlite:///FILE`, `postgresql://…`, or `http(s)://` for a server; `--url` takes "
+    "precedence",
+    HOME_VARIABLE: "the folder for your own file and for a server's first token (`~/.local/share/octostore`, or under "
     "`XDG_DATA_HOME`)",
     TOKEN_VARIABLE: "the token for a server",
-    TOKEN_FILE_VARIABLE: "a file with that token, which nobody else can read",
+    TOKEN_FILE_VARIABLE: "a file that contains the token and that only you can read",
     CLEAR_TEXT_VARIABLE: "`1` allows sending the token over plain HTTP to another machine; for trusted networks only",
-    OWNER_VARIABLE: "who you are, for people (host and process id)",
-    LEASE_VARIABLE: "the lease that `heartbeat`, `release` and `hand-over` are about",
-    TOKENS_FILE_VARIABLE: "tokens for `serve` that are set from outside; `--tokens-file` takes precedence",
-    DEBUG_VARIABLE: "`1` shows where a fault of ours is",
-    "SSL_CERT_FILE": "for `https://`: a file with the certificates to trust, such as that of your own authority",
-    "NO_COLOR": "anything: no colours, also on a terminal",
+    OWNER_VARIABLE: "your name, as others see it (host and process id)",
+    LEASE_VARIABLE: "the lease id for `heartbeat`, `release`, `hand-over` and `sessions --close`",
+    TOKENS_FILE_VARIABLE: "file of preconfigured tokens for `serve`; `--tokens-file` takes precedence",
+    DEBUG_VARIABLE: "`1` prints a traceback for internal errors",
+    "SSL_CERT_FILE": "for `https://`: a file with the CA certificates to trust, for example your own CA's",
+    "NO_COLOR": "if set, no colours, even on a terminal",
 }
 WITHIN = {
     JOB_VARIABLE: "its job",
-    FENCING_VARIABLE: "for what it writes to, [so that a late write is refused](how-to/fencing.md); `heartbeat` and "
-    "`release` send it along",
-    "OCTOSTORE_ATTEMPT": "1, or more after others have failed or disappeared",
-    CHECKPOINT_VARIABLE: "a file with what the last one has left; missing where there is nothing",
-    "OCTOSTORE_KIND": "of `work`: the kind of the job",
-    "OCTOSTORE_QUEUE": "of `work`: its queue",
-    SOCKET_VARIABLE: "how `progress` and `checkpoint` reach whoever started the command",
+    FENCING_VARIABLE: "pass it to whatever the command writes to, [so that late writes are "
+    "refused](how-to/fencing.md); `heartbeat` and `release` send it automatically",
+    "OCTOSTORE_ATTEMPT": "1, or more if earlier owners failed or disappeared",
+    CHECKPOINT_VARIABLE: "file with the last checkpoint; it does not exist if there is none",
+    "OCTOSTORE_KIND": "with `work`: the kind of the job",
+    "OCTOSTORE_QUEUE": "with `work`: its queue",
+    SOCKET_VARIABLE: "how `progress` and `checkpoint` reach `run` or `work`",
 }
 OTHER_EXITS = {
-    exits.INTERRUPTED: "ended by Ctrl-C",
-    exits.BROKEN_PIPE: "nobody reads the answer any more, as in `| head -1`",
+    exits.INTERRUPTED: "interrupted by Ctrl-C",
+    exits.BROKEN_PIPE: "the reader went away, as in `| head -1`",
 }
 
 
@@ -67,7 +67,7 @@ def reference() -> str:
 def _lines() -> Iterator[str]:
     options = {_option(action): _meaning(action) for action in _common_arguments()}
     yield from (f"<!-- Made from the parsers by `{REFRESH}`: change those, and run it. -->", "# The command line", "")
-    yield from (DESCRIPTION, f"`{PROGRAM} COMMAND --help` says the same as this page. Every command takes", "")
+    yield from (DESCRIPTION, f"`{PROGRAM} COMMAND --help` shows the same text. Every command takes:", "")
     yield from (*_table("option", options), "", *ANSWERS.splitlines(), "")
     for group, commands in groupby(COMMANDS, key=lambda command: command.group):
         yield f"- {group}: " + ", ".join(f"[{command.name}](#{_anchor(command.name)})" for command in commands)

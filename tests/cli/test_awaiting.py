@@ -53,5 +53,5 @@ def test_a_claim_that_waits_as_it_should_is_no_trouble(server: ServerProcess) ->
         "claim", "awaited", "--wait", "2", OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=server.token
     ) as waiting:
         said = waiting.rest()
-    assert "is held by ann" in said
+    assert "ann has it" in said
     assert "trying until" not in said

@@ -54,6 +54,20 @@ def test_nothing_is_written_over(empty_store: str, tmp_path: Path) -> None:
     assert (copy.read_bytes(), Path(empty_store).read_bytes()) == before
 
 
+def test_what_cannot_be_restored_is_told_by_what_to_do_about_it(empty_store: str, tmp_path: Path) -> None:
+    copy, letter = tmp_path / "backup.db", tmp_path / "letter.txt"
+    letter.write_text("dear ann")
+    bad = run_cli("restore", "--replace", str(letter))
+    assert (bad.code, bad.err) == (64, f"octostore: file {letter} is not a backup of a store\n")
+    assert run_cli("backup", str(copy)).code == 0
+    with octostore.connect(f"sqlite:///{empty_store}") as store:
+        store.claim_job("job")
+        used = run_cli("restore", "--replace", str(copy))
+    assert used.code == 69
+    assert "is in use, and a store in use is not replaced" in used.err
+    assert "stop the server and the workers that use it" in used.err
+
+
 @pytest.mark.parametrize("arguments", [[], ["f", "--forward"], ["--forward", "--replace"]])
 def test_a_restore_has_a_backup_or_only_goes_forward(arguments: list[str]) -> None:
     done = run_cli("restore", *arguments)
@@ -132,7 +146,7 @@ def test_looking_makes_no_store(clean: Path, cli_here: Cli, arguments: list[str]
     missing = clean / "typo.db"
     done = cli_here.call(*arguments, "--url", f"sqlite:///{missing}")
     assert done.code == 69
-    told = f"there is no store at {missing}; the first claim or enqueue makes it"
+    told = f"there is no store at {missing}; the first claim or enqueue creates it"
     assert told in done.err + done.out
     assert not any(file.name.startswith("typo") for file in clean.iterdir())
 

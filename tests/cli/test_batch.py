@@ -60,8 +60,8 @@ def test_a_line_that_is_no_command(cli: Cli) -> None:
         ("{", "line 2 is not valid JSON"),
         ("[1]", "line 2 is not a command"),
         ({"job_id": "x"}, "line 2 is not a command"),
-        ({"command": "fly"}, "commands[1] cannot be done: command must be one of"),
-        (claim("no name"), "commands[1] cannot be done: job_id"),
+        ({"command": "fly"}, "commands[1] is not valid: command must be one of"),
+        (claim("no name"), "commands[1] is not valid: job_id"),
     ]:
         done = cli.run("batch", stdin=lines(claim(cli.job), wrong))
         assert done.code == 64, done

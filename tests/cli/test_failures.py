@@ -106,14 +106,14 @@ BAD_INPUT = [
 MISUNDERSTOOD = [
     ([], None),
     (["claim"], "the following arguments are required: JOB"),
-    (["clam"], "there is no command 'clam'; did you mean claim?"),
-    (["xyzzy"], "there is no command 'xyzzy'"),
-    (["unlock"], "there is no command 'unlock'; did you mean release?"),
-    (["status"], "there is no command 'status'; did you mean owner?"),
+    (["clam"], "unknown command 'clam'; did you mean claim?"),
+    (["xyzzy"], "unknown command 'xyzzy'"),
+    (["unlock"], "unknown command 'unlock'; did you mean release?"),
+    (["status"], "unknown command 'status'; did you mean owner?"),
     (["claim", "J", "--tt", "5"], "unrecognized arguments: --tt 5"),
     (["claim", "J", "--ttl"], "argument --ttl: expected one argument"),
     (["hand-over", "S"], "the following arguments are required: --to"),
-    (["owner", "J", "--", "ls"], "owner takes nothing behind --"),
+    (["owner", "J", "--", "ls"], "owner takes nothing after --"),
     (["run", "J"], "no command given: put `--` before it, as in `octostore run JOB [options] -- COMMAND …`"),
     (
         ["work", "Q", "./do.sh"],
@@ -152,7 +152,7 @@ def test_a_command_line_that_makes_no_sense(cli: Cli, arguments: list[str], prob
     if problem is not None:
         assert done.out == ""
         assert done.err.startswith("usage: octostore ")
-        assert f"octostore: {problem}\n(`octostore" in done.err
+        assert f"octostore: {problem}\n(see `octostore" in done.err
         assert cli.call("--json", *arguments).json == {
             "error": problem,
             "code": "invalid_input",
@@ -198,7 +198,7 @@ def test_a_server_that_is_not_there() -> None:
     for done in (given, set_, as_json):
         assert done.code == 69
         assert f"octostore: the server at {NOWHERE} cannot be reached: " in done.err
-        assert "octostore:   next  see whether the server runs (`octostore serve` starts one)" in done.err
+        assert "octostore:   next  check that the server is running (`octostore serve` starts one)" in done.err
         assert WELL_FORMED not in done.out + done.err
         assert "trying until" not in done.err, "which is for somebody who watches"
     assert f"octostore:   store {NOWHERE}, from --url\n" in given.err
@@ -223,7 +223,7 @@ def test_a_file_that_is_no_store(clean: Path) -> None:
 def test_a_folder_that_cannot_be_made() -> None:
     done = run_cli("list", OCTOSTORE_HOME="/proc/nowhere")
     assert (done.code, done.out) == (69, "")
-    assert "the folder /proc/nowhere cannot be made" in done.err
+    assert "the folder /proc/nowhere cannot be created" in done.err
     assert "Traceback" not in done.err
 
 
@@ -315,7 +315,7 @@ def test_what_a_token_may_not_do(server: ServerProcess) -> None:
 def test_a_token_that_nobody_knows(server: ServerProcess) -> None:
     done = run_cli("list", OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=WELL_FORMED)
     assert done.code == 77
-    assert "this token is not valid here" in done.err
+    assert "this token is not valid" in done.err
     assert WELL_FORMED not in done.err
 
 
@@ -346,15 +346,15 @@ def test_a_fault_of_ours(broken: dict[str, str]) -> None:
     done = run_cli("owner", "J", **broken)
     assert (done.code, done.out) == (70, "")
     assert done.err == (
-        "octostore: this is a fault of ours: RuntimeError: oh\n"
-        "octostore:   next  report it, please, with what OCTOSTORE_DEBUG=1 adds to this\n"
+        "octostore: internal error: RuntimeError: oh\n"
+        "octostore:   next  please report this, with the traceback that OCTOSTORE_DEBUG=1 prints\n"
     )
     shown = run_cli("owner", "J", **broken, OCTOSTORE_DEBUG="1")
     assert shown.code == 70
     assert "Traceback (most recent call last)" in shown.err
     as_json = run_cli("owner", "J", "--json", **broken)
     assert (as_json.code, as_json.json["code"]) == (70, "internal_error")
-    assert as_json.json["error"] == "this is a fault of ours: RuntimeError: oh"
+    assert as_json.json["error"] == "internal error: RuntimeError: oh"
 
 
 # Streams that are closed

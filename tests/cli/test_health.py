@@ -34,7 +34,7 @@ def test_work_that_does_not_get_done() -> None:
     verdict, waits, *lines = done.out.splitlines()
     assert verdict == "unhealthy"
     assert waits.startswith("  a job has been waiting for 3,6"), "the worst comes first"
-    assert lines[:2] == ["  1 claim is late with heartbeats", "  1 dead job waits for a person"]
+    assert lines[:2] == ["  1 claim is late with heartbeats", "  1 dead job needs attention"]
     assert lines[2:7] == [
         f"queued     1, the oldest for {lines[2].rpartition(' for ')[2]}",
         "running    1, of which 1 late",
@@ -91,7 +91,7 @@ def test_several_are_told_as_several() -> None:
     assert run_cli("health", "--queued", "1", "--json").json["reasons"][1:] == [
         "2 jobs are waiting",
         "1 claim is late with heartbeats",
-        "2 dead jobs wait for a person",
+        "2 dead jobs need attention",
     ]
 
 
@@ -110,7 +110,7 @@ def test_takeovers_are_counted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("octostore.client.reader.judge", lambda figures, *more: judge(_with_takeovers(figures), *more))
     told = cli.json("health", "--takeovers", "7", "--oldest", ",", "--fail-on", "never")
     assert told["takeovers_last_hour"] == 7
-    assert "7 claims were taken back within the last hour" in told["reasons"]
+    assert "7 claims expired or were taken away in the last hour" in told["reasons"]
 
 
 def _with_takeovers(figures: Figures) -> Figures:
@@ -131,4 +131,4 @@ def test_a_store_that_cannot_be_reached_is_another_answer() -> None:
 
 def test_doctor_says_which_store_it_is(cli: Cli) -> None:
     findings = {check["name"]: check["finding"] for check in cli.json("doctor")["checks"]}
-    assert findings["id"] == f"of the store is {cli.store.figures().store_id}"
+    assert findings["id"] == f"the store's id is {cli.store.figures().store_id}"

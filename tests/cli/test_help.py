@@ -70,6 +70,17 @@ def test_the_help_of_each(command: Command) -> None:
 
 
 @every_command
+def test_no_secret_is_an_argument(command: Command) -> None:
+    """Everybody on the machine can read those. A lease may come from the environment instead."""
+    parser = Parser(prog="octostore")
+    configure(parser, command)
+    options = {
+        name for one in (parser, *parser.nested.values()) for a in one.all_arguments for name in a.option_strings
+    }
+    assert options.isdisjoint({"--token", "--secret-token", "--password", "--admin-token"})
+
+
+@every_command
 def test_every_argument_is_explained(command: Command) -> None:
     parser = Parser(prog="octostore")
     configure(parser, command)

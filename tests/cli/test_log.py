@@ -109,7 +109,7 @@ def test_only_operators_verify_a_log(server: ServerProcess) -> None:
     env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.new_token("reader", "read")}
     done = run_cli("events", "--verify", "--json", **env)
     assert (done.code, done.json["code"]) == (77, "not_allowed")
-    assert "use an operator's token" in done.err
+    assert "needs an admin token" in done.err
 
 
 def test_how_far_it_is_is_shown_on_a_terminal(cli: Cli) -> None:

@@ -230,12 +230,12 @@ def test_an_owner_that_is_stuck() -> None:
     assert " ago (stuck)" in run_cli("list", "stuck").out
     assert run_cli("health", "--late", ",", "--fail-on", "degraded", "--stuck", "1").code == 12
     health = run_cli("health").out
-    assert "1 owner is stuck: alive, and without progress" in health
+    assert "1 owner is stuck: alive, but making no progress" in health
     assert ", of which 1 late and 1 stuck\n" in health
     with octostore.connect() as store:
         claim = store.claim_job("other", owner="dan", max_silence=1)
         until(lambda: store.heartbeat_job("other", claim.lease_id or "").stuck)
-    assert "dan is stuck: alive, and no progress since " in run_cli("events", "--job", "other").out
+    assert "dan is stuck: alive, but no progress since " in run_cli("events", "--job", "other").out
 
 
 @pytest.mark.usefixtures("hour_ago")

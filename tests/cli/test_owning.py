@@ -18,7 +18,7 @@ def test_a_job_from_its_claim_to_its_end(cli: Cli) -> None:
 
     held = cli.run("claim", cli.job, "--owner", "bob")
     assert (held.code, held.err) == (11, "")
-    assert f"held {cli.job} is held by ann (claimed " in held.out
+    assert f"held {cli.job}: ann has it (claimed " in held.out
 
     beat = cli.run("heartbeat", cli.job, "--progress", "testing", "--percent", "40", OCTOSTORE_LEASE_ID=lease)
     assert (beat.code, beat.err) == (0, "")
@@ -53,7 +53,7 @@ def test_the_lease_alone(cli: Cli) -> None:
     assert cli.store.heartbeat_job(cli.job, claim.out.strip()).job_id == cli.job
     held = cli.run("claim", cli.job, "--owner", "bob", "--lease")
     assert (held.code, held.out) == (11, ""), "where the lease should stand, there must be nothing else"
-    assert "is held by ann" in held.err
+    assert "ann has it" in held.err
     assert cli.json("claim", cli.job, "--lease", code=11)["status"] == "held"
     other = cli.new_name("other")
     assert cli.json("claim", other, "--lease")["status"] == "claimed", "--json is JSON, whatever else is asked for"
@@ -74,7 +74,7 @@ def test_without_a_lease(cli: Cli, command: str) -> None:
     cli.lease()
     done = cli.call(command, cli.job)
     assert (done.code, done.out) == (64, "")
-    assert "lease_id is needed: set OCTOSTORE_LEASE_ID" in done.err
+    assert "lease_id is required: set OCTOSTORE_LEASE_ID" in done.err
     assert cli.json(command, cli.job, code=64)["field"] == "lease_id"
     assert cli.store.get_job(cli.job).status == "claimed"
 
@@ -134,7 +134,7 @@ def test_nobody_has_it_for_a_while_after(cli: Cli) -> None:
     assert cli.call("release", cli.job, "--lease-id", claim["lease_id"]).code == 0
     delayed = cli.call("claim", cli.job)
     assert delayed.code == 11
-    assert f"delayed {cli.job} cannot be claimed before " in delayed.out
+    assert f"delayed {cli.job}: cannot be claimed before " in delayed.out
 
 
 @pytest.mark.parametrize(

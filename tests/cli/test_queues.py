@@ -30,7 +30,7 @@ def test_a_job_through_its_queue(cli: Cli, queue: str) -> None:
     assert "kind       review" in reviewed.out
 
     empty = cli.run("next", queue, "--owner", "ann")
-    assert (empty.code, empty.out) == (10, f"empty nothing in queue {queue} can be claimed now\n")
+    assert (empty.code, empty.out) == (10, f"empty {queue}: nothing in this queue can be claimed now\n")
     assert cli.json("next", queue, code=10)["status"] == "empty"
 
 
@@ -131,7 +131,7 @@ def test_a_dead_job_is_told_whole(cli: Cli, queue: str) -> None:
     assert [line[29:] for line in lines[lines.index("story") + 1 : -1]] == [
         f"enqueued in {queue} as import",
         "ann claimed it",
-        "ann failed: Traceback … OSError: no space left (look at the disk); it waits in its queue again",
+        "ann failed: Traceback … OSError: no space left (look at the disk); it is back in its queue",
         "requeued by " + cli.store.whoami().name + "; 1 attempt used up",
         "ann claimed it (attempt 2)",
         "ann failed: Traceback … OSError: no space left (look at the disk); it is dead now, after 2 attempts",
@@ -146,7 +146,7 @@ def test_a_drained_job_is_not_said_to_be_out_of_attempts(cli: Cli, queue: str) -
     by = cli.store.whoami().name
     lines = cli.call("dead", cli.job, "--story").out.splitlines()
     assert [line[29:] for line in lines[lines.index("story") + 3 : -1]] == [
-        f"ann was asked to stop by {by}, after which it is cancelled: not needed",
+        f"ann was asked to stop by {by} (the job is then cancelled): not needed",
         "ann released it; it is dead now",
         f"cancelled by {by}: not needed",
     ]
@@ -232,13 +232,13 @@ def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
 def test_an_owner_that_is_asked_to_stop(cli: Cli, command: list[str], then: str) -> None:
     lease = cli.lease()
     done = cli.call(*command, cli.job, "--reason", "going down")
-    heard = "will be told at its next heartbeat"
-    assert (done.code, done.out) == (0, f"asked ann to stop {cli.job}; it {heard}{then}\n")
+    told = f"ann will be told to stop {cli.job} at its next heartbeat{then}\n"
+    assert (done.code, done.out) == (0, told)
     assert "not delivered yet: going down" in cli.call("owner", cli.job).out
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 0
     assert beat.out.splitlines()[1].endswith(": going down; release the job when you have")
-    assert "it has been told" in cli.call("stop", cli.job).out
+    assert "ann has been told to stop" in cli.call("stop", cli.job).out
     released = cli.call("release", cli.job, "--lease-id", lease, "--json")
     assert released.json["status"] == ("dead" if then else "free")
     story = cli.call("events", "--job", cli.job).out

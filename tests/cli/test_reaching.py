@@ -23,6 +23,12 @@ def test_each_reason_has_a_next_step_of_its_own(reason: str) -> None:
     assert "octostore doctor" not in said
 
 
+def test_each_reason_is_in_the_list_of_the_guarantees() -> None:
+    text = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"with a `reason`:(.*?)\. The write", text, re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", listed)) == REASONS - {"address"}
+
+
 def test_a_server_and_a_database_are_looked_for_in_different_ways() -> None:
     away = Unreachable("away", reason="network")
     assert "octostore serve" in next_step(away, Place("https://locks.example.org", "--url"))

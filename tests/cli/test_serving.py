@@ -44,7 +44,7 @@ def test_ctrl_c_ends_a_server() -> None:
         (["--port", "http"], 64, "'http' is not a whole number"),
         (["--max-locks", "0"], 64, "argument --max-locks: '0' is not a whole number from 1"),
         (["--idle-seconds", "-1"], 64, "argument --idle-seconds: "),
-        (["--url", "http://127.0.0.1:1"], 64, "the store's URL is that of a server; "),
+        (["--url", "http://127.0.0.1:1"], 64, "the store's URL is the URL of a server; "),
         (["--tokens-file", "/missing"], 64, "/missing"),
         (["--port", "0", "--host", "192.0.2.1"], 69, "cannot listen on 192.0.2.1:0: "),
     ],
@@ -109,6 +109,17 @@ def test_the_secret_alone_is_a_token(server: ServerProcess) -> None:
     (token,) = (one for one in run_cli("token", "list", "--json", **admin).json["tokens"] if one["name"] == "dashboard")
     assert run_cli("token", "revoke", token["token_id"], **admin).code == 0
     assert run_cli("list", **user).code == 77
+
+
+@pytest.mark.usefixtures("empty_store")
+def test_a_token_is_not_written_over_another(clean: Path) -> None:
+    path = clean / "ci.token"
+    assert run_cli("token", "create", "ci", "--to", str(path)).code == 0
+    before = path.read_text()
+    done = run_cli("token", "create", "other", "--to", str(path))
+    assert (done.code, "already exists and was left unchanged" in done.err) == (64, True), done
+    assert path.read_text() == before
+    assert [token["name"] for token in run_cli("token", "list", "--json").json["tokens"]] == ["ci"]
 
 
 def test_the_token_of_a_file(clean: Path, server: ServerProcess) -> None:

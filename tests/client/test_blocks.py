@@ -431,4 +431,4 @@ def test_one_heart_that_goes_wrong_does_not_stop_the_others(caplog: pytest.LogCa
     hearts[1].start()
     assert beaten.wait(30)
     hearts[1].stop()
-    assert "a heartbeat went wrong" in caplog.text
+    assert "a heartbeat failed" in caplog.text

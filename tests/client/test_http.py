@@ -225,7 +225,7 @@ def test_a_wrong_token_is_told_apart(connect: Connect, server: ServerProcess) ->
     token = new_token()
     store = connect(server.url, token=token)
     for call in CALLS:
-        with pytest.raises(octostore.NotAllowed, match="not valid here") as caught:
+        with pytest.raises(octostore.NotAllowed, match="token is not valid") as caught:
             call(store)
         assert token not in f"{caught.value!r} {caught.value}"
 

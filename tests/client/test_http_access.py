@@ -102,7 +102,7 @@ def test_a_mistyped_token_is_refused_before_anything_is_sent(
     token = new_token()
     for mistyped in (token[:-1], token[:-1] + ("a" if token[-1] != "a" else "b"), token[:9] + token[10:], "hunter2!"):
         options = give(source, mistyped, nothing_set, monkeypatch, port=listener.port)
-        with pytest.raises(InvalidInput, match="no OctoStore token") as caught:
+        with pytest.raises(InvalidInput, match="not an OctoStore token") as caught:
             connect(listener.url, **options)
         assert mistyped not in f"{caught.value!r} {caught.value}"
     assert listener.connections == 0
@@ -134,7 +134,7 @@ def test_the_token_of_a_server_is_for_no_other_address(
     url: str, nothing_set: Path, listener: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give("left by the server", new_token(), nothing_set, monkeypatch, port=listener.port ^ 1)
-    with pytest.raises(InvalidInput, match="is needed"):
+    with pytest.raises(InvalidInput, match="is required"):
         octostore.connect(url.format(listener.port))
     assert listener.connections == 0
 
@@ -144,7 +144,7 @@ def test_the_token_of_a_server_is_for_no_other_server(
     url: str, nothing_set: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give("left by the server", new_token(), nothing_set, monkeypatch)
-    with pytest.raises(InvalidInput, match="is needed"):
+    with pytest.raises(InvalidInput, match="is required"):
         octostore.connect(url)
 
 
@@ -207,7 +207,7 @@ def test_the_system_tells_who_listens(bound: str, reached: str, other: str | Non
 
 
 def test_whoever_uses_another_machine_gets_no_folder_here(nothing_set: Path) -> None:
-    with pytest.raises(InvalidInput, match="is needed"):
+    with pytest.raises(InvalidInput, match="is required"):
         octostore.connect("https://octostore.example.org")
     assert not nothing_set.exists()
 
@@ -220,9 +220,9 @@ def test_a_token_that_is_none(token: object) -> None:
 
 
 def test_what_is_for_the_other_kind_of_store_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="whoever can write a file needs none"):
+    with pytest.raises(InvalidInput, match="a file or a database needs none"):
         octostore.connect("memory:", token=new_token())
-    with pytest.raises(InvalidInput, match="the server's to choose"):
+    with pytest.raises(InvalidInput, match="decided by the server"):
         octostore.connect("http://127.0.0.1:3000", token=new_token(), retry=octostore.RetryPolicy())
 
 
@@ -356,7 +356,7 @@ def test_people_are_told_at_once_how_to_trust_a_certificate(secure: Proxy, certi
         tried = secure.connections
         refused = run_cli(*line, **env)
         assert (refused.code, refused.out) == (69, "")
-        assert "octostore:   next  set SSL_CERT_FILE to the certificate of the authority" in refused.err
+        assert "octostore:   next  set SSL_CERT_FILE to the CA certificate" in refused.err
         assert secure.connections == tried + 1
     trusted = run_cli("owner", "job", **env, SSL_CERT_FILE=f"{certificate}.crt")
     assert (trusted.code, secure.seen != []) == (77, True), "the server itself has answered"

@@ -95,9 +95,9 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_blocks_and_workers_refuse_a_ttl_that_cannot_be_kept_before_they_claim(tmp_path: Path) -> None:
     with octostore.connect(f"sqlite:///{tmp_path}/octostore.db") as store:
         store.enqueue("kind")
-        with pytest.raises(InvalidInput, match=r"smallest that it can keep now is [56]"), store.hold("job", ttl=5):
+        with pytest.raises(InvalidInput, match=r"shortest safe TTL right now is [56]"), store.hold("job", ttl=5):
             pass
-        with pytest.raises(InvalidInput, match="cannot be kept safely"):
+        with pytest.raises(InvalidInput, match="is too short"):
             store.work("default", print, ttl=5, until_empty=True)
         with store.hold("job", ttl=120) as claim:
             assert claim.remaining() > 0
@@ -110,10 +110,10 @@ def test_so_do_those_of_asyncio(tmp_path: Path) -> None:
 
     async def try_all() -> None:
         async with await octostore.connect_async(f"sqlite:///{tmp_path}/octostore.db") as store:
-            with pytest.raises(InvalidInput, match="cannot be kept safely"):
+            with pytest.raises(InvalidInput, match="is too short"):
                 async with store.hold("job", ttl=5):
                     pass
-            with pytest.raises(InvalidInput, match="cannot be kept safely"):
+            with pytest.raises(InvalidInput, match="is too short"):
                 await store.work("default", handle, ttl=5, until_empty=True)
 
     asyncio.run(try_all())

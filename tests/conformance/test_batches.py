@@ -137,7 +137,7 @@ def test_many_jobs_are_enqueued(store: OctoStore) -> None:
 
 def test_nothing_of_a_batch_can_wait(store: OctoStore) -> None:
     """Nor can it be asked for: it would be waited for here, with everybody else behind it."""
-    with pytest.raises(InvalidInput, match="waits for nobody"):
+    with pytest.raises(InvalidInput, match="a batch cannot wait"):
         store.batch([claim("a", wait_seconds=5)])
 
 

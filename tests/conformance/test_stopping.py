@@ -15,7 +15,7 @@ def types_of(store: OctoStore, job_id: str) -> list[str]:
 def test_an_owner_is_asked_to_stop_and_told_with_its_next_heartbeat(system: System) -> None:
     store = system.store
     store.enqueue("build", job_id="job")
-    with pytest.raises(Conflict, match="cancel takes it out of its queue"):
+    with pytest.raises(Conflict, match="use cancel to take it out of its queue"):
         store.request_stop("job")
     claim = store.claim_job("job", owner="ann")
     assert store.heartbeat_job("job", claim.lease_id or "").stop_requested is None

@@ -43,6 +43,34 @@ def test_an_enqueue_wakes_a_worker(system: System) -> None:
     assert waiter().job_id == "task"
 
 
+def test_a_wait_until_all_is_done_ends_when_the_last_job_is_settled(system: System) -> None:
+    system.store.enqueue("build", job_id="task", max_attempts=1)
+    held = system.store.claim_next()
+    waiter = Waiter(system, lambda: system.other.claim_next(wait=600, until_done=True))
+    system.store.release_job("task", held.lease_id or "", outcome="failed", error="broken")
+    assert (waiter().status, waiter().all_done) == ("empty", True)
+
+
+def test_a_wait_until_all_is_done_gets_what_comes_back(system: System) -> None:
+    system.store.enqueue("build", job_id="task")
+    held = system.store.claim_next()
+    waiter = Waiter(system, lambda: system.other.claim_next(owner="heir", wait=600, until_done=True))
+    system.store.release_job("task", held.lease_id or "")
+    assert (waiter().status, waiter().owner) == ("claimed", "heir")
+
+
+def test_those_who_wait_for_new_jobs_keep_waiting_when_all_is_done(system: System) -> None:
+    system.store.enqueue("build", job_id="task")
+    held = system.store.claim_next()
+    patient = Waiter(system, lambda: system.other.claim_next(wait=600))
+    hasty = Waiter(system, lambda: system.other.claim_next(wait=600, until_done=True))
+    system.store.release_job("task", held.lease_id or "", outcome="done")
+    assert (hasty().status, hasty().all_done) == ("empty", True)
+    assert not patient.is_answered
+    system.store.enqueue("build", job_id="another")
+    assert patient().job_id == "another"
+
+
 def test_a_forced_release_and_a_recovery_wake_waiters(system: System) -> None:
     system.store.claim_job("forced")
     waiter = Waiter(system, lambda: system.other.claim_job("forced", wait=30))

@@ -99,7 +99,7 @@ def test_a_full_disk(machine: Machine) -> None:
     told = machine.start(["unshare", "--mount", "bash", "-euo", "pipefail", "-c", "\n".join(story)]).end()
     assert told[0] == 0, told[1]
     full, _, room = told[1].partition(f"it ended with {UNREACHABLE}")
-    assert "make room on its disk" in full
+    assert "free some disk space" in full
     assert "agrees with the store's" in room
 
 

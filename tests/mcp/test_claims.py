@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from octostore import AsyncOctoStore, ClaimReply, LimitExceeded, connect_async
+from octostore import AsyncOctoStore, ClaimReply, LimitExceeded, Unreachable, connect_async
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.core.replies import HeartbeatReply
 from octostore.mcp import claims as claims_module
@@ -74,6 +74,20 @@ def test_whoever_saves_a_checkpoint_is_not_stuck_any_more(loop: Loop) -> None:
         assert (await kept.view()).stuck
         await kept.checkpoint({"step": 1})
         assert not (await kept.view()).stuck
+
+    on_memory(loop, test)
+
+
+def test_an_agent_is_told_that_the_store_has_gone_back_in_time(loop: Loop) -> None:
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        reply = await claim(store, claims, "job")
+        kept = await claims.find(store, OneClaim(job_id="job"))
+        await store.release_job("job", reply.lease_id or "")
+        kept._claim.lease_id, kept._claim.fencing_token = "of a newer store", 1_000
+        for write in (kept.progress("half", None), kept.checkpoint({}), kept.release()):
+            with pytest.raises(Unreachable) as raised:
+                await write
+            assert raised.value.reason == "restored_behind"
 
     on_memory(loop, test)
 

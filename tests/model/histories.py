@@ -6,7 +6,7 @@ import msgspec
 
 from octostore.core.commands import AnyCommand, ClaimNext, ClaimTask, Probe
 from octostore.core.errors import LeaseLost, NotFound
-from octostore.core.questions import GetFigures, GetJob, GetSession, ListJobs, ListSessions, ListTokens
+from octostore.core.questions import GetFigures, GetJob, GetQueue, GetSession, ListJobs, ListSessions, ListTokens
 from octostore.core.replies import ClaimReply, SessionReply
 from octostore.core.retry import RetryPolicy
 from octostore.stores.memory import MemoryBackend
@@ -54,7 +54,7 @@ class SideBySide:
     def compare(self, command: AnyCommand, told: Told, answer: Any, *, is_first: bool) -> None:
         if told.fields.get("status") == "empty" and not is_first:
             # When to look again is what the store found when the transaction began, or better.
-            hints = {"available_at": answer.available_at, "retry_after_ms": answer.retry_after_ms}
+            hints = {"retry_after_ms": answer.retry_after_ms}
             told = Told(told.kind, told.fields | plain(hints))
         if told.kind == "LeaseLost" and isinstance(answer, LeaseLost) and isinstance(command, ClaimNext | ClaimTask):
             told = as_far_as_told(told, answer)
@@ -83,6 +83,7 @@ class SideBySide:
         for status in ("free", "queued", "claimed", "done", "dead"):
             self.compare_plain(seen.list_jobs(status), self.real.ask(ListJobs(status=status)).jobs)
         self.compare_plain(seen.list_jobs(queue="default"), self.real.ask(ListJobs(queue="default")).jobs)
+        self.compare_plain(seen.queue_status("default"), self.real.ask(GetQueue(queue="default")))
         for state in ("open", "closed", "expired"):
             for whose in (None, "local", "guest"):
                 listed = self.real.ask(ListSessions(status=state, principal=whose)).sessions

@@ -90,7 +90,7 @@ class Jobs(Ground):
         self.check_not_ended(command, [e for e in self.ended if e.queue == command.queue])
         first = None if self.is_full(command.queue) else self.first_in_line(command.queue, command)
         if first is None:
-            return told.empty(self, command.queue, self.look_again_at(command.queue))
+            return self.nothing_in([command.queue], command)
         return self.grant(first, command)
 
     def repeated_in(self, command: c.ClaimNext) -> Job | None:
@@ -130,14 +130,17 @@ class Jobs(Ground):
         is_its_kind = command.kinds is None or job.kind in command.kinds
         return is_due and is_its_kind and job.name.startswith(command.prefix)
 
-    def look_again_at(self, queue: str) -> int:
+    def nothing_in(self, queues: list[str], command: c.ClaimNext | c.ClaimTask) -> Told:
+        status = told.queue_status(self, queues, command.kinds, command.prefix, 100)
+        return told.empty(self, status, self.look_again_at(queues, status["available_at"]))
+
+    def look_again_at(self, queues: list[str], due_at: int | None) -> int:
         """When something may become claimable without anybody writing: what is due next, or what runs out next."""
-        if self.is_full(queue):
-            return self.now + QUEUE_FULL_MS
-        moments = [job.available_at for job in self.jobs.values() if job.queue == queue and job.status == "queued"]
+        usual = QUEUE_FULL_MS if any(self.is_full(queue) for queue in queues) else LOOK_AGAIN_MS
+        moments = [] if due_at is None else [due_at]
         moments += [self.expiry(claim) for claim in self.live_claims()]
         moments += [session.expires_at for session in self.sessions.values() if session.status == "open"]
-        return min([self.now + LOOK_AGAIN_MS, *(moment for moment in moments if moment > self.now)])
+        return min([self.now + usual, *(moment for moment in moments if moment > self.now)])
 
     def check_count(self, command: c.ClaimTerms) -> None:
         """Locks are counted by themselves."""

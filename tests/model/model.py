@@ -93,6 +93,9 @@ class Model(Undoing, Operators):
         found = [job for job in self.jobs.values() if status in {None, job.status} and queue in {None, job.queue}]
         return [told.job_view(self, job, with_documents=False) for job in sorted(found, key=lambda job: job.name)]
 
+    def queue_status(self, queue: str) -> Fields:
+        return told.queue_status(self, [queue], None, "", 10_000)
+
     def get_session(self, name: str) -> Fields | None:
         """`name` is `principal/id`."""
         return told.session_view(self, self.sessions[name]) if name in self.sessions else None

@@ -66,7 +66,7 @@ class Tasks(Sessions):
         return next((job for job in [*again, *firsts] if job is not None), None)
 
     def nothing_to_do(self, command: c.ClaimTask) -> Told:
-        return told.empty(self, command.queues[0], min(self.look_again_at(queue) for queue in command.queues))
+        return self.nothing_in(list(dict.fromkeys(command.queues)), command)
 
     def release_task(self, command: c.ReleaseTask) -> Told:
         claim = self.job(command.job_id).claim

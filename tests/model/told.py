@@ -154,9 +154,43 @@ def delayed(ground: Ground, job: Job, until: int) -> Told:
     return Told("ClaimReply", fields)
 
 
-def empty(ground: Ground, queue: str, look_again_at: int) -> Told:
-    hints = {"available_at": look_again_at, "retry_after_ms": look_again_at - ground.now}
-    return Told("ClaimReply", {"status": "empty", "job_id": None, "queue": queue, **hints})
+def empty(ground: Ground, status: Fields, look_again_at: int) -> Told:
+    shared = {name: status[name] for name in ("queue", "available_at", "all_done")}
+    hint = look_again_at - ground.now
+    return Told(
+        "ClaimReply", {"status": "empty", "job_id": None, "queue_status": status, "retry_after_ms": hint, **shared}
+    )
+
+
+def queue_status(
+    ground: Ground, queues: list[str], kinds: tuple[str, ...] | None, prefix: str, counted_to: int
+) -> Fields:
+    """What is settled is of any kind: nobody can get it."""
+    here = [job for job in ground.jobs.values() if job.queue in queues and job.name.startswith(prefix)]
+    wanted = [job for job in here if kinds is None or job.kind in kinds]
+    queued = [job.available_at for job in wanted if job.status == "queued"]
+    later = [moment for moment in queued if moment > ground.now]
+    claimed = [job for job in wanted if job.status == "claimed"]
+    limit = ground.limits.get(queues[0]) if len(queues) == 1 else None
+    return {
+        "queue": queues[0],
+        "all_done": not queued and not claimed,
+        "ready": len(queued) - len(later),
+        "later": len(later),
+        "available_at": min(later, default=None),
+        "claimed": len(claimed),
+        "owners": _owners(claimed, queues),
+        "dead": sum(job.status == "dead" for job in here),
+        "done": sum(job.status == "done" for job in here),
+        "max_claimed": limit,
+        "counted_to": counted_to,
+    }
+
+
+def _owners(claimed: list[Job], queues: list[str]) -> list[str]:
+    """Each once, up to five: queue by queue, and in the order of the names of what they have."""
+    in_order = sorted(claimed, key=lambda job: (queues.index(job.queue or ""), job.name))
+    return list(dict.fromkeys(job.claim.owner for job in in_order if job.claim))[:5]
 
 
 def lease_lost(ground: Ground, job: Job, ended: Past | None) -> Refused:

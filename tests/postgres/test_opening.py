@@ -46,7 +46,7 @@ def test_what_is_about_something_that_exists_makes_no_store(
     with octostore.connect(url) as store, pytest.raises(octostore.Unreachable) as caught:
         (READS | NOT_FIRST)[name](store)
     assert caught.value.reason == "no_store"
-    assert "the first claim or enqueue makes it" in str(caught.value)
+    assert "the first claim or enqueue creates it" in str(caught.value)
     assert columns(admin, schema) == []
 
 

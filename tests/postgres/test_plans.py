@@ -1,5 +1,7 @@
 """Statements are planned once for any values, and must find their rows by an index also then."""
 
+import re
+
 import psycopg
 import pytest
 
@@ -48,3 +50,29 @@ def test_forgetting_requests_reads_only_those_that_it_may_forget(*, analyzed: bo
         left = connection.execute(f"SELECT min(number) FROM {place.schema}.ended_requests".encode()).fetchone()
     assert not [line for (line,) in plan if "Seq Scan" in line], plan
     assert left == (21,)
+
+
+def test_what_a_queue_has_is_counted_by_an_index_and_up_to_a_limit() -> None:
+    """Whatever the number of jobs that are settled or wait: idle workers ask all the time."""
+    place = parse_place(made(new_schema()))
+    sql = compiled(load_sql(place.schema))
+    values = {"queue": "'q'", "first": "''", "last": "'z'", "most": "3", "kind": "'k'", "loaded": "NULL"}
+    with psycopg.connect(place.url, autocommit=True) as connection:
+        connection.execute(
+            f"""
+            INSERT INTO {place.schema}.jobs (job_id, status, created_at, available_at, attempts, queue, kind, priority,
+                max_attempts, enqueued_seq, history)
+            SELECT status || number, status, 0, number, 0, 'q', 'k', 0, 1, number, '[]'
+            FROM generate_series(1, {REMEMBERED}) number, unnest(ARRAY['queued', 'done', 'dead']) status
+            """.encode()
+        )
+        connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off")
+        connection.execute("SET enable_bitmapscan = off; SET octostore.now = 2500")
+        for name in ("waiting", "waiting_of_kind", "not_waiting", "claims_in_queue"):
+            connection.execute(f"PREPARE {name} AS ".encode() + sql[name].text)
+            given = ", ".join(values[parameter] for parameter in sql[name].parameters)
+            plan = [line for (line,) in connection.execute(f"EXPLAIN (ANALYZE) EXECUTE {name}({given})".encode())]
+            assert not [line for line in plan if "Seq Scan" in line], plan
+            read = [float(rows) for line in plan for rows in re.findall(r"Scan using .*actual .*rows=([\d.]+)", line)]
+            assert read, plan
+            assert max(read) <= 3, plan

@@ -124,6 +124,7 @@ def test_what_concerns_everybody_is_refused(server: ServerProcess, limited: str,
     seq = server.seq
     answer = call(server, route, limited, "mine-1")
     assert (answer.status, answer.json["code"]) == (403, "not_allowed")
+    assert "this is about all jobs" in answer.json["error"]
     assert server.seq == seq
 
 
@@ -416,7 +417,7 @@ def test_a_tokens_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         "ci read,write {}",
         "ci read,,claim {}",
         "ci read {}x",
-        "ci read {} no:colons",
+        "ci read {} no;semicolons",
         "ci read octo_",
         "\x01 read {}",
     ],
@@ -511,7 +512,7 @@ def test_tokens_from_outside_are_found_by_nobody_who_is_not_told(
     file = write_tokens(own_server.home / "tokens", f"ops admin {new_token()}\n")
     with (
         ServerProcess(own_server.home, "--tokens-file", str(file), port=own_server.port) as server,
-        pytest.raises(InvalidInput, match="is needed"),
+        pytest.raises(InvalidInput, match="is required"),
     ):
         octostore.connect(server.url)
 
@@ -596,8 +597,11 @@ def test_an_empty_queue_tells_a_limited_token_nothing_of_others(server: ServerPr
     server.post("/jobs", {"kind": "k", "queue": "shared-due", "run_at": "2099-01-01T00:00:00Z"})
     server.post("/jobs/somebody-elses/claim", {"ttl_seconds": 7})
     still_empty = server.post("/queues/shared-due/claim", {}, token=token).json
-    assert [empty["status"], still_empty["status"]] == ["empty", "empty"]
-    assert empty["retry_after_ms"] == still_empty["retry_after_ms"] == 1_000
+    assert empty["retry_after_ms"] == 1_000
+    assert empty == still_empty
+    assert (empty["status"], empty["all_done"], empty["available_at"]) == ("empty", True, None)
+    asked = [server.get("/queues/shared-due", token=who).json for who in (token, None)]
+    assert [(status["later"], status["all_done"]) for status in asked] == [(0, True), (1, False)]
 
 
 def test_bad_tokens_do_not_shut_out_good_ones_from_the_same_address(own_server: ServerProcess) -> None:

@@ -38,7 +38,7 @@ def test_a_full_disk_is_in_the_log_and_so_is_its_end(tmp_path: Path) -> None:
     before, _, after = said.partition("ended with 69")
     assert "claimed before" in before
     assert "claimed after" in after
-    assert "disk is too full for the copy" in after
+    assert "there is not enough disk space" in after
     assert "no backup: 69" in after
     (lost,) = [line for line in (machine.folder / "serve.log").read_text().splitlines() if "store_lost" in line]
     assert "reason=disk_full" in lost

@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import msgspec
@@ -14,23 +15,27 @@ import pytest
 
 from octostore.core.commands import AnyCommand, ClaimJob, CreateToken, Probe, Recover, RevokeToken, RotateToken
 from octostore.core.errors import OctoStoreError, Unreachable
+from octostore.core.events import Event
 from octostore.core.limits import RECOVER_LIMIT
 from octostore.core.permit import TokenOver
-from octostore.core.questions import GetFigures, ListEvents
+from octostore.core.questions import GetFigures, GetJob, ListEvents
 from octostore.server import auth, lookups, rate
 from octostore.server.addresses import Proxies
 from octostore.server.auth import Auth
-from octostore.server.feed import LOOKED_AT, Feed
+from octostore.server.calls import Call, wait_and_answer
+from octostore.server.feed import LOOKED_AT, Feed, frame_of
 from octostore.server.http import Request
 from octostore.server.metrics import Metrics
 from octostore.server.rate import Rates
 from octostore.server.refusals import Refusal
+from octostore.server.routes import ROUTES
 from octostore.server.services import Services
 from octostore.server.settings import Settings
 from octostore.server.store import ServedStore
 from octostore.server.streams import PART_BYTES
 from octostore.stores.store import LocalStore
 from octostore.stores.writer import MAX_BATCH
+from octostore.wire.bodies import ClaimBody
 from octostore.wire.token_files import write_token_file
 from octostore.wire.tokens import digest_of, new_token
 from tests.support.processes import PATIENCE_SECONDS
@@ -433,7 +438,17 @@ def test_who_catches_up_takes_turns_with_everybody_else() -> None:
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_a_part_of_a_stream_is_bounded(is_kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_of_a_stream_is_bounded_and_not_written_by_the_loop(
+    is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_by: set[int] = set()
+
+    def noted(event: Event) -> bytes:
+        written_by.add(threading.get_ident())
+        return frame_of(event)
+
+    monkeypatch.setattr("octostore.server.feed.frame_of", noted)
+
     async def test(store: ServedStore, _place: Place) -> None:
         if not is_kept:
             monkeypatch.setattr("octostore.server.feed.KEPT_BYTES", 10_000)
@@ -450,6 +465,8 @@ def test_a_part_of_a_stream_is_bounded(is_kept: bool, monkeypatch: pytest.Monkey
             seqs += [int(line[4:]) for line in part.content.splitlines() if line.startswith(b"id: ")]
             question = msgspec.structs.replace(question, after=part.after)
         assert seqs == list(range(1, LOOKED_AT + 1))
+        assert written_by
+        assert threading.get_ident() not in written_by, "everybody else would wait"
         feed.stop()
 
     on_store(test)
@@ -536,6 +553,37 @@ def test_what_costs_a_scan_is_asked_once_for_all_who_want_to_know(
         assert [one.claimed for one in [*figures, await services.figures()]] == [1] * 6
         monkeypatch.setattr("octostore.server.services.FIGURES_SECONDS", -1)
         assert (await services.figures()).claimed == 2
+        await services.close()
+
+    asyncio.run(run())
+
+
+def test_what_was_claimed_just_before_its_token_was_revoked_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could heartbeat for it: the answer would be the last that this token gets."""
+
+    async def run() -> None:
+        services = await started(Place(), ManualClock(), tmp_path, sweep_seconds=3_600)
+        request = request_with(await create(services.store, "leaver"))
+        cast("Mock", request._line).is_closing.return_value = False
+        principal = await services.auth.principal(request)
+        claim = services.waiting.claim
+
+        async def claim_and_revoke(*asked: Any) -> Any:
+            reply = await claim(*asked)
+            await services.store.execute(RevokeToken(token_id="leaver"))
+            await until(lambda: "leaver" not in services.auth._digests)
+            return reply
+
+        monkeypatch.setattr(services.waiting, "claim", claim_and_revoke)
+        route = next(route for route in ROUTES if route.operation == "claim_job")
+        call = Call(route, {"job_id": "job"}, request, principal, services, body=ClaimBody(owner="ann"))
+        with pytest.raises(Refusal):
+            await wait_and_answer(call, 0)
+        await until(lambda: services.store.local.ask(GetJob(job_id="job")).status == "free")
+        types = [event.type for event in services.store.local.ask(ListEvents(job_id="job")).events]
+        assert types == ["claimed", "undone"]
         await services.close()
 
     asyncio.run(run())

@@ -1,5 +1,6 @@
 """Backups: taken while others write, whole, and never over something; and stores that are made of them."""
 
+import os
 import shutil
 import stat
 import time
@@ -65,6 +66,28 @@ def test_a_backup_is_its_owners_alone_and_says_how_far_it_is(path: Path, tmp_pat
     assert stat.S_IMODE((tmp_path / "backup.db").stat().st_mode) == 0o600
     assert steps[-1][0] == steps[-1][1] > 0
     assert sorted(file.name for file in tmp_path.iterdir()) == ["backup.db", "octostore.db"]
+
+
+def test_a_backup_is_on_the_disk_before_it_is_there(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[str, str]] = []
+    sync, link = os.fsync, os.link
+
+    def noted_sync(descriptor: int) -> None:
+        sync(descriptor)
+        done.append(("sync", str(Path(f"/proc/self/fd/{descriptor}").readlink())))
+
+    def noted_link(part: str, copy: str) -> None:
+        link(part, copy)
+        done.append(("link", part))
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(os, "link", noted_link)
+    with octostore.connect(url(path)) as store:
+        store.backup(tmp_path / "backup.db")
+    (first, part), second, third = done
+    assert (first, second, third) == ("sync", ("link", part), ("sync", str(tmp_path)))
 
 
 def test_a_backup_goes_over_nothing(path: Path, tmp_path: Path) -> None:
@@ -214,7 +237,7 @@ def test_a_store_in_use_is_not_replaced(copy: Path, path: Path) -> None:
         worker.ask("claim_job", job_id="since")
         with pytest.raises(octostore.Unreachable) as raised:
             restore(str(copy), str(path), replace=True, on_step=None)
-        assert raised.value.reason == "busy"
+        assert raised.value.reason == "in_use"
         worker.ask("claim_job", job_id="more")
     assert len(assert_sound(path)) == 3
 
@@ -237,7 +260,8 @@ def test_what_is_no_backup_is_not_restored(path: Path, tmp_path: Path, content: 
     if content is not None:
         copy.write_bytes(content)
     before = path.read_bytes()
-    with pytest.raises(octostore.OctoStoreError):
+    problem = "is not a backup" if content else "does not exist" if content is None else "is empty"
+    with pytest.raises(octostore.InvalidInput, match=f"^file {copy} {problem}"):
         restore(str(copy), str(path), replace=True, on_step=None)
     assert path.read_bytes() == before
 

@@ -168,5 +168,5 @@ def test_a_home_that_others_can_write_to(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_device_is_no_place_for_a_backup(path: Path) -> None:
-    with octostore.connect(f"sqlite:///{path}") as store, pytest.raises(InvalidInput, match="is a device"):
+    with octostore.connect(f"sqlite:///{path}") as store, pytest.raises(InvalidInput, match="not a regular file"):
         store.backup("/dev/null")

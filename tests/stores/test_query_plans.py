@@ -11,7 +11,8 @@ from octostore.stores.sqlite.asking import SQL, VALUES_AT_ONCE, compiled, takes_
 from octostore.stores.sqlite.connection import connect, make
 
 FRAGMENTS = {f"{table}_{part}" for table in COLUMNS for part in ("columns", "values", "changes")} | {
-    *("schema", "now", "later", "unindexed", "jobs_in_line", "queue_by_bytes", "request_places", "renewal_sets"),
+    *("schema", "now", "later", "unindexed", "jobs_in_line", "jobs_in_line_by_kind", "not_loaded"),
+    *("queue_by_bytes", "request_places", "renewal_sets"),
     *("documents_of_job", "has_run_out", "names_in_flight", "priorities", "priorities_of_kind", "in_line"),
 }
 WRITES = {
@@ -55,7 +56,7 @@ PLANS = {
     "is_open": "SCAN counters",  # so has this
 }
 
-EXPIRED_SESSIONS = ("LIST SUBQUERY 1", "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at<?)")
+EXPIRED_SESSIONS = ("LIST SUBQUERY", "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at<?)")
 DOCUMENT = "SEARCH documents USING INTEGER PRIMARY KEY (rowid=?)"
 # Payload, result and checkpoint.
 DOCUMENTS = (DOCUMENT, DOCUMENT, "SEARCH checkpoints USING INDEX sqlite_autoindex_checkpoints_1 (job_id=?)")
@@ -75,6 +76,24 @@ def priorities(index: str, which: str) -> tuple[str, ...]:
     )
 
 
+IN_QUEUE = "jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)"
+LOADED = ("LIST SUBQUERY", "SCAN json_each VIRTUAL TABLE INDEX 1:", "CREATE BLOOM FILTER")
+
+
+def counted(what: str, index: str) -> tuple[str, ...]:
+    return f"CO-ROUTINE {what}", f"SEARCH jobs USING {index}", *LOADED, f"SCAN {what}"
+
+
+def waiting_at_each(index: str, which: str) -> tuple[str, ...]:
+    at = f"{index} ({which} AND priority=? AND available_at"
+    return (
+        *counted("due", f"INDEX {at}<?)"),
+        *counted("not_due", f"INDEX {at}>?)"),
+        f"SEARCH jobs USING INDEX {at}>?)",
+        *LOADED,
+    )
+
+
 LONGER_PLANS = {
     "counters": (
         "SCAN counters",  # it has one row
@@ -86,10 +105,10 @@ LONGER_PLANS = {
         "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)",
         "SEARCH contexts USING INDEX sqlite_autoindex_contexts_1 (session_id=?)",
     ),
-    "claims_beside": (PLANS["claims_of_sessions"], "LIST SUBQUERY 1", PLANS["jobs"]),
+    "claims_beside": (PLANS["claims_of_sessions"], "LIST SUBQUERY", PLANS["jobs"]),
     "jobs_in_flight": (
         PLANS["jobs"],
-        "LIST SUBQUERY 1",
+        "LIST SUBQUERY",
         "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)",
         "SCAN lost VIRTUAL TABLE INDEX 1:",  # what the session says
     ),
@@ -121,17 +140,28 @@ LONGER_PLANS = {
         *DOCUMENTS,
         SORTED,
     ),
-    "look_again": (
+    "next_expiry": (
         "CO-ROUTINE moments",
         "COMPOUND QUERY",
         "LEFT-MOST SUBQUERY",
         "SEARCH jobs USING COVERING INDEX jobs_by_expiry (expires_at>?)",
         "UNION ALL",
         "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at>?)",
-        "UNION ALL",
-        *priorities("jobs_in_line", "queue=?"),
-        "SEARCH jobs USING COVERING INDEX jobs_in_line (queue=? AND priority=? AND available_at>?)",
         "SEARCH moments",
+    ),
+    # Counted up to a limit, and without looking at the rows unless some are left out.
+    "waiting": (*priorities("jobs_in_line", "queue=?"), *waiting_at_each("jobs_in_line", "queue=?")),
+    "waiting_of_kind": (
+        *priorities("jobs_in_line_by_kind", "queue=? AND kind=?"),
+        *waiting_at_each("jobs_in_line_by_kind", "queue=? AND kind=?"),
+    ),
+    "waiting_by_name": (f"SEARCH jobs USING INDEX {IN_QUEUE}", *LOADED),
+    "claims_in_queue": (f"SEARCH jobs USING INDEX {IN_QUEUE}", *LOADED),
+    "not_waiting": (
+        "SCAN CONSTANT ROW",
+        *counted("claimed", f"COVERING INDEX {IN_QUEUE}"),
+        *counted("dead", f"COVERING INDEX {IN_QUEUE}"),
+        *counted("done", f"COVERING INDEX {IN_QUEUE}"),
     ),
     # There are few tokens, and nobody waits for the list of them.
     "list_tokens": ("SCAN tokens", SORTED),
@@ -169,7 +199,7 @@ LONGER_PLANS = {
     # What has run out and is not written down yet is little, so it may be sorted.
     "list_expired": (
         "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)",
-        "LIST SUBQUERY 2",
+        "LIST SUBQUERY",
         "COMPOUND QUERY",
         "LEFT-MOST SUBQUERY",
         "SEARCH jobs USING COVERING INDEX jobs_by_expiry (expires_at<?)",
@@ -236,4 +266,4 @@ def plan(connection: apsw.Connection, name: str, size: int = 1) -> list[str]:
     named, numbered = set(re.findall(r":(\w+)", text)), [int(number) for number in re.findall(r"\?(\d+)", text)]
     values = (None,) * (len(named) + max(len(re.findall(r"\?(?!\d)", text)), *numbered, 0))
     steps = [str(row[3]).replace("main.", "") for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", values)]
-    return [step for step in steps if "SCALAR SUBQUERY" not in step]
+    return [re.sub(r"^(LIST SUBQUERY) \d+$", r"\1", step) for step in steps if "SCALAR SUBQUERY" not in step]

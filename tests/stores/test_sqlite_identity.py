@@ -10,6 +10,8 @@ import pytest
 import octostore
 from octostore.client.looking import look
 from octostore.client.reader import Questions, Reader
+from octostore.core.needs import Needs
+from octostore.stores.sqlite.backend import SqliteBackend
 from tests.support.files import claim_and_die, fault, url
 from tests.support.founding import FIRST, NOT_FIRST, READS
 from tests.support.processes import Worker
@@ -33,7 +35,7 @@ def test_reading_makes_no_store(path: Path, name: str) -> None:
     with octostore.connect(url(path)) as store:
         missing = fault(lambda: READS[name](store))
     assert missing.reason == "no_store"
-    assert str(missing) == f"there is no store at {path}; the first claim or enqueue makes it"
+    assert str(missing) == f"there is no store at {path}; the first claim or enqueue creates it"
     assert listing(path) == []
 
 
@@ -187,6 +189,16 @@ def test_a_running_process_notices_that_its_file_is_gone(
         assert fault(lambda: store.claim_job("more")).reason == "moved"
         assert fault(lambda: store.heartbeat_job("job", claim.lease_id or "")).reason == "moved"
         assert fault(lambda: store.get_job("job")).reason == "moved"
+
+
+def test_nothing_is_acknowledged_that_was_committed_into_a_file_that_is_gone(path: Path, tmp_path: Path) -> None:
+    """It was moved between the first look at it and the commit."""
+    make_store(path)
+    backend = SqliteBackend(path)
+    with pytest.raises(octostore.Unreachable) as raised, backend.writing(Needs()):
+        path.rename(tmp_path / "elsewhere.db")
+    assert raised.value.reason == "moved"
+    backend.close()
 
 
 def test_another_store_that_was_copied_into_its_file_is_not_taken_for_it(path: Path, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_a_guardian_that_is_killed_takes_the_command_along(
         assert not survivors[how].is_alive()
         job = store.get_job(how)
         assert (job.status, job.last_outcome) == ("free", "failed")
-        assert "watched over the command was killed" in (job.error or "")
+        assert "supervising the command was killed" in (job.error or "")
 
 
 def test_a_command_with_nobody_left_to_watch_over_it_is_killed_by_the_system(

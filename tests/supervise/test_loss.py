@@ -71,7 +71,7 @@ def test_a_server_that_is_killed_and_comes_back_disturbs_no_command(served: Serv
     run = served.octostore.start("run", "job", "--ttl", str(ttl), "--quiet", "--", "bash", "-c", UNTIL_TOLD)
     until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
     served.server.kill()
-    until(lambda: "heartbeats of job do not get through" in run.err)
+    until(lambda: "heartbeats for job are not getting through" in run.err)
     with ServerProcess(served.server.home, port=served.server.port) as again:
         wait_for_heartbeat(served.path, "job")
         until(lambda: "again" in run.err)
@@ -81,11 +81,11 @@ def test_a_server_that_is_killed_and_comes_back_disturbs_no_command(served: Serv
     assert (done.code, done.out) == (0, "")
     missed, back = done.err.splitlines()
     assert re.fullmatch(
-        rf"octostore: heartbeats of job do not get through \(the server at {again.url} cannot be reached: .*\); unless "
-        r"one does, the command can go on until \d\d:\d\d:\d\d",
+        rf"octostore: heartbeats for job are not getting through \(the server at {again.url} cannot be reached: .*\); "
+        r"the command will be stopped at \d\d:\d\d:\d\d unless one does",
         missed,
     )
-    assert back == "octostore: heartbeats of job get through again"
+    assert back == "octostore: heartbeats for job are getting through again"
 
 
 def test_a_command_is_dead_before_a_lease_ends_that_cannot_be_renewed(served: Served, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_server_that_cannot_be_reached(served: Served, tmp_path: Path) -> None
     runs["patient"].send(signal.SIGTERM)
     assert {job: runs[job].wait().code for job in ending} == {job: code for job, (code, _, _) in ending.items()}
     assert all("its claim could not be" in runs[job].err for job in ending)
-    until(lambda: all("trying again" in runs[job].err for job in ("waiting", "stopped")))
+    until(lambda: all("retrying" in runs[job].err for job in ("waiting", "stopped")))
     runs["stopped"].send(signal.SIGTERM)
     assert runs["stopped"].wait().code == 143
     assert runs["refused"].wait().code == 69

@@ -60,7 +60,7 @@ def test_a_ttl_that_the_machine_cannot_keep_is_refused_before_anything_is_claime
         kept = octostore.start(*call, "--ttl", "60", "--", "true", program=LATE)
         code, out, err = refused.wait()
         assert (code, out) == (64, "")
-        assert "ttl of 4 seconds cannot be kept safely" in err
-        assert "The smallest that it can keep now is 4." in err or "The smallest that it can keep now is 5" in err
+        assert "ttl of 4 seconds is too short" in err
+        assert "The shortest safe TTL right now is 4." in err or "The shortest safe TTL right now is 5" in err
         assert kept.wait().code == 0
     assert [event.type for event in store.events()] == ["enqueued", "claimed", "released", "claimed", "done"]

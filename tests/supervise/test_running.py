@@ -53,7 +53,7 @@ def test_the_job_is_held_until_all_that_the_command_has_started_has_ended(
         for job_id, way in ways.items()
     }
     for run in runs.values():
-        until(lambda run=run: "still run; the job is held" in run.err)  # type: ignore[misc]
+        until(lambda run=run: "still running; the job is held" in run.err)  # type: ignore[misc]
         assert run.out == "over\n"
     rest = {job_id: int((tmp_path / f"{job_id}.pid").read_text()) for job_id in ways}
     # Beyond what was left of their leases when the commands ended.

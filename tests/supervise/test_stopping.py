@@ -34,14 +34,14 @@ def test_a_command_is_stopped_when_somebody_asks_for_it(
     assert {job: one.code for job, one in done.items()} == {"obedient": 124, "drained": 124, "stubborn": 137}
     assert (tmp_path / "obedient").read_text() == "told\n"
     assert not stubborn.is_alive()
-    assert "it was asked to stop: going down" in done["obedient"].err
+    assert "stopping obedient: asked to stop (going down)" in done["obedient"].err
     ran = json.loads(done["obedient"].out)
-    assert (ran["is_lost"], ran["outcome"], ran["why"]) == (False, "released", "it was asked to stop: going down")
+    assert (ran["is_lost"], ran["outcome"], ran["why"]) == (False, "released", "asked to stop (going down)")
     job = store.get_job("obedient")
     assert (job.status, job.attempts, job.note) == (
         "free",
         0,
-        "the command was stopped: it was asked to stop: going down",
+        "the command was stopped: asked to stop (going down)",
     )
     assert [types_of(store, job) for job in ("obedient", "stubborn")] == [ASKED, ASKED]
     assert types_of(store, "drained") == [*ASKED, "cancelled"]
@@ -63,7 +63,7 @@ def test_a_worker_whose_command_is_stopped_goes_on_with_the_next_job(
     store.cancel("cancelled", reason="not needed")
     done = work.wait()
     assert done.code == 0
-    assert "stopped: it was asked to stop: too much memory" in done.err
+    assert "stopping stopped: asked to stop (too much memory)" in done.err
     assert "is lost: it ended as 'cancelled'" in done.err
     assert "('not needed')" in done.err
     jobs = {name: store.get_job(name) for name in ("stopped", "drained", "cancelled", "last")}
@@ -107,5 +107,5 @@ def test_the_first_reason_for_stopping_a_command_counts(octostore: Octostore, st
     for job, run in runs.items():
         first, *others = [line for line in run.wait().err.splitlines() if "stuck" not in line]
         assert others == []
-        outcome = "released" if "asked to stop: going down" in first else "failed"
+        outcome = "released" if "asked to stop (going down)" in first else "failed"
         assert store.get_job(job).last_outcome == outcome

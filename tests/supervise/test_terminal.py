@@ -93,7 +93,7 @@ def test_control_z_stops_both_and_fg_goes_on(sit: Sit, store: library.OctoStore,
         holder = parent_of(parent_of(command))
         assert terminal.foreground() == command
         terminal.press(CTRL_Z)
-        terminal.see("the job is kept for")
+        terminal.see("the lease lasts another")
         terminal.enter("echo back")  # in the shell
         terminal.see("back\n")
         assert (state_of(holder), state_of(command)) == ("T", "T")
@@ -143,7 +143,7 @@ def test_a_command_in_the_background_waits_for_its_turn_at_the_terminal(sit: Sit
     with sit(*SHELL) as terminal:
         terminal.enter("set -b")  # to be told at once what becomes of jobs
         terminal.enter(f"octostore run job -- {' '.join(PYTHON)} -c 'print(*map(str.upper, [input()]))' &")
-        terminal.see("the job is kept for")
+        terminal.see("the lease lasts another")
         terminal.see("Stopped")
         terminal.press("\n")
         terminal.enter("fg")

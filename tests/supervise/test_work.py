@@ -63,7 +63,7 @@ def test_the_payload_comes_on_stdin_and_the_result_from_stdout(
     done = octostore.run("work", "queue", "--until-empty", "--json", "--concurrency", "3", "--", "bash", "-c", script)
     assert done.code == 0
     assert json.loads(done.out) == {"queue": "queue", "handled": len(expected)}
-    told = [line for line in done.err.splitlines() if "is no result" in line]
+    told = [line for line in done.err.splitlines() if "too large for a result" in line]
     assert sorted(line.split()[1] for line in told) == ["cut_off:", "long:", "very_long:"]
     assert "its output of 150,000 bytes" in done.err
     for job_id, (_, result) in expected.items():
@@ -116,7 +116,7 @@ def test_a_job_that_fails_is_tried_again_until_it_is_dead_and_one_that_is_put_of
 
 
 def test_a_queue_that_nobody_has_ever_used_is_said_to_be_one(octostore: Octostore, store: library.OctoStore) -> None:
-    said = "octostore: no job has ever been in queue mistyped"
+    said = "octostore: queue mistyped has never had a job"
     assert octostore.run("work", "mistyped", "--until-empty", "--json", "--", "true") == (
         10,
         '{"queue":"mistyped","handled":0}\n',
@@ -124,7 +124,7 @@ def test_a_queue_that_nobody_has_ever_used_is_said_to_be_one(octostore: Octostor
     )
     assert octostore.run("work", "mistyped", "--until-empty", "--quiet", "--", "true") == (10, "", "")
     work = octostore.start("work", "mistyped", "--", "true")
-    until(lambda: work.err == f"{said}; waiting for the first one\n")
+    until(lambda: work.err == f"{said}; waiting for the first\n")
     store.enqueue("kind", queue="mistyped", job_id="first")
     until(lambda: store.get_job("first").status == "done")
     work.send(signal.SIGTERM)
@@ -134,7 +134,7 @@ def test_a_queue_that_nobody_has_ever_used_is_said_to_be_one(octostore: Octostor
 
 def test_a_file_that_is_not_there_yet_has_no_queue_that_was_used(octostore: Octostore, tmp_path: Path) -> None:
     done = octostore.run("work", "queue", "--until-empty", "--", "true", OCTOSTORE_URL=f"sqlite:///{tmp_path}/new.db")
-    assert (done.code, done.err) == (10, "octostore: no job has ever been in queue queue\n")
+    assert (done.code, done.err) == (10, "octostore: queue queue has never had a job\n")
 
 
 def test_a_queue_with_nothing_to_do_is_told_by_the_exit_code(octostore: Octostore, store: library.OctoStore) -> None:
@@ -262,7 +262,7 @@ def test_a_lease_that_is_lost_ends_its_command_and_no_other(
     (tmp_path / "told").touch()
     done = work.wait()
     assert done.code == 0
-    assert "lost: the command was stopped: the lease on 'lost' is lost" in done.err
+    assert "lost: stopped the command because the lease on 'lost' is lost" in done.err
     assert "('wrong machine')" in done.err
     assert [store.get_job(job_id).result for job_id in ("lost", "kept")] == ["again", "kept"]
 

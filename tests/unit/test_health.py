@@ -28,10 +28,10 @@ def test_nothing_to_do_is_fine() -> None:
     [
         ({"late": 1}, "degraded", "1 claim is late with heartbeats"),
         ({"late": 10}, "unhealthy", "10 claims are late with heartbeats"),
-        ({"dead": 1}, "degraded", "1 dead job waits for a person"),
-        ({"dead": 100}, "unhealthy", "100 dead jobs wait for a person"),
-        ({"taken_back": 5}, "degraded", "5 claims were taken back within the last hour"),
-        ({"taken_back": 50}, "unhealthy", "50 claims were taken back within the last hour"),
+        ({"dead": 1}, "degraded", "1 dead job needs attention"),
+        ({"dead": 100}, "unhealthy", "100 dead jobs need attention"),
+        ({"taken_back": 5}, "degraded", "5 claims expired or were taken away in the last hour"),
+        ({"taken_back": 50}, "unhealthy", "50 claims expired or were taken away in the last hour"),
         ({"oldest_due_at": NOW - timedelta(minutes=5)}, "degraded", "a job has been waiting for 300 s"),
         ({"oldest_due_at": NOW - timedelta(hours=1)}, "unhealthy", "a job has been waiting for 3,600 s"),
     ],
@@ -49,7 +49,7 @@ def test_just_below_is_still_fine() -> None:
 def test_the_worst_is_told_first() -> None:
     health = judge(figures(dead=500, late=1), [], Thresholds())
     assert health.status == "unhealthy"
-    assert health.reasons == ["500 dead jobs wait for a person", "1 claim is late with heartbeats"]
+    assert health.reasons == ["500 dead jobs need attention", "1 claim is late with heartbeats"]
 
 
 def test_thresholds_are_whatever_one_says() -> None:

@@ -125,6 +125,20 @@ def test_an_owner_is_one_line_of_text(bad: Any) -> None:
     assert caught.value.field == "owner"
 
 
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("two\nlines", r"control characters or line breaks, such as '\\n'"),
+        ("ann\u202e", r"invisible or bidirectional control characters, such as U\+202E \(RIGHT-TO-LEFT OVERRIDE\)"),
+        ("a\u200bnn", r"such as U\+200B \(ZERO WIDTH SPACE\)"),
+        ("private \ue000", r"such as U\+E000$"),
+    ],
+)
+def test_a_character_that_cannot_be_seen_is_named(bad: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        c.ClaimJob(job_id="job", owner=bad)
+
+
 GOOD_NAMES = [
     "a",
     "github-issue-1842",

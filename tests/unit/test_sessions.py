@@ -210,7 +210,7 @@ def test_only_its_lease_can_write_to_a_session(world: World) -> None:
     session = open_session(world, principal="ann")
     before = world.log()
     for command in writes(lease_id=None, principal="ann"):
-        with pytest.raises(NotAllowed, match="only the lease of session 's' can write to it"):
+        with pytest.raises(NotAllowed, match="writing to session 's' needs its lease_id"):
             world.do(command)
     assert world.log() == before
     for command in writes(lease_id=session.lease_id, principal="ann")[:3]:

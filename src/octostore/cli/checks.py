@@ -72,48 +72,49 @@ def _reach(store: OctoStore) -> Iterator[Check]:
     took = (time.monotonic() - began) * 1_000
     yield Check(name="write", finding=f"a durable write took {took:.0f} ms; the log is at seq {probe.seq:,}")
     with suppress(NotAllowed):  # only whoever may read everything is told
-        yield Check(name="id", finding=f"of the store is {store.figures().store_id}")
+        yield Check(name="id", finding=f"the store's id is {store.figures().store_id}")
     yield _clock(probe)
     if probe.version != __version__:
         yield Check(
             name="server",
             status="warning",
-            finding=f"is octostore {probe.version}, and this is {__version__}",
-            advice="they understand each other as long as neither knows calls that the other does not; update one",
+            finding=f"the server runs octostore {probe.version}; this is {__version__}",
+            advice="calls that only one of them knows will fail; upgrade the older one",
         )
 
 
 def _clock(probe: ProbeReply) -> Check:
     ahead = words.seconds_between(words.now(), probe.at)
     if abs(ahead) <= SKEW_SECONDS:
-        return Check(name="clock", finding="agrees with the store's")
+        return Check(name="clock", finding="the clock agrees with the store's")
+    how = f"{words.duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'}"
     return Check(
         name="clock",
         status="warning",
-        finding=f"the store's is {words.duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's",
-        advice="leases are not affected, because only the store's clock counts; but ages shown here are wrong. Set the "
-        "clocks, by NTP say",
+        finding=f"the store's clock is {how} this machine's",
+        advice="leases are not affected, because only the store's clock counts, but ages shown here are wrong; "
+        "synchronize the clocks, for example with NTP",
     )
 
 
 def _token(store: OctoStore) -> Check:
     me = store.whoami()
-    within = f" within {me.prefix}" if me.prefix else ""
+    within = f" on jobs named {me.prefix}…" if me.prefix else ""
     until = "" if me.expires_at is None else f", until {words.clock(me.expires_at)} UTC"
-    return Check(name="token", finding=f"is {me.name}'s, who may {', '.join(sorted(me.scopes))}{within}{until}")
+    return Check(name="token", finding=f"{me.name}, with {', '.join(sorted(me.scopes))}{within}{until}")
 
 
 def _problem(error: OctoStoreError, place: Place) -> Check:
     finding = str(error)
     if isinstance(error, NotAllowed) or (isinstance(error, InvalidInput) and "token" in error.field.lower()):
-        name, advice = "token", "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE; `octostore token create` makes one"
+        name, advice = "token", "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE; `octostore token create` creates one"
     elif isinstance(error, Unreachable):
         name, advice = "store", next_step(error, place)
     elif isinstance(error, InvalidInput) and error.field == "permissions":
-        name, advice = "permissions", "see who else is on this machine: they could have changed what is in the store"
+        name, advice = "permissions", "find out who else can use this machine: they may have changed the store"
         finding = finding.removeprefix(f"{name} ")
     else:
-        name, advice = "url", "correct what names the store, see above"
+        name, advice = "url", "correct the URL of the store, see above"
     return Check(name=name, status="problem", finding=finding, advice=advice, exit_code=exit_code_of(error))
 
 
@@ -131,18 +132,18 @@ def _file(path: Path) -> Iterator[Check]:
         yield Check(
             name="disk",
             status="warning",
-            finding=f"{free / 1_048_576:.0f} MiB are free at {path.parent}",
-            advice="make room: when it is full, nothing can be claimed (and nothing is lost)",
+            finding=f"{free / 1_048_576:.0f} MiB free in {path.parent}",
+            advice="free some disk space: when the disk is full, nothing can be claimed (but nothing is lost)",
         )
     else:
-        yield Check(name="disk", finding=f"{free / 1_073_741_824:,.0f} GiB are free")
+        yield Check(name="disk", finding=f"{free / 1_073_741_824:,.0f} GiB free")
     kind = _file_system(path)
     if kind in SHARED_FILE_SYSTEMS:
         yield Check(
             name="filesystem",
             status="problem",
-            finding=f"{path} is on {kind}, where SQLite's locks cannot be relied on",
-            advice="keep the file on a disk of one machine, and let others use it through `octostore serve`",
+            finding=f"{path} is on {kind}, where SQLite's locks are unreliable",
+            advice="keep the file on a local disk, and share it with `octostore serve`",
             exit_code=exits.BAD_INPUT,
         )
 
@@ -155,10 +156,10 @@ def _permissions(path: Path) -> Check:
         return Check(
             name="permissions",
             status="warning",
-            finding=f"others on this machine can get at {path}, and with it at every lease",
-            advice=f"chmod 600 {path}, unless they are meant to",
+            finding=f"other users of this machine can access {path}, and with it every lease",
+            advice=f"run: chmod 600 {path}, unless that is intended",
         )
-    return Check(name="permissions", finding="only you can get at the file")
+    return Check(name="permissions", finding="only you can access the file")
 
 
 def _file_system(path: Path) -> str:
@@ -177,12 +178,12 @@ def _file_system(path: Path) -> str:
 
 def _supervision() -> Check:
     if os.uname().sysname == "Linux" and Path("/proc/self/stat").exists():
-        return Check(name="run", finding="can end everything that a command has started")
+        return Check(name="run", finding="`octostore run` can stop everything a command has started")
     return Check(
         name="run",
         status="warning",
-        finding="this system cannot find processes that leave their group, such as daemons",
-        advice="see that commands of `octostore run` start none; on Linux nothing gets away",
+        finding="on this system, processes that leave their group, such as daemons, cannot be found",
+        advice="make sure that commands under `octostore run` start none; Linux does not have this limit",
     )
 
 
@@ -191,6 +192,5 @@ def _supervision() -> Check:
 
 def _mcp() -> Check:
     if find_spec("aiohttp") is None:
-        finding = "serves a file or a database to agents; for a server's URL, install octostore[mcp]"
-        return Check(name="mcp", finding=finding)
-    return Check(name="mcp", finding="can be served to agents")
+        return Check(name="mcp", finding="works on a file or a database; for a server's URL, install octostore[mcp]")
+    return Check(name="mcp", finding="works")

@@ -29,7 +29,7 @@ def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
             yield from _details(reply)
         case "held" if reply.claimed_at is not None and reply.expires_at is not None:
             yield (
-                f"{console.style('held', 'yellow')} {reply.job_id} is held by {reply.owner} (claimed "
+                f"{console.style('held', 'yellow')} {reply.job_id}: {reply.owner} has it (claimed "
                 f"{words.ago(reply.claimed_at, now)}, at least {words.until(reply.expires_at, now)} left)"
             )
             if reply.host is not None:
@@ -38,16 +38,16 @@ def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
                 yield f"  doing      {words.gist(reply.progress.note)}"
         case "delayed" if reply.available_at is not None:
             when = f"{words.clock(reply.available_at, now)} UTC, in {words.until(reply.available_at, now)}"
-            yield f"{console.style('delayed', 'yellow')} {reply.job_id} cannot be claimed before {when}"
+            yield f"{console.style('delayed', 'yellow')} {reply.job_id}: cannot be claimed before {when}"
         case "done":
-            yield f"{console.style('done', 'green')} {reply.job_id} is finished; use --again to claim it anyway"
+            yield f"{console.style('done', 'green')} {reply.job_id}: finished; use --again to claim it anyway"
             if reply.result is not None:
                 yield f"  result     {words.as_json(reply.result)}"
         case "dead":
             yield f"{console.style('dead', 'red')} {reply.job_id}: {words.gist(reply.error or 'cancelled')}"
             yield f"  next       octostore requeue {words.typed(reply.job_id or '')}"
         case _:
-            yield f"{console.style('empty', 'yellow')} nothing in queue {reply.queue} can be claimed now"
+            yield f"{console.style('empty', 'yellow')} {reply.queue}: nothing in this queue can be claimed now"
 
 
 def _details(reply: ClaimReply) -> Iterator[str]:

@@ -13,10 +13,10 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 MEANINGS = {
-    DID: "did it (`run`: the command's own exit code)",
+    DID: "success (`run`: the command's own exit code)",
     NOTHING_TO_DO: "nothing to do: the queue is empty, or the job is done",
     HELD: "unavailable: held by somebody else, delayed or dead, or the wait timed out",
-    UNHEALTHY: "the work does not get done, as `health` judges it",
+    UNHEALTHY: "unhealthy, according to `health`",
     LOST: "the lease was lost (`run`: the command was stopped)",
     BAD_INPUT: "bad input or configuration",
     UNREACHABLE: "the store cannot be reached",

@@ -42,13 +42,13 @@ def tell_misunderstood(problem: Misunderstood, console: Console) -> int:
         console.answer(
             Failure(error=str(problem), code=InvalidInput.code, details=ERRORS[InvalidInput.code].advice, field=field)
         )
-    complain(*problem.usage.splitlines(), f"{PROGRAM}: {problem}", f"(`{problem.program} --help` explains)")
+    complain(*problem.usage.splitlines(), f"{PROGRAM}: {problem}", f"(see `{problem.program} --help`)")
     return exits.BAD_INPUT
 
 
 def tell_our_fault(fault: Exception, console: Console) -> int:
-    problem = f"this is a fault of ours: {type(fault).__name__}: {fault}"
-    how = f"report it, please, with what {DEBUG_VARIABLE}=1 adds to this"
+    problem = f"internal error: {type(fault).__name__}: {fault}"
+    how = f"please report this, with the traceback that {DEBUG_VARIABLE}=1 prints"
     if console.is_json:
         console.answer(Failure(error=problem, code="internal_error", details=how))
     console.remark(problem)

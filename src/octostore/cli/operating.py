@@ -40,6 +40,7 @@ def _told(job: JobView, before: JobOwner | None) -> str:
     asked = claim.stop_requested
     if asked is None:
         return f"{job.job_id} is {job.status} now"
-    heard = "will be told at its next heartbeat" if asked.delivered_at is None else "has been told"
-    then = "; the job is cancelled when it stops" if asked.cancels else ""
-    return f"asked {claim.owner} to stop {job.job_id}; it {heard}{then}"
+    told = f"has been told to stop {job.job_id}"
+    if asked.delivered_at is None:
+        told = f"will be told to stop {job.job_id} at its next heartbeat"
+    return f"{claim.owner} {told}" + ("; the job is cancelled when it stops" if asked.cancels else "")

@@ -19,7 +19,7 @@ def seconds(text: str) -> float:
     """`90`, `1.5`, `2m` or `1h30m`."""
     found = _DURATION.fullmatch(text)
     if not text or found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; give seconds, or 2m, 1h30m, 1d")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; use seconds, or 2m, 1h30m, 1d")
     return sum(float(part or 0) * size for part, size in zip(found.groups(), (86_400, 3_600, 60, 1), strict=True))
 
 
@@ -93,7 +93,7 @@ def lease_id(given: str | None) -> str:
     if lease is None:
         raise InvalidInput(
             "lease_id",
-            f"is needed: set {LEASE_VARIABLE} to the lease_id that `octostore claim` has printed. It is not kept "
-            "anywhere, so that nobody ends another's claim by knowing its name",
+            f"is required: set {LEASE_VARIABLE} to the lease id that `octostore claim` printed. It is not saved "
+            "anywhere, so that nobody can end somebody else's claim just by knowing the job's name",
         )
     return lease

@@ -65,9 +65,10 @@ class Parser(argparse.ArgumentParser):
         group.add_argument(
             "--url",
             default=argparse.SUPPRESS,
-            help="the store: sqlite:///FILE, or http(s):// for a server; by default OCTOSTORE_URL, else your own file",
+            help="the store: sqlite:///FILE, postgresql://…, or http(s):// for a server (OCTOSTORE_URL, else your own "
+            "file)",
         )
-        group.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="answer with JSON")
+        group.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
 
     def format_usage(self) -> str:
         return f"usage: {self.short_usage}\n"
@@ -130,7 +131,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     named = BY_NAME.get(word or "")
     parser = new_parser(() if named is None else [named])
     if word is not None and named is None:
-        parser.error(f"there is no command {word!r}{_did_you_mean(word)}")
+        parser.error(f"unknown command {word!r}{_did_you_mean(word)}")
     parsed, unknown = parser.parse_known_args(ours)
     asked = parser.nested[parsed.command]
     takes_command = hasattr(parsed, "takes_command")
@@ -139,7 +140,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if unknown:
         asked.error(f"unrecognized arguments: {' '.join(unknown)}")
     if behind and not takes_command:
-        asked.error(f"{parsed.command} takes nothing behind --")
+        asked.error(f"{parsed.command} takes nothing after --")
     parsed.behind = behind
     return parsed
 
@@ -183,8 +184,8 @@ class _Top(Parser):
             lines += [f"{group}:", *(f"  {command.name:<14}{command.summary}" for command in commands), ""]
         lines += ["exit codes:", *(f"  {code:<4}{meaning.replace('`', '')}" for code, meaning in MEANINGS.items()), ""]
         lines += [
-            "The store is OCTOSTORE_URL: unset, your own file; sqlite:///FILE; http(s):// for a server, whose token",
-            "is in OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE. All commands take --url and --json.",
-            f"`{PROGRAM} COMMAND --help` explains one, with examples. New here? Try `{PROGRAM} demo`.",
+            "OCTOSTORE_URL names the store: sqlite:///FILE, postgresql://…, or http(s):// for a server (token in",
+            "OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE); by default, your own file. All commands take --url and --json.",
+            f"`{PROGRAM} COMMAND --help` explains a command, with examples. New here? Try `{PROGRAM} demo`.",
         ]
         return "\n".join(lines) + "\n"

@@ -18,46 +18,54 @@ GRACE_DEFAULT = 10
 def add_command_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(takes_command=True)
     add = parser.add_argument
-    add("--owner", metavar="O", help="who you are, for people (OCTOSTORE_OWNER, else host:pid)")
+    add("--owner", metavar="O", help="your name, as others see it (OCTOSTORE_OWNER, else host:pid)")
     add(
         "--ttl",
         type=seconds,
         default=TTL_DEFAULT_SECONDS,
         metavar="S",
-        help=f"how soon another can take over when this machine disappears ({TTL_DEFAULT_SECONDS})",
+        help=f"how long until others can take over if this machine disappears ({TTL_DEFAULT_SECONDS})",
     )
-    add("--max-run", type=seconds, metavar="S", help="stop the command after this time; that is a failure")
+    add("--max-run", type=seconds, metavar="S", help="stop the command after this long; counts as a failure")
     add(
         "--max-silence",
         type=seconds,
         metavar="S",
-        help="after how long without `octostore progress` or `checkpoint` the command is shown as stuck (never)",
+        help="show the command as stuck after this long without `octostore progress` or `checkpoint` (never)",
     )
     add(
         "--on-silence",
         choices=get_args(OnSilence),
         default="report",
-        help="then: only report it, or stop the command, which is a failure (report)",
+        help="what to do then: only report it, or stop the command as a failure (report)",
     )
-    add("--stop-signal", type=signal_number, default=signal.SIGTERM, metavar="SIG", help="how it is stopped (TERM)")
+    add(
+        "--stop-signal",
+        type=signal_number,
+        default=signal.SIGTERM,
+        metavar="SIG",
+        help="signal that stops the command (TERM)",
+    )
     add(
         "--stop-grace",
         type=seconds,
         default=GRACE_DEFAULT,
         metavar="S",
-        help=f"after the stop signal, how long until it is killed ({GRACE_DEFAULT}; a tenth of the TTL at most when a "
-        "lease runs out)",
+        help=f"time from the stop signal to KILL ({GRACE_DEFAULT}; at most a tenth of the TTL when the lease is "
+        "about to expire)",
     )
     add(
-        "--stop-rest", action="store_true", help="stop what it leaves running, instead of holding the job until it ends"
+        "--stop-rest",
+        action="store_true",
+        help="stop processes the command leaves running, instead of holding the job until they end",
     )
-    add("--no-stderr", action="store_true", help="keep nothing of its stderr as the error of a failure")
-    add("--quiet", action="store_true", help="say nothing unless something is wrong")
+    add("--no-stderr", action="store_true", help="do not save the end of stderr as the job's error")
+    add("--quiet", action="store_true", help="print nothing unless something is wrong")
 
 
 def terms_of(arguments: Arguments) -> Terms:
     if arguments.on_silence == "stop" and arguments.max_silence is None:
-        raise InvalidInput("--on-silence", "stop needs --max-silence: without it, a command may be silent for ever")
+        raise InvalidInput("--on-silence", "stop needs --max-silence, which says how long a command may be silent")
     return Terms(
         stop_grace=arguments.stop_grace,
         max_run=arguments.max_run,

@@ -27,11 +27,11 @@ _ENDINGS = {
     "released": "released it",
     "done": "finished it",
     "failed": "failed",
-    "deferred": "put it off",
+    "deferred": "deferred it",
     "expired": "disappeared",
     "force_released": "lost it to force-release",
     "cancelled": "lost it to cancel",
-    "undone": "left before its claim was answered",
+    "undone": "disconnected before its claim was answered",
 }
 
 
@@ -91,7 +91,7 @@ def _stuck(_event: Event, data: dict[str, Any]) -> str:
     since: datetime = data["last_progress_at"]
     limit = words.duration(data["max_silence_ms"] / 1_000)
     said = _said(None, data.get("note"))
-    return f"{data['owner']} is stuck: alive, and no progress since {since:%H:%M:%S} (limit {limit}){said}"
+    return f"{data['owner']} is stuck: alive, but no progress since {since:%H:%M:%S} (limit {limit}){said}"
 
 
 def _missed(data: dict[str, Any]) -> str:
@@ -110,7 +110,7 @@ def _next_status(data: dict[str, Any]) -> str:
             attempts = data.get("attempts")
             return "; it is dead now" + (f", after {words.counted(attempts, 'attempt')}" if attempts else "")
         case "queued":
-            return "; it waits in its queue again"
+            return "; it is back in its queue"
         case _:
             return ""
 
@@ -122,7 +122,7 @@ def _by_operator(event: Event, data: dict[str, Any]) -> str:
 
 
 def _stop_requested(event: Event, data: dict[str, Any]) -> str:
-    then = ", after which it is cancelled" if data.get("cancels") else ""
+    then = " (the job is then cancelled)" if data.get("cancels") else ""
     return f"{data['owner']} was asked to stop by {event.actor}{then}{_said(data.get('reason'))}"
 
 
@@ -140,7 +140,7 @@ _BY_OPERATORS = {
 
 
 def _limit(data: dict[str, Any]) -> str:
-    return "no limit any more" if data.get("max_claimed") is None else f"at most {data['max_claimed']} at once"
+    return "no limit" if data.get("max_claimed") is None else f"at most {data['max_claimed']} at once"
 
 
 def _is_by_operator(event: Event) -> bool:
@@ -172,7 +172,9 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     **dict.fromkeys(["released", "done", "failed", "deferred"], _ended),
     "expired": _expired,
     "stuck": _stuck,
-    "undone": lambda _, data: f"the claim of {data['owner']} was undone: it left before the answer{_next_status(data)}",
+    "undone": lambda _, data: (
+        f"{data['owner']}'s claim was undone: it disconnected before the answer{_next_status(data)}"
+    ),
     **dict.fromkeys(_BY_OPERATORS, _by_operator),
     "requeued": _requeued,
     "stop_requested": _stop_requested,
@@ -187,12 +189,10 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
         f"{_said(None, data.get('note'))}"
     ),
     "session_closed": lambda event, data: f"{_who(event, data)} closed {_whose(event, data)} session{_phase(data)}",
-    "session_expired": lambda _, data: (
-        f"{data['agent']} disappeared, and its session with it{_missed(data)}{_phase(data)}"
-    ),
-    "session_undone": lambda _, data: f"the session of {data['agent']} was undone: it left before the answer",
+    "session_expired": lambda _, data: f"{data['agent']} disappeared with its session{_missed(data)}{_phase(data)}",
+    "session_undone": lambda _, data: f"{data['agent']}'s session was undone: it disconnected before the answer",
     "restored": lambda _, data: f"restored from a backup that ended with event {data['after']}",
-    "token_created": lambda event, data: f"{event.actor} made a token for {data['name']}",
-    "token_rotated": lambda _, data: f"the token of {data['name']} was renewed",
-    "token_revoked": lambda event, data: f"{event.actor} revoked a token of {data['name']}",
+    "token_created": lambda event, data: f"{event.actor} created a token for {data['name']}",
+    "token_rotated": lambda _, data: f"{data['name']}'s token was rotated",
+    "token_revoked": lambda event, data: f"{event.actor} revoked {data['name']}'s token",
 }

@@ -5,27 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from octostore.core.moments import duration as duration  # noqa: PLC0414  # for all who import `words`
 from octostore.core.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from octostore.core.replies import ClaimReply, JobOwner
-
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
-SHORT_SECONDS = 10
-
-
-def duration(seconds: float) -> str:
-    """Two units at most: `3m 12s`. Below ten seconds with a tenth, where that is still a difference."""
-    if abs(seconds) < SHORT_SECONDS and round(seconds, 1) != int(seconds):
-        return f"{seconds:.1f}s"
-    left = int(seconds)
-    first = next((place for place, (size, _) in enumerate(_UNITS) if left >= size), len(_UNITS) - 1)
-    parts: list[str] = []
-    for size, unit in _UNITS[first : first + 2]:
-        if left >= size or not parts:
-            parts.append(f"{left // size}{unit}")
-            left %= size
-    return " ".join(parts)
 
 
 def typed(text: str) -> str:

@@ -27,5 +27,5 @@ async def connect_async(
         # Here, because only those who use it have it installed.
         from octostore.client.http.async_port import AsyncHttpPort  # noqa: PLC0415
     except ImportError:
-        raise InvalidInput("url", "is a server's, for which asyncio needs aiohttp: install octostore[async]") from None
+        raise InvalidInput("url", "names a server, which needs aiohttp for asyncio: install octostore[async]") from None
     return AsyncOctoStore(AsyncHttpPort(*find_server(url, token, retry, allow_clear_text=allow_clear_text)))

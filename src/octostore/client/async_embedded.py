@@ -33,7 +33,7 @@ class AsyncEmbeddedPort:
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         check_range("wait", wait, 0, WAIT_MAX_SECONDS)
         reply = await self._answer(command)
-        if not wait or pause_of(reply) is None:
+        if not wait or pause_of(command, reply) is None:
             return reply
         deadline = time.monotonic() + wait
         bell = LoopFlag()
@@ -41,7 +41,7 @@ class AsyncEmbeddedPort:
             while True:
                 bell.event.clear()
                 reply = await self._answer(command)
-                pause = pause_of(reply)
+                pause = pause_of(command, reply)
                 left = deadline - time.monotonic()
                 if pause is None or left <= 0:
                     return reply

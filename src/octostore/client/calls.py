@@ -196,10 +196,17 @@ class Calls:
         session_id: str | None = None,
         request_id: str | None = None,
         max_silence: float | None = None,
+        until_done: bool = False,
     ) -> ClaimCall[ClaimReply]:
-        """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one."""
+        """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one.
+
+        `empty` comes with `all_done`, whether every job in the queue is settled, and `queue_status`: what else is in
+        it, up to 100 of each. With `kinds`, both are about what could be claimed of these kinds. With `until_done`, the
+        wait also ends when all is done, instead of going on for jobs that nobody has enqueued yet.
+        """
         command = c.ClaimNext(
             queue=queue,
+            until_done=until_done,
             kinds=None if kinds is None else _listed("kinds", kinds),
             owner=default_owner() if owner is None else owner,
             metadata=encode_json("metadata", metadata),
@@ -386,7 +393,7 @@ class Calls:
             unknown = sorted(job.keys() - _OF_ENQUEUE)
             if unknown or "kind" not in job:
                 raise InvalidInput(
-                    unknown[0] if unknown else "kind", "is nothing that a job has" if unknown else "is required"
+                    unknown[0] if unknown else "kind", "is not a field of a job" if unknown else "is required"
                 )
         return Batch([calls.enqueue(**job) for job in jobs], atomic=False)
 

@@ -39,4 +39,4 @@ def connect(
 
 def refuse_token(token: str | None) -> None:
     if token is not None:
-        raise InvalidInput("token", "is for a server (http:// or https://); whoever can write a file needs none")
+        raise InvalidInput("token", "is only for servers (http:// or https://); a file or a database needs none")

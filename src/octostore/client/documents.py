@@ -37,17 +37,17 @@ def _numbered(number: int, document: Document) -> Command[Any]:
             raise InvalidInput("it", f"must be an object with the name of a command, not {type(document).__name__}")  # noqa: TRY301
         return _command_of(dict(document))
     except InvalidInput as error:
-        raise InvalidInput(f"commands[{number}]", f"cannot be done: {error}") from None
+        raise InvalidInput(f"commands[{number}]", f"is not valid: {error}") from None
 
 
 def _command_of(document: dict[str, Any]) -> Command[Any]:
     endpoint = endpoint_in(document)
     if endpoint.reply is None:
-        raise InvalidInput("command", "is for lock clients, which use HTTP")
+        raise InvalidInput("command", "is for lock clients, only over HTTP")
     try:
         params, body = values_in(document, endpoint)
     except msgspec.ValidationError as error:
-        raise InvalidInput(endpoint.operation, f"does not have the right fields: {error}") from None
+        raise InvalidInput(endpoint.operation, f"has invalid fields: {error}") from None
     for name, new in _DEFAULTS.get(endpoint.asks, {}).items():
         if getattr(body, name) is None:
             setattr(body, name, new())

@@ -14,9 +14,10 @@ from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.model import LOCAL
 from octostore.core.questions import ListEvents, Question
-from octostore.core.replies import ClaimReply, is_worth_waiting
+from octostore.core.replies import ClaimReply
 from octostore.core.session_keys import session_key
 from octostore.core.undo import undo_of
+from octostore.core.waiting import is_worth_waiting
 from octostore.stores.base import OnStep
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic, topics_of_claim
@@ -36,7 +37,7 @@ class EmbeddedPort:
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         check_range("wait", wait, 0, WAIT_MAX_SECONDS)
         reply = self._answer(command)
-        if not wait or pause_of(reply) is None:
+        if not wait or pause_of(command, reply) is None:
             return reply
         deadline = time.monotonic() + wait
         bell = threading.Event()
@@ -44,7 +45,7 @@ class EmbeddedPort:
             while True:
                 bell.clear()
                 reply = self._answer(command)
-                pause = pause_of(reply)
+                pause = pause_of(command, reply)
                 left = deadline - time.monotonic()
                 if pause is None or left <= 0:
                     return reply
@@ -107,9 +108,9 @@ def reply_or_raise(answer: Any) -> Any:
     return answer
 
 
-def pause_of(reply: object) -> float | None:
+def pause_of(command: object, reply: object) -> float | None:
     """How long to wait at most before claiming again makes sense; None if it never will."""
-    if not isinstance(reply, ClaimReply) or not is_worth_waiting(reply):
+    if not isinstance(reply, ClaimReply) or not is_worth_waiting(command, reply):
         return None
     # A millisecond more, to be past the moment and not at it.
     return ((reply.retry_after_ms or 0) + 1) / 1_000

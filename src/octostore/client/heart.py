@@ -151,7 +151,7 @@ class _Pulse:
             try:
                 self._next().step()
             except Exception:  # somebody else's; the other hearts have to go on
-                log.exception("a heartbeat went wrong")
+                log.exception("a heartbeat failed")
 
     def _next(self) -> Heart:
         with self._news:

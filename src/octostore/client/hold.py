@@ -72,7 +72,9 @@ def refusal(reply: ClaimReply) -> OctoStoreError:
     if reply.status == "done":
         return AlreadyDone(job_id, reply.result)
     if reply.status == "dead":
-        return Conflict(f"job {job_id!r} is dead ({reply.error or 'cancelled'}); requeue brings it back", status="dead")
+        return Conflict(
+            f"job {job_id!r} is dead ({reply.error or 'cancelled'}); requeue it to run it again", status="dead"
+        )
     when = f"{reply.available_at:%Y-%m-%d %H:%M:%S} UTC" if reply.available_at else "later"
     return Conflict(f"job {job_id!r} cannot be claimed before {when}", status=reply.status)
 

@@ -74,8 +74,8 @@ def check_keepable(ttl: float, *delays: float) -> None:
     if ttl < smallest:
         raise InvalidInput(
             "ttl",
-            f"of {ttl:g} seconds cannot be kept safely: this machine is so busy that processes get their turn up to "
-            f"{max(delays):.2f} seconds late. The smallest that it can keep now is {smallest:g} seconds",
+            f"of {ttl:g} seconds is too short: this machine is so busy that processes are scheduled up to "
+            f"{max(delays):.2f} seconds late. The shortest safe TTL right now is {smallest:g} seconds",
             limit=smallest,
             size=ttl,
         )

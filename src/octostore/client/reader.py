@@ -92,6 +92,14 @@ class Questions:
         """A page of jobs by name, without their documents; pass its `cursor` to get the next one."""
         return q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor)
 
+    @asked
+    def queue_status(self, queue: str) -> q.GetQueue:
+        """What is in a queue: how many jobs are ready, due later, claimed (by whom), dead and done; and if all is done.
+
+        Counts stop at 10,000.
+        """
+        return q.GetQueue(queue=queue)
+
     # Sessions
 
     @asked

@@ -17,7 +17,7 @@ def verify(store: Reader, on_event: OnEvent | None = None) -> Verification:
     """`on_event` is told the `seq` of each event that was read."""
     who = store.whoami()
     if who.prefix or "admin" not in who.scopes:
-        raise NotAllowed("the log can only be verified by those who may read all of it: use an operator's token")
+        raise NotAllowed("verifying the log needs an admin token, because it reads all of it")
     return _Verifying(store, on_event or (lambda _seq: None)).run()
 
 

@@ -125,6 +125,8 @@ class ClaimNext(ClaimTerms, frozen=True, kw_only=True):
     kinds: tuple[str, ...] | None = None
     prefix: str = ""
     """Only jobs whose name begins with it."""
+    until_done: bool = False
+    """Whether to stop waiting once every job in the queue is settled."""
 
 
 class ClaimTask(ClaimTerms, frozen=True, kw_only=True):

@@ -1,13 +1,13 @@
-"""Everything that can go wrong, told apart.
+"""Everything that can go wrong, by kind.
 
 OctoStoreError
-├── Held             somebody else has it, alive            .owner .claimed_at .heartbeat_at .expires_at
+├── Held             somebody else owns it and is alive      .owner .claimed_at .heartbeat_at .expires_at
 ├── AlreadyDone      the work is finished                    .result
-├── LeaseLost        your lease is over; a late write        .job_id .ended .holder
+├── LeaseLost        your lease has ended; a late write      .job_id .ended .holder
 ├── Conflict         the job's state does not allow this     .status
 │   └── LimitExceeded  you have reached a limit              .limit
 ├── InvalidInput     what you sent is wrong; nothing changed .field .limit .size
-├── NotAllowed       you may not
+├── NotAllowed       you may not do this
 ├── NotFound         no such job or session                  .job_id
 └── Unreachable      the store did not answer: nothing is known about the job   .reason
 
@@ -58,7 +58,7 @@ class InvalidInput(OctoStoreError):
 
 
 class Held(OctoStoreError):
-    """Somebody else has it, and is alive."""
+    """Somebody else owns it and is alive."""
 
     code = "held"
 
@@ -74,8 +74,8 @@ class Held(OctoStoreError):
         progress: "ProgressView | None" = None,
     ) -> None:
         super().__init__(
-            f"{subject} is held by {owner!r} since {claimed_at:%Y-%m-%d %H:%M:%S} UTC, "
-            f"last heartbeat {heartbeat_at:%H:%M:%S}, until {expires_at:%H:%M:%S} unless it heartbeats again"
+            f"{subject} is held by {owner!r} (claimed {claimed_at:%Y-%m-%d %H:%M:%S} UTC, "
+            f"last heartbeat {heartbeat_at:%H:%M:%S}, expires {expires_at:%H:%M:%S} unless renewed)"
         )
         self.owner = owner
         self.claimed_at = claimed_at
@@ -91,16 +91,16 @@ class AlreadyDone(OctoStoreError):
     code = "done"
 
     def __init__(self, job_id: str, result: Any) -> None:
-        super().__init__(f"job {job_id!r} is done already; requeue it to have it done once more")
+        super().__init__(f"job {job_id!r} is already done; requeue it to run it again")
         self.job_id = job_id
         self.result = result
 
 
 class LeaseLost(OctoStoreError):
-    """A late write was refused: the lease is over, or was never this job's.
+    """A late write was refused: the lease has ended, or never belonged to this job.
 
-    `ended` tells how the old lease ended, where the job still remembers it (its last five); `holder` who has the job
-    now.
+    `ended` says how the old lease ended, if the job still remembers it (it remembers its last five); `holder` says who
+    owns the job now.
     """
 
     code = "lease_lost"
@@ -115,7 +115,7 @@ class LeaseLost(OctoStoreError):
 
 
 class Conflict(OctoStoreError):
-    """The state of the job does not allow this; `status` is what it is."""
+    """The job's state, which is in `status`, does not allow this."""
 
     code = "conflict"
 
@@ -125,7 +125,7 @@ class Conflict(OctoStoreError):
 
 
 class LimitExceeded(Conflict):
-    """You have as many as you are allowed at once; end one first."""
+    """You already have as many as you may have at once; end one first."""
 
     code = "limit_exceeded"
 
@@ -154,12 +154,13 @@ class Unreachable(OctoStoreError):
     """The store did not answer, so nothing is known about the job; a write may or may not have happened.
 
     `reason` is a stable word: `busy`, `disk_full`, `read_only`, `not_a_database`, `newer_schema`, `corrupt`, `closed`,
-    `late` (its turn came after its caller had given up, and nothing was done),
-    `no_store` (there is none at this place yet), `moved` (what was there has gone, or another store is in its place),
-    `restored_behind` (it was put back from a copy, and knows nothing of a lease that came later),
-    `io`, `denied` (it does not let us in), `address` (a server cannot listen there); and over a network `network` (no
-    connection, or no answer in time), `server` (an answer that is none), `certificate` (the server cannot prove who it
-    is) and `other_user` (the token was left for a server of yours, and somebody else's is there).
+    `late` (the caller had given up before the call was its turn, and nothing was done),
+    `no_store` (there is no store at this place yet), `moved` (the store is gone, or another one is in its place),
+    `restored_behind` (the store was restored from an older copy, which does not know this lease), `in_use`
+    (others use the store that a backup would replace),
+    `io`, `denied` (the database refused the login), `address` (a server cannot listen there); and over a network
+    `network` (no connection, or no answer in time), `server` (not an OctoStore answer), `certificate` (the server's
+    certificate is not trusted) and `other_user` (the token belongs to your own server, but another user's is there).
     """
 
     code = "unreachable"
@@ -170,7 +171,7 @@ class Unreachable(OctoStoreError):
 
     @property
     def is_lasting(self) -> bool:
-        """Whether trying again is of no use until somebody has done something about it."""
+        """Whether trying again is useless until somebody fixes it."""
         return self.reason in {
             "certificate",
             "corrupt",

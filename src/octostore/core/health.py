@@ -24,7 +24,7 @@ class Threshold(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.degraded is not None and self.unhealthy is not None and self.degraded > self.unhealthy:
-            raise InvalidInput("threshold", "has to be reached by what is degraded before what is unhealthy")
+            raise InvalidInput("threshold", "must not be lower for unhealthy than for degraded")
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +65,7 @@ class Health(Reply, frozen=True):
 
 def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds) -> Health:
     waited = None if figures.oldest_due_at is None else (figures.at - figures.oldest_due_at).total_seconds()
+    lost = _many(figures.taken_back, "claim expired or was", "claims expired or were")
     measured: list[tuple[Threshold, float, str]] = [
         (thresholds.oldest_waiting_seconds, waited or 0, f"a job has been waiting for {waited or 0:,.0f} s"),
         (thresholds.waiting, figures.waiting, f"{_many(figures.waiting, 'job is', 'jobs are')} waiting"),
@@ -72,14 +73,10 @@ def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds)
         (
             thresholds.stuck,
             figures.stuck,
-            f"{_many(figures.stuck, 'owner is', 'owners are')} stuck: alive, and without progress",
+            f"{_many(figures.stuck, 'owner is', 'owners are')} stuck: alive, but making no progress",
         ),
-        (
-            thresholds.taken_back,
-            figures.taken_back,
-            f"{_many(figures.taken_back, 'claim was', 'claims were')} taken back within the last hour",
-        ),
-        (thresholds.dead, figures.dead, f"{_many(figures.dead, 'dead job waits', 'dead jobs wait')} for a person"),
+        (thresholds.taken_back, figures.taken_back, f"{lost} taken away in the last hour"),
+        (thresholds.dead, figures.dead, f"{_many(figures.dead, 'dead job needs', 'dead jobs need')} attention"),
     ]
     found = [(_level(threshold, value), text) for threshold, value, text in measured]
     status: HealthStatus = "ok"

@@ -1,7 +1,7 @@
-"""Every bound of the system, in one place, and the checks that hold them.
+"""Every limit of the system, in one place, and the checks that enforce them.
 
-A check returns quietly or raises `InvalidInput` naming the field, the limit and the size of what was given. Commands
-run these checks when they are built, so a command that exists is within bounds.
+A check returns quietly or raises `InvalidInput` with the field, the limit and the actual size. Commands run these
+checks when they are built, so a command that exists is within its limits.
 """
 
 from octostore.core.errors import InvalidInput
@@ -24,7 +24,7 @@ CONTEXT_BYTES = 256 * 1_024
 
 JSON_DEPTH = 64
 JSON_INTEGER_MAX = 2**53
-"""Beyond this, some readers of JSON round whole numbers, and so would change what was written."""
+"""Beyond this, some JSON readers round whole numbers, and would change what was written."""
 
 TTL_MIN_MS = 1_000
 TTL_MAX_MS = 86_400_000
@@ -55,27 +55,38 @@ REQUESTS_KEPT_MS = 3_600_000
 """Which ended request ids are remembered: those of the last hour, and each principal's newest, however old."""
 
 IN_FLIGHT_KEPT = 100
-"""How many of the jobs that a lost session had are remembered, for whoever resumes it."""
+"""How many jobs of a lost session are remembered, for the agent that resumes it."""
 
 TASK_QUEUES_MAX = 10
-"""In how many queues one call may look for a session's next task."""
+"""How many queues one call may search for a session's next task."""
 
 SWEEP_LIMIT = 100
-"""How many expiries one writing transaction writes down, so that nobody's call pays for a mass death.
+"""How many expiries one writing transaction records, so that no single call pays for a mass death.
 
-When more have run out, a claim of the next job writes down as many again of its own queue: the first in line may be
-behind them.
+If more have expired, a claim of the next job records as many again from its own queue: the first in line may be behind
+them.
 """
 
 RECOVER_LIMIT = 1_000
 """The same for one step of a recovery, so that others get a turn between its steps."""
 
 FIGURES_QUEUES = 100
-"""Of how many queues the depth is told."""
+"""How many queues are reported with their depth."""
+
+EMPTY_COUNT_MAX = 100
+QUEUE_COUNT_MAX = 10_000
+"""How far the jobs of a queue are counted: for whoever finds nothing to claim, which idle workers do all the time and
+while others wait to write; and for whoever asks.
+"""
+OWNERS_TOLD = 5
+OWNERS_FROM_CLAIMS = 20
+"""How many owners a queue's status names, and among how many of its claims, by name, it looks for them."""
+CLAIMS_LOOKED_THROUGH = 1_000
+"""How many claims of a queue are looked through for those of some kinds, which no index has."""
 
 BATCH_MAX = 1_000
 BATCH_STEP = 100
-"""How many commands one call may bring, and how many of them go into one transaction if they need not all be in one."""
+"""How many commands one call may carry, and how many share a transaction if they do not all have to."""
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
 SEQ_MAX = 2**63 - 1
@@ -104,7 +115,17 @@ def check_line(field: str, text: str | None, limit: int) -> None:
 def check_text(field: str, text: str, limit: int) -> None:
     check_size(field, text, limit)
     if not text.isprintable():
-        raise InvalidInput(field, "must not contain control characters or line breaks")
+        raise _unprintable(field, text)
+
+
+def _unprintable(field: str, text: str) -> InvalidInput:
+    import unicodedata  # noqa: PLC0415  # only for those who send one
+
+    found = next(letter for letter in text if not letter.isprintable())
+    if unicodedata.category(found) in {"Cc", "Zl", "Zp"}:
+        return InvalidInput(field, f"must not contain control characters or line breaks, such as {found!r}")
+    named = f"U+{ord(found):04X}" + (f" ({name})" if (name := unicodedata.name(found, "")) else "")
+    return InvalidInput(field, f"must not contain invisible or bidirectional control characters, such as {named}")
 
 
 def check_size(field: str, text: str | None, limit: int) -> None:

@@ -14,6 +14,22 @@ Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+SHORT_SECONDS = 10
+
+
+def duration(seconds: float) -> str:
+    """For people, in two units at most: `3m 12s`. Below ten seconds, to a tenth of a second."""
+    if abs(seconds) < SHORT_SECONDS and round(seconds, 1) != int(seconds):
+        return f"{seconds:.1f}s"
+    left = int(seconds)
+    first = next((place for place, (size, _) in enumerate(_UNITS) if left >= size), len(_UNITS) - 1)
+    parts: list[str] = []
+    for size, unit in _UNITS[first : first + 2]:
+        if left >= size or not parts:
+            parts.append(f"{left // size}{unit}")
+            left %= size
+    return " ".join(parts)
 
 
 @lru_cache(maxsize=1_024)  # the same few moments are in every reply of a batch

@@ -15,6 +15,7 @@ from octostore.core.replies import (
     JobPage,
     JobView,
     PrincipalView,
+    QueueStatus,
     Reply,
     SessionPage,
     SessionView,
@@ -54,6 +55,13 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
     cursor: str | None = None
 
     CHECKS: ClassVar = {"status": against(check_word, get_args(Status)), "cursor": check_job_id}
+
+
+class GetQueue(Question[QueueStatus], frozen=True, kw_only=True):
+    """What there is in a queue, of jobs whose names begin with `prefix`."""
+
+    queue: str
+    prefix: str = ""
 
 
 class CountClaimed(Question[ClaimedCount], frozen=True, kw_only=True):

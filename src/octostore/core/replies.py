@@ -94,8 +94,9 @@ class ClaimReply(Reply, frozen=True, dict=True):
     - `delayed`: nobody has it, but it cannot be claimed before `available_at` (backoff, schedule, lock-delay, full
       queue).
     - `dead`: out of attempts or cancelled; it waits for a person (`requeue`).
-    - `empty` (claim_next and claim_task): nothing in the queue can be claimed now; `available_at` is when that may
-      change.
+    - `empty` (claim_next and claim_task): nothing in the queue can be claimed now. `queue_status` says what else is in
+      it, `available_at` when the first of its jobs is due (None if none is scheduled), and `all_done` whether every job
+      is settled, so that nothing will come unless somebody enqueues, requeues or claims again.
 
     For claim_task, `session` is what was acquired, and `held` is about the session.
     """
@@ -135,16 +136,13 @@ class ClaimReply(Reply, frozen=True, dict=True):
     pid: int | None = None
     max_silence: float | None = None
     stuck: bool = False
+    all_done: bool | None = None
+    queue_status: "QueueStatus | None" = None
 
     metadata = Decoded()
     payload = Decoded()
     checkpoint = Decoded()
     result = Decoded()
-
-
-def is_worth_waiting(reply: object) -> bool:
-    """Whether it is the answer to a claim that time or somebody else may let succeed."""
-    return isinstance(reply, ClaimReply) and reply.status in {"held", "delayed", "empty"}
 
 
 class HeartbeatReply(Reply, frozen=True):
@@ -352,6 +350,27 @@ class SessionPage(Reply, frozen=True):
 class QueueView(Reply, frozen=True):
     queue: str
     max_claimed: int | None
+
+
+class QueueStatus(Reply, frozen=True):
+    """What is in a queue. Counts stop at `counted_to`, which means that many or more.
+
+    `ready` jobs can be claimed now, unless `max_claimed` are claimed already; `later` ones are scheduled, deferred or
+    waiting for a retry, the first of them until `available_at`. `owners` are some of those who hold the `claimed` ones.
+    `all_done` is true if none is ready, later or claimed: also for a queue that never had a job.
+    """
+
+    queue: str
+    all_done: bool
+    ready: int
+    later: int
+    available_at: Moment | None
+    claimed: int
+    owners: list[str]
+    dead: int
+    done: int
+    max_claimed: int | None
+    counted_to: int
 
 
 class TokenView(Reply, frozen=True):

@@ -220,13 +220,15 @@ def finished_reply(ws: WorkingSet, job: Job) -> replies.ClaimReply:
     )
 
 
-def empty_reply(ws: WorkingSet, queue: str, available_at: int) -> replies.ClaimReply:
+def empty_reply(status: replies.QueueStatus, retry_after_ms: int) -> replies.ClaimReply:
     return replies.ClaimReply(
         status="empty",
         job_id=None,
-        queue=queue,
-        available_at=to_datetime(available_at),
-        retry_after_ms=available_at - ws.now,
+        queue=status.queue,
+        available_at=status.available_at,
+        retry_after_ms=retry_after_ms,
+        all_done=status.all_done,
+        queue_status=status,
     )
 
 

@@ -4,14 +4,17 @@ A store fills it (`add_*`), `decide` works on it, the store saves what it says h
 not loaded is an error, never "there is none": that mistake would hand a job to two owners.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from octostore.core.events import Details, LogEntry, encode_details
 from octostore.core.evolve import evolve
+from octostore.core.limits import EMPTY_COUNT_MAX
 from octostore.core.line import Line
 from octostore.core.model import EndedRequest, Job, Queue, Session, Token
+from octostore.core.needs import Selection
+from octostore.core.queue_counts import QueueCounts
 from octostore.core.replies import Recovery
 from octostore.core.session_keys import SessionKey
 
@@ -39,8 +42,14 @@ class WorkingSet(msgspec.Struct):
     sessions_with_all_claims: set[SessionKey] = set()
     has_all_expired: bool = False
     """Whether everything that has run out was loaded; otherwise there is more to sweep."""
-    look_again_at: dict[str, int] = {}
-    """Queue -> when something in it may become claimable without anybody writing."""
+    next_expiry: int | None = None
+    """When the next claim or session runs out, where that was asked for."""
+    queue_counts: dict[tuple[str, Selection], QueueCounts] = {}
+    """What has been counted of queues."""
+    count_to: int = EMPTY_COUNT_MAX
+    """How far."""
+    count_queue: Callable[[str, Selection], QueueCounts] | None = None
+    """Counts what a selection of a queue has beside the jobs that are here; as the store's transaction sees it."""
     line: Line = msgspec.field(default_factory=Line)
     _bound: dict[SessionKey, set[str]] = {}
     """Session -> the jobs that have been bound to it; some may have ended by now."""
@@ -103,6 +112,15 @@ class WorkingSet(msgspec.Struct):
 
     def count_queued(self, principal: str, change: int) -> None:
         self.queued_changes[principal] = self.queued_changes.get(principal, 0) + change
+
+    def counts_of(self, queue: str, selection: Selection) -> QueueCounts:
+        """Of the jobs that are not here. None of those changes in this transaction, so they are counted once."""
+        key = queue, selection
+        if key not in self.queue_counts:
+            if self.count_queue is None:
+                raise LookupError(f"nobody can count queue {queue!r}")
+            self.queue_counts[key] = self.count_queue(queue, selection)
+        return self.queue_counts[key]
 
     def document(self, seq: int | None) -> bytes | None:
         return None if seq is None else self.documents[seq]

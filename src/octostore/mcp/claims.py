@@ -69,7 +69,13 @@ class KeptClaim:
     async def progress(self, note: str | None, percent: float | None) -> HeartbeatReply:
         await self._check()
         with self._noticing_loss():
-            reply = await self._store.heartbeat_job(self.job_id, self._claim.lease_id, progress=note, percent=percent)
+            reply = await self._store.heartbeat_job(
+                self.job_id,
+                self._claim.lease_id,
+                progress=note,
+                percent=percent,
+                fencing_token=self._claim.fencing_token,
+            )
         self._claim.hear(reply)
         self._note = note or self._note
         return reply
@@ -77,14 +83,18 @@ class KeptClaim:
     async def checkpoint(self, data: Any) -> CheckpointReply:
         await self._check()
         with self._noticing_loss():
-            reply = await self._store.checkpoint_job(self.job_id, self._claim.lease_id, data)
+            reply = await self._store.checkpoint_job(
+                self.job_id, self._claim.lease_id, data, fencing_token=self._claim.fencing_token
+            )
         self._claim.hear(reply)
         return reply
 
     async def release(self, outcome: Outcome = "released", **details: Any) -> ReleaseReply:
         """Tried also when the lease counts as lost here, or was released before: the store knows better."""
         try:
-            reply = await self._store.release_job(self.job_id, self._claim.lease_id, outcome, **details)
+            reply = await self._store.release_job(
+                self.job_id, self._claim.lease_id, outcome, fencing_token=self._claim.fencing_token, **details
+            )
         except LeaseLost:
             await self.stop()
             raise

@@ -102,6 +102,16 @@ def _held(answer: a.HeldByOther) -> str:
     return "Do not work on it. Take another job, or wait for this one with `wait`."
 
 
+def _empty(answer: a.Empty) -> str:
+    """Nothing for this agent now is not the same as nothing left to do."""
+    if answer.all_done:
+        return "Every job in this queue is done or dead. There is nothing left to do unless somebody adds more."
+    return (
+        "There is nothing for you in this queue now, but it is not finished: others hold some of its jobs, or they are "
+        "due later. To stay for them, call again with `wait`."
+    )
+
+
 def _opened(answer: a.Opened) -> str:
     if not answer.in_flight:
         return "The session is yours, and this server keeps it alive. Save your context with save_session."
@@ -117,7 +127,7 @@ _NEXT: dict[type, Callable[[Any], str]] = {
     answers.Done: lambda _: "Do not do it again.",
     answers.Delayed: lambda _: "Nobody has it, but it cannot be claimed before `available_at`.",
     answers.Dead: lambda _: "Do not work on it; it needs a person.",
-    answers.Empty: lambda _: "There is nothing for you in this queue now. This is not an error.",
+    a.Empty: _empty,
     a.Kept: lambda _: "It is still yours.",
     ReleaseReply: lambda _: "It is no longer yours.",
     EnqueueReply: lambda reply: "" if reply.created else "It was enqueued before; nothing has changed.",

@@ -184,7 +184,7 @@ async def rotate(
 ) -> tuple[TokenView, str | None]:
     """The token, and its new secret, or None where the caller has made that."""
     if principal.token_id is None:
-        raise Conflict("this token was set from outside the server, in its tokens file; change it there")
+        raise Conflict("this token comes from the server's tokens file; change it there")
     token = new_token() if digest is None else None
     command = RotateToken(
         token_id=principal.token_id,
@@ -214,7 +214,7 @@ def read_static_tokens(path: Path) -> dict[bytes, Principal]:
     try:
         text = read_token_file(path, "the tokens file")
     except FileNotFoundError:
-        raise InvalidInput("the tokens file", f"({path}) is not there") from None
+        raise InvalidInput("the tokens file", f"({path}) does not exist") from None
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         if not words:
@@ -226,11 +226,11 @@ def read_static_tokens(path: Path) -> dict[bytes, Principal]:
         check_token_name(where, name)
         check_token(where, token)
         if not set(scopes.split(",")) <= set(ALL_SCOPES):
-            raise InvalidInput(where, f"must have scopes out of {', '.join(ALL_SCOPES)}")
+            raise InvalidInput(where, f"has an unknown scope; use {', '.join(ALL_SCOPES)}")
         try:
             check_prefix("prefix", prefix)
         except InvalidInput as error:
-            raise InvalidInput(where, f"has a wrong prefix: {error}") from None
+            raise InvalidInput(where, f"has an invalid prefix: {error}") from None
         granted = frozenset(scope for scope in ALL_SCOPES if scope in scopes.split(","))
         principals[digest_of(token)] = Principal(name=principal_name(name, prefix), scopes=granted, prefix=prefix)
     return principals

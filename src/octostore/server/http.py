@@ -121,7 +121,7 @@ class Request:
             raise InvalidInput("query", "is not valid: it must be name=value pairs in percent-encoded UTF-8") from None
         query = dict(pairs)
         if len(query) != len(pairs):
-            raise InvalidInput("query", "has a name twice")
+            raise InvalidInput("query", "repeats a name")
         return query
 
     def header(self, name: bytes) -> str | None:

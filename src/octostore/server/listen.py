@@ -39,7 +39,7 @@ GARBAGE_AT = 10_000
 async def run(settings: Settings, greet: Callable[["Greeting"], None]) -> None:
     metrics = Metrics()
     if urlsplit(chosen_url(settings.url) or "").scheme in {"http", "https"}:
-        raise InvalidInput("the store's URL", "is that of a server; unset OCTOSTORE_URL, or name a store with --url")
+        raise InvalidInput("the store's URL", "is the URL of a server; unset OCTOSTORE_URL, or name a store with --url")
     store = open_store(settings.url, on_batch=partial(_on_batch, metrics, settings.slow_batch_seconds))
     services = Services(settings, store, metrics, Path(make_data_folder()))
 
@@ -78,7 +78,7 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
         with _signals() as told:
             on_ready(listener)
             sign = signal.Signals(await told.get())
-            tell(logging.INFO, "stop", "finishing what is under way", signal=sign.name)
+            tell(logging.INFO, "stop", "finishing open requests", signal=sign.name)
             accepting.close()
             services.stop()
             ending, again = asyncio.create_task(connections.end()), asyncio.create_task(told.get())
@@ -89,7 +89,7 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
             settings.uds.unlink(missing_ok=True)
         if not is_hurried:
             await services.close()
-    tell(logging.INFO, "stopped", "cut short by a second signal" if is_hurried else "all has been answered")
+    tell(logging.INFO, "stopped", "cut short by a second signal" if is_hurried else "all requests were answered")
 
 
 def _tell_scripts(services: Services) -> None:

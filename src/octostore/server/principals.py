@@ -6,7 +6,7 @@ from octostore.core.model import Scope
 from octostore.core.permit import Permit
 from octostore.core.replies import TokenView
 from octostore.core.session_keys import SessionKey, no_such_session, session_key, whose
-from octostore.server.refusals import out_of_prefix
+from octostore.server.refusals import not_everything, out_of_prefix
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     def require_everything(self) -> None:
         """For what is not about a name, such as a queue's limit."""
         if self.prefix:
-            raise out_of_prefix()
+            raise not_everything()
 
     @property
     def sees_all(self) -> bool:

@@ -37,7 +37,7 @@ def refusal_of(error: Exception) -> Refusal:
         return too_late(str(error))
     if isinstance(error, OctoStoreError) and error.code in ERRORS:
         return Refusal(ERRORS[error.code].status, failure_of(error))
-    return refuse("internal_error", "the server has failed; this is a bug")
+    return refuse("internal_error", "internal server error; this is a bug")
 
 
 def retry_after(retry_after_ms: int | None) -> list[tuple[bytes, bytes]]:
@@ -48,13 +48,13 @@ def retry_after(retry_after_ms: int | None) -> list[tuple[bytes, bytes]]:
 
 
 def no_token() -> Refusal:
-    refusal = refuse("authentication_required", "this needs a token")
+    refusal = refuse("authentication_required", "a token is required")
     refusal.headers.append((b"www-authenticate", b"Bearer"))
     return refusal
 
 
 def bad_token() -> Refusal:
-    refusal = refuse("authentication_failed", "this token is not valid here")
+    refusal = refuse("authentication_failed", "this token is not valid")
     refusal.headers.append((b"www-authenticate", b'Bearer error="invalid_token"'))
     return refusal
 
@@ -65,8 +65,13 @@ def out_of_scope(scope: str) -> Refusal:
 
 
 def out_of_prefix() -> Refusal:
-    advice = "It is limited to names with a certain prefix; use such a name, or another token."
+    advice = "It is limited to names with a certain prefix. Use such a name, or another token."
     return refuse("not_allowed", "this token may not use that name", details=advice)
+
+
+def not_everything() -> Refusal:
+    problem = "this is about all jobs, and this token is limited to a name prefix"
+    return refuse("not_allowed", problem, details="Use a token that is not limited to a prefix.")
 
 
 def too_fast(retry_after_ms: int) -> Refusal:
@@ -78,30 +83,30 @@ def too_late(problem: str) -> Refusal:
 
 
 def no_route(path: str) -> Refusal:
-    return refuse("no_such_route", f"there is nothing at {path[:100]}")
+    return refuse("no_such_route", f"no such endpoint: {path[:100]}")
 
 
 def wrong_method(method: str, allowed: list[str]) -> Refusal:
     names = ", ".join(allowed)
-    refusal = refuse("method_not_allowed", f"{method[:20]} is not possible here", details=f"Use {names}.")
+    refusal = refuse("method_not_allowed", f"{method[:20]} is not allowed here", details=f"Use {names}.")
     refusal.headers.append((b"allow", names.encode()))
     return refusal
 
 
 def body_too_large(limit: int) -> Refusal:
     # The connection is not closed: what is still being sent is read and dropped, or the client would never see this.
-    return refuse("body_too_large", f"the body has more than {limit:,} bytes", limit=limit)
+    return refuse("body_too_large", f"the body is larger than {limit:,} bytes", limit=limit)
 
 
 def wrong_shape(error: InvalidInput) -> Refusal:
     """A body that has not the fields or types that it should; as opposed to values that are out of bounds."""
-    advice = "See /docs for what this call takes; nothing was changed."
+    advice = "See /docs for the fields of this call; nothing was changed."
     return refuse("invalid_input", str(error), status=422, details=advice, field=error.field)
 
 
 def too_many_streams(limit: int) -> Refusal:
     problem = f"you already have {limit:,} event streams open, the maximum for a principal (--max-streams)"
-    advice = "Close one, or let one stream serve several readers; or ask an operator for a higher limit."
+    advice = "Close one, share one stream among several readers, or ask an operator to raise the limit."
     return refuse("limit_exceeded", problem, details=advice, limit=limit)
 
 
@@ -110,7 +115,7 @@ def stranger_host(host: str) -> Refusal:
 
 
 def stranger_origin() -> Refusal:
-    return refuse("origin_not_allowed", "web pages of other sites may not use this server")
+    return refuse("origin_not_allowed", "web pages from other origins may not use this server")
 
 
 def shutting_down() -> Refusal:
@@ -140,7 +145,7 @@ def too_slow(seconds: float) -> Refusal:
 
 
 def head_too_large(max_bytes: int, max_headers: int) -> Refusal:
-    problem = f"the address and headers have more than {max_bytes:,} bytes, or are more than {max_headers}"
+    problem = f"the URL and headers are larger than {max_bytes:,} bytes, or there are more than {max_headers} headers"
     return refuse("headers_too_large", problem)
 
 

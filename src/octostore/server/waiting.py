@@ -9,9 +9,10 @@ from itertools import count, islice
 from typing import Any, NamedTuple, TypeAlias
 
 from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, Command
-from octostore.core.replies import ClaimReply, is_worth_waiting
+from octostore.core.replies import ClaimReply
 from octostore.core.session_keys import key_in
 from octostore.core.undo import undo_of
+from octostore.core.waiting import is_worth_waiting
 from octostore.server.http import ClientGone, Request
 from octostore.server.store import ServedStore
 from octostore.stores.batch import Answer
@@ -80,7 +81,7 @@ class WaitingRoom:
         topics = topics_of_claim(command)
         if key not in self._lines:
             (reply,) = await asyncio.shield(self._store.submit([command]))
-            if not is_worth_waiting(reply):
+            if not is_worth_waiting(command, reply):
                 waiter.answer.set_result(reply)
                 return self._answer(waiter, gone)
             waiter.has_been_tried = True
@@ -201,15 +202,22 @@ class _Line:
             waiter.has_been_tried = True
         replies = await self._store.submit([waiter.command for waiter in tried])
         for waiter, reply in zip(tried, replies, strict=True):
-            if waiter.deadline <= now or not is_worth_waiting(reply):
-                if waiter in self.waiters:
-                    self.waiters.remove(waiter)
-                _settle(waiter, reply)
+            if waiter.deadline <= now or not is_worth_waiting(waiter.command, reply):
+                self._answer(waiter, reply)
+        if getattr(replies[0], "all_done", None):
+            # So it is for all who wait for the same; those who came until then need not be tried for it.
+            for waiter in [w for w in self.waiters if not is_worth_waiting(w.command, replies[0])]:
+                self._answer(waiter, replies[0])
         if self.waiters[:1] != [first]:
             return 0
         until_deadline = min(waiter.deadline for waiter in self.waiters) - self._loop.time()
         # A millisecond more, to be past the moment and not at it.
         return max(0.001, min(until_deadline, ((replies[0].retry_after_ms or 0) + 1) / 1_000))
+
+    def _answer(self, waiter: _Waiter, reply: Answer) -> None:
+        if waiter in self.waiters:
+            self.waiters.remove(waiter)
+        _settle(waiter, reply)
 
 
 def _settle(waiter: _Waiter, reply: Answer) -> None:

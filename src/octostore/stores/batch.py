@@ -58,7 +58,7 @@ def run_batch(
 
 def _answer(ws: WorkingSet, command: AnyCommand, given: Given, begun_at: float) -> Answer:
     if command.until is not None and command.until <= begun_at:
-        return Unreachable("it came too late: nobody waits for the answer any more; nothing was done", reason="late")
+        return Unreachable("the call came too late: its caller has given up; nothing was done", reason="late")
     if command.permit is not None and not command.permit.is_given_by(ws.token(command.permit.token_id), ws.now):
         return TokenOver()
     try:

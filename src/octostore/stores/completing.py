@@ -1,18 +1,20 @@
 """What belongs to the jobs of a batch and has not come with them."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from octostore.core.model import Job
+from octostore.core.needs import Selection
 from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
 from octostore.stores.asking import NOTHING, Asking
+from octostore.stores.counting import Counting
 from octostore.stores.taking import add_queues, add_sessions
 
 
 class Completing:
     """The session of a claim, the queue of a job, and the documents of those `with_documents` or in one of `lines`.
 
-    Also `sessions` that have run out, and when to look again at `short_lines`.
+    Also `sessions` that have run out; and, for whoever gets nothing from one of `short_lines`, what else its queue has.
     """
 
     def __init__(
@@ -20,7 +22,7 @@ class Completing:
         ws: WorkingSet,
         sessions: Collection[SessionKey] = (),
         lines: Collection[str] = (),
-        short_lines: Iterable[str] = (),
+        short_lines: Collection[tuple[str, Selection]] = (),
         with_documents: Collection[str] = (),
     ) -> None:
         self._ws = ws
@@ -51,12 +53,13 @@ class Completing:
         queues = asking.ask("queues", names=self._queues) if self._queues else NOTHING
         documents = asking.ask("documents", seqs=seqs) if seqs else NOTHING
         checkpoints = asking.ask("checkpoints", jobs=[job.job_id for job in bare]) if bare else NOTHING
-        again = {queue: asking.ask("look_again", queue=queue) for queue in self._short_lines}
+        expiry = asking.ask("next_expiry") if self._short_lines else NOTHING
+        counted = {line: Counting(asking, ws, *line) for line in self._short_lines}
         asking.run()
         add_sessions(ws, sessions.rows)
         add_queues(ws, self._queues, queues.rows)
         ws.documents.update(documents.rows)
         ws.checkpoints.update({job.job_id: None for job in bare})
         ws.checkpoints.update(checkpoints.rows)
-        moments = {queue: answer.rows[0][0] for queue, answer in again.items()}
-        ws.look_again_at.update({queue: moment for queue, moment in moments.items() if moment is not None})
+        for (ws.next_expiry,) in expiry.rows:
+            ws.queue_counts.update({line: counting.counts for line, counting in counted.items()})

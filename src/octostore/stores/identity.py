@@ -4,7 +4,7 @@ from octostore.core.errors import Unreachable
 
 
 def no_store(place: object) -> Unreachable:
-    return Unreachable(f"there is no store at {place}; the first claim or enqueue makes it", reason="no_store")
+    return Unreachable(f"there is no store at {place}; the first claim or enqueue creates it", reason="no_store")
 
 
 class Identity:
@@ -18,7 +18,7 @@ class Identity:
             self._store_id = store_id
         elif store_id != self._store_id:
             raise Unreachable(
-                f"{place} is not the store it was: its id is {store_id}, and was {self._store_id}. "
+                f"{place} is not the same store as before: its id is {store_id}, and was {self._store_id}. "
                 "Put the right one back, or restart to use this one",
                 reason="moved",
             )

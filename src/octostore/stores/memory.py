@@ -6,16 +6,18 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
 
 from octostore.core.beats import LATE_SHARE, is_stuck
 from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
 from octostore.core.health import TAKEN_BACK_MS
-from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS, SWEEP_LIMIT
+from octostore.core.limits import FIGURES_QUEUES, OWNERS_FROM_CLAIMS, REQUESTS_KEPT, REQUESTS_KEPT_MS, SWEEP_LIMIT
 from octostore.core.model import Claim, EndedRequest, Job, Queue, Session, SessionStatus, Token, read_in_flight
 from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.needs import Needs, Selection
 from octostore.core.questions import ListEvents
+from octostore.core.queue_counts import QueueCounts
 from octostore.core.replies import Figures
 from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
@@ -50,6 +52,7 @@ class MemoryRows:
         return Counters(self.seq, self.mark, self._store_id)
 
     def load(self, ws: WorkingSet, needs: Needs) -> None:
+        ws.count_queue = partial(self._count_queue, ws)
         ws.jobs.update(dict.fromkeys(needs.jobs))
         ws.checkpoints.update(dict.fromkeys(needs.documents_of))
         ws.sessions.update(dict.fromkeys(needs.sessions))
@@ -293,12 +296,26 @@ class MemoryRows:
             wanted = [job for job in due if kinds is None or job.kind in kinds]
             for job in [job for job in wanted if job.job_id.startswith(prefix)][:count]:
                 self._add_job(ws, job)
-        moments = [job.available_at for job in waiting]
-        moments += [job.claim.expires_at for job in self.jobs.values() if job.claim and job.claim.expires_at]
+        moments = [job.claim.expires_at for job in self.jobs.values() if job.claim and job.claim.expires_at]
         moments += [session.expires_at for session in self.sessions.values() if session.status == "open"]
-        future = [moment for moment in moments if moment > ws.now]
-        if future:
-            ws.look_again_at[queue] = min(future)
+        ws.next_expiry = min((moment for moment in moments if moment > ws.now), default=None)
+
+    def _count_queue(self, ws: WorkingSet, queue: str, selection: Selection) -> QueueCounts:
+        kinds, prefix = selection
+        names = sorted(name for name in self.jobs if name not in ws.jobs and name.startswith(prefix))
+        here = [job for job in map(self.jobs.__getitem__, names) if job.queue == queue]
+        wanted = [job for job in here if kinds is None or job.kind in kinds]
+        later = [job.available_at for job in wanted if job.status == "queued" and job.available_at > ws.now]
+        owners = [(job.job_id, job.claim.owner) for job in wanted if job.claim]
+        return QueueCounts(
+            ready=sum(job.status == "queued" for job in wanted) - len(later),
+            later=len(later),
+            due_at=min(later, default=None),
+            claimed=len(owners),
+            owners=owners[:OWNERS_FROM_CLAIMS],
+            dead=sum(job.status == "dead" for job in here),
+            done=sum(job.status == "done" for job in here),
+        )
 
 
 class MemoryBackend:
@@ -322,7 +339,7 @@ class MemoryBackend:
             yield self.rows
 
     def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
-        raise InvalidInput("url", "names a store in memory, which ends with its process: there is nothing to back up")
+        raise InvalidInput("url", "names an in-memory store, which ends with its process and cannot be backed up")
 
     def attend(self, ring: Callable[[], None]) -> None:
         """There are no other processes."""

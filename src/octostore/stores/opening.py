@@ -70,7 +70,9 @@ def _find_postgres(url: str) -> Where:
         from octostore.stores.postgres.backend import PostgresBackend  # noqa: PLC0415
         from octostore.stores.postgres.connection import parse_place  # noqa: PLC0415
     except ImportError:
-        raise InvalidInput("url", "is PostgreSQL's, which needs psycopg: install octostore[postgres]") from None
+        raise InvalidInput(
+            "url", "names a PostgreSQL database, which needs psycopg: install octostore[postgres]"
+        ) from None
     place = parse_place(url)
     # Its time is the database's, which comes with the counters.
     return Where(partial(PostgresBackend, place, identity=Identity()), as_stored, str(place))
@@ -110,7 +112,7 @@ def make_data_folder() -> str:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise Unreachable(
-            f"the folder {folder} cannot be made: {error}; set {HOME_VARIABLE} or {URL_VARIABLE}", reason="io"
+            f"the folder {folder} cannot be created: {error}; set {HOME_VARIABLE} or {URL_VARIABLE}", reason="io"
         ) from error
     check_folder(folder)
     return folder
@@ -121,7 +123,7 @@ def _sqlite_path(url: str) -> str:
     if path in {url, ""} or "?" in path or "#" in path:
         raise InvalidInput("url", "must look like sqlite:///relative.db or sqlite:////absolute.db")
     if path == ":memory:":
-        raise InvalidInput("url", "names no file; use memory: for a store without one")
+        raise InvalidInput("url", "does not name a file; use memory: for an in-memory store")
     if "%" in path:
         from urllib.parse import unquote  # noqa: PLC0415  # which few names need
 

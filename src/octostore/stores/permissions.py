@@ -19,7 +19,7 @@ def check_file(path: str, *beside: str) -> None:
     real = os.path.realpath(path)
     for status in _statuses([real]).values():
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-            raise InvalidInput("file", f"{path} is a device or the like; give the name of a regular file")
+            raise InvalidInput("file", f"{path} is not a regular file")
     folder, files = os.path.dirname(real), [real, *(real + side for side in beside)]
     _check_modes([os.path.realpath(os.path.dirname(os.path.abspath(path))), folder, *files])
     trusted = {ROOT, os.geteuid(), *(status.st_uid for status in _statuses([folder]).values())}
@@ -27,8 +27,8 @@ def check_file(path: str, *beside: str) -> None:
         if status.st_uid not in trusted:
             raise InvalidInput(
                 "permissions",
-                f"of {file} are up to user {status.st_uid}, who owns it and can change it. "
-                f"If you trust what is in it, run: chown {os.geteuid()} {_quoted([file])}",
+                f"of {file} are controlled by user {status.st_uid}, who owns it and can change it. "
+                f"If you trust its contents, run: chown {os.geteuid()} {_quoted([file])}",
             )
 
 
@@ -42,7 +42,7 @@ def _check_modes(paths: Iterable[str]) -> None:
     if shared:
         raise InvalidInput(
             "permissions",
-            f"of {' and '.join(shared)} let others write there; run: chmod go-w {_quoted(shared)}",
+            f"of {' and '.join(shared)} let other users write to it; run: chmod go-w {_quoted(shared)}",
         )
 
 

@@ -161,17 +161,58 @@ WHERE queue = %(queue)s AND status = 'queued' AND job_id >= %(first)s AND job_id
     AND (kind = %(kind)s OR %(kind)s IS NULL) AND available_at <= {now}
 ORDER BY priority, available_at, enqueued_seq LIMIT %(count)s
 
--- name: look_again
--- When something in a queue may become claimable although nobody writes: a job becomes due, or a lease runs out.
-{priorities}
+-- name: next_expiry
+-- When the next claim or session runs out.
 SELECT min(at) FROM (
     SELECT min(expires_at) AS at FROM {schema}.jobs WHERE expires_at > {now}
     UNION ALL
-    SELECT min(expires_at) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}
-    UNION ALL
-    SELECT (SELECT min(available_at) FROM {schema}.jobs
-        WHERE status = 'queued' AND queue = %(queue)s AND priority = p.level AND available_at > {now})
-    FROM priorities p) moments
+    SELECT min(expires_at) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}) moments
+
+-- name: waiting
+-- How many jobs of a queue wait and are due, how many are not, and when the first of these is; of each priority up to a
+-- limit. Here and below, without the jobs that the transaction has loaded, whose state it knows better.
+{priorities}
+SELECT CAST(sum(ready) AS bigint), CAST(sum(later) AS bigint), min(due_at) FROM (SELECT
+    (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
+        AND priority = p.level AND available_at <= {now} AND {not_loaded} LIMIT %(most)s) due) AS ready,
+    (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
+        AND priority = p.level AND available_at > {now} AND {not_loaded} LIMIT %(most)s) not_due) AS later,
+    (SELECT available_at FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
+        AND priority = p.level AND available_at > {now} AND {not_loaded} ORDER BY available_at LIMIT 1) AS due_at
+    FROM priorities p WHERE p.level IS NOT NULL) levels
+
+-- name: waiting_of_kind
+-- The same for one kind of job.
+{priorities_of_kind}
+SELECT CAST(sum(ready) AS bigint), CAST(sum(later) AS bigint), min(due_at) FROM (SELECT
+    (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line_by_kind} WHERE status = 'queued' AND queue = %(queue)s
+        AND kind = %(kind)s AND priority = p.level AND available_at <= {now} AND {not_loaded} LIMIT %(most)s) due) AS ready,
+    (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line_by_kind} WHERE status = 'queued' AND queue = %(queue)s
+        AND kind = %(kind)s AND priority = p.level AND available_at > {now} AND {not_loaded} LIMIT %(most)s) not_due) AS later,
+    (SELECT available_at FROM {jobs_in_line_by_kind} WHERE status = 'queued' AND queue = %(queue)s AND kind = %(kind)s
+        AND priority = p.level AND available_at > {now} AND {not_loaded} ORDER BY available_at LIMIT 1) AS due_at
+    FROM priorities p WHERE p.level IS NOT NULL) levels
+
+-- name: waiting_by_name
+-- The same for names in a range, and one kind or any (NULL). Found by name, like the line of whoever may only see these.
+SELECT count(*) FILTER (WHERE available_at <= {now}), count(*) FILTER (WHERE available_at > {now}),
+    min(available_at) FILTER (WHERE available_at > {now})
+FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'queued' AND job_id >= %(first)s AND job_id < %(last)s
+    AND (kind = %(kind)s OR %(kind)s IS NULL) AND {not_loaded}
+
+-- name: not_waiting
+-- How many jobs of a queue, with names in a range, are claimed, dead and done; of each up to a limit.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'claimed'
+        AND job_id >= %(first)s AND job_id < %(last)s AND {not_loaded} LIMIT %(most)s) claimed),
+    (SELECT count(*) FROM (SELECT 1 FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'dead'
+        AND job_id >= %(first)s AND job_id < %(last)s AND {not_loaded} LIMIT %(most)s) dead),
+    (SELECT count(*) FROM (SELECT 1 FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'done'
+        AND job_id >= %(first)s AND job_id < %(last)s AND {not_loaded} LIMIT %(most)s) done)
+
+-- name: claims_in_queue
+-- The first claims of a queue by name, and of what kind their jobs are.
+SELECT job_id, owner, kind FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'claimed'
+    AND job_id >= %(first)s AND job_id < %(last)s AND {not_loaded} ORDER BY job_id LIMIT %(most)s
 
 -- name: tokens
 -- Tokens by their ids.

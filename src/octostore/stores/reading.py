@@ -11,8 +11,10 @@ from octostore.core import views
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
+from octostore.core.limits import QUEUE_COUNT_MAX
 from octostore.core.model import LOCAL, Job, Scope, Session
-from octostore.core.needs import Needs
+from octostore.core.needs import LineNeed, Needs
+from octostore.core.queue_status import queue_status
 from octostore.core.replies import (
     ClaimedCount,
     EventPage,
@@ -21,6 +23,7 @@ from octostore.core.replies import (
     JobPage,
     JobView,
     PrincipalView,
+    QueueStatus,
     SessionPage,
     SessionView,
     SimilarNames,
@@ -124,6 +127,14 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
     return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else None)
 
 
+def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Given) -> QueueStatus:
+    ws.count_to = QUEUE_COUNT_MAX
+    reading.load(ws, Needs(queues={question.queue}, lines={question.queue: LineNeed(set())}))
+    for job_id in list(ws.jobs):
+        _settled(ws, job_id, given)
+    return queue_status(ws, question.queue, (None, question.prefix))
+
+
 def _count_claimed(reading: Reading, _ws: WorkingSet, question: q.CountClaimed, _given: Given) -> ClaimedCount:
     return ClaimedCount(number=reading.count_claimed(question.prefix))
 
@@ -192,6 +203,7 @@ _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.GetJob: _get_job,
     q.FindSimilar: _find_similar,
     q.ListJobs: _list_jobs,
+    q.GetQueue: _get_queue,
     q.CountClaimed: _count_claimed,
     q.ListEvents: _list_events,
     q.GetSession: _get_session,

@@ -5,6 +5,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 
 from octostore.core.model import Job, Queue
+from octostore.core.needs import Selection
 from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
 from octostore.stores.finding import Finding
@@ -137,12 +138,14 @@ def _take_tokens(ws: WorkingSet, found: Finding) -> None:
         ws.tokens[token.token_id] = token
 
 
-def is_enough(ws: WorkingSet, found: Finding, queue: str) -> bool:
-    """Whether the front of the queue, which this adds, has a job for everybody who asks for one."""
-    count = found.needs.lines[queue].count
-    # All of them, also when the first is too short.
+def short_lines_of(ws: WorkingSet, found: Finding, queue: str) -> list[tuple[str, Selection]]:
+    """Where the front of the queue, which this adds, does not have a job for everybody who asks for one."""
+    line = found.needs.lines[queue]
+    # All of them are added, also when the first is too short.
     found_each = [sum(len(add_jobs(ws, part.rows)) for part in parts) for parts in found.lines[queue]]
-    return all(number >= count for number in found_each)
+    return [
+        (queue, selection) for selection, number in zip(line.selections, found_each, strict=True) if number < line.count
+    ]
 
 
 def take_in_flight(ws: WorkingSet, found: Finding) -> set[str]:

@@ -5,7 +5,7 @@ process: to lock and find the jobs that it needs (`Finding`), for what else belo
 to save and commit.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from heapq import merge
 from itertools import islice
@@ -15,14 +15,16 @@ from octostore.core.events import LogEntry
 from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS
 from octostore.core.model import Job, Session, SessionStatus, Status, Token
 from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
-from octostore.core.needs import Needs
+from octostore.core.needs import Needs, Selection
 from octostore.core.questions import ListEvents
+from octostore.core.queue_counts import QueueCounts
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.asking import Answer, Asking
 from octostore.stores.base import Counters, JobFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.completing import Completing
+from octostore.stores.counting import Counting
 from octostore.stores.finding import Finding
 from octostore.stores.listing import LAST_NAME, first_name, page_of_log, to_forget
 from octostore.stores.rows import (
@@ -34,7 +36,7 @@ from octostore.stores.rows import (
     token_from_row,
     token_to_row,
 )
-from octostore.stores.taking import add_jobs, is_enough, take, take_in_flight
+from octostore.stores.taking import add_jobs, short_lines_of, take, take_in_flight
 
 
 class Transaction:
@@ -60,9 +62,19 @@ class Transaction:
             found = Finding(asking, needs, is_sweeping=self._counters.next_expiry <= ws.now)
             asking.run()
         ended_sessions = take(ws, found)
-        short_lines = [queue for queue in needs.lines if not is_enough(ws, found, queue)] if needs.lines else ()
+        short_lines: Collection[tuple[str, Selection]] = ()
+        if needs.lines:
+            ws.count_queue = partial(self._count_queue, ws)
+            short_lines = [line for queue in needs.lines for line in short_lines_of(ws, found, queue)]
         with_documents = take_in_flight(ws, found) if needs.in_flight_of else ()
         self._complete(ws, Completing(ws, ended_sessions, needs.lines, short_lines, with_documents))
+
+    def _count_queue(self, ws: WorkingSet, queue: str, selection: Selection) -> QueueCounts:
+        """For what turns out to be needed after all: others in the batch took the last job, or filled the queue."""
+        asking = self._asking(ws.now)
+        counting = Counting(asking, ws, queue, selection)
+        asking.run()
+        return counting.counts
 
     def _complete(self, ws: WorkingSet, completing: Completing) -> None:
         if completing.is_needed:

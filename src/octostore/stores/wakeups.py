@@ -181,7 +181,7 @@ class Wakeups:
             except Unreachable:
                 pass
             except Exception:  # nobody else would ever look
-                log.exception("looking at the log went wrong")
+                log.exception("reading the log failed")
 
     def _look_at_a_page(self) -> bool:
         """Whether there was anything new: under load, there may be more than one page of it."""

@@ -143,9 +143,7 @@ class Writer:
         except Unreachable as fault:
             for submission in batch:
                 self._tell(submission, _own(fault))
-            not_tried = Unreachable(
-                f"it was not tried, because what came before it failed: {fault}", reason=fault.reason
-            )
+            not_tried = Unreachable(f"not tried, because the write before it failed: {fault}", reason=fault.reason)
             self._give_up_on_those_until(time.monotonic(), not_tried)
         except Exception as bug:  # noqa: BLE001  # one caller's bug must not take down the writer, nor its neighbours
             if len(batch) == 1:

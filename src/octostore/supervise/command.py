@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from octostore.client.hold import HeldClaim
 from octostore.client.lateness import here
 from octostore.core.errors import LeaseLost, NotFound
+from octostore.core.moments import duration
 from octostore.stores.clock import boottime
 from octostore.supervise import messages as m
 from octostore.supervise.dispositions import ENDING
@@ -117,7 +118,7 @@ class Command:
                 pass
         except GuardianDied:
             self._guardian.bury()
-            self._code, self._problem = -signal.SIGKILL, "the process that watched over the command was killed"
+            self._code, self._problem = -signal.SIGKILL, "the process supervising the command was killed"
         finally:
             with self._ordering:
                 self._is_over = True
@@ -168,12 +169,12 @@ class Command:
             return
         self._is_asked = True
         why = self._claim.stop_reason
-        self._stop("it was asked to stop" + (f": {why}" if why else ""), is_failure=False)
+        self._stop("asked to stop" + (f" ({why})" if why else ""), is_failure=False)
 
     def _keep_deadlines(self) -> None:
         if boottime() >= self._ends_at:
             self._ends_at = float("inf")
-            self._stop(f"it was stopped after {self._terms.max_run:g} s (--max-run)")
+            self._stop(f"still running after {duration(self._terms.max_run or 0)} (--max-run)")
         self._outage.mention(self._lease.stop_at())
         if here.worst(boottime()) > self._lease.delay:
             self._renewed(self._lease.ends_at)  # the machine has become busier, which the guardian should know
@@ -185,18 +186,18 @@ class Command:
         was_stuck, self._is_stuck = self._is_stuck, self._claim.stuck
         if was_stuck or not self._is_stuck or self._problem is not None:
             return
-        silence = f"{self._claim.reply.max_silence:g} s"
+        silence = duration(self._claim.reply.max_silence or 0)
         if self._terms.on_silence == "stop":
-            self._stop(f"it was stopped after {silence} without progress (--max-silence)")
+            self._stop(f"no progress for {silence} (--max-silence)")
         else:
-            self._tell(f"no progress for {silence}: {self._claim.job_id} is shown as stuck")
+            self._tell(f"no progress for {silence}; {self._claim.job_id} is shown as stuck")
 
     def _stop(self, problem: str, *, is_failure: bool = True) -> None:
         """End it, with what it has left running. The first reason counts; one that has ended did so by itself."""
         if self._problem is None and (is_failure or self._code is None):
             self._problem = problem
             self._is_stopped = self._is_stopped or not is_failure
-            self._tell(problem)
+            self._tell(f"stopping {self._claim.job_id}: {problem}")
         self._guardian.stop(self._terms.stop_grace)
 
     def _take(self, news: m.News) -> bool:
@@ -258,7 +259,7 @@ class Command:
     def _suspend(self, terminal: Terminal, number: int) -> None:
         """As the shell that started us expects when it stops a job. `fg` goes on after this."""
         terminal.take_back_from(self._group)
-        self._tell(f"suspended; the job is kept for {self._claim.remaining():.0f} seconds")
+        self._tell(f"suspended; the lease lasts another {duration(self._claim.remaining())}")
         stop_our_group(number)
         if terminal.is_ours:
             terminal.give_to(self._group)
@@ -279,4 +280,5 @@ class Command:
         self._has_told = True
         rest = len(descendants(self._guardian.pid))
         if rest:
-            self._tell(f"the command has ended, but {rest} of its processes still run; the job is held until they end")
+            running = f"{rest} of its processes are still running"
+            self._tell(f"the command has ended, but {running}; the job is held until they end")

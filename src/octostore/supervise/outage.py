@@ -24,7 +24,7 @@ class Outage:
         fault, job = self._claim.heartbeat_fault, self._claim.job_id
         if fault is None:
             if self._has_told:
-                self._tell(f"heartbeats of {job} get through again", is_warning=True)
+                self._tell(f"heartbeats for {job} are getting through again", is_warning=True)
             self._since, self._has_told = None, False
             return
         now = boottime()
@@ -33,7 +33,7 @@ class Outage:
             self._has_told = True
             until = datetime.now().astimezone() + timedelta(seconds=stop_at - now)
             self._tell(
-                f"heartbeats of {job} do not get through ({fault}); unless one does, the command can go on until "
-                f"{until:%H:%M:%S}",
+                f"heartbeats for {job} are not getting through ({fault}); the command will be stopped at "
+                f"{until:%H:%M:%S} unless one does",
                 is_warning=True,
             )

@@ -33,7 +33,7 @@ def send_report(report: Report) -> None:
     if not path:
         raise InvalidInput(
             SOCKET_VARIABLE,
-            "is not set: this works only inside a command that `octostore run` or `octostore work` has started; "
+            "is not set: this works only inside a command started by `octostore run` or `octostore work`; "
             "elsewhere, use `octostore heartbeat JOB --progress TEXT`",
         )
     if not isinstance(report.checkpoint, msgspec.UnsetType):
@@ -53,7 +53,7 @@ def _exchange(path: str, line: bytes) -> bytes:
             with connection.makefile("rb") as answers:
                 answer = answers.readline()
         except OSError as error:
-            raise Unreachable(f"whoever started this command does not answer: {error}", reason="io") from error
+            raise Unreachable(f"the process that started this command does not answer: {error}", reason="io") from error
     if not answer:
-        raise Unreachable("whoever started this command has hung up", reason="io")
+        raise Unreachable("the process that started this command closed the connection", reason="io")
     return answer

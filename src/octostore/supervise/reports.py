@@ -76,7 +76,7 @@ class _Handler(socketserver.StreamRequestHandler):
             self.server.take(_read_report(self.rfile.readline(REPORT_BYTES)))
             answer = b"{}"
         except msgspec.DecodeError as error:
-            answer = msgspec.json.encode(failure_of(InvalidInput("report", f"cannot be understood: {error}")))
+            answer = msgspec.json.encode(failure_of(InvalidInput("report", f"is not valid: {error}")))
         except OctoStoreError as error:
             answer = msgspec.json.encode(failure_of(error))
         with suppress(OSError):  # whoever reported has ended, or was

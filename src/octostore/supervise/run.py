@@ -18,6 +18,7 @@ from octostore.client.store import OctoStore
 from octostore.core.encoding import shorten
 from octostore.core.errors import Conflict, Held, LeaseLost, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES
+from octostore.core.moments import duration
 from octostore.stores.clock import boottime
 from octostore.stores.ids import new_request_id
 from octostore.supervise.command import NOT_EXECUTABLE, Command, Ending, Terms
@@ -114,8 +115,8 @@ def check_command(command: Sequence[str]) -> None:
         return
     found = os.path.exists(name) if "/" in name else False  # noqa: PTH110  # a name that is no path is no file here
     if found:
-        raise NoCommand(f"{name} cannot be executed; look at its permissions", NOT_EXECUTABLE)
-    raise NoCommand(f"there is no command {name!r}; look at its name and at PATH", NOT_FOUND)
+        raise NoCommand(f"{name} cannot be executed; check its permissions", NOT_EXECUTABLE)
+    raise NoCommand(f"command {name!r} not found; check its name and PATH", NOT_FOUND)
 
 
 def command_environment(claim: HeldClaim, reports: Reports) -> dict[str, str]:
@@ -179,7 +180,7 @@ class _Run:
                     raise
                 self._has_asked = False
                 if not has_told:
-                    self._tell(f"{fault}; trying again until it can be reached")
+                    self._tell(f"{fault}; retrying until it can be reached")
                     has_told = True
                 time.sleep(UNREACHABLE_PAUSE_SECONDS)
 
@@ -190,7 +191,7 @@ class _Run:
         except (Held, Conflict) as refusal:
             if not self._options.wait or getattr(refusal, "status", "held") not in {"held", "delayed"}:
                 raise
-            self._tell(f"{refusal}; waiting up to {self._options.wait:g} seconds")
+            self._tell(f"{refusal}; waiting up to {duration(self._options.wait)}")
         except LeaseLost:
             # An earlier attempt got it, and no answer came before that ended: nobody has run anything.
             self._request_id = new_request_id()
@@ -245,7 +246,7 @@ class _Run:
             ending = (ending or Ending(code=0))._replace(is_lost=True, problem=str(lost))
         except Unreachable as fault:
             outcome = None
-            self._tell(f"the command has ended, but its claim could not be: {fault}; that ends by itself")
+            self._tell(f"the command has ended, but its claim could not be released ({fault}); it will expire")
         return self._ran(claim, ending or Ending(code=0), outcome)
 
     def _execute(self, claim: HeldClaim, signals: SignalPipe) -> tuple[Ending, bytes]:
@@ -298,11 +299,11 @@ class _Run:
         try:
             if not signals.wait(ending, _interrupt_if_ending, PATIENCE_SECONDS):
                 left = claim.remaining()
-                self._tell(f"the command has ended; the store does not answer, and is asked for {left:.0f}s more")
+                self._tell(f"the command has ended, but the store does not answer; trying for another {duration(left)}")
                 signals.wait(ending, _interrupt_if_ending)
         except Interrupted as interrupted:
             if not wait([ending], LAST_CHANCE_SECONDS).done:
-                raise Unreachable(f"{interrupted} came before an answer did", reason="network") from None
+                raise Unreachable(f"{interrupted} came before the store answered", reason="network") from None
         ending.result()
 
     def _ran(self, claim: HeldClaim, ending: Ending, outcome: RunOutcome | None) -> Ran:

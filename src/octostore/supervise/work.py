@@ -107,14 +107,14 @@ class _Worker:
                 raise
             is_used = fault.reason != "no_store"
         if not is_used:
-            then = "" if self._options.until_empty else "; waiting for the first one"
-            self._tell(f"no job has ever been in queue {self._options.queue}{then}")
+            then = "" if self._options.until_empty else "; waiting for the first"
+            self._tell(f"queue {self._options.queue} has never had a job{then}")
 
     def drain(self, number: int) -> None:
         """The first signal lets the commands that run finish; the second stops them."""
         if not self._stop.is_set():
             self._stop.set()
-            self._tell(f"{signal.Signals(number).name}: no new jobs; a second one stops the commands that run")
+            self._tell(f"{signal.Signals(number).name}: no new jobs; send it again to stop the running commands")
             return
         self._is_hurried = True
         for guardian in self._guardians:
@@ -123,7 +123,7 @@ class _Worker:
     def handle(self, claim: HeldClaim) -> Any:
         """The job's result; raises what becomes of it otherwise."""
         if self._stop.is_set():
-            raise Deferred(0, "whoever claimed it was told to stop")
+            raise Deferred(0, "the worker was told to stop before it started the job")
         guardian = self._idle.get()
         try:
             ending, stdout, said = self._execute(guardian, claim)
@@ -131,7 +131,7 @@ class _Worker:
             self._idle.put(guardian)
         if ending.is_success and not ending.is_lost:
             return self._result(claim, stdout)
-        self._tell(f"{claim.job_id}: {f'the command was stopped: {ending}' if ending.is_lost else ending}")
+        self._tell(f"{claim.job_id}: {f'stopped the command because {ending}' if ending.is_lost else ending}")
         if guardian.is_over:
             self._stop.set()  # without it, no command can be started safely
         note = shorten(f"the command was stopped: {ending}", NOTE_BYTES)
@@ -181,7 +181,8 @@ class _Worker:
             size = len(encode_any("result", result))
         if size > RESULT_BYTES or stdout.size > len(written):
             self._tell(
-                f"{claim.job_id}: its output of {stdout.size:,} bytes is no result; it may have {RESULT_BYTES:,}"
+                f"{claim.job_id}: its output of {stdout.size:,} bytes is too large for a result; the limit is "
+                f"{RESULT_BYTES:,}"
             )
             return None
         return result

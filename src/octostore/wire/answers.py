@@ -10,7 +10,16 @@ import msgspec
 from msgspec import Meta
 
 from octostore.core.moments import Moment
-from octostore.core.replies import AttemptView, ClaimReply, ProgressView, SessionReply, SessionView, StopView, TokenView
+from octostore.core.replies import (
+    AttemptView,
+    ClaimReply,
+    ProgressView,
+    QueueStatus,
+    SessionReply,
+    SessionView,
+    StopView,
+    TokenView,
+)
 from octostore.core.secret_free import SecretFree
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -88,10 +97,16 @@ class Dead(_Claim, tag="dead"):
 
 
 class Empty(_Claim, tag="empty"):
-    """Nothing in the queue can be claimed now."""
+    """Nothing in the queue can be claimed now; `queue_status` says what else is in it."""
 
-    available_at: Moment
+    available_at: Annotated[
+        Moment | None, Meta(description="When the first of its jobs is due; null if none is scheduled.")
+    ]
     retry_after_ms: int
+    all_done: Annotated[
+        bool, Meta(description="Every job is settled (done or dead): nothing will come unless somebody adds a job.")
+    ]
+    queue_status: QueueStatus
 
 
 ClaimAnswer: TypeAlias = Claimed | HeldByOther | Done | Delayed | Dead

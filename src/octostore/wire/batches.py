@@ -82,7 +82,7 @@ def values_in(document: dict[str, Any], endpoint: Endpoint) -> tuple[dict[str, A
     shape = endpoint.body or _Nothing
     body = msgspec.convert(with_whole_numbers(rest, shape), shape)
     if getattr(body, "wait_seconds", 0):
-        raise InvalidInput("wait_seconds", "must be 0 here: a batch waits for nobody")
+        raise InvalidInput("wait_seconds", "must be 0 here: a batch cannot wait")
     return params, body
 
 

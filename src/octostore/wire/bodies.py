@@ -97,6 +97,9 @@ class ClaimBody(_Terms):
 
 class ClaimNextBody(_Terms):
     kinds: f.Kinds | None = None
+    until_done: Annotated[
+        bool, Meta(description="Stop waiting once every job in the queue is settled: `empty` with `all_done`.")
+    ] = False
 
 
 class ClaimTaskBody(Body):

@@ -94,6 +94,7 @@ ENDPOINTS = [
     _at("force_release_job", f"POST {_JOB}/force-release", c.ForceReleaseJob, r.JobView, b.ReasonBody, **_ONCE),
     _at("recover", "POST /recover", c.Recover, r.RecoverReply, **_ADMIN_OF_ALL),
     _at("claim_next", "POST /queues/{queue}/claim", c.ClaimNext, r.ClaimReply, b.ClaimNextBody, **_CLAIM),
+    _at("get_queue", "GET /queues/{queue}", q.GetQueue, r.QueueStatus),
     _at("limit_queue", "PUT /queues/{queue}/limit", c.LimitQueue, r.QueueView, b.LimitQueueBody, **_ADMIN_OF_ALL),
     _at("open_session", "POST /sessions", c.OpenSession, r.SessionReply, b.OpenSessionBody, **_CLAIM),
     _at("keepalive", f"POST {_SESSION}/keepalive", c.KeepSessionAlive, r.KeepaliveReply, b.SessionLeaseBody, **_CLAIM),

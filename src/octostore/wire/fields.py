@@ -107,7 +107,7 @@ Kinds: TypeAlias = Annotated[list[Kind], _several("Only jobs of these kinds.", "
 SessionId: TypeAlias = Annotated[
     str,
     _session(
-        "The id of a session of yours. To operators, `ci%2Fagent-3` is the session `agent-3` of the principal `ci`."
+        "The id of one of your sessions. For operators, `ci%2Fagent-3` is the session `agent-3` of the principal `ci`."
     ),
 ]
 BoundTo: TypeAlias = Annotated[str, _own_session("The session to which to bind it.")]

@@ -36,11 +36,13 @@ def read_token_file(path: Path, what: str = "the token file") -> str:
             is_open = stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO)
             if is_open and status.st_uid == os.geteuid():
                 raise InvalidInput(
-                    what, f"({path}) can be read by others; run: chmod 600 {path}, and get a new token if they may have"
+                    what,
+                    f"({path}) can be read by other users; run: chmod 600 {path}, and replace the token if they may "
+                    "have read it",
                 )
             return file.read().strip()
     except UnicodeDecodeError:
-        raise InvalidInput(what, f"({path}) holds no token") from None
+        raise InvalidInput(what, f"({path}) does not contain a token") from None
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -44,7 +44,7 @@ def digest_of(token: str) -> bytes:
 def check_token(field: str, token: str) -> None:
     """Raises `InvalidInput`, without the token in its text."""
     if not is_well_formed(token):
-        raise InvalidInput(field, f"is no OctoStore token: those begin with {PREFIX} and end in a checksum")
+        raise InvalidInput(field, f"is not an OctoStore token: they begin with {PREFIX} and end in a checksum")
 
 
 def _checksum(body: str) -> str:

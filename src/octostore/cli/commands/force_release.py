@@ -1,7 +1,4 @@
-"""Take jobs away from their owners. The old owner's next write is refused, with who did it and why.
-
-No attempt is used up.
-"""
+"""Take jobs away from their owners. The old owner's next write is refused, with your reason. No attempt counts."""
 
 from octostore.cli.command import Arguments, Context
 from octostore.cli.operating import add_operator_options, operate

@@ -70,7 +70,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], float], str]] = {
     "late": ("late", positive, "owners that have missed heartbeats"),
     "stuck": ("stuck", positive, "owners that send heartbeats but make no progress"),
     "dead": ("dead", positive, "dead jobs"),
-    "takeovers": ("taken_back", positive, "jobs whose lease expired within the last hour"),
+    "takeovers": ("taken_back", positive, "claims that expired or were taken away within the last hour"),
     "queued": ("waiting", positive, "queued jobs"),
     "oldest": ("oldest_waiting_seconds", seconds, "age of the oldest queued job, e.g. 5m,1h"),
 }

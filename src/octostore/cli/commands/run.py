@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "octostore run JOB [options] -- COMMAND …"
     completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
     add = parser.add_argument
-    add("--metadata", type=json_value, metavar="JSON", help="for others to see; also @FILE")
+    add("--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE also works")
     add("--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (0)")
     add(
         "--no-wait",
@@ -121,7 +121,7 @@ def _exit_code(ran: Ran, options: RunOptions, console: Console) -> int:
     if console.is_json:
         console.answer(ran)
     if ran.is_lost:
-        console.remark(f"the command was stopped: {ran.why}")
+        console.remark(f"stopped the command because {ran.why}")
         return exits.LOST
     if options.once and ran.exit_code == 0 and ran.outcome is None:
         console.remark(f"the command succeeded, but {ran.job_id} could not be marked as done")

@@ -5,6 +5,7 @@ contains it.
 """
 
 import argparse
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import get_args
@@ -40,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--prefix", default="", metavar="P", help="only jobs whose names begin with this")
     create.add_argument("--expires-in", type=seconds, metavar="S", help="how long it is valid, e.g. 90d (forever)")
     shown = create.add_mutually_exclusive_group()
-    shown.add_argument("--to", type=Path, metavar="FILE", help="write it to a file that only you can read")
+    shown.add_argument("--to", type=Path, metavar="FILE", help="write it to a new file that only you can read")
     shown.add_argument("--secret", action="store_true", help="print only the token, for a pipe")
     actions.add_parser("list", help="list all tokens", description="List all tokens, without their secrets.")
     revoke = actions.add_parser(
@@ -56,6 +57,8 @@ def run(arguments: Arguments, context: Context) -> None:
 def _create(arguments: Arguments, context: Context) -> None:
     if arguments.to is not None:
         check_file(str(arguments.to))
+        if os.path.lexists(arguments.to):
+            raise InvalidInput("--to", f"({arguments.to}) already exists and was left unchanged; no token was made")
     with context.place.open() as store:
         made = store.create_token(
             arguments.name,

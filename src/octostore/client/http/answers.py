@@ -87,8 +87,8 @@ def not_reached(where: str, error: BaseException, *, was_taken: bool = True) -> 
 
 def _not_trusted(where: str, why: str) -> Unreachable:
     return Unreachable(
-        f"the certificate of the server at {where} is not trusted: {why.rstrip('.')}. If it was signed by an authority "
-        "of your own, name the file with that authority's certificate in SSL_CERT_FILE",
+        f"the certificate of the server at {where} is not trusted: {why.rstrip('.')}. If your own "
+        "certificate authority signed it, set SSL_CERT_FILE to the file with that authority's certificate",
         reason="certificate",
     )
 

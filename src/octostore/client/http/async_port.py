@@ -34,8 +34,8 @@ from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import BATCH_MAX, WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
-from octostore.core.replies import is_worth_waiting
 from octostore.core.undo import undo_of
+from octostore.core.waiting import is_worth_waiting
 from octostore.stores.base import TryAgain
 from octostore.stores.owners import owners
 from octostore.wire.deadline import deadline_header
@@ -78,7 +78,7 @@ class AsyncHttpPort:
         while True:
             poll_until = min(deadline, time.monotonic() + POLL_SECONDS)
             reply = await self._persist(command, poll_until)
-            if poll_until >= deadline or not is_worth_waiting(reply):
+            if poll_until >= deadline or not is_worth_waiting(command, reply):
                 return reply
 
     async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:

@@ -28,8 +28,8 @@ def check_listener(place: ServerUrl) -> None:
     others = users - {place.left_by, ROOT}
     if others:
         raise Unreachable(
-            f"the server at {place.origin} is not yours: it runs as user {min(others)}, and the token for this address "
-            f"was left by user {place.left_by}. Nothing was sent. If you trust that server, get a token for it and set "
+            f"the server at {place.origin} is not yours: it runs as user {min(others)}, but the token for this address "
+            f"belongs to user {place.left_by}. Nothing was sent. If you trust that server, get a token for it and set "
             "OCTOSTORE_TOKEN",
             reason="other_user",
         )

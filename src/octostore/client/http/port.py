@@ -31,7 +31,7 @@ from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
 from octostore.core.events import Event
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
-from octostore.core.replies import is_worth_waiting
+from octostore.core.waiting import is_worth_waiting
 from octostore.stores.base import OnStep, TryAgain
 from octostore.stores.owners import owners
 
@@ -64,7 +64,7 @@ class HttpPort:
         while True:
             poll_until = min(deadline, time.monotonic() + POLL_SECONDS)
             reply: R_co = self._persist(command, poll_until)
-            if poll_until >= deadline or not is_worth_waiting(reply):
+            if poll_until >= deadline or not is_worth_waiting(command, reply):
                 return reply
 
     def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
@@ -96,7 +96,7 @@ class HttpPort:
                 self._pause(patience, failed)
 
     def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
-        raise InvalidInput("url", "is that of a server; make a backup where its store is, with --url sqlite:///FILE")
+        raise InvalidInput("url", "names a server; run the backup on the server's machine, with --url sqlite:///FILE")
 
     def close(self) -> None:
         self._is_closed.set()

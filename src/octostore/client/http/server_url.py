@@ -53,7 +53,7 @@ def find_server(
 ) -> tuple[ServerUrl, str]:
     """What `connect()` was given, as where the server is and the token for it."""
     if retry is not None:
-        raise InvalidInput("retry", "is the server's to choose, not that of its clients")
+        raise InvalidInput("retry", "is decided by the server; clients cannot set it")
     place = parse_server_url(url or "", allow_clear_text=allow_clear_text)
     given = _given_token(token)
     return (place, given) if given is not None else _left_token(place)
@@ -64,20 +64,20 @@ def parse_server_url(url: str, *, allow_clear_text: bool = False) -> ServerUrl:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise InvalidInput("url", "is no valid URL; it must look like https://host:port") from None
+        raise InvalidInput("url", "is not a valid URL; it must look like https://host:port") from None
     if not parts.hostname or parts.query or parts.fragment:
         raise InvalidInput("url", "must look like https://host:port, without a query")
     if parts.username or parts.password:
-        raise InvalidInput("url", "must not have a user or password in it; give the token by itself")
+        raise InvalidInput("url", "must not contain a user or password; pass the token separately")
     if not _can_be_sent(parts.hostname, parts.path) or port == 0:
-        raise InvalidInput("url", "must have a host, port and path as they are sent: a path percent-encoded, say")
+        raise InvalidInput("url", "has an invalid host, port or path; percent-encode special characters")
     is_secure = parts.scheme == "https"
     place = ServerUrl(is_secure, parts.hostname, port or (443 if is_secure else 80), parts.path.rstrip("/"))
     if not is_secure and not place.is_local and not (allow_clear_text or os.environ.get(CLEAR_TEXT_VARIABLE) == "1"):
         raise InvalidInput(
             "url",
             f"would send the token in clear text to {parts.hostname}; use https://, or allow_clear_text=True (or "
-            f"{CLEAR_TEXT_VARIABLE}=1) in a network in which nobody else can listen",
+            f"{CLEAR_TEXT_VARIABLE}=1) on a trusted network",
         )
     return place
 
@@ -115,8 +115,10 @@ def _left_token(place: ServerUrl) -> tuple[ServerUrl, str]:
             check_folder(data_folder())
             token = _from_file(left, "the local server's token")
             return place._replace(host=host, left_by=left.stat().st_uid), token
-    where = f" (no server of yours has left one for {place.origin}; does it run there?)" if place.is_local else ""
-    raise InvalidInput("token", f"is needed: set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}, or in Python token={where}")
+    where = f" (none of your servers has written one for {place.origin}; is it running?)" if place.is_local else ""
+    raise InvalidInput(
+        "token", f"is required: set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}, or in Python token={where}"
+    )
 
 
 def _from_file(path: Path, what: str) -> str:

@@ -1,5 +1,7 @@
 """Claiming: one live claim per job, and it belongs to the call that made it."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from octostore.core import views
@@ -15,7 +17,10 @@ from octostore.core.errors import LimitExceeded
 from octostore.core.events import Claimed
 from octostore.core.given import Given
 from octostore.core.model import Claim, Job
-from octostore.core.replies import ClaimReply
+from octostore.core.moments import to_moment
+from octostore.core.needs import Selection
+from octostore.core.queue_status import queue_status, together
+from octostore.core.replies import ClaimReply, QueueStatus
 from octostore.core.session_keys import SessionKey, key_in
 from octostore.core.working_set import WorkingSet
 
@@ -99,21 +104,20 @@ def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
     check_not_ended(ws, command)
     first = None if is_full(ws, command.queue) else ws.line.first(command.queue, command.kinds, command.prefix)
     if first is None:
-        return views.empty_reply(ws, command.queue, look_again_at(ws, command.queue))
+        return nothing_to_claim(ws, [command.queue], (command.kinds, command.prefix))
     return grant(ws, first, command, given)
 
 
-def look_again_at(ws: WorkingSet, queue: str) -> int:
-    """As the store found it, and after what this batch has put off."""
-    if is_full(ws, queue):
-        return ws.now + QUEUE_FULL_RETRY_MS
-    put_off = (
-        job.available_at
-        for job in ws.jobs.values()
-        if job is not None and job.queue == queue and job.status == "queued" and job.available_at > ws.now
-    )
-    usual = ws.now + LOOK_AGAIN_MS
-    return min(usual, ws.look_again_at.get(queue, usual), *put_off)
+def nothing_to_claim(ws: WorkingSet, queues: Sequence[str], selection: Selection) -> ClaimReply:
+    status = together(queue_status(ws, queue, selection) for queue in dict.fromkeys(queues))
+    return views.empty_reply(status, _look_again_after(ws, status, queues))
+
+
+def _look_again_after(ws: WorkingSet, status: QueueStatus, queues: Sequence[str]) -> int:
+    """When something may become claimable without anybody writing: a job is due, or a lease runs out."""
+    usual = QUEUE_FULL_RETRY_MS if any(is_full(ws, queue) for queue in queues) else LOOK_AGAIN_MS
+    due_at = None if status.available_at is None else to_moment("available_at", status.available_at)
+    return min([usual, *(moment - ws.now for moment in (ws.next_expiry, due_at) if moment is not None)])
 
 
 def is_full(ws: WorkingSet, queue_name: str) -> bool:

@@ -110,7 +110,7 @@ def lease_lost(ws: WorkingSet, job: Job, command: LeaseCommand[Any]) -> LeaseLos
         if ended.reason is not None:
             why += f" ({ended.reason!r})"
     if holder is not None:
-        why += f"; {holder.owner!r} has the job since {holder.claimed_at:%Y-%m-%d %H:%M:%S} UTC"
+        why += f"; {holder.owner!r} has held the job since {holder.claimed_at:%Y-%m-%d %H:%M:%S} UTC"
     else:
         why += f"; the job is {job.status}"
     return LeaseLost(job.job_id, why, ended=views.attempt_view(ended) if ended else None, holder=holder)

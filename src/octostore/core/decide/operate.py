@@ -27,7 +27,7 @@ def cancel_job(ws: WorkingSet, command: CancelJob, given: Given) -> JobView:
         ws.record("cancelled", Cancelled(command.reason), actor=command.principal, job=job)
     elif job.status != "dead":
         raise Conflict(
-            f"only a queued or claimed job can be cancelled, and {job.job_id!r} is {job.status}", status=job.status
+            f"only a queued or claimed job can be cancelled; {job.job_id!r} is {job.status}", status=job.status
         )
     return views.job_view(ws, job)
 
@@ -36,8 +36,8 @@ def cancel_job(ws: WorkingSet, command: CancelJob, given: Given) -> JobView:
 def request_stop(ws: WorkingSet, command: RequestStop, given: Given) -> JobView:
     job = _known(ws, command.job_id, given)
     if job.claim is None:
-        hint = "; cancel takes it out of its queue" if job.status == "queued" else ""
-        raise Conflict(f"nobody has {job.job_id!r}, which is {job.status}, so nobody can stop{hint}", status=job.status)
+        hint = "; use cancel to take it out of its queue" if job.status == "queued" else ""
+        raise Conflict(f"{job.job_id!r} is {job.status}, so there is no owner to stop{hint}", status=job.status)
     ask_to_stop(ws, job, job.claim, command.principal, command.reason)
     return views.job_view(ws, job)
 
@@ -49,7 +49,7 @@ def discard_job(ws: WorkingSet, command: DiscardJob, given: Given) -> JobView:
         ws.record("discarded", Discarded(ws.now, command.reason), actor=command.principal, job=job)
     elif job.status != "free" or job.last_outcome != "discarded":
         hint = "; cancel it first" if job.status == "queued" else ""
-        raise Conflict(f"only a dead job can be discarded, and {job.job_id!r} is {job.status}{hint}", status=job.status)
+        raise Conflict(f"only a dead job can be discarded; {job.job_id!r} is {job.status}{hint}", status=job.status)
     return views.job_view(ws, job)
 
 

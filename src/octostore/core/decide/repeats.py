@@ -73,12 +73,12 @@ def _lost(ws: WorkingSet, ended: EndedRequest) -> LeaseLost:
     else:
         what, name = "session", id_of(ended.session_id) if ended.session_id is not None else ""
     how = ended.how.replace("_", " ")
-    why = f"the {what} that this request made ended as {how!r} at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC"
+    why = f"the {what} made by this request ended as {how!r} at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC"
     job = ws.jobs.get(name) if ended.job_id is not None else None
     holder = views.owner_view(ws, job) if job is not None else None
     if holder is not None:
-        why += f"; {holder.owner!r} has the job since {holder.claimed_at:%Y-%m-%d %H:%M:%S} UTC"
-    return LeaseLost(name, f"{why}. Ask again with another request_id", ended=_attempt(ended, job), holder=holder)
+        why += f"; {holder.owner!r} has held the job since {holder.claimed_at:%Y-%m-%d %H:%M:%S} UTC"
+    return LeaseLost(name, f"{why}. Try again with a new request_id", ended=_attempt(ended, job), holder=holder)
 
 
 def _attempt(ended: EndedRequest, job: Job | None) -> AttemptView | None:

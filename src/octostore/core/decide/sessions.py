@@ -202,8 +202,8 @@ def held_session(ws: WorkingSet, command: _Write, given: Given) -> Session:
     if not may_write(session, command):
         if command.lease_id is None:
             raise NotAllowed(
-                f"only the lease of session {session_id!r} can write to it: give its lease_id. Without that, an "
-                "operator (a token with admin) can close the session or hand it over"
+                f"writing to session {session_id!r} needs its lease_id. Without it, only an operator (an admin token) "
+                "can close the session or hand it over"
             )
         raise LeaseLost(session_id, f"{session.agent!r} has the session now, and {_how_it_stands(session)}")
     if session.status != "open" or session.expires_at <= ws.now:

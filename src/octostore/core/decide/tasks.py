@@ -5,7 +5,7 @@ import msgspec
 from octostore.core import views
 from octostore.core.commands import ClaimTask, OpenSession, ReleaseTask
 from octostore.core.decide import needs
-from octostore.core.decide.claim import check_count, grant, is_full, look_again_at
+from octostore.core.decide.claim import check_count, grant, is_full, nothing_to_claim
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.release import release_job
 from octostore.core.decide.repeats import check_not_ended, note_replay, replay_claim
@@ -94,15 +94,14 @@ def _is_wanted(job: Job, command: ClaimTask) -> bool:
 
 
 def _nothing_to_do(ws: WorkingSet, command: ClaimTask) -> ClaimReply:
-    queue, *_ = command.queues
-    return views.empty_reply(ws, queue, min(look_again_at(ws, name) for name in command.queues))
+    return nothing_to_claim(ws, command.queues, (command.kinds, command.prefix))
 
 
 @decides(ReleaseTask, needs.held_job, needs.session_with_claims)
 def release_task(ws: WorkingSet, command: ReleaseTask, given: Given) -> ReleaseReply:
     claim = ws.job(command.job_id).claim
     if claim is not None and claim.session_id != key_in(command) and same_lease(claim.lease_id, command.lease_id):
-        raise InvalidInput("session_id", f"is {command.session_id!r}, which is not the session that has this task")
+        raise InvalidInput("session_id", f"is {command.session_id!r}, which is not the session that holds this task")
     reply = release_job(ws, command, given)
     session = ws.session(key_in(command))
     if session is not None and session.status == "open" and same_lease(session.lease_id, command.lease_id):

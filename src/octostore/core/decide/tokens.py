@@ -20,7 +20,7 @@ def create_token(ws: WorkingSet, command: CreateToken, _given: Given) -> TokenVi
     if known is not None:
         if compare_digest(known.digest, command.digest) and _is_as_asked(known, command):
             return views.token_view(known)
-        raise Conflict(f"there is another token with the id {command.token_id!r}")
+        raise Conflict(f"a token with the id {command.token_id!r} already exists")
     _check_is_new(ws, command)
     details = TokenCreated(
         token_id=command.token_id,
@@ -39,7 +39,7 @@ def create_token(ws: WorkingSet, command: CreateToken, _given: Given) -> TokenVi
 def rotate_token(ws: WorkingSet, command: RotateToken, _given: Given) -> TokenView:
     token = _known(ws, command.token_id)
     if not token.is_valid(ws.now):
-        raise Conflict(f"the token {token.token_id!r} is over, so its secret cannot be changed")
+        raise Conflict(f"token {token.token_id!r} is revoked or has expired, so it cannot be rotated")
     if not compare_digest(token.digest, command.digest):
         _check_is_new(ws, command)
         ws.record("token_rotated", TokenChanged(token.token_id, token.principal), actor=command.principal)
@@ -62,7 +62,7 @@ def _is_as_asked(token: Token, command: CreateToken) -> bool:
 def _check_is_new(ws: WorkingSet, command: CreateToken | RotateToken) -> None:
     """A secret says who somebody is, so it can be that of one token only."""
     if any(token is not None and compare_digest(token.digest, command.digest) for token in ws.tokens.values()):
-        raise Conflict("another token has this secret")
+        raise Conflict("another token already has this secret")
 
 
 def _known(ws: WorkingSet, token_id: str) -> Token:

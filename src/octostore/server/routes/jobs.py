@@ -1,6 +1,5 @@
 """Jobs: claim, keep, release, look, enqueue, operate."""
 
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -33,12 +32,10 @@ def answer_claim(call: Call, reply: ClaimReply) -> Answer:
 
 
 def without_others(call: Call, reply: ClaimReply) -> ClaimReply:
-    """When something becomes due may be about jobs that this token must not know of."""
+    """When to look again may be about jobs that this token must not know of. All else is about its own."""
     if not call.principal.prefix or reply.status != "empty":
         return reply
-    sooner = timedelta(milliseconds=(reply.retry_after_ms or 0) - USUAL_RETRY_MS)
-    at = reply.available_at - sooner if reply.available_at else None
-    return msgspec.structs.replace(reply, available_at=at, retry_after_ms=USUAL_RETRY_MS)
+    return msgspec.structs.replace(reply, retry_after_ms=USUAL_RETRY_MS)
 
 
 def _prepare_similar(call: Call) -> Any:

@@ -57,7 +57,7 @@ def in_acquire_words(error: OctoStoreError) -> Exception:
 
 
 def _not_current(status: int) -> Refusal:
-    return refuse("lease_not_current", "this lease is not the current one of this lock", status=status)
+    return refuse("lease_not_current", "this lease is not the lock's current one", status=status)
 
 
 def _prepare_acquire(call: Call) -> Any:

@@ -11,6 +11,7 @@ from octostore.server.examples import IN_A_MINUTE
 from octostore.server.http import Answer
 from octostore.server.refusals import Refusal
 from octostore.server.routes.jobs import CLAIMED_BUILD, without_others
+from octostore.server.routes.queues import SOME_LATER
 from octostore.stores.ids import new_session_id
 from octostore.wire import bodies
 from octostore.wire.answers import OpenedSession, SessionList, SessionState, TaskAnswer, extended, task_answer
@@ -176,7 +177,7 @@ ROUTES = [
             },
             "others": {
                 "held": {"job_id": None, "queue": None, "kind": None, "session_id": "agent-3"},
-                "empty": {"job_id": None, "kind": None},
+                "empty": {"job_id": None, "kind": None, "all_done": False, "queue_status": SOME_LATER},
             },
         },
     ),

@@ -144,7 +144,7 @@ class PostgresBackend:
             return persist(self._look_for_batch)
         except Unreachable as fault:
             raise Unreachable(
-                f"{self._place} was lost while it committed, and cannot be asked whether it did: {fault}",
+                f"{self._place} was lost during a commit, and cannot be asked whether it succeeded: {fault}",
                 reason="network",
             ) from error
 
@@ -175,7 +175,7 @@ class PostgresBackend:
 
     def _transaction(self, connection: Connection, counters: Answer, found: Finding | None = None) -> Transaction:
         if not counters.rows:  # a backup was restored since this transaction began, which sees nothing of it
-            raise TryAgain(Unreachable(f"{self._place} is just being restored", reason="busy"))
+            raise TryAgain(Unreachable(f"{self._place} is being restored", reason="busy"))
         # `now` is a setting of the transaction.
         seq, store_id, now, *_ = counters.rows[0]
         self._identity.check(store_id, self._place)
@@ -230,7 +230,7 @@ class PostgresBackend:
     # Listening
 
     def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
-        raise InvalidInput("url", "is PostgreSQL's, whose own pg_dump makes backups: see docs/how-to/postgres.md")
+        raise InvalidInput("url", "names a PostgreSQL database; back it up with pg_dump, see docs/how-to/postgres.md")
 
     def attend(self, ring: Callable[[], None]) -> None:
         with self._gate, self._lock:

@@ -76,14 +76,14 @@ def parse_place(url: str) -> Place:
 def _parse(url: str, field: str) -> tuple[str, str]:
     schema = unquote((_SCHEMA.findall(url) or [SCHEMA_DEFAULT])[-1])
     if not _NAME.fullmatch(schema):
-        raise InvalidInput(field, f"names the schema {schema!r}; use lower-case letters, digits and _, at most 63")
+        raise InvalidInput(field, f"names the schema {schema!r}; use at most 63 lower-case letters, digits and _")
     rest = _SCHEMA.sub("", url)
     if not _AUTHORITY.fullmatch(rest):
         raise InvalidInput(field, f"has an @ where there should be none; {_ESCAPES}")
     try:
         conninfo_to_dict(rest)
     except psycopg.ProgrammingError:
-        raise InvalidInput(field, f"cannot be understood by PostgreSQL's client{_what_is_wrong(rest)}") from None
+        raise InvalidInput(field, f"is not valid for PostgreSQL's client{_what_is_wrong(rest)}") from None
     return rest, schema
 
 
@@ -229,7 +229,7 @@ def _check_older(connection: psycopg.Connection[Any], place: Place, *, known: in
     ).fetchone()
     if row is None or row[0] > known:
         raise Unreachable(
-            f"{place} is of a newer version than this OctoStore knows; upgrade OctoStore. It was left as it is",
+            f"{place} was written by a newer version of OctoStore; upgrade OctoStore. Nothing was changed",
             reason="newer_schema",
         )
 

@@ -89,7 +89,7 @@ def _unreachable(place: Place, error: psycopg.Error) -> Unreachable:
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return Unreachable(f"{place} cannot be written to: is it a standby? ({_said(error)})", reason="read_only")
     return Unreachable(
-        f"{place} does not answer: see that it runs and can be reached from here ({_said(error)})", reason="network"
+        f"{place} does not answer: check that it is running and reachable from here ({_said(error)})", reason="network"
     )
 
 

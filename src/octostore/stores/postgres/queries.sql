@@ -16,6 +16,14 @@ greatest
 -- The jobs that wait.
 {schema}.jobs
 
+-- name: jobs_in_line_by_kind
+-- The same.
+{schema}.jobs
+
+-- name: not_loaded
+-- Of a job: it is not among those whose names are given, as JSON, if there are any (NULL).
+(%(loaded)s::jsonb IS NULL OR job_id <> ALL (ARRAY(SELECT jsonb_array_elements_text(%(loaded)s::jsonb))))
+
 -- name: queue_by_bytes
 -- As names sort everywhere.
 queue COLLATE "C"

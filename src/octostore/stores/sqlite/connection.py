@@ -131,7 +131,9 @@ def _scripts() -> list[str]:
 
 
 def _not_a_store(path: str, why: str) -> Unreachable:
-    return Unreachable(f"{path} is no store: {why}; check the path. It was left as it is", reason="not_a_database")
+    return Unreachable(
+        f"{path} is not an OctoStore store: {why}; check the path. It was not changed", reason="not_a_database"
+    )
 
 
 def version_of(connection: apsw.Connection, path: str) -> int:
@@ -143,8 +145,8 @@ def version_of(connection: apsw.Connection, path: str) -> int:
     version, known = int(connection.pragma("user_version")), len(_scripts())
     if version > known:
         raise Unreachable(
-            f"{path} has schema version {version}, and this OctoStore knows {known} at most; upgrade OctoStore. "
-            "The file was left as it is",
+            f"{path} has schema version {version}, but this OctoStore knows only {known}; upgrade OctoStore. "
+            "The file was not changed",
             reason="newer_schema",
         )
     return version

@@ -40,7 +40,7 @@ def back_up(path: str, copy: str, on_step: OnStep | None) -> int:
 def restore(copy: str, path: str, *, replace: bool, on_step: OnStep | None) -> tuple[int, str | None]:
     """Make a store at `path` of a backup: the number that it goes on with, and where the one that was there is now."""
     if not is_there(copy):
-        raise InvalidInput("file", f"{copy} does not exist")
+        raise InvalidInput("file", f"{copy} {'is empty' if os.path.exists(copy) else 'does not exist'}")
     path = os.path.realpath(path)
     for each in (copy, path):
         check_permissions(each)
@@ -49,7 +49,7 @@ def restore(copy: str, path: str, *, replace: bool, on_step: OnStep | None) -> t
         if is_taken and not replace:
             raise InvalidInput("url", f"names {path}, which already exists; use --replace, or restore somewhere else")
         with _part_of(path) as part:
-            _copy(copy, part, on_step)
+            _copy_backup(copy, part, on_step)
             seq = go_on_ahead(part)
             if is_taken or os.path.exists(path):
                 return seq, _replace(part, path)
@@ -81,6 +81,15 @@ def go_on_ahead(path: str) -> int:
         return seq
 
 
+def _copy_backup(copy: str, part: str, on_step: OnStep | None) -> None:
+    try:
+        _copy(copy, part, on_step)
+    except Unreachable as fault:
+        if fault.reason in {"no_store", "not_a_database"}:
+            raise InvalidInput("file", f"{copy} is not a backup of a store") from None
+        raise
+
+
 def _copy(path: str, part: str, on_step: OnStep | None) -> int:
     with FaultsOf(path), closing(apsw.Connection(part)) as target:
         had_wal = has_wal(path)
@@ -108,7 +117,7 @@ def _copy_pages(source: apsw.Connection, target: apsw.Connection, on_step: OnSte
     except apsw.FullError as error:
         folder = os.path.dirname(target.filename)
         raise Unreachable(
-            f"the disk of {folder} is too full for the copy; nothing is left there", reason="disk_full"
+            f"there is not enough disk space in {folder} for the copy; the partial copy was removed", reason="disk_full"
         ) from error
     finally:
         source.execute("ROLLBACK")
@@ -182,7 +191,7 @@ def _alone(path: str) -> Iterator[None]:
         except (apsw.CorruptError, apsw.NotADBError):
             pass  # it is damaged, which is why it is replaced
         except apsw.BusyError:
-            raise Unreachable(f"{path} is in use; stop everything that uses it, and try again", reason="busy") from None
+            raise Unreachable(f"{path} is in use, and a store in use is not replaced", reason="in_use") from None
         yield
 
 

@@ -16,6 +16,14 @@ max
 -- The jobs that wait, without looking at their rows: those done, and their rows, are many more.
 {schema}.jobs INDEXED BY jobs_in_line
 
+-- name: jobs_in_line_by_kind
+-- The same, by kind.
+{schema}.jobs INDEXED BY jobs_in_line_by_kind
+
+-- name: not_loaded
+-- Of a job: it is not among those whose names are given, as JSON. Without any (NULL) its row is not looked at.
+(%(loaded)s IS NULL OR job_id NOT IN (SELECT value FROM json_each(%(loaded)s)))
+
 -- name: queue_by_bytes
 -- As names sort everywhere.
 queue

@@ -1,0 +1,41 @@
+"""What there is in a queue, in words: for people and agents who found nothing to claim in it."""
+
+from collections.abc import Iterator, Sequence
+
+from octostore.core.replies import QueueStatus
+
+
+def queue_in_words(status: QueueStatus, kinds: Sequence[str] | None = None) -> str:
+    """One sentence without its end. `kinds` are those that were asked for, if only some were."""
+    queue = f"queue {status.queue}"
+    settled = ", ".join(_settled(status))
+    if not status.all_done:
+        others = ", ".join([*_unsettled(status), *([f"{_count(status, status.dead)} dead"] if status.dead else [])])
+        return f"nothing to claim in {queue} now: {others or 'others are at work'}"
+    if kinds is not None:
+        return f"nothing of kind {' or '.join(kinds)} is left in {queue}" + (f" ({settled} in all)" if settled else "")
+    if not settled:
+        return f"there are no jobs in {queue}, not even finished ones; check its name"
+    return f"every job in {queue} is settled: {settled}"
+
+
+def _unsettled(status: QueueStatus) -> Iterator[str]:
+    if status.ready:
+        limit = "" if status.max_claimed is None else f" (only {status.max_claimed:,} may be claimed at once)"
+        yield f"{_count(status, status.ready)} ready{limit}"
+    if status.claimed:
+        more = ", …" if status.claimed > len(status.owners) else ""
+        yield f"{_count(status, status.claimed)} claimed by {', '.join(status.owners)}{more}"
+    if status.later:
+        due = "" if status.available_at is None else f" (the first at {status.available_at:%Y-%m-%d %H:%M:%S} UTC)"
+        yield f"{_count(status, status.later)} due later{due}"
+
+
+def _settled(status: QueueStatus) -> Iterator[str]:
+    for number, word in ((status.done, "done"), (status.dead, "dead")):
+        if number:
+            yield f"{_count(status, number)} {word}"
+
+
+def _count(status: QueueStatus, number: int) -> str:
+    return f"{number:,}+" if number >= status.counted_to else f"{number:,}"

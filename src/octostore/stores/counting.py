@@ -1,0 +1,52 @@
+"""What a queue has beside the jobs of a working set, as the statements that count it."""
+
+import msgspec
+
+from octostore.core.limits import CLAIMS_LOOKED_THROUGH, OWNERS_FROM_CLAIMS
+from octostore.core.needs import Selection
+from octostore.core.queue_counts import QueueCounts
+from octostore.core.working_set import WorkingSet
+from octostore.stores.asking import Answer, Asking
+from octostore.stores.listing import LAST_NAME
+
+
+class Counting:
+    """Asks at once; `counts` is to be looked at after the asking was run."""
+
+    def __init__(self, asking: Asking, ws: WorkingSet, queue: str, selection: Selection) -> None:
+        self._kinds, prefix = selection
+        loaded = msgspec.json.encode(list(ws.jobs)).decode() if ws.jobs else None
+        most = ws.count_to + 1  # one more than is told, so that it is known whether these are all
+        which = {"queue": queue, "loaded": loaded}
+        span = {**which, "first": prefix, "last": prefix + LAST_NAME}
+        self._waiting: list[Answer] = []
+        for kind in self._kinds or (None,):
+            if prefix:
+                answer = asking.ask("waiting_by_name", **span, kind=kind)
+            elif kind is None:
+                answer = asking.ask("waiting", **which, most=most)
+            else:
+                answer = asking.ask("waiting_of_kind", **which, kind=kind, most=most)
+            self._waiting.append(answer)
+        self._others = asking.ask("not_waiting", **span, most=most)
+        self._looked_through = CLAIMS_LOOKED_THROUGH if self._kinds else OWNERS_FROM_CLAIMS
+        self._claims = asking.ask("claims_in_queue", **span, most=self._looked_through)
+
+    @property
+    def counts(self) -> QueueCounts:
+        waiting = [answer.rows[0] for answer in self._waiting]
+        moments = [due_at for _, _, due_at in waiting if due_at is not None]
+        ((claimed, dead, done),) = self._others.rows
+        claims = self._claims.rows
+        if self._kinds is not None:
+            claims = [row for row in claims if row[2] in self._kinds]
+        return QueueCounts(
+            ready=sum(ready or 0 for ready, _, _ in waiting),
+            later=sum(later or 0 for _, later, _ in waiting),
+            due_at=min(moments, default=None),
+            claimed=claimed if self._kinds is None else len(claims),
+            owners=[(job_id, owner) for job_id, owner, _ in claims[:OWNERS_FROM_CLAIMS]],
+            has_more_claims=self._kinds is not None and len(self._claims.rows) == self._looked_through,
+            dead=dead,
+            done=done,
+        )

@@ -1,0 +1,26 @@
+"""A server whose file was moved away: it acknowledges nothing more, says so, and goes on when the file is back."""
+
+from tests.support.processes import until
+from tests.support.server import ServerProcess
+
+
+def test_nothing_is_acknowledged_into_a_file_that_nobody_finds(own_server: ServerProcess) -> None:
+    claim = own_server.post("/jobs/mine/claim", {"owner": "ann"}).json
+    path = own_server.home / "octostore.db"
+    path.rename(own_server.home / "elsewhere.db")
+    calls = [
+        ("POST", "/jobs/other/claim", {"owner": "bob"}),
+        ("POST", "/jobs/mine/heartbeat", {"lease_id": claim["lease_id"]}),
+        ("POST", "/jobs/mine/release", {"lease_id": claim["lease_id"]}),
+        ("GET", "/jobs/mine", None),
+        ("GET", "/readyz", None),
+    ]
+    for method, target, body in calls:
+        answer = own_server.request(method, target, body)
+        assert (answer.status, answer.json["reason"]) == (503, "moved"), target
+    until(lambda: "store_lost" in own_server.log)
+    (own_server.home / "elsewhere.db").rename(path)
+    until(lambda: own_server.get("/readyz").status == 200)
+    assert own_server.get("/jobs/mine").json["status"] == "claimed"
+    assert own_server.post("/jobs/other/claim", {"owner": "bob"}).json["status"] == "claimed"
+    until(lambda: "store_back" in own_server.log)
