@@ -166,7 +166,7 @@ def test_the_story_in_lines(runs: Runs) -> None:
     (heir,) = re.findall(rf'(agent-\d)  took over, .* that {winner} left: {{"step": 3}}', output)
     assert heir in waiting
     assert f'{heir}  finished it, with the result {{"pr": 77}}' in output
-    told = re.findall(r'(agent-\d)  is told that it is done, with the result {"pr": 77}', output)
+    told = re.findall(r'(agent-\d)  learns that it is done, with the result {"pr": 77}', output)
     assert sorted([winner, heir, *told]) == list(AGENTS)
 
 
@@ -242,7 +242,7 @@ def test_on_a_terminal_it_is_painted_over_in_place(runs: Runs) -> None:
     assert [line.split()[0] for line in agents] == list(AGENTS)
     assert sum("DEAD: a real kill -9 while running the tests" in line for line in agents) == 1
     assert sum('finished it: {"pr": 77} (after agent-' in line for line in agents) == 1
-    assert sum('is told that it is done: {"pr": 77}' in line for line in agents) == 3
+    assert sum('learns that it is done: {"pr": 77}' in line for line in agents) == 3
     assert re.fullmatch(
         r'agent-\d took over [\d.]+ s after the last heartbeat of agent-\d, with {"step": 3}', lines[head + 7]
     )

@@ -17,6 +17,7 @@ LINES = {
     "claim": "claim new-1",
     "heartbeat": "heartbeat held --lease-id LEASE",
     "release": "release given-back --lease-id LEASE",
+    "mine": "mine",
     "hand-over": "hand-over session --to bob",
     "progress": "run noted -- octostore progress note",
     "checkpoint": "run saved -- octostore checkpoint {}",
@@ -38,6 +39,7 @@ LINES = {
     "force-release": "force-release taken-away",
     "mcp": "mcp",
     "token": "token list",
+    "prime": "prime",
     "doctor": "doctor",
     "completion": "completion bash",
 }

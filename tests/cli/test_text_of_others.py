@@ -26,9 +26,10 @@ LINES: dict[str, list[str]] = {
     "claim": ["claim held", "claim done", "claim dead", "claim tried", "claim later", "claim NASTY"],
     "heartbeat": ["heartbeat held --lease-id wrong", "heartbeat forced --lease-id wrong"],
     "release": ["release held --lease-id wrong --error NASTY"],
+    "mine": ["mine --owner NASTY", "mine --release-all --owner NASTY"],
     "hand-over": ["hand-over local/session --to bob", "hand-over NASTY --to bob"],
-    "progress": ["progress --percent NASTY"],
-    "checkpoint": ["checkpoint @NASTY"],
+    "progress": ["progress --percent NASTY", "progress NASTY note --owner NASTY"],
+    "checkpoint": ["checkpoint @NASTY", "checkpoint NASTY", "checkpoint NASTY 1"],
     "batch": ["batch"],
     "enqueue": ["enqueue kind --job-id tried", "enqueue NASTY"],
     "next": ["next line", "next NASTY"],
@@ -63,8 +64,10 @@ LINES: dict[str, list[str]] = {
     "restore": ["restore NASTY --url sqlite:///new.db"],
     "serve": ["serve --tokens-file NASTY --url sqlite:///home/octostore/octostore.db"],
     "token": ["token list", "token create NASTY", "token revoke NASTY"],
+    "prime": ["prime", "prime --owner NASTY", "prime --url sqlite:///NASTY", "prime NASTY"],
     "doctor": ["doctor --url sqlite:///NASTY", "doctor"],
     "completion": ["completion NASTY"],
+    "setup": [],  # shows the names of its own files, and nothing of a store
     "mcp": [],  # has its own tests: its stdout is for a program
     "demo": [],  # shows a store of its own, and takes its time
 }

@@ -242,6 +242,21 @@ def test_queues(world: World) -> None:
     assert world.eve.call("cancel_job", job_id="nobody-knows").status == "not_found"
 
 
+def test_operators_stop_an_owner_and_take_a_job_away(world: World) -> None:
+    job = world.new_name()
+    world.ann.call("claim_job", job_id=job)
+    asked = world.eve.call("stop_job", job_id=job, reason="not needed").document
+    assert (asked["status"], asked["claim"]["stop_requested"]["reason"]) == ("claimed", "not needed")
+    (told,) = world.ann.call("report_progress", job_id=job, note="on").more
+    assert told.startswith("stop_requested: ")
+    taken = world.eve.call("force_release_job", job_id=job, reason="it does not stop").document
+    assert (taken["status"], taken["last_outcome"]) == ("free", "force_released")
+    lost = world.ann.call("checkpoint", job_id=job, data=1)
+    assert (lost.status, lost.document["ended"]["reason"]) == ("lease_lost", "it does not stop")
+    assert world.eve.call("stop_job", job_id=job).status == "conflict"
+    world.ann.call("release_job", job_id=job)
+
+
 def test_the_log_is_read_page_by_page(world: World) -> None:
     job = world.new_name()
     world.ann.call("claim_job", job_id=job)

@@ -167,7 +167,7 @@ def test_whoever_cannot_find_out_says_so_and_goes_on(
     store.probe()
     monkeypatch.setattr(backend, "LIMITS", backend.LIMITS | {"lock": "100ms", "idle": "2s"})
     proxy.when(COMMIT, cut_unnoticed)
-    with pytest.raises(octostore.Unreachable, match="cannot be asked whether it did") as caught:
+    with pytest.raises(octostore.Unreachable, match="cannot be asked whether it succeeded") as caught:
         store.claim_job("job", "ann")
     assert caught.value.reason == "network"
     with pytest.raises(octostore.Unreachable, match="another process has been writing") as caught:

@@ -73,7 +73,8 @@ def test_a_route_needs_its_scope(server: ServerProcess, route: Route, scope: str
 def test_without_a_token_nothing_is_told(server: ServerProcess, route: Route) -> None:
     answer = call(server, route, "")
     assert (answer.status, answer.json["code"]) == (401, "authentication_required")
-    assert answer.headers["www-authenticate"] == "Bearer"
+    told = answer.headers["www-authenticate"]
+    assert told == "Bearer" if route.challenge is None else told.startswith("Bearer resource_metadata=")
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.is_public], ids=by_name)
@@ -88,9 +89,9 @@ def test_scopes_are_what_the_contract_says() -> None:
     assert {"GET /jobs", "GET /jobs/{job_id}", "GET /events", "GET /locks", "GET /locks/{job_id}"} <= reading
     assert {f"POST /jobs/{{job_id}}/{call}" for call in ("requeue", "cancel", "force-release")} <= operating
     assert {"POST /recover", "POST /tokens", "GET /tokens"} <= operating
-    # What is about one's own token, whatever that may do; and a batch, where each command has a scope of its own.
+    # What is about one's own token, whatever that may do; and where each command or tool has a scope of its own.
     unscoped = [route.name for route in BEHIND_TOKENS if route.scope is None]
-    assert unscoped == ["POST /batch", "GET /auth/whoami", "POST /auth/token/rotate"]
+    assert unscoped == ["POST /batch", "POST /mcp", "GET /auth/whoami", "POST /auth/token/rotate"]
 
 
 # Prefixes

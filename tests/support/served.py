@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
+from octostore.cli.commands.serve import _load_tools
 from octostore.client.http.server_url import ServerUrl
 from octostore.server.app import App
 from octostore.server.connections import Connections
@@ -46,7 +47,7 @@ class ServedStore:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        services = self._services = Services(self._settings, self._store, Metrics(), self._folder)
+        services = self._services = Services(self._settings, self._store, Metrics(), self._folder, _load_tools)
         await services.start()
         connections = Connections(self._settings, App(services).answer)
         connections.tick()

@@ -96,6 +96,25 @@ def test_whatever_they_contain_an_address_comes_out(first: str, second: str) -> 
     assert client(x_forwarded_for=f"{first}, 198.51.100.7") == "198.51.100.7"
 
 
+@pytest.mark.parametrize(
+    ("headers", "scheme"),
+    [
+        ({}, "http"),
+        ({b"x-forwarded-proto": b"https"}, "https"),
+        ({b"x-forwarded-proto": b"HTTPS, http"}, "https"),
+        ({b"x-forwarded-proto": b"http, https"}, "http"),
+        ({b"x-forwarded-proto": b"httpsx"}, "http"),
+        ({b"forwarded": b'for=198.51.100.7;proto="https"'}, "https"),
+        ({b"forwarded": b"Proto=https; for=198.51.100.7"}, "https"),
+        ({b"forwarded": b"for=x;notproto=https"}, "http"),
+        ({b"forwarded": b"for=198.51.100.7, proto=https"}, "http"),
+    ],
+)
+def test_how_the_client_calls_is_told_by_trusted_proxies(headers: dict[bytes, bytes], scheme: str) -> None:
+    assert TRUSTING.scheme_of(PROXY, headers) == scheme
+    assert TRUSTING.scheme_of("198.51.100.7", headers) == "http"
+
+
 def test_what_can_be_trusted() -> None:
     for good in ("10.0.0.0/8", "10.0.0.1/8", "10.0.0.1", "::1", "fd00::/8", UNIX):
         assert check_trusted(good) == good

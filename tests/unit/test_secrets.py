@@ -18,6 +18,7 @@ from octostore.core.commands import (
 )
 from octostore.core.errors import Conflict, Held, InvalidInput, LeaseLost, LimitExceeded, NotAllowed, Unreachable
 from octostore.core.questions import (
+    FindLease,
     FindToken,
     GetJob,
     GetSession,
@@ -98,6 +99,18 @@ def test_digests_are_shown_nowhere_and_are_in_no_event(world: World) -> None:
         assert digest.hex() not in shown
     assert "digest=***" in repr(commands[0])
     assert "digest=***" in repr(question)
+
+
+def test_a_lease_is_found_by_its_fencing_token_and_not_printed(world: World) -> None:
+    first = world.do(ClaimJob(job_id="job", owner="ann"))
+    world.do(ReleaseJob(job_id="job", lease_id=first.lease_id or ""))
+    second = world.do(ClaimJob(job_id="job", owner="bob"))
+    for claim in (first, second):
+        found = world.ask(FindLease(job_id="job", fencing_token=claim.fencing_token or 0))
+        assert found.lease_id == claim.lease_id
+        assert repr(found) == "FoundLease(lease_id=***)"
+    assert world.ask(FindLease(job_id="job", fencing_token=1_000)).lease_id is None
+    assert world.ask(FindLease(job_id="another", fencing_token=first.fencing_token or 0)).lease_id is None
 
 
 def test_the_key_of_the_store_is_not_printed(world: World) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from octostore.cli import exits, starting
 from octostore.cli.command import BY_NAME, Context
 from octostore.cli.console import Console
+from octostore.cli.living import show_life
 from octostore.cli.parser import Misunderstood, asks_for_json, new_parser, parse
 from octostore.cli.place import chosen_place
 from octostore.core.errors import OctoStoreError
@@ -37,6 +38,7 @@ def carry_out(given: Sequence[str]) -> int:
         parsed = parse(given)
         starting.has_begun()
         context = Context(console, chosen_place(getattr(parsed, "url", None), is_watched=sys.stderr.isatty()))
+        show_life(parsed, context.place)
         try:
             return BY_NAME[parsed.command].module.run(parsed, context) or exits.DID
         except OctoStoreError as error:

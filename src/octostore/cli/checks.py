@@ -192,5 +192,6 @@ def _supervision() -> Check:
 
 def _mcp() -> Check:
     if find_spec("aiohttp") is None:
-        return Check(name="mcp", finding="works on a file or a database; for a server's URL, install octostore[mcp]")
-    return Check(name="mcp", finding="works")
+        finding = "can serve a file or a database to agents; to serve a server's URL, install octostore[mcp]"
+        return Check(name="mcp", finding=finding)
+    return Check(name="mcp", finding="can serve agents")

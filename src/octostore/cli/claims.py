@@ -1,6 +1,9 @@
 """The answer to a claim, for people and for scripts."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from octostore.cli import exits, words
 from octostore.cli.console import Console
@@ -8,10 +11,15 @@ from octostore.cli.story import told_attempts
 from octostore.core.replies import ClaimReply
 from octostore.wire.answers import claim_answer
 
+if TYPE_CHECKING:
+    from octostore.cli.keeping import Kept
 
-def tell_claim(reply: ClaimReply, console: Console, *, lease_only: bool = False) -> int:
-    """The exit code."""
-    if console.is_json or not lease_only:
+
+def tell_claim(reply: ClaimReply, console: Console, *, lease_only: bool = False, kept: "Kept | None" = None) -> int:
+    """The exit code. Where it is `kept`, nobody needs the lease."""
+    if kept is not None:
+        console.answer(_without_lease(reply, kept), *_kept_lines(reply, kept, console))
+    elif console.is_json or not lease_only:
         console.answer(claim_answer(reply), *_lines(reply, console))
     elif reply.status == "claimed":
         console.say(reply.lease_id or "")
@@ -26,6 +34,7 @@ def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
     match reply.status:
         case "claimed" if reply.expires_at is not None:
             yield f"{console.style('claimed', 'green')} {reply.job_id} until {words.clock(reply.expires_at, now)} UTC"
+            yield f"  lease id   {reply.lease_id}"
             yield from _details(reply)
         case "held" if reply.claimed_at is not None and reply.expires_at is not None:
             yield (
@@ -50,8 +59,24 @@ def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
             yield f"{console.style('empty', 'yellow')} {reply.queue}: nothing in this queue can be claimed now"
 
 
+def _without_lease(reply: ClaimReply, kept: "Kept") -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(claim_answer(reply)))
+    del document["lease_id"]
+    return {**document, "kept": kept}
+
+
+def _kept_lines(reply: ClaimReply, kept: "Kept", console: Console) -> Iterator[str]:
+    yield f"{console.style('claimed', 'green')} {reply.job_id} for {reply.owner}"
+    ends = "" if kept.watched is None else f"{kept.watched} ends, "
+    silence = f"{words.duration(kept.max_silence)} pass without an octostore command of yours"
+    yield f"  kept       by process {kept.keeper_pid} until you release it, {ends}or {silence}"
+    yield from _details(reply)
+    first, *others = kept.next
+    yield f"  next       {first}"
+    yield from (f"             {line}" for line in others)
+
+
 def _details(reply: ClaimReply) -> Iterator[str]:
-    yield f"  lease id   {reply.lease_id}"
     yield f"  fencing    {reply.fencing_token}"
     if reply.kind is not None:
         yield f"  kind       {reply.kind}"

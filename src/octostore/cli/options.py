@@ -86,14 +86,3 @@ def signal_number(text: str) -> int:
 
 def lease_or_none(given: str | None) -> str | None:
     return (os.environ.get(LEASE_VARIABLE) if given is None else given) or None
-
-
-def lease_id(given: str | None) -> str:
-    lease = lease_or_none(given)
-    if lease is None:
-        raise InvalidInput(
-            "lease_id",
-            f"is required: set {LEASE_VARIABLE} to the lease id that `octostore claim` printed. It is not saved "
-            "anywhere, so that nobody can end somebody else's claim just by knowing the job's name",
-        )
-    return lease

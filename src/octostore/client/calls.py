@@ -61,6 +61,7 @@ class Calls:
         again: bool = False,
         lock_delay: float = 0,
         max_silence: float | None = None,
+        pid: int | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Become the one owner of a job, for `ttl` seconds after each heartbeat.
 
@@ -73,7 +74,8 @@ class Calls:
         job although it is done. `session_id` binds the claim to a session: it lives as long as that does, and needs no
         heartbeat of its own. `lock_delay` (0 to 30 s) keeps the job unclaimable for that long after this claim ends,
         for work that may still be in flight. An owner that heartbeats but reports no progress (no note, percentage or
-        checkpoint) for `max_silence` seconds is shown as `stuck`, counted by `health` and noted in the log.
+        checkpoint) for `max_silence` seconds is shown as `stuck`, counted by `health` and noted in the log. `pid` is
+        the process that will hold the claim, if it is not this one.
         """
         command = c.ClaimJob(
             job_id=job_id,
@@ -85,7 +87,7 @@ class Calls:
             again=again,
             lock_delay=lock_delay,
             host=HOST,
-            pid=os.getpid(),
+            pid=os.getpid() if pid is None else pid,
             max_silence=max_silence,
         )
         return ClaimCall(command, wait, request_id is None)
@@ -197,6 +199,7 @@ class Calls:
         request_id: str | None = None,
         max_silence: float | None = None,
         until_done: bool = False,
+        pid: int | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one.
 
@@ -214,7 +217,7 @@ class Calls:
             session_id=session_id,
             request_id=new_request_id() if request_id is None else request_id,
             host=HOST,
-            pid=os.getpid(),
+            pid=os.getpid() if pid is None else pid,
             max_silence=max_silence,
         )
         return ClaimCall(command, wait, request_id is None)
@@ -282,10 +285,10 @@ class Calls:
 
     @executed
     def requeue(self, job_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> c.RequeueJob:
-        """Let a dead or done job run again, or one that waits for a retry run now.
+        """Run a dead or finished job again, or retry a waiting one now.
 
-        A dead one gets all its attempts back; with `keep_attempts` it gets one more. Raises `NotFound`, or `Conflict`
-        where it is claimed.
+        A dead job gets all its attempts back, or just one more with `keep_attempts`. Raises `NotFound`, or `Conflict`
+        if it is claimed.
         """
         return c.RequeueJob(job_id=job_id, reason=reason, keep_attempts=keep_attempts)
 
@@ -307,7 +310,7 @@ class Calls:
 
     @executed
     def request_stop(self, job_id: str, *, reason: str | None = None) -> c.RequestStop:
-        """Ask whoever has a job to stop. For operators.
+        """Ask the owner of a job to stop. For operators.
 
         The owner hears of it with its next heartbeat: `claim.stop_requested` is set, `octostore run` and `work` stop
         their command, MCP servers tell their agent. It then ends its claim as it sees fit, and until then the job stays
@@ -318,7 +321,7 @@ class Calls:
 
     @executed
     def force_release(self, job_id: str, *, reason: str | None = None) -> c.ForceReleaseJob:
-        """Take a job away from its owner, whose next write is told. For operators; no attempt is used up."""
+        """Take a job away from its owner, whose next write raises `LeaseLost`. For operators; no attempt is used up."""
         return c.ForceReleaseJob(job_id=job_id, reason=reason)
 
     @executed
@@ -440,7 +443,7 @@ class Calls:
     ) -> Steps["NewToken"]:
         """Let somebody use the store through a server, as `name`. For operators.
 
-        The reply's `token` is the secret, and this is the only time it is told. `scopes` are `read`, `claim` (which
+        The reply's `token` is the secret, and this is the only time it is returned. `scopes` are `read`, `claim` (which
         includes enqueueing) and `admin` (everything); `prefix` limits it to names that begin with it.
         """
         from octostore.wire.answers import NewToken, extended  # noqa: PLC0415  # few processes make one
@@ -471,7 +474,7 @@ class Calls:
     def recover(self) -> Steps[list[Recovery]]:
         """Write down every expiry now, and tell what was taken back, with the evidence.
 
-        Nobody has to call this: an expired lease is no owner anyway, and every write cleans up some of them.
+        Nobody has to call this: an expired lease has no effect anyway, and every write cleans up some of them.
         """
         recovered: list[Recovery] = []
         is_complete = False

@@ -254,9 +254,9 @@ class DiscardJob(_OperatorCommand, frozen=True, kw_only=True):
 
 
 class RequeueJob(_OperatorCommand, frozen=True, kw_only=True):
-    """Let a dead or done job run again; let one that waits for a retry run now.
+    """Run a dead or finished job again, or retry a waiting one now.
 
-    A dead one gets all its attempts back. With `keep_attempts` it gets one more, and is dead again if that fails.
+    A dead job gets all its attempts back. With `keep_attempts` it gets one more, and is dead again if that fails.
     """
 
     keep_attempts: bool = False

@@ -11,6 +11,7 @@ from octostore.core.replies import (
     ClaimedCount,
     EventPage,
     Figures,
+    FoundLease,
     FoundTokens,
     JobPage,
     JobView,
@@ -132,6 +133,19 @@ class FindTokens(Question[FoundTokens], frozen=True, kw_only=True):
     """The same for many at once."""
 
     digests: tuple[bytes, ...]
+
+
+class FindLease(Question[FoundLease], frozen=True, kw_only=True):
+    """The secret of a claim, live or remembered as an earlier attempt, by its fencing token. Only for a server."""
+
+    job_id: str
+    fencing_token: int
+
+
+class FindSessionLease(Question[FoundLease], frozen=True, kw_only=True):
+    """The same of a session, while somebody has it."""
+
+    session_id: str
 
 
 class GetStoreKey(Question[StoreKey], frozen=True, kw_only=True):

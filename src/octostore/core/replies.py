@@ -408,6 +408,14 @@ class FoundTokens(Reply, frozen=True):
     tokens: list[TokenView | None]
 
 
+class FoundLease(Reply, frozen=True):
+    """`lease_id` is None where none is remembered. `session` is that of the session that the claim is bound to."""
+
+    lease_id: str | None
+    session_id: str | None = None
+    session: "FoundLease | None" = None
+
+
 class StoreKey(Reply, frozen=True):
     """Drawn once for each store, so that all servers on it give everybody the same pseudonym; and which store it is."""
 

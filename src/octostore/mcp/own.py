@@ -55,6 +55,8 @@ class OwnClaims(Protocol):
 class OwnSession(Protocol):
     """A session that the agent may write to. Every method raises `LeaseLost` once the session is over."""
 
+    session_id: str
+
     async def save(self, context: Any, phase: Phase | None) -> Phase: ...
 
     async def hand_over(self, to_agent: str, note: str | None) -> HandedOverReply: ...

@@ -33,9 +33,10 @@ Notify = Callable[[str, dict[str, Any]], Awaitable[None]]
 class ToolProtocol:
     """Answers requests for a table of tools, each for the agent behind it."""
 
-    def __init__(self, tools: Sequence[Tool], tell: Tell) -> None:
+    def __init__(self, tools: Sequence[Tool], tell: Tell, instructions: str = texts.INSTRUCTIONS) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._tell = tell
+        self._instructions = instructions
 
     async def answer(self, request: Message, caller: Caller, notify: Notify) -> dict[str, Any]:
         """Raises `Refused`, with the code of JSON-RPC, for what is not a valid request."""
@@ -52,7 +53,7 @@ class ToolProtocol:
     ) -> dict[str, Any]:
         match method:
             case "initialize":
-                return _initialized(params)
+                return _initialized(params, self._instructions)
             case "ping":
                 return {}
             case "tools/list":
@@ -67,7 +68,7 @@ class ToolProtocol:
         match method:
             case "server/discover":
                 said = {"supportedVersions": list(WITHOUT_HANDSHAKE), "capabilities": CAPABILITIES}
-                return {**said, "instructions": texts.INSTRUCTIONS, **NOT_CACHED}
+                return {**said, "instructions": self._instructions, **NOT_CACHED}
             case "tools/list":
                 return {**self._listed(), **NOT_CACHED}
             case "tools/call":
@@ -88,7 +89,7 @@ class ToolProtocol:
         return {"content": [{"type": "text", "text": text} for text in called.texts], "isError": called.is_error}
 
 
-def _initialized(params: dict[str, Any]) -> dict[str, Any]:
+def _initialized(params: dict[str, Any], instructions: str) -> dict[str, Any]:
     wanted = params.get("protocolVersion")
     if not isinstance(wanted, str):
         raise Refused(INVALID_PARAMS, "initialize takes a `protocolVersion`, which is text")
@@ -96,7 +97,7 @@ def _initialized(params: dict[str, Any]) -> dict[str, Any]:
         "protocolVersion": wanted if wanted in WITH_HANDSHAKE else WITH_HANDSHAKE[-1],
         "capabilities": CAPABILITIES,
         "serverInfo": SERVER,
-        "instructions": texts.INSTRUCTIONS,
+        "instructions": instructions,
     }
 
 

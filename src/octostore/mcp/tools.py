@@ -175,7 +175,7 @@ async def open_session(desk: Desk, given: g.OpenSession) -> a.Opened:
 async def save_session(desk: Desk, given: g.SaveSession) -> a.Saved:
     """Save the session's `context`, replacing the last one: whatever you need to go on after a restart."""
     session = await desk.caller.sessions.find(desk.store, given)
-    return a.Saved(session_id=given.session_id, phase=await session.save(given.context, given.phase))
+    return a.Saved(session_id=session.session_id, phase=await session.save(given.context, given.phase))
 
 
 async def hand_over_session(desk: Desk, given: g.HandOver) -> HandedOverReply:
@@ -189,8 +189,9 @@ async def hand_over_session(desk: Desk, given: g.HandOver) -> HandedOverReply:
 
 async def close_session(desk: Desk, given: g.OneSession) -> a.Closed:
     """End a session and release the claims bound to it. Its context stays, for open_session to resume."""
-    await (await desk.caller.sessions.find(desk.store, given)).close()
-    return a.Closed(session_id=given.session_id)
+    session = await desk.caller.sessions.find(desk.store, given)
+    await session.close()
+    return a.Closed(session_id=session.session_id)
 
 
 # Operating

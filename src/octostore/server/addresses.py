@@ -10,6 +10,8 @@ NETWORK_BITS = 64
 """What one customer of an IPv6 network has to choose from."""
 _FORWARDED_PAIR = re.compile(r'\s*([\w!#$%&\'*+.^`|~-]+)=("(?:[^"\\]|\\.)*"|[^\s";,=]*)\s*(;|,|$)', re.ASCII)
 
+_SECURE = re.compile(rb'(?i)(?:^|[;\s])proto="?https"?(?:[;\s]|$)')
+
 
 class Proxies:
     """`trusted` are networks, such as `10.0.0.0/8`, or `unix`. Nobody else is believed."""
@@ -43,6 +45,13 @@ class Proxies:
         }
         client = named.pop() if len(named) == 1 else None
         return peer if client is None else client
+
+    def scheme_of(self, peer: str, headers: Mapping[bytes, bytes]) -> str:
+        """How the client calls us: by TLS only where a trusted proxy says so, since we do not speak it ourselves."""
+        said, _, _ = headers.get(b"x-forwarded-proto", b"").partition(b",")
+        element, _, _ = headers.get(b"forwarded", b"").partition(b",")
+        is_secure = said.strip().lower() == b"https" or _SECURE.search(element) is not None
+        return "https" if is_secure and self.trusts(peer) else "http"
 
     def _outermost(self, chain: list[str] | None) -> str | None:
         """The chain is read from its end, which is what our own proxies have written."""

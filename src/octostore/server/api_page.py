@@ -24,7 +24,7 @@ from octostore.wire.errors import ERRORS
 
 GENERAL = {refusal.failure.code for refusal in [*ANY_REQUEST, *WITH_TOKEN, *WITH_DEADLINE]}
 GENERAL |= {"unreachable", "not_allowed"}
-OK = {"200", "201", "204"}
+OK = {"200", "201", "202", "204"}
 
 
 def render_page(routes: list[Route], document: dict[str, Any]) -> str:

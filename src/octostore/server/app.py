@@ -9,9 +9,9 @@ import msgspec
 
 from octostore.core.commands import AnyCommand
 from octostore.core.encoding import decode_strictly
-from octostore.core.errors import InvalidInput, LimitExceeded, OctoStoreError, Unreachable
+from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import JSON_DEPTH
-from octostore.server.calls import Call, admit, answer_to, wait_and_answer
+from octostore.server.calls import Call, admit, answer_to, heed, wait_and_answer
 from octostore.server.guard import Guard
 from octostore.server.http import Answer, ClientGone, Request, Streaming
 from octostore.server.log import log, tell
@@ -26,10 +26,9 @@ from octostore.wire.failures import Failure, Problem
 
 PROBLEM_JSON = b"application/problem+json"
 CLIENT_GONE = 499  # as others call it
+UNAUTHORIZED = 401
 SERVER_ERROR = 500
 MAX_PATH_LOGGED = 500
-NOT_LOST = {"closed", "late", "restored_behind"}
-"""Why a call may find the store unreachable although it is there."""
 
 Waiting: TypeAlias = Coroutine[Any, Any, Any]
 Outcome: TypeAlias = Answer | Waiting | None
@@ -143,10 +142,7 @@ class App:
     def _refuse(self, request: Request, error: Exception) -> int:
         if isinstance(error, ClientGone):
             return CLIENT_GONE
-        if isinstance(error, Unreachable) and error.reason not in NOT_LOST:
-            self.services.outage.begin(error)
-        if isinstance(error, LimitExceeded) and request.principal is not None:
-            self.services.max_claims.refused(request.principal)
+        heed(self.services, request.principal, error)
         if request.route is not None and request.route.translate is not None and isinstance(error, OctoStoreError):
             error = request.route.translate(error)  # existing lock clients know other words for some errors
         refusal = refusal_of(error)
@@ -155,6 +151,8 @@ class App:
         failure = refusal.failure
         failure.request_id = request.id
         headers = [*refusal.headers, *retry_after(failure.retry_after_ms)]
+        if refusal.status == UNAUTHORIZED and request.route is not None and request.route.challenge is not None:
+            headers = request.route.challenge(request, headers)
         answer = Answer(failure, refusal.status, headers=headers)
         if PROBLEM_JSON in request.headers.get(b"accept", b"").lower():
             answer = Answer(_problem(refusal.status, failure), refusal.status, PROBLEM_JSON, headers)

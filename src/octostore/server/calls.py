@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from octostore.core.commands import AnyCommand, HeartbeatJob
-from octostore.core.errors import LeaseLost
+from octostore.core.errors import LeaseLost, LimitExceeded, Unreachable
 from octostore.core.limits import check_range
 from octostore.core.replies import ClaimReply, HeartbeatReply, ReleaseReply
 from octostore.core.undo import undo_of
@@ -16,6 +16,9 @@ from octostore.server.refusals import bad_token, out_of_scope
 from octostore.server.router import Route
 from octostore.server.services import Services
 from octostore.wire.fields import WAIT_MAX_SECONDS
+
+NOT_LOST = {"closed", "late", "restored_behind"}
+"""Why a call may find the store unreachable although it is there."""
 
 
 class Call(msgspec.Struct):
@@ -108,6 +111,14 @@ def answer_to(call: Call, command: AnyCommand, reply: Any) -> Answer:
         raise reply
     answer: Answer = call.route.answer(call, reply)
     return answer
+
+
+def heed(services: Services, principal: str | None, error: Exception) -> None:
+    """What an error says about the server itself: the store may be away, or a limit be nearer than was known."""
+    if isinstance(error, Unreachable) and error.reason not in NOT_LOST:
+        services.outage.begin(error)
+    if isinstance(error, LimitExceeded) and principal is not None:
+        services.max_claims.refused(principal)
 
 
 def answer_reply(_call: Call, reply: Any) -> Answer:

@@ -10,6 +10,17 @@ from octostore.server.settings import Settings
 MAX_KNOWN_HOSTS = 256
 LOCAL_NAMES = {"localhost", "ip6-localhost"}
 
+ALLOWED_HEADERS = [
+    b"authorization",
+    b"content-type",
+    b"idempotency-key",
+    b"last-event-id",
+    b"x-octostore-deadline-ms",
+    b"mcp-protocol-version",
+    b"mcp-method",
+    b"mcp-name",
+]
+
 
 class Guard:
     def __init__(self, settings: Settings) -> None:
@@ -54,7 +65,7 @@ class Guard:
             (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
             (
                 b"access-control-allow-headers",
-                b"authorization, content-type, idempotency-key, last-event-id, x-octostore-deadline-ms",
+                b", ".join(ALLOWED_HEADERS),
             ),
             (b"access-control-max-age", b"600"),
         ]

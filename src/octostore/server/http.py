@@ -192,6 +192,11 @@ class Request:
         return self._line.company.proxies.client_of(self._line.peer_address, self.headers)
 
     @property
+    def scheme(self) -> str:
+        """How the client calls us, as far as we can know."""
+        return self._line.company.proxies.scheme_of(self._line.peer_address, self.headers)
+
+    @property
     def is_closed(self) -> bool:
         """Whether the client is known to have gone; costs nothing, as opposed to waiting for it."""
         return self._is_lost or self._line.is_closing()

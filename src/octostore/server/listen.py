@@ -28,6 +28,7 @@ from octostore.server.metrics import Metrics
 from octostore.server.services import Services
 from octostore.server.settings import Settings
 from octostore.server.streams import PART_BYTES
+from octostore.server.tools import LoadTools
 from octostore.stores.opening import chosen_url, default_path, make_data_folder, sqlite_path
 from octostore.stores.store import open_store
 from octostore.wire.token_files import OWN_TOKEN_LINK, address_file, link_token_file
@@ -36,12 +37,12 @@ GARBAGE_AT = 10_000
 """How many objects are made and not gone again before those are looked for that keep each other alive."""
 
 
-async def run(settings: Settings, greet: Callable[["Greeting"], None]) -> None:
+async def run(settings: Settings, greet: Callable[["Greeting"], None], load_tools: LoadTools | None = None) -> None:
     metrics = Metrics()
     if urlsplit(chosen_url(settings.url) or "").scheme in {"http", "https"}:
         raise InvalidInput("the store's URL", "is the URL of a server; unset OCTOSTORE_URL, or name a store with --url")
     store = open_store(settings.url, on_batch=partial(_on_batch, metrics, settings.slow_batch_seconds))
-    services = Services(settings, store, metrics, Path(make_data_folder()))
+    services = Services(settings, store, metrics, Path(make_data_folder()), load_tools)
 
     def welcome(listener: socket.socket) -> None:
         greeting = _greeting(services, listener)
@@ -212,13 +213,13 @@ def _greeting(services: Services, listener: socket.socket) -> Greeting:
     )
 
 
-def main(settings: Settings, greet: Callable[[Greeting], None]) -> None:
-    """Serve until a signal ends it; `greet` is called once the server can be reached."""
+def main(settings: Settings, greet: Callable[[Greeting], None], load_tools: LoadTools | None = None) -> None:
+    """Serve until a signal ends it; `greet` is called once the server can be reached. `load_tools` brings `/mcp`."""
     log_to_stderr(settings.log_format)
     try:
         import uvloop  # noqa: PLC0415  # not there on every system
     except ImportError:
-        asyncio.run(run(settings, greet))
+        asyncio.run(run(settings, greet, load_tools))
     else:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(settings, greet))
+            runner.run(run(settings, greet, load_tools))

@@ -23,7 +23,7 @@ DESCRIPTION = (
 JSON = "application/json"
 PROBLEM = "application/problem+json"
 EVENTS = "text/event-stream"
-NO_CONTENT = 204
+WITHOUT_CONTENT = {202, 204}
 
 PARAMS: dict[str, Any] = {
     "job_id": f.JobId,
@@ -133,9 +133,10 @@ class _Writer:
         }
         if route.is_public:
             operation["security"] = []
-        if route.body is not None:
-            content = {"schema": self._schema(route.body), "example": request_body(route)}
-            is_required = any(field.required for field in msgspec.structs.fields(route.body))
+        body = route.body or route.reads
+        if body is not None:
+            content = {"schema": self._schema(body), "example": request_body(route)}
+            is_required = any(field.required for field in msgspec.structs.fields(body))
             operation["requestBody"] = {"content": {JSON: content}, "required": is_required}
         return operation
 
@@ -173,7 +174,7 @@ class _Writer:
 
     def _answer(self, route: Route, status: int) -> dict[str, Any]:
         content: dict[str, Any] = {}
-        if status in route.answers and status != NO_CONTENT:
+        if status in route.answers and status not in WITHOUT_CONTENT:
             kind = route.answers[status]
             schema = {"type": "null"} if kind is None else self._schema(kind)
             content[route.content_type] = {"schema": schema, **self._examples(route, schema, str(status))}
@@ -269,7 +270,7 @@ def codes_of(route: Route) -> dict[int, list[str]]:
 
 
 def _taken(route: Route) -> list[Any]:
-    return [kind for kind in (route.body, route.query, *route.headers.values()) if kind is not None]
+    return [kind for kind in (route.body, route.reads, route.query, *route.headers.values()) if kind is not None]
 
 
 def _given(route: Route) -> list[Any]:

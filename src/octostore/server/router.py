@@ -37,6 +37,10 @@ class Route(Endpoint, frozen=True, kw_only=True):
     """The errors that are particular to this route, by status."""
     translate: Callable[[OctoStoreError], Exception] | None = None
     """Says an error of the store in other words, where clients expect these."""
+    challenge: Callable[..., Any] | None = None
+    """Says where to learn about tokens, to those who come without a good one: from the request and the headers."""
+    reads: type | None = None
+    """What the body looks like, where the handler reads it by itself."""
     example: dict[str, Any] = msgspec.field(default_factory=dict)
     """A request that works on an empty store: `params`, `query`, `body`; `first` names what is to be called before.
 

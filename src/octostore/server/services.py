@@ -23,6 +23,7 @@ from octostore.server.rate import Rates
 from octostore.server.settings import Settings
 from octostore.server.store import ServedStore
 from octostore.server.streams import OpenStreams
+from octostore.server.tools import LazyTools, LoadTools
 from octostore.server.waiting import WaitingRoom
 from octostore.stores.store import LocalStore
 from octostore.wire.token_files import admin_token_file
@@ -31,9 +32,19 @@ FIGURES_SECONDS = 2.0
 PROBE_SECONDS = 1.0
 """For how long an answer is good that costs a scan or a write: anybody may ask for it."""
 
+SEAL_BYTES = 12
+"""Short, because models copy it; nobody can try more than a few thousand a second."""
+
 
 class Services:
-    def __init__(self, settings: Settings, store: LocalStore, metrics: Metrics, data_folder: Path) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: LocalStore,
+        metrics: Metrics,
+        data_folder: Path,
+        load_tools: LoadTools | None = None,
+    ) -> None:
         self.settings = settings
         self.metrics = metrics
         self.data_folder = data_folder
@@ -54,6 +65,7 @@ class Services:
         self._probe: tuple[float, asyncio.Task[ProbeReply]] | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self.outage = Outage()
+        self.tools = LazyTools(load_tools, self.store.in_thread)
 
     async def start(self) -> None:
         await self.store.in_thread(self.store.local.found)  # for whoever comes, also if they only look
@@ -87,6 +99,11 @@ class Services:
         """A name in the shape of a UUID, always the same for the same, from which nobody can tell who it is."""
         text = "\0".join([kind, *(part or "" for part in who)])
         return str(uuid.UUID(bytes=hmac.digest(self._key, text.encode(), "sha256")[:16], version=4))
+
+    def seal(self, *parts: str) -> str:
+        """What only servers on this store can put under these texts."""
+        text = "\0".join(["seal", *parts])
+        return hmac.digest(self._key, text.encode(), "sha256")[:SEAL_BYTES].hex()
 
     async def figures(self) -> Figures:
         now = time.monotonic()

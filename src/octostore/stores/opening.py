@@ -105,6 +105,17 @@ def data_folder() -> str:
     return os.path.join(shared, "octostore")
 
 
+def keeping_root(url: str | None) -> str:
+    """The folder with the leases that are kept for this user: beside a file, else among the user's data.
+
+    It need not be there. Every command looks whether it is, so that must take no more than a `stat`.
+    """
+    path = sqlite_path(url)
+    if path is None:
+        return os.path.join(os.path.abspath(data_folder()), "kept")
+    return f"{os.path.realpath(path)}-kept-{os.geteuid()}"  # users that share the file keep their own
+
+
 def make_data_folder() -> str:
     """The same, which is there from now on. Nobody else can read it where it is new, nor write to it in any case."""
     folder = data_folder()

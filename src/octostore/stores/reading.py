@@ -12,13 +12,14 @@ from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
 from octostore.core.limits import QUEUE_COUNT_MAX
-from octostore.core.model import LOCAL, Job, Scope, Session
+from octostore.core.model import LOCAL, Job, Scope, Session, read_history
 from octostore.core.needs import LineNeed, Needs
 from octostore.core.queue_status import queue_status
 from octostore.core.replies import (
     ClaimedCount,
     EventPage,
     Figures,
+    FoundLease,
     FoundTokens,
     JobPage,
     JobView,
@@ -32,7 +33,7 @@ from octostore.core.replies import (
     TokenView,
 )
 from octostore.core.retry import RetryPolicy
-from octostore.core.session_keys import no_such_session, session_key
+from octostore.core.session_keys import SessionKey, id_of, no_such_session, session_key
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
 from octostore.stores.clock import Clock
@@ -183,6 +184,30 @@ def _tokens_by_digest(reading: Reading, digests: Sequence[bytes]) -> list[TokenV
     return [views_by_digest.get(digest) for digest in digests]
 
 
+def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _given: Given) -> FoundLease:
+    reading.load(ws, Needs(jobs={question.job_id}, sweep_limit=0))
+    job = ws.job(question.job_id)
+    known = {attempt.fencing_token: attempt.lease_id for attempt in read_history(job)}
+    session = None
+    if job.claim is not None and job.claim.fencing_token == question.fencing_token:
+        known[question.fencing_token] = job.claim.lease_id
+        session = _session_lease(ws, job.claim.session_id)
+    return FoundLease(lease_id=known.get(question.fencing_token) or None, session=session)
+
+
+def _find_session_lease(reading: Reading, ws: WorkingSet, question: q.FindSessionLease, _given: Given) -> FoundLease:
+    key = session_key(LOCAL, question.session_id)
+    reading.load(ws, Needs(sessions={key}, sweep_limit=0))
+    return _session_lease(ws, key) or FoundLease(lease_id=None)
+
+
+def _session_lease(ws: WorkingSet, key: SessionKey | None) -> FoundLease | None:
+    session = None if key is None else ws.session(key)
+    if session is None or session.status != "open":
+        return None
+    return FoundLease(lease_id=session.lease_id or None, session_id=id_of(session.session_id))
+
+
 def _list_tokens(reading: Reading, _ws: WorkingSet, _question: q.ListTokens, _given: Given) -> TokenList:
     return TokenList(tokens=[views.token_view(token) for token in reading.list_tokens()])
 
@@ -212,6 +237,8 @@ _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.ListTokens: _list_tokens,
     q.FindToken: _find_token,
     q.FindTokens: _find_tokens,
+    q.FindLease: _find_lease,
+    q.FindSessionLease: _find_session_lease,
     q.GetStoreKey: _store_key,
     q.GetFigures: _figures,
 }

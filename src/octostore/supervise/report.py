@@ -8,7 +8,7 @@ import socket
 
 import msgspec
 
-from octostore.core.errors import InvalidInput, Unreachable
+from octostore.core.errors import Unreachable
 from octostore.core.limits import CHECKPOINT_BYTES, check_bytes
 from octostore.wire.failures import Failure, error_of
 
@@ -27,19 +27,20 @@ class Report(msgspec.Struct, omit_defaults=True):
     checkpoint: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+def is_about_command(job_id: str | None) -> bool:
+    """Whether we are inside a command that `run` or `work` has started, and what is said of `job_id` is for its claim.
+
+    None is whatever is at hand.
+    """
+    return bool(os.environ.get(SOCKET_VARIABLE)) and job_id in {None, os.environ.get(JOB_VARIABLE)}
+
+
 def send_report(report: Report) -> None:
-    """From within a command. Raises what the store said to it."""
-    path = os.environ.get(SOCKET_VARIABLE)
-    if not path:
-        raise InvalidInput(
-            SOCKET_VARIABLE,
-            "is not set: this works only inside a command started by `octostore run` or `octostore work`; "
-            "elsewhere, use `octostore heartbeat JOB --progress TEXT`",
-        )
+    """From within a command: see `is_about_command`. Raises what the store said to it."""
     if not isinstance(report.checkpoint, msgspec.UnsetType):
         # Here already: of more than it is ready to read, the other side would not even say that it is too much.
         check_bytes("checkpoint", bytes(report.checkpoint), CHECKPOINT_BYTES)
-    failure = msgspec.json.decode(_exchange(path, msgspec.json.encode(report) + b"\n"))
+    failure = msgspec.json.decode(_exchange(os.environ[SOCKET_VARIABLE], msgspec.json.encode(report) + b"\n"))
     if failure:
         raise error_of(msgspec.convert(failure, Failure, strict=False))
 

@@ -50,7 +50,7 @@ class SignalPipe:
     def apart(self, act: Callable[[], T]) -> "Future[T]":
         """What `act` gives or raises, in a thread that goes on whatever comes, and that nobody has to wait for."""
         answer = apart(act, "octostore-apart")
-        answer.add_done_callback(self._wake)
+        answer.add_done_callback(self.wake)
         return answer
 
     def wait(self, answer: "Future[Any]", take: Callable[[int], None], seconds: float = float("inf")) -> bool:
@@ -77,7 +77,8 @@ class SignalPipe:
             self._in = -1
         os.close(self._out)
 
-    def _wake(self, _answer: object) -> None:
+    def wake(self, _answer: object = None) -> None:
+        """End a wait for it, from any thread."""
         with self._closing, suppress(BlockingIOError):
             if self._in >= 0:
                 os.write(self._in, b"\0")

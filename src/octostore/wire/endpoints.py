@@ -120,6 +120,10 @@ ENDPOINTS = [
     _at("revoke_token", "DELETE /tokens/{token_id}", c.RevokeToken, r.TokenView, **_ADMIN_OF_ALL),
     _at("who_am_i", "GET /auth/whoami", q.WhoAmI, r.PrincipalView, scope=None),
     _at("rotate_token", "POST /auth/token/rotate", sends=b.RotateBody, scope=None),
+    # For agents
+    _at("mcp", "POST /mcp", scope=None),
+    _at("mcp_resource", "GET /.well-known/oauth-protected-resource/mcp", **_PUBLIC),
+    _at("resource", "GET /.well-known/oauth-protected-resource", **_PUBLIC),
     # The server itself
     _at("livez", "GET /livez", **_PUBLIC),
     _at("readyz", "GET /readyz", c.Probe, r.ProbeReply, **_PUBLIC),

@@ -50,11 +50,15 @@ def read_token_file(path: Path, what: str = "the token file") -> str:
 
 
 def write_token_file(path: Path, token: str) -> None:
+    write_private_file(path, f"{token}\n".encode("ascii"))
+
+
+def write_private_file(path: Path, content: bytes) -> None:
     """In one step, and never readable by others, not even for a moment."""
     with _new(path) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(token + "\n")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
 

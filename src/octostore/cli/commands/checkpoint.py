@@ -1,26 +1,88 @@
 """Save what the next owner needs to continue from here: up to 64 KiB of JSON. A new checkpoint replaces the last one.
 
-Works inside a command started by `run` or `work`. The next owner finds the checkpoint in the file named by
-OCTOSTORE_CHECKPOINT_FILE; without a checkpoint, there is no such file.
+Inside a command started by `run` or `work`, it belongs to that job. Elsewhere it belongs to the claim kept for you
+(`claim --keep`), or to the one whose lease is in OCTOSTORE_LEASE_ID; name the JOB if you keep several. With a JOB
+alone, the data comes from stdin.
+
+The next owner gets the checkpoint with the claim; commands of `run` and `work` find it in the file named by
+OCTOSTORE_CHECKPOINT_FILE. Without a checkpoint, there is no such file.
 """
 
 import argparse
+from typing import Any
 
 import msgspec
 
+from octostore.cli import words
 from octostore.cli.command import Arguments, Context
+from octostore.cli.commands.heartbeat import told_to_stop
+from octostore.cli.leases import add_job, add_lease_options, found_lease
 from octostore.cli.options import json_value
 from octostore.core.encoding import encode_any
-from octostore.supervise.report import Report, send_report
+from octostore.core.errors import InvalidInput
+from octostore.core.names import check_job_id
+from octostore.supervise.report import Report, is_about_command, send_report
 
-EXAMPLES = ["octostore checkpoint '{\"step\": 3}'", "jq '{step: .step}' state.json | octostore checkpoint -"]
+EXAMPLES = [
+    "octostore checkpoint '{\"step\": 3}'",
+    "octostore checkpoint github-issue-1842 '{\"step\": 3}'",
+    "jq '{step: .step}' state.json | octostore checkpoint -",
+]
+GLIMPSE = 60
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", metavar="JSON", type=json_value, help="the JSON itself, @FILE, or - for stdin")
+    add_job(parser)
+    parser.add_argument("data", metavar="DATA", nargs="?", help="the JSON itself, @FILE, or - for stdin")
+    add_lease_options(parser)
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    send_report(Report(checkpoint=msgspec.Raw(encode_any("checkpoint", arguments.data))))
-    if context.console.is_json:
-        context.console.answer({"checkpoint": arguments.data})
+    job, data = _read(arguments)
+    if arguments.lease_id is None and is_about_command(job):
+        send_report(Report(checkpoint=msgspec.Raw(encode_any("checkpoint", data))))
+        if context.console.is_json:
+            context.console.answer({"checkpoint": data})
+        return
+    with found_lease(job, arguments, context) as lease, context.place.open() as store:
+        reply = store.checkpoint_job(lease.job_id, lease.lease_id, data, fencing_token=lease.fencing_token)
+        holder = store.get_job_owner(lease.job_id)
+    size = words.counted(len(encode_any("checkpoint", data)), "byte")
+    context.console.answer(
+        reply,
+        f"saved {size} for {reply.job_id}: {words.shortened(words.as_json(data), GLIMPSE)}",
+        *told_to_stop(None if holder is None else holder.stop_requested),
+    )
+
+
+def _read(arguments: Arguments) -> tuple[str | None, Any]:
+    """The job and the data. One word alone is the data, unless it is a job's name and no JSON."""
+    first, second = arguments.job, arguments.data
+    if second is not None:
+        return first, _json(second)
+    if first is None:
+        raise InvalidInput("data", "is required, as in `octostore checkpoint '{\"step\": 3}'`; - reads it from stdin")
+    if is_about_command(None) or not _is_job(first):
+        return None, _json(first)
+    return first, _json("-")
+
+
+def _is_job(text: str) -> bool:
+    """A number could name a job, too; but somebody who gives nothing else means the data."""
+    if text.startswith(("-", "@")):
+        return False
+    try:
+        check_job_id("job", text)
+        json_value(text)
+    except InvalidInput:
+        return False
+    except argparse.ArgumentTypeError:
+        return True
+    return False
+
+
+def _json(text: str) -> Any:
+    try:
+        return json_value(text)
+    except argparse.ArgumentTypeError as error:
+        raise InvalidInput("data", f"cannot be used: {error}") from None

@@ -1,19 +1,34 @@
 """Become the owner of a job until its TTL passes without a heartbeat.
 
-The answer contains a lease id, which `heartbeat` and `release` need. Keep it to yourself; it is not saved anywhere.
+With --keep, a small process sends the heartbeats, and the lease is in a file that only you can read: `progress`,
+`checkpoint` and `release` find it by your owner name and the job. The claim is released when the watched process ends,
+or when you run no octostore command for --max-silence. Without --keep, the answer contains a lease id, which
+`heartbeat` and `release` need. Keep it to yourself; it is not saved anywhere.
 `octostore run` does all of this for you while a command runs.
 """
 
 import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from octostore.cli.claims import tell_claim
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
-from octostore.cli.options import json_value, seconds
+from octostore.cli.options import json_value, seconds, whole_from
 from octostore.client.owner import person
+from octostore.core.errors import InvalidInput
 from octostore.core.limits import TTL_DEFAULT_SECONDS
+from octostore.core.replies import ClaimReply
+
+if TYPE_CHECKING:
+    from octostore.client.store import OctoStore
+
+Claim: TypeAlias = "Callable[[OctoStore, str, int | None], ClaimReply]"
+"""Claims for an owner, to be held by the process with that number; None for this one."""
 
 EXAMPLES = [
+    "octostore claim github-issue-1842 --owner agent-3 --keep    # then: octostore release --outcome done",
     "octostore claim github-issue-1842 --owner agent-3 --ttl 2m",
     "octostore claim deploy --owner ci --wait 10m    # wait in line for it",
     "OCTOSTORE_LEASE_ID=$(octostore claim deploy --owner me --lease) && export OCTOSTORE_LEASE_ID",
@@ -47,7 +62,8 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
         "--max-silence",
         type=seconds,
         metavar="S",
-        help="show you as stuck after this long without progress, even if you send heartbeats (never)",
+        help="show you as stuck after this long without progress, even if you send heartbeats (never); with --keep, "
+        "release the claim after this long without any octostore command (10m)",
     )
     parser.add_argument(
         "--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE or - (stdin) also work"
@@ -56,20 +72,48 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", metavar="ID", help="bind the claim to this session")
     parser.add_argument("--request-id", metavar="R", help="repeat the call with the same id to get the same claim back")
     parser.add_argument("--lease", action="store_true", help="print only the lease id, for $(…)")
+    parser.add_argument("--keep", action="store_true", help="send heartbeats in the background until you release it")
+    parser.add_argument(
+        "--while-pid",
+        type=whole_from(0),
+        metavar="PID",
+        help="with --keep, release the claim when this process ends; 0 for none (your agent, or the terminal's shell)",
+    )
 
 
 def run(arguments: Arguments, context: Context) -> int:
+    return carry_out(arguments, context, partial(_claim, arguments))
+
+
+def carry_out(arguments: Arguments, context: Context, claim: "Claim") -> int:
+    """Claim, and keep it if that is asked for."""
+    if arguments.keep:
+        from octostore.cli.keeping import claim_and_keep  # noqa: PLC0415  # only for those who keep something
+
+        return claim_and_keep(arguments, context, claim)
+    if arguments.while_pid is not None:
+        raise InvalidInput("--while-pid", "is only for claims that are kept; add --keep")
     with context.place.open() as store:
-        reply = store.claim_job(
-            arguments.job,
-            person() if arguments.owner is None else arguments.owner,
-            arguments.metadata,
-            arguments.ttl,
-            wait=arguments.wait,
-            session_id=arguments.session,
-            request_id=arguments.request_id,
-            again=arguments.again,
-            lock_delay=arguments.lock_delay,
-            max_silence=arguments.max_silence,
-        )
+        reply = claim(store, owner_of(arguments), None)
     return tell_claim(reply, context.console, lease_only=arguments.lease)
+
+
+def owner_of(arguments: Arguments) -> str:
+    owner: str | None = arguments.owner
+    return person() if owner is None else owner
+
+
+def _claim(arguments: Arguments, store: "OctoStore", owner: str, pid: int | None) -> ClaimReply:
+    return store.claim_job(
+        arguments.job,
+        owner,
+        arguments.metadata,
+        arguments.ttl,
+        wait=arguments.wait,
+        session_id=arguments.session,
+        request_id=arguments.request_id,
+        again=arguments.again,
+        lock_delay=arguments.lock_delay,
+        max_silence=arguments.max_silence,
+        pid=pid,
+    )

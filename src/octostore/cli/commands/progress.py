@@ -1,20 +1,56 @@
-"""Show others what you are doing. Works inside a command started by `run` or `work`."""
+"""Show others what you are doing.
+
+Inside a command started by `run` or `work`, it is about that job. Elsewhere it is about the claim kept for you
+(`claim --keep`), or the one whose lease is in OCTOSTORE_LEASE_ID; name the JOB if you keep several.
+"""
 
 import argparse
 
 from octostore.cli.command import Arguments, Context
+from octostore.cli.commands.heartbeat import tell_heartbeat
+from octostore.cli.leases import add_job, add_lease_options, found_lease, is_kept_job
 from octostore.cli.options import number
-from octostore.supervise.report import Report, send_report
+from octostore.core.errors import InvalidInput
+from octostore.supervise.report import Report, is_about_command, send_report
 
-EXAMPLES = ["octostore progress 'running tests' --percent 40"]
+EXAMPLES = [
+    "octostore progress 'running tests' --percent 40",
+    "octostore progress github-issue-1842 'running tests'",
+]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add_job(parser)
     parser.add_argument("note", metavar="TEXT", nargs="?", help="what you are doing")
     parser.add_argument("--percent", type=number, metavar="N", help="how far along you are, 0 to 100")
+    add_lease_options(parser)
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    send_report(Report(note=arguments.note, percent=arguments.percent))
-    if context.console.is_json:
-        context.console.answer({"note": arguments.note, "percent": arguments.percent})
+    job, note = _read(arguments, context)
+    if arguments.lease_id is None and is_about_command(job):
+        send_report(Report(note=note, percent=arguments.percent))
+        if context.console.is_json:
+            context.console.answer({"note": note, "percent": arguments.percent})
+        return
+    with found_lease(job, arguments, context) as lease, context.place.open() as store:
+        reply = store.heartbeat_job(
+            lease.job_id,
+            lease.lease_id,
+            fencing_token=lease.fencing_token,
+            progress=note,
+            percent=arguments.percent,
+        )
+    tell_heartbeat(reply, lease, context.console)
+
+
+def _read(arguments: Arguments, context: Context) -> tuple[str | None, str | None]:
+    """The job and the text. One word alone is the text, unless it is a job that is kept for the owner."""
+    first, second = arguments.job, arguments.note
+    if second is not None or first is None:
+        return first, second
+    if is_about_command(None) or not is_kept_job(first, arguments.owner, context):
+        return None, first
+    if arguments.percent is None:
+        raise InvalidInput("note", f"is required: say what you are doing, as in `octostore progress {first} 'testing'`")
+    return first, None

@@ -3,19 +3,21 @@
 Outcomes: released (free again, or back in its queue); done (finished; later claims get `done`); failed (an enqueued
 job is retried later, or dead after its last attempt); deferred (retried later without using up an attempt). Repeating a
 release is safe and gives the same answer. Exit code 20 if the lease is lost.
+
+A claim made with --keep is found by your owner name; name the JOB if you keep several.
 """
 
 import argparse
 from typing import get_args
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.commands.heartbeat import add_lease_option, fencing_token
-from octostore.cli.completing import job_names
-from octostore.cli.options import json_value, lease_id, seconds
+from octostore.cli.command import Arguments, Context
+from octostore.cli.leases import add_job, add_lease_options, found_lease
+from octostore.cli.options import json_value, seconds
 from octostore.core.model import Outcome
 
 EXAMPLES = [
+    "octostore release --outcome done    # the claim that is kept for you",
     "octostore release github-issue-1842",
     "octostore release github-issue-1842 --outcome done --result '{\"pr\": 77}'",
     "octostore release sync-72 --outcome deferred --retry-after 15m --note 'out of quota'",
@@ -23,8 +25,8 @@ EXAMPLES = [
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
-    add_lease_option(parser)
+    add_job(parser)
+    add_lease_options(parser)
     parser.add_argument("--outcome", choices=get_args(Outcome), default="released", help="how it went (released)")
     parser.add_argument(
         "--result",
@@ -43,18 +45,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    lease = lease_id(arguments.lease_id)
-    with context.place.open() as store:
+    with found_lease(arguments.job, arguments, context) as lease, context.place.open() as store:
         reply = store.release_job(
-            arguments.job,
-            lease,
+            lease.job_id,
+            lease.lease_id,
             arguments.outcome,
-            fencing_token=fencing_token(arguments.job),
+            fencing_token=lease.fencing_token,
             result=arguments.result,
             error=arguments.error,
             note=arguments.note,
             retry_after=arguments.retry_after,
         )
+        lease.forget()
     now = words.now()
     again = "" if reply.available_at <= now else f", available in {words.until(reply.available_at, now)}"
     how = "" if reply.outcome in {reply.status, "released"} else f" ({reply.outcome})"

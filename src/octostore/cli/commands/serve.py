@@ -8,6 +8,7 @@ import argparse
 import math
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +18,9 @@ from octostore.core.errors import InvalidInput
 from octostore.server.addresses import check_trusted
 from octostore.server.log_lines import LOG_FORMATS
 from octostore.server.settings import Settings
+
+if TYPE_CHECKING:
+    from octostore.server.tools import Tools
 
 EXAMPLES = [
     "octostore serve",
@@ -108,7 +112,13 @@ def run(arguments: Arguments, context: Context) -> None:
     given["allow_origins"] = tuple(origin.rstrip("/") for origin in arguments.allow_origins)
     given["trusted_proxies"] = tuple(arguments.trusted_proxies)
     given["url"] = context.place.url
-    listen.main(Settings(**given), lambda greeting: context.console.answer(greeting, *greeting.lines))
+    listen.main(Settings(**given), lambda greeting: context.console.answer(greeting, *greeting.lines), _load_tools)
+
+
+def _load_tools() -> "Tools":
+    from octostore.mcp.http.app import HttpTools  # noqa: PLC0415  # with the first request to /mcp
+
+    return HttpTools()
 
 
 def _proxy(text: str) -> str:

@@ -66,7 +66,7 @@ _STATES: dict[type[m.Happened], tuple[str, Callable[[Any], str]]] = {
     m.Working: ("green", lambda working: f"owner, step {working.step} of {working.steps}: {working.note}"),
     m.Killed: ("red", lambda killed: f"DEAD: a real kill -9 while {killed.note} (step {killed.step})"),
     m.Finished: ("green", lambda finished: f"finished it: {words.as_json(finished.result)}"),
-    m.Done: ("cyan", lambda done: f"is told that it is done: {words.as_json(done.result)}"),
+    m.Done: ("cyan", lambda done: f"learns that it is done: {words.as_json(done.result)}"),
 }
 
 

@@ -72,5 +72,5 @@ _TOLD: dict[type[m.Happened], Callable[[Any], str]] = {
         f"{it.seconds_after_expiry:.3f} s past its TTL of {it.ttl:g} s"
     ),
     m.Finished: lambda it: f"finished it, with the result {words.as_json(it.result)}",
-    m.Done: lambda it: f"is told that it is done, with the result {words.as_json(it.result)}: nothing left to do",
+    m.Done: lambda it: f"learns that it is done, with the result {words.as_json(it.result)}: nothing left to do",
 }

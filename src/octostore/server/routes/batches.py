@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from octostore.core.commands import AnyCommand, Batch
-from octostore.core.errors import InvalidInput, LimitExceeded, OctoStoreError
-from octostore.server.calls import Call, admit, answer_to
+from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.server.calls import Call, admit, answer_to, heed
 from octostore.server.examples import NOW
 from octostore.server.http import Answer, ClientGone
 from octostore.server.log import log
@@ -85,8 +85,7 @@ def _answer(one: _Prepared, replies: Iterator[Any]) -> OneAnswer:
 
 
 def _refused(call: Call, error: Exception) -> OneAnswer:
-    if isinstance(error, LimitExceeded):
-        call.services.max_claims.refused(call.principal.name)
+    heed(call.services, call.principal.name, error)
     translate = call.route.translate
     if translate is not None and isinstance(error, OctoStoreError):
         error = translate(error)

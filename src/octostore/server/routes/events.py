@@ -11,7 +11,7 @@ from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
 from octostore.core.limits import SEQ_MAX
 from octostore.core.questions import ListEvents
-from octostore.server.calls import Call
+from octostore.server.calls import Call, answer_reply
 from octostore.server.http import Answer, Streaming
 from octostore.server.router import Route
 from octostore.server.streams import ALIVE, EventStream
@@ -21,11 +21,14 @@ from octostore.wire import fields as f
 TAG = "events"
 
 
-async def events(call: Call) -> Answer | Streaming:
+def _prepare_events(call: Call) -> ListEvents:
     query: bodies.EventsQuery = call.query
-    question = ListEvents(**query.values())
-    after = _resume_from(call, query.after)
-    question = msgspec.structs.replace(question, after=after, **_what_may_be_told(call, query))
+    return msgspec.structs.replace(ListEvents(**query.values()), **_what_may_be_told(call, query))
+
+
+async def events(call: Call) -> Answer | Streaming:
+    question: ListEvents = call.route.prepare(call)
+    question = msgspec.structs.replace(question, after=_resume_from(call, question.after))
     if b"text/event-stream" not in call.request.headers.get(b"accept", b"").lower():
         return Answer(await call.services.store.ask(question))
     place = call.services.streams.one_of(call.principal.name)
@@ -102,6 +105,8 @@ ROUTES = [
     Route.at(
         "events",
         handler=events,
+        prepare=_prepare_events,
+        answer=answer_reply,
         summary="The log, a page or a stream",
         description=(
             "With `Accept: text/event-stream` it goes on with what happens next: `id` is the event's `seq`, and "

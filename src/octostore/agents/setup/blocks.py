@@ -1,0 +1,61 @@
+"""A block of ours at the end of somebody else's text, between two marks.
+
+How it ends tells what the text was like before: with a line break where the text had one, without where it had none.
+"""
+
+import re
+from typing import Literal
+
+import msgspec
+
+VERSION = 1
+"""Of what is between the marks. One more whenever that changes."""
+
+
+def end_of_line_in(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+class Block(msgspec.Struct, frozen=True):
+    lines: tuple[str, ...]
+    comment: Literal["markdown", "toml"]
+
+    def text(self, end_of_line: str = "\n") -> str:
+        if self.comment == "toml":
+            # On the table's last line: programs that add tables at the end would put them before a line of its own.
+            marked = (f"# octostore:begin v{VERSION}", *self.lines[:-1], f"{self.lines[-1]}  # octostore:end")
+        else:
+            marked = (f"<!-- octostore:begin v{VERSION} -->", *self.lines, "<!-- octostore:end -->")
+        return end_of_line.join(marked)
+
+    def find(self, text: str) -> re.Match[str] | None:
+        """Of this or another version."""
+        before, behind = ("# ", "") if self.comment == "toml" else ("<!-- ", " -->")
+        pattern = rf"^{before}octostore:begin v\d+{behind}\r?$.*?{before}octostore:end{behind}(?=\r?$)"
+        return re.search(pattern, text, re.DOTALL | re.MULTILINE)
+
+    def put(self, text: str) -> str:
+        """With the block as it is now; at the end, if it is new."""
+        found = self.find(text)
+        if found:
+            return text[: found.start()] + self.text(end_of_line_in(found.group())) + text[found.end() :]
+        end_of_line = end_of_line_in(text)
+        if text == "":
+            return self.text()
+        if text.endswith("\n"):
+            return text + end_of_line + self.text(end_of_line) + end_of_line
+        return text + end_of_line * 2 + self.text(end_of_line)
+
+    def take(self, text: str) -> str:
+        """Without the block, and the empty line that came with it."""
+        found = self.find(text)
+        if found is None:
+            return text
+        before, behind = text[: found.start()], text[found.end() :]
+        end_of_line = end_of_line_in(found.group())
+        return before.removesuffix(end_of_line * (1 if behind else 2)) + behind.removeprefix(end_of_line)
+
+    def is_all(self, text: str) -> bool:
+        """Whether that is what is written where there was no file."""
+        found = self.find(text)
+        return found is not None and found.start() == 0 and text[found.end() :] in {"\n", "\r\n"}

@@ -1,0 +1,123 @@
+"""List what you hold: for how long, what it is about, and what to do next.
+
+You are --owner, OCTOSTORE_OWNER, or the only owner who keeps claims here. What was kept for you and is lost is shown
+once, with the reason. --release-all releases every claim whose lease is kept here (`claim --keep`); exit code 11 if
+others remain.
+"""
+
+import argparse
+import shlex
+from collections.abc import Iterator
+
+import msgspec
+
+from octostore.cli import exits, words
+from octostore.cli.command import Arguments, Context
+from octostore.cli.commands.heartbeat import told_to_stop
+from octostore.cli.console import Console
+from octostore.cli.holding import MyClaim, holdings, losses, told_keeping
+from octostore.cli.keeping import said_again
+from octostore.cli.leases import kept_leases, who_keeps
+from octostore.client.owner import person
+from octostore.core.errors import LeaseLost, NotFound
+
+EXAMPLES = [
+    "octostore mine",
+    "octostore mine --owner agent-3 --json",
+    "octostore mine --release-all    # before you leave",
+]
+HEADER = ("JOB", "SINCE", "YOURS", "DOING")
+NOTE = "released by `octostore mine --release-all`"
+NOT_KEPT = "its lease is not kept here: it was claimed without --keep, or on another machine"
+
+
+class Mine(msgspec.Struct, frozen=True):
+    owner: str
+    claims: list[MyClaim]
+
+
+class Released(msgspec.Struct, frozen=True):
+    """`lost` were over already."""
+
+    owner: str
+    released: list[str]
+    lost: list[str]
+    remaining: dict[str, str]
+    """Why it could not be released, by job."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--owner", metavar="O", help="who you are (OCTOSTORE_OWNER, else the only one who keeps claims here)"
+    )
+    parser.add_argument("--release-all", action="store_true", help="release every claim that is kept here for you")
+
+
+def run(arguments: Arguments, context: Context) -> int | None:
+    leases = kept_leases(context)
+    owner = (None if leases is None else who_keeps(arguments.owner, leases)) or arguments.owner or person()
+    if arguments.release_all:
+        return _release_all(owner, context)
+    with context.place.look() as store:
+        held = holdings(owner, store.list_claimed_jobs(), leases)
+        claims = [*held, *losses(owner, held, leases, store)]
+    context.console.answer(Mine(owner, claims), *_lines(owner, claims, arguments, context))
+    return None
+
+
+def _lines(owner: str, claims: list[MyClaim], arguments: Arguments, context: Context) -> Iterator[str]:
+    held = [one for one in claims if one.claim is not None]
+    options = said_again(arguments.owner, context)
+    if held:
+        yield from context.console.table(HEADER, [_row(one) for one in held])
+    else:
+        yield f"{owner} holds nothing"
+    for one in claims:
+        if one.status == "lost":
+            yield f"{context.console.style('lost', 'red')} {one.job_id}: {one.why}"
+        elif one.claim is not None:
+            yield from (f"{one.job_id}: {line}" for line in told_to_stop(one.claim.stop_requested))
+    yield from _next_lines(held, options, context.console)
+
+
+def _row(one: MyClaim) -> tuple[str, ...]:
+    now = words.now()
+    claim = one.claim
+    if claim is None:
+        return (one.job_id, "", "", "")
+    doing = words.gist(claim.progress.note or "") if claim.progress else ""
+    return (one.job_id, words.ago(claim.claimed_at, now), told_keeping(one, now), doing)
+
+
+def _next_lines(held: list[MyClaim], options: str, console: Console) -> Iterator[str]:
+    kept = next((one for one in held if one.kept is not None), None)
+    if kept is not None:
+        job = shlex.quote(kept.job_id)
+        yield console.style(f"next: octostore checkpoint{options} {job} DATA", "dim")
+        yield console.style(f"      octostore release{options} {job} --outcome done", "dim")
+    elif not held:
+        yield console.style(f"next: octostore next{options} QUEUE --keep", "dim")
+        yield console.style(f"      octostore claim{options} JOB --keep", "dim")
+
+
+def _release_all(owner: str, context: Context) -> int:
+    from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # not to look
+    from octostore.keeping.releasing import release  # noqa: PLC0415
+
+    leases = KeptLeases.of_store(context.place.url)
+    released, lost = [], []
+    with context.place.open() as store:
+        for lease in leases.of(owner):
+            try:
+                released.append(release(store, leases, lease, note=NOTE).job_id)
+            except (LeaseLost, NotFound):
+                lost.append(lease.job_id)
+        remaining = {one.job_id: NOT_KEPT for one in store.list_claimed_jobs() if one.owner == owner}
+    context.console.answer(
+        Released(owner, released, lost, remaining),
+        *(f"released {job}" for job in released),
+        *(f"lost {job}: the claim was over already" for job in lost),
+        *(f"still held: {job}; {why}" for job, why in remaining.items()),
+        *([] if released or lost or remaining else [f"{owner} holds nothing"]),
+    )
+    return exits.HELD if remaining else exits.DID

@@ -1,0 +1,112 @@
+"""Set up an agent's client for this folder, so that its agents claim work before they do it.
+
+It writes the MCP server, the hooks, a skill and a few lines for AGENTS.md into the client's own files. What else is in
+them stays as it is, and --remove restores them. Nothing is written if one of the files cannot be edited safely. Running
+it again brings an earlier set-up up to date. Other clients can be set up by hand, with what --print shows.
+"""
+
+import argparse
+from pathlib import Path
+
+from octostore.agents.setup.clients import CLIENTS, generic_parts
+from octostore.agents.setup.parts import Part
+from octostore.agents.setup.plan import CannotEdit, Change, Scope, removed, set_up, status_of
+from octostore.cli import exits
+from octostore.cli.command import Arguments, Context, completed_by
+from octostore.cli.console import Console
+from octostore.core.errors import InvalidInput
+
+EXAMPLES = [
+    "octostore setup claude    # in the folder of your project",
+    "octostore setup codex --global    # for all your projects",
+    "octostore setup cursor --check || octostore setup cursor",
+    "octostore setup claude --remove",
+    "octostore setup --print    # what to paste into the settings of another client",
+]
+COLOURS = {"created": "green", "changed": "green", "deleted": "yellow", "current": "green", "outdated": "yellow"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    known = parser.add_argument(
+        "client", metavar="CLIENT", nargs="?", help=f"{', '.join(CLIENTS)}, or any with --print"
+    )
+    completed_by(known, lambda **_: list(CLIENTS))
+    parser.add_argument("--global", dest="is_global", action="store_true", help="for all you do, in your home folder")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--print", action="store_true", help="only print what belongs in which file")
+    how.add_argument("--check", action="store_true", help="only say whether it is set up and current (exit code 0)")
+    how.add_argument("--remove", action="store_true", help="take everything out again")
+
+
+def run(arguments: Arguments, context: Context) -> int:
+    if arguments.client not in CLIENTS:
+        if not arguments.print:
+            raise InvalidInput(
+                "CLIENT", f"must be {' or '.join(CLIENTS)}; for another one, use octostore setup --print"
+            )
+        return _print(generic_parts(), context.console)
+    scope = Scope(CLIENTS[arguments.client], _base(arguments.is_global), arguments.is_global)
+    if arguments.print:
+        return _print(scope.parts(), context.console)
+    try:
+        if arguments.check:
+            return _check(scope, context.console)
+        changes = removed(scope) if arguments.remove else set_up(scope)
+    except CannotEdit as error:
+        _tell_what_to_paste(error, scope, context.console)
+        raise
+    return _tell(scope, changes, context.console)
+
+
+def _base(is_global: bool) -> Path:
+    return Path.home() if is_global else Path.cwd()
+
+
+def _print(parts: list[Part], console: Console) -> int:
+    lines = [line for part in parts for line in (f"# {part.path}: {part.what}", *part.paste().splitlines(), "")]
+    files = [{"path": part.path, "what": part.what, "text": part.paste()} for part in parts]
+    console.answer({"files": files}, *lines[:-1])
+    return exits.DID
+
+
+def _check(scope: Scope, console: Console) -> int:
+    status, found = status_of(scope)
+    files = [{"path": _shown(change.path, scope), "what": change.what, "status": one} for change, one in found]
+    headline = {
+        "current": f"{scope.client.title} is set up",
+        "outdated": f"{scope.client.title} is not completely set up; run: {_command(scope)}",
+        "absent": f"{scope.client.title} is not set up; run: {_command(scope)}",
+    }[status]
+    lines = (_line(file["status"], file["path"], file["what"], console) for file in files)
+    console.answer({"client": scope.client.name, "status": status, "files": files}, headline, *lines)
+    return exits.DID if status == "current" else exits.BAD_INPUT
+
+
+def _tell(scope: Scope, changes: list[Change], console: Console) -> int:
+    told = [change for change in changes if change.before is not None or change.after is not None]
+    files = [{"path": _shown(one.path, scope), "what": one.what, "status": one.done} for one in told]
+    lines = [_line(file["status"], file["path"], file["what"], console) for file in files]
+    if any(change.done == "created" for change in changes):
+        lines.append(f"next: {scope.client.next_step}")
+    console.answer({"client": scope.client.name, "files": files}, *lines or ["there is nothing to remove"])
+    return exits.DID
+
+
+def _line(status: str, path: str, what: str, console: Console) -> str:
+    return f"{console.style(f'{status:<10}', COLOURS.get(status, 'dim'))}{path} ({what})"
+
+
+def _shown(path: Path, scope: Scope) -> str:
+    if not path.is_relative_to(scope.base):
+        return str(path)
+    return ("~/" if scope.is_global else "") + str(path.relative_to(scope.base))
+
+
+def _command(scope: Scope) -> str:
+    return f"octostore setup {scope.client.name}" + (" --global" if scope.is_global else "")
+
+
+def _tell_what_to_paste(error: CannotEdit, scope: Scope, console: Console) -> None:
+    """Where we cannot edit, a person can."""
+    for problem in error.problems:
+        console.remark(f"what belongs in {_shown(problem.path, scope)}:", *problem.part.paste().splitlines())

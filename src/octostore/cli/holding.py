@@ -1,0 +1,93 @@
+"""What somebody holds: by the store, together with what is kept here."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from octostore.cli import words
+from octostore.cli.story import told_attempts
+from octostore.core.moments import Moment
+from octostore.core.replies import JobOwner
+from octostore.core.secret_free import SecretFree
+from octostore.keeping.processes import Process
+
+if TYPE_CHECKING:
+    from octostore.client.reader import Reader
+    from octostore.keeping.leases import KeptLease, KeptLeases
+
+
+class Keeping(msgspec.Struct, frozen=True):
+    """Who heartbeats for a claim, and until when. A keeper that is gone cannot: the claim ends with its TTL."""
+
+    keeper_pid: int
+    is_alive: bool
+    watched: Process | None
+    max_silence: float
+    silent_at: Moment | None
+    """When the claim is released unless its owner runs an octostore command before."""
+
+
+class MyClaim(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
+    """`kept` where the lease is here. If it is `lost`, `why` says how that came about."""
+
+    job_id: str
+    status: Literal["claimed", "lost"]
+    claim: JobOwner | None
+    kept: Keeping | None
+    why: str | None = None
+
+
+def holdings(owner: str, claimed: Iterable[JobOwner], leases: "KeptLeases | None") -> list[MyClaim]:
+    """What `owner` holds of all that is `claimed`, by name."""
+    kept = {lease.fencing_token: lease for lease in leases.of(owner)} if leases is not None else {}
+    return [
+        MyClaim(
+            job_id=claim.job_id,
+            status="claimed",
+            claim=claim,
+            kept=_keeping(kept[claim.fencing_token], leases) if leases and claim.fencing_token in kept else None,
+        )
+        for claim in claimed
+        if claim.owner == owner
+    ]
+
+
+def losses(owner: str, held: Sequence[MyClaim], leases: "KeptLeases | None", store: "Reader") -> Iterator[MyClaim]:
+    """What was kept here for `owner` and is over. It is told once."""
+    alive = {one.claim.fencing_token for one in held if one.claim is not None}
+    for lease in leases.of(owner) if leases is not None else []:
+        if leases is not None and lease.fencing_token not in alive:
+            ended = [one for one in store.get_job(lease.job_id).previous if one.fencing_token == lease.fencing_token]
+            leases.forget(lease)
+            yield MyClaim(
+                job_id=lease.job_id,
+                status="lost",
+                claim=None,
+                kept=None,
+                why=next(iter(told_attempts(ended)), "the claim is over"),
+            )
+
+
+def _keeping(lease: "KeptLease", leases: "KeptLeases") -> Keeping:
+    shown_at = leases.life_shown_at(lease.owner)
+    return Keeping(
+        keeper_pid=lease.keeper.pid,
+        is_alive=lease.is_kept,
+        watched=lease.watched,
+        max_silence=lease.max_silence,
+        silent_at=None if shown_at is None else datetime.fromtimestamp(shown_at + lease.max_silence, UTC),
+    )
+
+
+def told_keeping(one: MyClaim, now: datetime) -> str:
+    """How long it stays, in words."""
+    left = "" if one.claim is None else words.until(one.claim.expires_at, now)
+    if one.kept is None:
+        return f"{left} left without a heartbeat; its lease is not kept here"
+    if not one.kept.is_alive:
+        return f"{left} left; its keeper is gone"
+    ends = "" if one.kept.watched is None else f", {one.kept.watched} ends"
+    silent = "" if one.kept.silent_at is None else f", or {words.until(one.kept.silent_at, now)} without a command"
+    return f"until released{ends}{silent}"

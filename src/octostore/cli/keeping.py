@@ -1,0 +1,126 @@
+"""Claims that are kept for a shell: see `octostore.keeping`."""
+
+import os
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from octostore.cli.claims import tell_claim
+from octostore.cli.command import Arguments, Context
+from octostore.cli.commands.claim import Claim, owner_of
+from octostore.client.lateness import check_keepable_here
+from octostore.client.owner import OWNER_VARIABLE
+from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
+from octostore.core.replies import ClaimReply
+from octostore.keeping.keeper import Keeper, Order
+from octostore.keeping.leases import KeptLease, KeptLeases
+from octostore.keeping.processes import Process
+from octostore.keeping.rules import MAX_SILENCE_DEFAULT_SECONDS
+from octostore.keeping.watching import watched
+from octostore.stores.clock import boottime
+
+if TYPE_CHECKING:
+    from octostore.client.store import OctoStore
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What is said of a claim that is kept."""
+
+    keeper_pid: int
+    watched: Process | None
+    max_silence: float
+    next: list[str]
+    """What can be typed."""
+
+
+def claim_and_keep(arguments: Arguments, context: Context, claim: Claim) -> int:
+    owner = owner_of(arguments)
+    _check(arguments, context.place.url)
+    process = watched(arguments.while_pid)
+    leases = KeptLeases.of_store(context.place.url)
+    leases.prepare(owner)
+    try:
+        # Forked before there is any thread.
+        with Keeper() as keeper, context.place.open() as store:
+            asked_at = boottime()
+            reply = claim(store, owner, keeper.process.pid)
+            if reply.status != "claimed" or reply.lease_id is None:
+                return _tell_refusal(reply, leases, owner, context)
+            lease = _lease(reply, keeper.process, process, arguments.max_silence)
+            lease = _keep(keeper, store, leases, Order(context.place.url, lease, _short(reply), asked_at))
+    finally:
+        leases.tidy(owner)
+    kept = Kept(lease.keeper.pid, lease.watched, lease.max_silence, list(_next_lines(lease.job_id, arguments, context)))
+    return tell_claim(reply, context.console, kept=kept)
+
+
+def _check(arguments: Arguments, url: str | None) -> None:
+    if (url or "").lower().startswith("memory:"):
+        raise InvalidInput("--keep", "needs a store that outlives this command, and memory: does not")
+    if arguments.lease:
+        raise InvalidInput("--lease", "prints the lease, which --keep stores for you instead; give one of them")
+    check_keepable_here(arguments.ttl)
+
+
+def _lease(reply: ClaimReply, keeper: Process, process: Process | None, max_silence: float | None) -> KeptLease:
+    return KeptLease(
+        job_id=reply.job_id or "",
+        owner=reply.owner or "",
+        lease_id=reply.lease_id or "",
+        fencing_token=reply.fencing_token or 0,
+        ttl=reply.ttl or 0.0,
+        claimed_at=reply.claimed_at,  # type: ignore[arg-type]  # of a claim
+        keeper=keeper,
+        watched=process,
+        max_silence=MAX_SILENCE_DEFAULT_SECONDS if max_silence is None else max_silence,
+    )
+
+
+def _short(reply: ClaimReply) -> ClaimReply:
+    """What it takes to heartbeat, without documents."""
+    return ClaimReply(
+        status="claimed",
+        job_id=reply.job_id,
+        lease_id=reply.lease_id,
+        fencing_token=reply.fencing_token,
+        ttl=reply.ttl,
+        remaining_ms=reply.remaining_ms,
+    )
+
+
+def _keep(keeper: Keeper, store: "OctoStore", leases: KeptLeases, order: Order) -> KeptLease:
+    """The lease as it is kept. What cannot be is given back, because nobody could ever release it."""
+    before = leases.find(order.lease.owner, order.lease.job_id)
+    if before is not None and before.lease_id == order.lease.lease_id and before.is_kept:
+        return before  # the same request again
+    try:
+        leases.add(order.lease)
+        if not keeper.keep(order):
+            raise Unreachable("no process could be started to keep the claim; it was given back", reason="io")
+    except (OSError, OctoStoreError):
+        store.release_job(order.lease.job_id, order.lease.lease_id, note="it could not be kept")
+        leases.forget(order.lease)
+        raise
+    return order.lease
+
+
+def _tell_refusal(reply: ClaimReply, leases: KeptLeases, owner: str, context: Context) -> int:
+    kept = leases.find(owner, reply.job_id or "")
+    if kept is not None and kept.fencing_token == reply.fencing_token:
+        context.console.remark(f"you keep it already; `octostore mine` lists what {owner} holds")
+    return tell_claim(reply, context.console)
+
+
+def _next_lines(job_id: str, arguments: Arguments, context: Context) -> Iterator[str]:
+    job, options = shlex.quote(job_id), said_again(arguments.owner, context)
+    yield f"octostore progress{options} {job} 'what you are doing'"
+    yield f"octostore checkpoint{options} {job} '{{\"step\": 1}}'    # what a successor needs"
+    yield f"octostore release{options} {job} --outcome done"
+
+
+def said_again(owner: str | None, context: Context) -> str:
+    """The options that the next command needs, because the environment does not say it."""
+    url = f" --url {shlex.quote(str(context.place))}" if context.place.setting == "--url" else ""
+    return f"{url} --owner {shlex.quote(owner)}" if owner and owner != os.environ.get(OWNER_VARIABLE) else url

@@ -1,0 +1,166 @@
+"""Which lease a command is about: the one that it is given, or the one that is kept for its owner."""
+
+import argparse
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from octostore.cli.command import Arguments, Context, completed_by
+from octostore.cli.completing import job_names
+from octostore.cli.options import LEASE_VARIABLE, lease_or_none
+from octostore.client.owner import OWNER_VARIABLE
+from octostore.core.errors import InvalidInput, LeaseLost
+from octostore.stores.opening import keeping_root
+from octostore.supervise.report import FENCING_VARIABLE, JOB_VARIABLE
+
+if TYPE_CHECKING:
+    from octostore.keeping.leases import KeptLease, KeptLeases
+
+SHOWN_MAX = 10
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """`kept` where it was found in a file."""
+
+    job_id: str
+    lease_id: str
+    fencing_token: int | None
+    kept: "KeptLease | None" = None
+    leases: "KeptLeases | None" = None
+
+    def forget(self) -> None:
+        """The claim is over."""
+        if self.kept is not None and self.leases is not None:
+            self.leases.forget(self.kept)
+
+
+def add_job(parser: argparse.ArgumentParser) -> None:
+    job = parser.add_argument("job", metavar="JOB", nargs="?", help="its name (the only one that is kept for you)")
+    completed_by(job, job_names)
+
+
+def add_lease_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lease-id", metavar="L", help=f"prefer {LEASE_VARIABLE}: other users can see command-line arguments"
+    )
+    parser.add_argument("--owner", metavar="O", help="whose kept claim (OCTOSTORE_OWNER, else the only one there is)")
+
+
+@contextmanager
+def found_lease(job_id: str | None, arguments: Arguments, context: Context) -> Iterator[Lease]:
+    """For the length of a block. One that is kept is forgotten if the block finds that it is lost."""
+    lease = _given(job_id, arguments.lease_id) or _kept(job_id, arguments.owner, context)
+    try:
+        yield lease
+    except LeaseLost:
+        lease.forget()
+        raise
+
+
+def is_kept_job(job_id: str, owner: str | None, context: Context) -> bool:
+    """Whether that is the name of a job that is kept for the owner."""
+    leases = kept_leases(context)
+    who = None if leases is None else who_keeps(owner, leases)
+    return leases is not None and who is not None and leases.find(who, job_id) is not None
+
+
+def kept_leases(context: Context) -> "KeptLeases | None":
+    """None where nothing is kept, which is found out without importing anything."""
+    if not os.path.exists(keeping_root(context.place.url)):  # noqa: PTH110  # pathlib is not needed for that
+        return None
+    from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # only for those who keep something
+
+    return KeptLeases.of_store(context.place.url)
+
+
+def who_keeps(owner: str | None, leases: "KeptLeases") -> str | None:
+    """`owner`, else OCTOSTORE_OWNER, else the only one who keeps claims here; None if there is none."""
+    named = owner or os.environ.get(OWNER_VARIABLE)
+    if named:
+        return named
+    owners = leases.owners()
+    if len(owners) > 1:
+        raise InvalidInput(
+            "owner",
+            f"is required: {_listed(owners)} keep claims here. Say who you are: use --owner, or run "
+            f"`export {OWNER_VARIABLE}={shlex.quote(owners[0])}`",
+        )
+    return next(iter(owners), None)
+
+
+def _given(job_id: str | None, option: str | None) -> Lease | None:
+    lease_id = lease_or_none(option)
+    if lease_id is None:
+        if option is not None:
+            raise _needed(job_id)
+        return None
+    if job_id is None:
+        raise InvalidInput(
+            "job", f"is required with {LEASE_VARIABLE} or --lease-id: name the job that the lease is for"
+        )
+    return Lease(job_id, lease_id, fencing_token(job_id))
+
+
+def _kept(job_id: str | None, owner: str | None, context: Context) -> Lease:
+    leases = kept_leases(context)
+    if leases is None:
+        raise _needed(job_id)
+    who = who_keeps(owner, leases)
+    if who is None:
+        raise _needed(job_id)
+    kept = _chosen(job_id, who, leases.of(who), leases.owners())
+    leases.show_life(who)
+    return Lease(kept.job_id, kept.lease_id, kept.fencing_token, kept, leases)
+
+
+def _chosen(job_id: str | None, who: str, theirs: "Sequence[KeptLease]", owners: Sequence[str]) -> "KeptLease":
+    """The newest of the job, or the only one. One without a keeper only counts if there is no other."""
+    if not theirs:
+        others = f"; those kept here belong to {_listed(owners)} (use --owner)" if owners else ""
+        raise _needed(job_id, f"{who} keeps no claim here{others}")
+    if job_id is not None:
+        mine = [lease for lease in theirs if lease.job_id == job_id]
+        if not mine:
+            names = _listed(sorted({lease.job_id for lease in theirs}))
+            raise _needed(job_id, f"{who} keeps no claim on {job_id} here, only on {names}")
+        return mine[0]
+    candidates = [lease for lease in theirs if lease.is_kept] or list(theirs)
+    if len(candidates) > 1:
+        names = _listed([lease.job_id for lease in candidates])
+        raise InvalidInput("job", f"is required: {who} keeps several claims here: {names}")
+    return candidates[0]
+
+
+def _needed(job_id: str | None, why: str | None = None) -> InvalidInput:
+    job = job_id or "JOB"
+    keep, given = (
+        f"`octostore claim {job} --keep`",
+        f"set {LEASE_VARIABLE} to the lease id that `octostore claim` printed",
+    )
+    if why is not None:
+        return InvalidInput("lease_id", f"is required: {why}. Claim it with {keep}, or {given}")
+    return InvalidInput(
+        "lease_id",
+        f"is required: {given}, claim with {keep} and it is found by itself, or do the work inside "
+        f"`octostore run {job} -- COMMAND`",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:SHOWN_MAX])
+    return shown if len(names) <= SHOWN_MAX else f"{shown} and {len(names) - SHOWN_MAX} more"
+
+
+def fencing_token(job: str) -> int | None:
+    """The one that came with the lease, where it is known: a store that has gone back in time is told by it."""
+    text = os.environ.get(FENCING_VARIABLE)
+    if not text or os.environ.get(JOB_VARIABLE, job) != job:  # within `run`, but about another job
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInput(FENCING_VARIABLE, f"must be a whole number, not {text!r}") from None

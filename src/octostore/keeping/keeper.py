@@ -1,0 +1,187 @@
+"""The keeper: a detached process that heartbeats for one claim, until it ends or `rules` says that it should.
+
+It is forked before there is a store, a thread or a claim, and is told the lease over a socket: so that is in no command
+line and no environment, and nothing of what the command has opened is held open by the keeper.
+"""
+
+import os
+import select
+import signal
+import socket
+import time
+from contextlib import ExitStack, suppress
+from typing import NoReturn, Self
+
+import msgspec
+
+from octostore.client.connect import connect
+from octostore.client.hold import HeldClaim
+from octostore.client.store import OctoStore
+from octostore.core.errors import OctoStoreError, Unreachable
+from octostore.core.replies import ClaimReply
+from octostore.keeping.leases import KeptLease, KeptLeases
+from octostore.keeping.processes import Process, find, is_running, open_handle
+from octostore.keeping.rules import Silence, why_to_end
+from octostore.stores.clock import boottime
+from octostore.stores.pausing import pauses
+from octostore.supervise.wakeups import SignalPipe
+
+WAIT_MAX_SECONDS = 10.0
+"""Timers stand still while the machine sleeps."""
+LOOK_SECONDS = 1.0
+"""How often to look whether the watched process is there, where the system does not tell."""
+RETRY_FIRST_SECONDS, RETRY_LONGEST_SECONDS = 0.1, 5.0
+_TAKEN = b"+"
+_PID_BYTES = 4
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What is to be kept, as the command that claimed it knows it."""
+
+    url: str | None
+    lease: KeptLease
+    reply: ClaimReply
+    asked_at: float
+    """Before the claim, on the clock of `boottime`."""
+
+
+class Keeper:
+    """A new one, as the command knows it. To be made while there is no other thread: it forks.
+
+    It ends with the block unless it has been told what to keep.
+    """
+
+    def __init__(self) -> None:
+        self._line, theirs = socket.socketpair()
+        child = os.fork()
+        if child == 0:
+            self._line.close()
+            _become_keeper(theirs)
+        theirs.close()
+        os.waitpid(child, 0)
+        pid = int.from_bytes(self._line.recv(_PID_BYTES, socket.MSG_WAITALL), "big")
+        self.process = find(pid) or Process(pid)
+
+    def keep(self, order: Order) -> bool:
+        """Whether it has begun to."""
+        try:
+            self._line.sendall(msgspec.json.encode(order))
+            self._line.shutdown(socket.SHUT_WR)
+            return self._line.recv(len(_TAKEN)) == _TAKEN
+        except OSError:
+            return False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self._line.close()
+
+
+def _become_keeper(line: socket.socket) -> NoReturn:
+    """Nobody's child, in a session of its own, with nothing open."""
+    code = os.EX_SOFTWARE
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(os.EX_OK)  # in a session, who is not its leader never gets a terminal
+        _let_go(line)
+        line.sendall(os.getpid().to_bytes(_PID_BYTES, "big"))
+        with SignalPipe([signal.SIGTERM]) as signals:
+            for number in (signal.SIGHUP, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            told = _read_all(line)
+            if told:
+                _keep(msgspec.json.decode(told, type=Order), line, signals)
+        code = os.EX_OK
+    finally:
+        os._exit(code)  # whatever was to be done at the end of the command is not ours to do
+
+
+def _let_go(line: socket.socket) -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nothing, stream)
+    os.closerange(3, line.fileno())
+    os.closerange(line.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _read_all(line: socket.socket) -> bytes:
+    """Until the other side has said everything, or has ended."""
+    with line.makefile("rb") as file:
+        return file.read()
+
+
+def _keep(order: Order, line: socket.socket, signals: SignalPipe) -> None:
+    with ExitStack() as block:
+        store = block.enter_context(connect(order.url))  # here, because the URL may be relative
+        leases = KeptLeases.of_store(order.url)
+        os.chdir("/")
+        line.sendall(_TAKEN)
+        line.close()
+        with suppress(OctoStoreError):  # the claim ends by itself, then
+            claim = _enter(block, store, order, signals)
+            _end(claim, _Watch(order.lease, leases, claim, signals).wait())
+
+
+def _enter(block: ExitStack, store: OctoStore, order: Order, signals: SignalPipe) -> HeldClaim:
+    """It may begin with a heartbeat, and that is tried for as long as there may be a claim."""
+    until = boottime() + order.lease.ttl
+    for pause in pauses(RETRY_FIRST_SECONDS, RETRY_LONGEST_SECONDS):
+        try:
+            return block.enter_context(store.keep(order.reply, asked_at=order.asked_at, on_lost=signals.wake))
+        except Unreachable as fault:
+            if fault.is_lasting or boottime() + pause > until:
+                raise
+        time.sleep(pause)
+    raise AssertionError("pauses have no end")
+
+
+def _end(claim: HeldClaim, note: str | None) -> None:
+    """The block ends after this."""
+    if note is None:
+        claim.let_expire()  # it is over already
+    else:
+        claim.end_as("released", note=note)
+
+
+class _Watch:
+    """Waits until there is something to end, asleep for as long as it can be."""
+
+    def __init__(self, lease: KeptLease, leases: KeptLeases, claim: HeldClaim, signals: SignalPipe) -> None:
+        self._lease = lease
+        self._leases = leases
+        self._claim = claim
+        self._signals = signals
+        self._silence = Silence(lease.max_silence, boottime())
+        self._handle = None if lease.watched is None else open_handle(lease.watched)
+
+    def wait(self) -> str | None:
+        """The note with which to release the claim; None if it is over."""
+        is_told = False
+        while not self._claim.lost.is_set():
+            is_filed = self._leases.has(self._lease)
+            if is_told and not is_filed:
+                return None  # whoever has released it says so
+            self._silence.note(self._leases.life_shown_at(self._lease.owner), time.time(), boottime())
+            note = why_to_end(
+                self._lease,
+                is_filed=is_filed,
+                is_watched_gone=self._is_watched_gone(),
+                silence_left=self._silence.left(boottime()),
+                is_told=is_told,
+            )
+            if note is not None:
+                return note
+            self._sleep()
+            is_told = signal.SIGTERM in self._signals.taken()
+        return None
+
+    def _is_watched_gone(self) -> bool:
+        return self._lease.watched is not None and not is_running(self._lease.watched)
+
+    def _sleep(self) -> None:
+        is_looking = self._lease.watched is not None and self._handle is None
+        seconds = LOOK_SECONDS if is_looking else min(WAIT_MAX_SECONDS, self._silence.left(boottime()))
+        handles = [self._signals.fileno()] + ([] if self._handle is None else [self._handle])
+        select.select(handles, [], [], seconds)

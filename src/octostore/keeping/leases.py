@@ -1,0 +1,194 @@
+"""The leases that are kept for a user, one file for each claim: by store, owner, job and fencing token.
+
+Nobody else can read them, and so they are written. Names are hashed, so that none leads to another folder.
+"""
+
+import os
+import stat
+import time
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from octostore.core.errors import InvalidInput
+from octostore.core.moments import Moment
+from octostore.core.secret_free import SecretFree
+from octostore.keeping.processes import Process, is_running, wake
+from octostore.stores.opening import chosen_url, keeping_root, sqlite_path
+from octostore.wire.token_files import write_private_file
+
+LEFTOVERS_KEPT_SECONDS = 86_400
+"""For how long a lease is remembered after its keeper has gone, so that its owner hears what became of the claim."""
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_LIFE = "alive"
+_SUFFIX = ".lease"
+
+
+class KeptLease(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
+    """A claim with its lease, and who heartbeats for it until when. Times in seconds."""
+
+    job_id: str
+    owner: str
+    lease_id: str
+    fencing_token: int
+    ttl: float
+    claimed_at: Moment
+    keeper: Process
+    watched: Process | None
+    """When it ends, so does the claim."""
+    max_silence: float
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its keeper lives. Else the claim is over, or will be when its TTL has passed."""
+        return is_running(self.keeper)
+
+
+class KeptLeases:
+    """Those of one store. `folder` need not be there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @classmethod
+    def of_store(cls, url: str | None) -> Self:
+        """As `connect(url)` finds it."""
+        url = chosen_url(url)
+        root = Path(keeping_root(url))
+        return cls(root if sqlite_path(url) is not None else root / _key(_address(url or "")))
+
+    def owners(self) -> list[str]:
+        """Who keeps claims here, by name; also those whose keepers are gone, if there is nobody else."""
+        leases = [lease for folder in self._owner_folders() for lease in self._in(folder)]
+        return sorted({lease.owner for lease in leases if lease.is_kept} or {lease.owner for lease in leases})
+
+    def of(self, owner: str) -> list[KeptLease]:
+        """Newest first; with those whose keeper has gone. Raises `InvalidInput` where others could have read one."""
+        return self._in(self._folder_of(owner))
+
+    def find(self, owner: str, job_id: str) -> KeptLease | None:
+        """The newest for this job."""
+        return next((lease for lease in self.of(owner) if lease.job_id == job_id), None)
+
+    def has(self, lease: KeptLease) -> bool:
+        return self._path_of(lease).exists()
+
+    def prepare(self, owner: str) -> None:
+        """Make the folder of `owner`, before anything is claimed that could not be kept then."""
+        folder = self._folder_of(owner)
+        try:
+            for one in (*_missing(folder.parent), folder):
+                one.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput("--keep", f"needs {folder.parent}, which cannot be made: {error.strerror}") from None
+        for one in (folder.parent, folder):
+            _check_private(one, one.stat())
+        (folder / _LIFE).touch(mode=0o600)
+        for lease in self._in(folder):
+            if not lease.is_kept and time.time() - self._path_of(lease).stat().st_mtime > LEFTOVERS_KEPT_SECONDS:
+                self._remove(lease)
+
+    def tidy(self, owner: str) -> None:
+        """Leave no folder behind for one who keeps nothing."""
+        folder = self._folder_of(owner)
+        # One that another claim has come to meanwhile is not empty, and stays.
+        with suppress(OSError):
+            if not any(folder.glob(f"*{_SUFFIX}")):
+                (folder / _LIFE).unlink(missing_ok=True)
+                folder.rmdir()
+                self._folder.rmdir()
+
+    def add(self, lease: KeptLease) -> None:
+        """After `prepare`. It is in the place of what was kept for the same claim."""
+        self.prepare(lease.owner)  # once more: a claim that was waited for may find that its folder was tidied up
+        write_private_file(self._path_of(lease), msgspec.json.encode(lease))
+
+    def forget(self, lease: KeptLease) -> None:
+        """The claim is over. Its keeper hears of it at once, and ends."""
+        self._remove(lease)
+        wake(lease.keeper)
+
+    # Signs of life
+
+    def show_life(self, owner: str) -> bool:
+        """Whether there is anything to keep alive."""
+        try:
+            os.utime(self._folder_of(owner) / _LIFE)
+        except OSError:
+            return False
+        return True
+
+    def life_shown_at(self, owner: str) -> float | None:
+        """When `owner` last ran a command, on the clock of files."""
+        try:
+            return (self._folder_of(owner) / _LIFE).stat().st_mtime
+        except OSError:
+            return None
+
+    # Below the surface
+
+    def _folder_of(self, owner: str) -> Path:
+        return self._folder / _key(owner)
+
+    def _path_of(self, lease: KeptLease) -> Path:
+        return self._folder_of(lease.owner) / f"{_key(lease.job_id)}-{lease.fencing_token}{_SUFFIX}"
+
+    def _owner_folders(self) -> list[Path]:
+        try:
+            return sorted(self._folder.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _in(self, folder: Path) -> list[KeptLease]:
+        leases = (_read(path) for path in folder.glob(f"*{_SUFFIX}"))
+        return sorted((lease for lease in leases if lease), key=lambda lease: lease.fencing_token, reverse=True)
+
+    def _remove(self, lease: KeptLease) -> None:
+        self._path_of(lease).unlink(missing_ok=True)
+        self.tidy(lease.owner)
+
+
+def _key(text: str) -> str:
+    return sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
+
+
+def _address(url: str) -> str:
+    """What names a server or database, without the password: that may change, and has no business in a name."""
+    scheme, _, rest = url.partition("://")
+    user, at, place = rest.rpartition("@")
+    return f"{scheme.lower()}://{user.partition(':')[0]}{at}{place.rstrip('/')}"
+
+
+def _missing(folder: Path) -> list[Path]:
+    """The folders that have to be made for it, outermost first, and itself."""
+    return [one for one in reversed(folder.parents) if not one.exists()] + [folder]
+
+
+def _read(path: Path) -> KeptLease | None:
+    """None for what has been removed meanwhile."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidInput("the kept lease", f"({path}) cannot be read: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        _check_private(path, os.fstat(file.fileno()))
+        content = file.read()
+    try:
+        return msgspec.json.decode(content, type=KeptLease)
+    except msgspec.DecodeError as error:
+        raise InvalidInput("the kept lease", f"({path}) cannot be understood ({error}); delete it") from None
+
+
+def _check_private(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
+        raise InvalidInput("permissions", f"of {path} are up to user {status.st_uid}, who owns it; remove it")
+    if stat.S_IMODE(status.st_mode) & _OTHERS:
+        raise InvalidInput(
+            "permissions",
+            f"of {path} let others read your leases; run: chmod -R go= {path}, and release the claims if they may have",
+        )

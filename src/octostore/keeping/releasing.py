@@ -1,0 +1,35 @@
+"""Ending kept claims: the store first, then the file and the keeper."""
+
+from typing import Any
+
+from octostore.client.store import OctoStore
+from octostore.core.errors import LeaseLost, OctoStoreError
+from octostore.core.model import Outcome
+from octostore.core.replies import ReleaseReply
+from octostore.keeping.leases import KeptLease, KeptLeases
+
+
+def release(
+    store: OctoStore, leases: KeptLeases, lease: KeptLease, outcome: Outcome = "released", **details: Any
+) -> ReleaseReply:
+    """As `store.release_job`. Nothing is kept any more afterwards, unless the store could not be asked."""
+    try:
+        reply = store.release_job(lease.job_id, lease.lease_id, outcome, fencing_token=lease.fencing_token, **details)
+    except LeaseLost:
+        leases.forget(lease)
+        raise
+    leases.forget(lease)
+    return reply
+
+
+def release_all(
+    store: OctoStore, leases: KeptLeases, owner: str, note: str
+) -> dict[str, ReleaseReply | OctoStoreError]:
+    """What became of each job that is kept for `owner`; no attempt is counted."""
+    answers: dict[str, ReleaseReply | OctoStoreError] = {}
+    for lease in leases.of(owner):
+        try:
+            answers[lease.job_id] = release(store, leases, lease, note=note)
+        except OctoStoreError as error:
+            answers[lease.job_id] = error
+    return answers

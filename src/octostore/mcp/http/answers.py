@@ -1,0 +1,55 @@
+"""What the tools answer over HTTP, where it differs: the handle, and when the claim or session ends."""
+
+from typing import Literal
+
+import msgspec
+
+from octostore.core.moments import Moment
+from octostore.core.replies import ClaimReply, JobOwner, SessionReply
+from octostore.mcp import answers as a
+
+
+class ClaimedByHandle(a.Claimed, tag="claimed", kw_only=True):
+    """Yours until `expires_at`, which every call with the `handle` puts off by `ttl` seconds."""
+
+    handle: str
+    expires_at: Moment | None
+
+
+def claimed_by_handle(reply: ClaimReply, handle: str) -> ClaimedByHandle:
+    claimed = msgspec.convert(reply, a.Claimed, from_attributes=True)
+    return ClaimedByHandle(**msgspec.structs.asdict(claimed), handle=handle, expires_at=reply.expires_at)
+
+
+class SavedCheckpoint(msgspec.Struct, kw_only=True):
+    job_id: str
+    saved_at: Moment
+    expires_at: Moment
+
+
+class ClaimState(msgspec.Struct, kw_only=True):
+    """`lost`: it is no longer yours, for the reason that `why` gives, and `holder` is who has it now."""
+
+    handle: str
+    job_id: str
+    status: Literal["claimed", "lost"]
+    expires_at: Moment | None = None
+    why: str | None = None
+    holder: JobOwner | None = None
+
+
+class LookedAt(msgspec.Struct, kw_only=True):
+    claims: list[ClaimState]
+
+
+class OpenedByHandle(a.Opened, kw_only=True):
+    """`handles` are those of the claims that came with the session, by their job."""
+
+    handle: str
+    expires_at: Moment
+    handles: dict[str, str]
+
+
+def opened_by_handle(reply: SessionReply, handle: str, handles: dict[str, str]) -> OpenedByHandle:
+    opened = msgspec.structs.asdict(a.opened_answer(reply))
+    return OpenedByHandle(**opened, handle=handle, expires_at=reply.expires_at, handles=handles)

@@ -1,0 +1,75 @@
+"""MCP over HTTP, without state: a message comes, and its answer goes back as one JSON document."""
+
+from functools import cache
+from typing import Any
+
+from octostore.client.async_store import AsyncOctoStore
+from octostore.core.model import Scope
+from octostore.mcp.http.claims import HandledClaims
+from octostore.mcp.http.messages import error_answer, read_message
+from octostore.mcp.http.port import ServedPort
+from octostore.mcp.http.sessions import HandledSessions
+from octostore.mcp.http.tools import tools_for
+from octostore.mcp.lines import Refused
+from octostore.mcp.protocol import ToolProtocol
+from octostore.mcp.texts import INSTRUCTIONS_OVER_HTTP
+from octostore.server.calls import Call
+from octostore.server.http import Answer, ClientGone
+from octostore.server.log import log
+
+ACCEPTED = 202
+
+
+class AgentOfToken:
+    """The agent behind one request, as far as its token tells."""
+
+    def __init__(self, call: Call) -> None:
+        self.port = ServedPort(call)
+        self.claims = HandledClaims(call, self.port)
+        self.sessions = HandledSessions(call, self.port, self.claims)
+        self.owner = call.principal.name
+
+    async def store(self) -> AsyncOctoStore:
+        return AsyncOctoStore(self.port)
+
+    def notices(self) -> list[str]:
+        return self.claims.notices()
+
+
+class HttpTools:
+    """What a server has at `/mcp`."""
+
+    async def answer(self, call: Call) -> Answer:
+        agent = AgentOfToken(call)
+        try:
+            answer = await self._answer(call, agent)
+        except Refused as refused:
+            answer = error_answer(refused)
+        if call.request.is_closed:
+            agent.port.undo()
+            raise ClientGone
+        return answer
+
+    async def _answer(self, call: Call, agent: AgentOfToken) -> Answer:
+        message = read_message(call.request, call.request.whole_body(call.services.settings.max_body_bytes))
+        if message is None or message.request_id is None:
+            return Answer(b"", ACCEPTED, b"text/plain")
+        try:
+            result = await _protocol_for(call.principal.scopes).answer(message, agent, _drop)
+        except Refused as refused:
+            refused.request_id = message.request_id
+            raise
+        return Answer({"jsonrpc": "2.0", "id": message.request_id, "result": result})
+
+
+@cache
+def _protocol_for(scopes: frozenset[Scope]) -> ToolProtocol:
+    return ToolProtocol(tools_for(scopes), _tell, INSTRUCTIONS_OVER_HTTP)
+
+
+def _tell(problem: str) -> None:
+    log.error("%s", problem, extra={"event": "internal_error"})
+
+
+async def _drop(_method: str, _params: dict[str, Any]) -> None:
+    """An answer in one piece has no room for notifications."""

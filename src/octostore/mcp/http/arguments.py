@@ -1,0 +1,94 @@
+"""What the tools take over HTTP, where it differs: a handle names a claim or session, which lives by its TTL."""
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+from octostore.core.model import Outcome, Phase
+from octostore.mcp import arguments as g
+from octostore.wire import fields as f
+
+TTL_DEFAULT_SECONDS = 600
+HANDLE_LETTERS = 400
+HANDLES_MAX = 100
+
+Handle: TypeAlias = Annotated[
+    str, Meta(description="The `handle` from the answer to your claim.", max_length=HANDLE_LETTERS)
+]
+SessionHandle: TypeAlias = Annotated[
+    str, Meta(description="The `handle` from open_session.", max_length=HANDLE_LETTERS)
+]
+Ttl: TypeAlias = Annotated[
+    f.Ttl, Meta(description="Seconds until it ends, counted from your last call with its handle.")
+]
+Wait: TypeAlias = Annotated[
+    float,
+    Meta(
+        description="Seconds to wait if it is not available now.",
+        extra_json_schema={"minimum": 0, "maximum": f.WAIT_MAX_SECONDS},
+    ),
+]
+RequestId: TypeAlias = Annotated[
+    f.RequestId,
+    Meta(description="Any unique text. If the answer is lost, repeat the call with it to get the same one."),
+]
+
+
+class ClaimJob(g.ClaimJob, kw_only=True):
+    ttl: Ttl = TTL_DEFAULT_SECONDS
+    wait: Wait = 0
+    request_id: RequestId | None = None
+
+
+class ClaimNext(g.ClaimNext, kw_only=True):
+    ttl: Ttl = TTL_DEFAULT_SECONDS
+    wait: Wait = 0
+    request_id: RequestId | None = None
+
+
+class ByHandle(g.Arguments):
+    """A claim of the agent."""
+
+    handle: Handle
+
+
+class Progress(ByHandle, kw_only=True):
+    note: Annotated[f.ProgressNote, Meta(description="What you are doing.")] | None = None
+    percent: Annotated[f.Percent, Meta(description="How much is done.")] | None = None
+
+
+class Checkpoint(ByHandle, kw_only=True):
+    data: f.Checkpoint
+
+
+class Release(ByHandle, kw_only=True):
+    outcome: Annotated[Outcome, Meta(description="How it went.")] = "released"
+    result: f.Result = None
+    error: f.ErrorText | None = None
+    note: Annotated[f.Note, Meta(description="What the next owner should know.")] | None = None
+    retry_after: Annotated[f.RetryAfter, Meta(description="Seconds; only with `failed` or `deferred`.")] | None = None
+
+
+class Handles(g.Arguments):
+    handles: Annotated[list[Handle], Meta(description="The handles of your claims.", max_length=HANDLES_MAX)]
+
+
+class OpenSession(g.OpenSession, kw_only=True):
+    ttl: Ttl = TTL_DEFAULT_SECONDS
+    request_id: RequestId | None = None
+
+
+class BySessionHandle(g.Arguments):
+    """A session of the agent."""
+
+    handle: SessionHandle
+
+
+class SaveSession(BySessionHandle, kw_only=True):
+    context: f.Context
+    phase: Annotated[Phase, Meta(description="What you are doing now.")] | None = None
+
+
+class HandOver(BySessionHandle, kw_only=True):
+    to_agent: Annotated[f.ToAgent, Meta(description="Who takes over, by the name it uses as `owner`.")]
+    note: Annotated[f.Note, Meta(description="What the next agent should know.")] | None = None

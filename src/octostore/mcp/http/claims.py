@@ -1,0 +1,126 @@
+"""The claims that an agent names in one request. Whatever it does with one is a sign of life."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from octostore.client.async_store import AsyncOctoStore
+from octostore.core.commands import CheckpointJob, Command, HeartbeatJob, KeepSessionAlive, ReleaseJob
+from octostore.core.encoding import encode_any, encode_json
+from octostore.core.model import Outcome
+from octostore.core.questions import FindLease
+from octostore.core.replies import (
+    CheckpointReply,
+    ClaimReply,
+    FoundLease,
+    HeartbeatReply,
+    JobOwner,
+    ReleaseReply,
+    StopView,
+)
+from octostore.mcp import texts
+from octostore.mcp.answers import MyClaim
+from octostore.mcp.http.answers import claimed_by_handle
+from octostore.mcp.http.arguments import ByHandle
+from octostore.mcp.http.handles import Handle, Seals
+from octostore.mcp.http.port import ServedPort
+from octostore.server.calls import Call
+from octostore.server.refusals import too_fast
+from octostore.stores.ids import new_lease_id
+from octostore.wire.failures import error_of
+
+
+class HandledClaim:
+    def __init__(self, port: ServedPort, handle: Handle, found: FoundLease) -> None:
+        self.job_id = handle.name
+        self.stop: StopView | None = None
+        """Set once the store has said that somebody wants the agent to stop."""
+        self._port = port
+        # A claim that was forgotten is over. The store says so to a lease that never was, too, and who has the job now.
+        lease_id = found.lease_id or new_lease_id()
+        self._named: dict[str, Any] = {
+            "job_id": handle.name,
+            "lease_id": lease_id,
+            "fencing_token": handle.fencing_token,
+        }
+        bound = found.session
+        self._signs: list[Command[Any]] = (
+            [] if bound is None else [KeepSessionAlive(session_id=bound.session_id or "", lease_id=bound.lease_id)]
+        )
+
+    async def progress(self, note: str | None, percent: float | None) -> HeartbeatReply:
+        beat: HeartbeatReply
+        (beat,) = await self._do([HeartbeatJob(**self._named, note=note, percent=percent)])
+        self.stop = beat.stop_requested
+        return beat
+
+    async def checkpoint(self, data: Any) -> CheckpointReply:
+        saved: CheckpointReply
+        saved, _ = await self.save(data)
+        return saved
+
+    async def save(self, data: Any) -> tuple[CheckpointReply, HeartbeatReply]:
+        encoded = encode_any("checkpoint", data)
+        beat, saved = await self._do([HeartbeatJob(**self._named), CheckpointJob(**self._named, data=encoded)])
+        self.stop = beat.stop_requested
+        return saved, beat
+
+    async def release(self, outcome: Outcome = "released", **details: Any) -> ReleaseReply:
+        result = encode_json("result", details.pop("result", None))
+        reply: ReleaseReply
+        (reply,) = await self._do([ReleaseJob(**self._named, outcome=outcome, result=result, **details)])
+        return reply
+
+    async def _do(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        """In one transaction with the signs of life that it needs besides."""
+        answers = (await self._port.execute_all([*self._signs, *commands]))[len(self._signs) :]
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
+
+
+class HandledClaims:
+    def __init__(self, call: Call, port: ServedPort) -> None:
+        self._call = call
+        self._seals = Seals(call, "claim")
+        self._port = port
+        self._found: list[HandledClaim] = []
+
+    def check_room(self) -> None:
+        """The store knows how many the principal may have."""
+
+    async def keep(self, _store: AsyncOctoStore, reply: ClaimReply, _asked_at: float) -> msgspec.Struct:
+        return claimed_by_handle(reply, self.handle_of(reply.job_id or "", reply.fencing_token or 0))
+
+    def handle_of(self, job_id: str, fencing_token: int) -> str:
+        return str(self._seals.give(job_id, str(fencing_token)))
+
+    async def find(self, _store: AsyncOctoStore, named: msgspec.Struct) -> HandledClaim:
+        return await self.named(cast("ByHandle", named).handle)
+
+    async def named(self, text: str) -> HandledClaim:
+        """Whether the claim is still alive, the store says with the first write."""
+        handle = self._seals.check(text)
+        found = await self._call.services.store.ask(FindLease(job_id=handle.name, fencing_token=handle.fencing_token))
+        claim = HandledClaim(self._port, handle, found)
+        self._found.append(claim)
+        return claim
+
+    def count(self, number: int) -> None:
+        """One request renews so many, and counts as so many. Raises `Unreachable` if that is too fast."""
+        pause_ms = self._call.services.rates.take(self._call.principal.name, number, taken=1)
+        if pause_ms:
+            raise error_of(too_fast(pause_ms).failure)
+
+    def has(self, _seen: ClaimReply | JobOwner) -> bool:
+        """Nothing is kept here."""
+        return False
+
+    async def views(self, _store: AsyncOctoStore) -> list[MyClaim]:
+        """Which claims of a principal are this agent's, only the agent knows."""
+        return []
+
+    def notices(self) -> list[str]:
+        return [texts.stop_text(claim.job_id, claim.stop.reason) for claim in self._found if claim.stop is not None]

@@ -1,0 +1,58 @@
+"""Handles: how an agent names a claim or a session to whichever server it calls. The lease stays in the store.
+
+`NAME~MARK~SEAL`. The mark tells this claim or session from all others of that name: a claim's is its fencing token. The
+seal says that a server on this store gave the handle to this principal, so nobody can make one up, and a stolen one is
+of no use with another token.
+"""
+
+from hmac import compare_digest
+from typing import NamedTuple
+
+from octostore.core.errors import InvalidInput, NotAllowed
+from octostore.core.limits import JSON_INTEGER_MAX
+from octostore.server.calls import Call
+
+BETWEEN = "~"
+"""Not in any name."""
+
+
+class Handle(NamedTuple):
+    name: str
+    mark: str
+    seal: str
+
+    def __str__(self) -> str:
+        return BETWEEN.join(self)
+
+    @property
+    def fencing_token(self) -> int:
+        """Of a claim."""
+        is_number = self.mark.isascii() and self.mark.isdecimal() and len(self.mark) <= len(str(JSON_INTEGER_MAX))
+        if not is_number or not 0 < int(self.mark) <= JSON_INTEGER_MAX:
+            raise _unreadable()
+        return int(self.mark)
+
+
+class Seals:
+    """Of the principal behind a request. `kind` tells claims and sessions apart."""
+
+    def __init__(self, call: Call, kind: str) -> None:
+        self._call = call
+        self._kind = kind
+
+    def give(self, name: str, mark: str) -> Handle:
+        return Handle(name, mark, self._call.services.seal("handle", self._kind, self._call.principal.name, name, mark))
+
+    def check(self, text: str) -> Handle:
+        """Raises `NotAllowed` for a handle that was given to somebody else, or to nobody."""
+        parts = text.split(BETWEEN)
+        if len(parts) != len(Handle._fields):
+            raise _unreadable()
+        handle = Handle(*parts)
+        if not compare_digest(self.give(handle.name, handle.mark).seal.encode(), handle.seal.encode()):
+            raise NotAllowed(f"this handle of a {self._kind} was not given to you: it works only with the same token")
+        return handle
+
+
+def _unreadable() -> InvalidInput:
+    return InvalidInput("handle", "is not a handle: pass the whole one from the answer to your claim or open_session")

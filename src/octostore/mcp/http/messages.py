@@ -1,0 +1,97 @@
+"""What HTTP adds to messages of MCP: headers that repeat what the body says, and a status for each error."""
+
+import base64
+import binascii
+import re
+from typing import Any
+
+from octostore.core.encoding import decode_strictly
+from octostore.core.errors import InvalidInput
+from octostore.core.limits import JSON_DEPTH
+from octostore.mcp.lines import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    Message,
+    Refused,
+    message_of,
+)
+from octostore.mcp.protocol import UNSUPPORTED_VERSION, VERSION_KEY, WITH_HANDSHAKE, WITHOUT_HANDSHAKE
+from octostore.server.http import Answer, Request
+
+HEADER_MISMATCH = -32_020
+STATUSES = {
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    HEADER_MISMATCH: 400,
+    UNSUPPORTED_VERSION: 400,
+    METHOD_NOT_FOUND: 404,
+}
+DOCUMENTS_AT = 4
+"""How far down in a message the documents are, which may be as deep as anywhere else."""
+_AS_BASE64 = re.compile(r"=\?base64\?(.*)\?=")
+
+
+def read_message(request: Request, body: bytes) -> Message | None:
+    """None for what needs no answer. Raises `Refused`."""
+    try:
+        document = decode_strictly("the message", body, JSON_DEPTH + DOCUMENTS_AT)
+    except InvalidInput as error:
+        raise Refused(PARSE_ERROR, str(error)) from None
+    if isinstance(document, list):
+        raise Refused(INVALID_REQUEST, "send one message at a time: batches are not part of MCP any more")
+    message = message_of(body)
+    _check_version(request, message)
+    return message
+
+
+def _check_version(request: Request, message: Message | None) -> None:
+    version = request.header(b"mcp-protocol-version")
+    meta = {} if message is None else message.params.get("_meta")
+    said = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
+    if message is not None and message.request_id is not None and said is not None:
+        _check_headers(request, message, said)
+    elif version is not None and version not in {*WITH_HANDSHAKE, *WITHOUT_HANDSHAKE}:
+        data = {"supported": [*WITH_HANDSHAKE, *WITHOUT_HANDSHAKE], "requested": version}
+        raise _of(message, Refused(UNSUPPORTED_VERSION, "Unsupported protocol version", data=data))
+    elif version in WITHOUT_HANDSHAKE and message is not None and message.request_id is not None:
+        problem = f"`_meta` must have {VERSION_KEY}, as the header MCP-Protocol-Version says"
+        raise _of(message, Refused(INVALID_PARAMS, problem))
+
+
+def _check_headers(request: Request, message: Message, version: Any) -> None:
+    """For those between us and the client, which read headers and not bodies: both must say the same."""
+    said = {"MCP-Protocol-Version": version, "Mcp-Method": message.method}
+    if message.method == "tools/call":
+        said["Mcp-Name"] = message.params.get("name")
+    for name, value in said.items():
+        header = request.header(name.lower().encode())
+        if header is None or _decoded(header) != value:
+            problem = f"the header {name} must be there, and say the same as the message"
+            raise _of(message, Refused(HEADER_MISMATCH, problem))
+
+
+def _decoded(header: str) -> str | None:
+    """What is not plain ASCII is sent as Base64."""
+    found = _AS_BASE64.fullmatch(header)
+    if found is None:
+        return header
+    try:
+        return base64.b64decode(found[1], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def _of(message: Message | None, refused: Refused) -> Refused:
+    refused.request_id = None if message is None else message.request_id
+    return refused
+
+
+def error_answer(refused: Refused) -> Answer:
+    error = {"code": refused.code, "message": str(refused)}
+    if refused.data is not None:
+        error["data"] = refused.data
+    document = {"jsonrpc": "2.0", "id": refused.request_id, "error": error}
+    return Answer(document, STATUSES.get(refused.code, 200))

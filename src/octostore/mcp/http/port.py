@@ -1,0 +1,125 @@
+"""The store as the token of a request may use it: what the routes check, limit and leave out holds here, too."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import msgspec
+
+from octostore.client.http.calls import reader_of
+from octostore.client.port import Port
+from octostore.core.commands import Command, R_co
+from octostore.core.errors import OctoStoreError, Unreachable
+from octostore.core.events import Event
+from octostore.core.limits import check_range
+from octostore.core.questions import ListEvents, Question
+from octostore.core.undo import undo_of
+from octostore.server.calls import Call, admit, answer_to, heed, wait_and_answer
+from octostore.server.http import Answer, ClientGone, encode
+from octostore.server.refusals import Refusal
+from octostore.wire.bodies import Shape
+from octostore.wire.endpoints import BY_KIND
+from octostore.wire.failures import error_of
+from octostore.wire.fields import WAIT_MAX_SECONDS
+
+OF_A_PROCESS = ("host", "pid")
+"""What the library says of the process that it is in, which is the server's and not the agent's."""
+
+
+class ServedPort:
+    """For one request. What it has claimed is known, to be undone if nobody is there to be told."""
+
+    def __init__(self, request: Call) -> None:
+        self._request = request
+        self._answered: list[tuple[Command[Any], Any]] = []
+
+    async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
+        check_range("wait", wait, 0, WAIT_MAX_SECONDS, " seconds")
+        if not wait:
+            (reply,) = await self.execute_all([command])
+            if isinstance(reply, Exception):
+                raise reply
+            return cast("R_co", reply)
+        with self._in_words_of_the_library():
+            return cast("R_co", self._reply(command, await wait_and_answer(self._call_for(command, wait), wait)))
+
+    async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:  # noqa: ARG002
+        """In one transaction, whether or not that is asked for: they are few."""
+        with self._in_words_of_the_library():
+            calls = [self._call_for(command) for command in commands]
+            prepared = [call.route.prepare(call) for call in calls]
+            answers = await self._request.services.store.submit(prepared)
+        replies: list[Any] = []
+        for call, command, asked, answer in zip(calls, commands, prepared, answers, strict=True):
+            try:
+                with self._in_words_of_the_library():
+                    replies.append(self._reply(command, answer_to(call, asked, answer)))
+            except OctoStoreError as error:
+                replies.append(error)
+        return replies
+
+    async def ask(self, question: Question[R_co]) -> R_co:
+        with self._in_words_of_the_library():
+            call = self._call_for(question)
+            answer = await self._request.services.store.ask(call.route.prepare(call))
+            return cast("R_co", self._reply(question, call.route.answer(call, answer)))
+
+    def undo(self) -> None:
+        """Whatever was claimed: nobody will hear of it."""
+        for command, reply in self._answered:
+            self._request.services.waiting.undo(command, reply)
+
+    def _call_for(self, asked: Any, wait: float = 0) -> Call:
+        endpoint = BY_KIND[type(asked)]
+        one = self._request
+        route = one.services.routes[endpoint.operation]
+        call = Call(
+            route, {name: getattr(asked, name) for name in endpoint.params}, one.request, one.principal, one.services
+        )
+        if endpoint.body is not None:
+            call.body = _sent(endpoint.body_of(asked, wait), endpoint.body)
+            for name in OF_A_PROCESS:
+                if hasattr(call.body, name):
+                    setattr(call.body, name, None)
+        if endpoint.query is not None:
+            call.query = _sent(endpoint.query.of(asked), endpoint.query)
+        admit(one.principal, route)
+        return call
+
+    def _reply(self, asked: Any, answer: Answer) -> Any:
+        reply = reader_of(asked)(encode(answer.content))
+        if undo_of(reply) is not None:
+            self._answered.append((msgspec.structs.replace(asked, principal=self._request.principal.name), reply))
+        return reply
+
+    @contextmanager
+    def _in_words_of_the_library(self) -> Iterator[None]:
+        try:
+            yield
+        except ClientGone:
+            raise Unreachable("the client has gone", reason="closed") from None
+        except Refusal as refusal:
+            raise error_of(refusal.failure) from None
+        except OctoStoreError as error:
+            heed(self._request.services, self._request.principal.name, error)
+            raise
+
+    # What only long-lived clients do
+
+    @property
+    def blocking(self) -> Port:
+        raise NotImplementedError
+
+    def give_back(self, answers: Sequence[Any]) -> None:
+        """Done by `undo`."""
+
+    def follow(self, question: ListEvents) -> AsyncIterator[Event]:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """There is nothing to close: the store is the server's."""
+
+
+def _sent(shape: Shape | None, kind: type[Shape]) -> Any:
+    """As it would arrive."""
+    return msgspec.json.decode(msgspec.json.encode(shape), type=kind)

@@ -1,0 +1,86 @@
+"""What an agent can do over HTTP: the same tools. Those about a claim or session of its own take a handle."""
+
+import asyncio
+from typing import cast
+
+import msgspec
+
+from octostore.core.errors import LeaseLost
+from octostore.core.model import Scope
+from octostore.mcp import answers as a
+from octostore.mcp import tools as t
+from octostore.mcp.http import answers as h
+from octostore.mcp.http import arguments as g
+from octostore.mcp.http.claims import HandledClaims
+from octostore.mcp.tools import Desk, Tool
+
+
+async def claim_job(desk: Desk, given: g.ClaimJob) -> msgspec.Struct:
+    """Become the only owner of a job. Call this before you touch anything the job is about.
+
+    Work on it only if `status` is `claimed`; it is then yours until `expires_at`. Every call with its `handle` renews
+    it for `ttl` seconds. Continue from `checkpoint` and `note` if the previous owner left any. Otherwise leave it
+    alone: `held` (another agent has it), `done` (see `result`), `delayed` (until `available_at`), `dead` (needs a
+    person). A dead agent's job is free only after its TTL (`expires_at`).
+    """
+    return await t.claim_job(desk, given)
+
+
+async def checkpoint(desk: Desk, given: g.Checkpoint) -> h.SavedCheckpoint:
+    """Save what another agent would need to continue the job, such as the branch and the finished steps.
+
+    It replaces your last checkpoint, outlives you, and comes with the next claim.
+    """
+    saved, beat = await (await _claims(desk).named(given.handle)).save(given.data)
+    return h.SavedCheckpoint(job_id=saved.job_id, saved_at=saved.saved_at, expires_at=beat.expires_at)
+
+
+async def heartbeat_job(desk: Desk, given: g.ByHandle) -> a.Kept:
+    """Renew a claim when you have nothing to report, and check that the job is still yours."""
+    beat = await (await _claims(desk).named(given.handle)).progress(None, None)
+    return a.Kept(job_id=beat.job_id, expires_at=beat.expires_at)
+
+
+async def my_claims(desk: Desk, given: g.Handles) -> h.LookedAt:
+    """Check and renew several of your claims at once. Stop working on any that are `lost`."""
+    _claims(desk).count(len(given.handles))
+    return h.LookedAt(claims=await asyncio.gather(*(_look_at(desk, handle) for handle in given.handles)))
+
+
+async def _look_at(desk: Desk, handle: str) -> h.ClaimState:
+    claim = await _claims(desk).named(handle)
+    try:
+        beat = await claim.progress(None, None)
+    except LeaseLost as lost:
+        return h.ClaimState(handle=handle, job_id=claim.job_id, status="lost", why=str(lost), holder=lost.holder)
+    return h.ClaimState(handle=handle, job_id=claim.job_id, status="claimed", expires_at=beat.expires_at)
+
+
+def _claims(desk: Desk) -> HandledClaims:
+    return cast("HandledClaims", desk.claims)
+
+
+# The table
+
+_DIFFERENT = [
+    Tool("Claim a job", claim_job, g.ClaimJob, is_idempotent=False),
+    Tool("Claim the next job in a queue", t.claim_next_job, g.ClaimNext, is_idempotent=False),
+    Tool("Report progress", t.report_progress, g.Progress),
+    Tool("Save a checkpoint", checkpoint, g.Checkpoint),
+    Tool("Release a job", t.release_job, g.Release),
+    Tool("Heartbeat", heartbeat_job, g.ByHandle),
+    Tool("My claims", my_claims, g.Handles),
+    Tool("Open or resume a session", t.open_session, g.OpenSession, is_idempotent=False),
+    Tool("Save a session's context", t.save_session, g.SaveSession),
+    Tool("Hand a session over", t.hand_over_session, g.HandOver),
+    Tool("Close a session", t.close_session, g.BySessionHandle),
+]
+_BY_NAME = {tool.name: tool for tool in _DIFFERENT}
+TOOLS = [_BY_NAME.get(tool.name, tool) for tool in t.TOOLS]
+
+
+def tools_for(scopes: frozenset[Scope]) -> list[Tool]:
+    """Those that a token with these scopes may use."""
+    if "admin" in scopes:
+        return [*TOOLS, *t.OPERATOR_TOOLS]
+    return [tool for tool in TOOLS if ("read" if tool.is_reading else "claim") in scopes]

@@ -1,0 +1,50 @@
+"""Agents with nothing but a shell, and their keepers, of which none outlives a test."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import octostore as library
+from octostore.keeping.leases import KeptLease
+from octostore.stores.sqlite.connection import make
+from tests.support.running import Octostore
+
+
+def kept_in(folder: Path) -> list[KeptLease]:
+    """All that is kept, whoever it is for."""
+    paths = sorted(folder.rglob("*.lease"), key=lambda path: path.stat().st_mtime)
+    return [msgspec.json.decode(path.read_bytes(), type=KeptLease) for path in paths]
+
+
+def end_keepers(folder: Path) -> None:
+    for lease in kept_in(folder):
+        if lease.is_kept:
+            with suppress(ProcessLookupError):
+                os.kill(lease.keeper.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    path = tmp_path / "octostore.db"
+    make(str(path))
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[library.OctoStore]:
+    with library.connect(url) as store:
+        yield store
+
+
+@pytest.fixture
+def agent(url: str, tmp_path: Path) -> Iterator[Octostore]:
+    with Octostore(url, tmp_path, OCTOSTORE_OWNER="agent-3") as octostore:
+        try:
+            yield octostore
+        finally:
+            end_keepers(tmp_path)

@@ -1,0 +1,282 @@
+"""The keeper: a real process that outlives the shell, and gives a claim back when it should."""
+
+import json
+import os
+import shlex
+import signal
+from pathlib import Path
+from subprocess import DEVNULL
+
+import pytest
+
+import octostore as library
+from octostore.keeping.leases import KeptLease
+from octostore.keeping.processes import find
+from tests.keeping.conftest import end_keepers, kept_in
+from tests.support.postgres import empty_store, give_back
+from tests.support.processes import free_port, until
+from tests.support.running import FOREVER, Octostore, is_alive, secrets_visible_of, signals_of
+from tests.support.server import ServerProcess
+from tests.support.starting import SCRIPT, start
+
+KEEP = ("claim", "job", "--keep", "--while-pid", "0")
+
+
+def only(folder: Path) -> KeptLease:
+    (lease,) = kept_in(folder)
+    return lease
+
+
+def beats(store: library.OctoStore, job_id: str = "job") -> None:
+    """Until there was a heartbeat after this."""
+    before = store.get_job_owner(job_id)
+    assert before is not None
+
+    def has_beaten() -> bool:
+        now = store.get_job_owner(job_id)
+        return now is not None and now.heartbeat_at > before.heartbeat_at
+
+    until(has_beaten)
+
+
+def note_of(store: library.OctoStore, job_id: str = "job") -> str:
+    """With which the claim was released, once it is. That is no attempt."""
+    until(lambda: store.get_job_owner(job_id) is None)
+    job = store.get_job(job_id)
+    (ended,) = job.previous
+    assert (ended.how, job.attempts, job.status) == ("released", 0, "free")
+    return ended.note or ""
+
+
+def test_it_outlives_the_shell_and_heartbeats(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    script = 'answer=$(octostore claim job --keep --ttl 2 --while-pid 0); echo "$answer"; kill -HUP 0'
+    shell = agent.shell(f"setsid --wait bash -c {shlex.quote(script)}")
+    assert shell.wait().code != 0, "the shell and all that was in its group have been hung up"
+    assert "claimed job for agent-3" in shell.out
+    lease = only(tmp_path)
+    pid = lease.keeper.pid
+    os.kill(pid, signal.SIGHUP)
+    beats(store)
+    assert is_alive(pid)
+    assert f"  kept       by process {pid} until you release it, or 10m pass without" in shell.out
+    owner = store.get_job_owner("job")
+    assert owner is not None
+    assert owner.pid == pid, "who looks for the owner finds the process that holds the claim"
+    # It has nothing of the shell's.
+    assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
+    assert {Path(f"/proc/{pid}/fd/{number}").readlink() for number in range(3)} == {Path(os.devnull)}
+    assert os.getsid(pid) not in {pid, os.getsid(0)}, "a session of its own, in which it never gets a terminal"
+    assert signal.SIGINT in signals_of(pid, "SigIgn")
+
+
+def test_no_lease_is_seen_anywhere(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    said = agent.start(*KEEP, "--json", program=SCRIPT).wait().out
+    for arguments in (
+        KEEP,
+        ("progress", "job", "testing"),
+        ("checkpoint", "job", '{"step": 1}'),
+        ("mine",),
+        ("prime",),
+    ):
+        for option in ((), ("--json",)):
+            done = agent.run(*arguments, *option)
+            said += done.out + done.err
+    lease = only(tmp_path)
+    assert store.heartbeat_job("job", lease.lease_id).job_id == "job"
+    assert lease.lease_id not in said
+    assert lease.lease_id.encode() not in secrets_visible_of(lease.keeper.pid)
+    assert b"OCTOSTORE_OWNER" in secrets_visible_of(lease.keeper.pid)
+    assert agent.run("release").code == 0
+    assert not [path for path in tmp_path.rglob("*") if path.suffix == ".lease"]
+
+
+def test_a_release_ends_the_keeper_at_once(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    assert agent.run(*KEEP, "--ttl", "1h").code == 0
+    pid = only(tmp_path).keeper.pid
+    assert agent.run("release", "--outcome", "done", "--result", "7").code == 0
+    until(lambda: not is_alive(pid))
+    assert kept_in(tmp_path) == []
+    assert [event.type for event in store.events(job_id="job")] == ["claimed", "done"]
+
+
+def test_a_killed_keeper_leaves_the_claim_to_its_ttl(
+    agent: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
+    assert agent.run(*KEEP, "--ttl", "2").code == 0
+    end_keepers(tmp_path)
+    until(lambda: store.get_job_owner("job") is None)
+    assert store.recover()[0].job_id == "job"
+    assert store.get_job("job").previous[0].how == "expired"
+    late = agent.run("checkpoint", '{"step": 9}', "--json")
+    assert (late.code, json.loads(late.out)["code"]) == (20, "lease_lost"), "lost is not the same as never claimed"
+    assert kept_in(tmp_path) == [], "it is tidied up"
+    assert agent.run("checkpoint", "job", "1").code == 64
+
+
+def test_while_its_ttl_lasts_a_claim_without_a_keeper_is_still_ours(agent: Octostore, tmp_path: Path) -> None:
+    assert agent.run(*KEEP).code == 0
+    end_keepers(tmp_path)
+    until(lambda: not only(tmp_path).is_kept)
+    beat = agent.run("heartbeat")
+    assert (beat.code, "because its keeper is gone" in beat.out) == (0, True)
+    assert "its keeper is gone" in agent.run("mine").out
+    assert agent.run("release").code == 0
+
+
+def test_the_watched_process_ends(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    with start(["sleep", FOREVER], stdin=DEVNULL) as watched:
+        claim = agent.run("claim", "job", "--keep", "--while-pid", str(watched.pid))
+        assert f"until you release it, sleep ({watched.pid}) ends, or 10m" in claim.out
+        keeper = only(tmp_path).keeper.pid
+        watched.kill()
+        watched.wait()
+        assert note_of(store) == f"released by its keeper: sleep ({watched.pid}) has ended"
+        until(lambda: not is_alive(keeper))
+    late = agent.run("progress", "still here")
+    assert (late.code, kept_in(tmp_path)) == (20, [])
+
+
+def test_an_agent_that_is_silent_for_too_long(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    assert agent.run(*KEEP, "--max-silence", "1").code == 0
+    assert note_of(store) == "released by its keeper: no sign of life from agent-3 for 1 s"
+    until(lambda: not only(tmp_path).is_kept)
+    lost = agent.run("mine")
+    assert "agent-3 holds nothing" in lost.out
+    assert "lost job: " in lost.out
+    assert "no sign of life from agent-3 for 1 s" in lost.out
+    assert "lost" not in agent.run("mine").out, "it is told once"
+
+
+def test_any_command_of_the_owner_is_a_sign_of_life(agent: Octostore, tmp_path: Path) -> None:
+    assert agent.run(*KEEP).code == 0
+    (alive,) = tmp_path.rglob("alive")
+
+    def shows_life(*arguments: str, **env: str) -> bool:
+        os.utime(alive, (0, 0))
+        agent.start(*arguments, **env).wait()  # type: ignore[arg-type]
+        return alive.stat().st_mtime > 0
+
+    assert shows_life("list")
+    assert shows_life("next", "nothing-here")
+    assert shows_life("list", "--no-such-option") is False, "it did not even run"
+    assert not shows_life("list", OCTOSTORE_OWNER="bob")
+    assert not shows_life("claim", "other", "--owner", "bob")
+    assert shows_life("claim", "another", "--owner", "agent-3", OCTOSTORE_OWNER="bob")
+    assert not shows_life("list", OCTOSTORE_OWNER="")
+    assert shows_life("heartbeat", OCTOSTORE_OWNER=""), "who finds the lease is its owner"
+
+
+def test_a_keeper_that_is_told_to_stop(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    assert agent.run(*KEEP).code == 0
+    os.kill(only(tmp_path).keeper.pid, signal.SIGTERM)
+    assert note_of(store) == "released by its keeper, which was told to stop"
+
+
+def test_without_its_file_a_claim_would_be_nobodys(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    assert agent.run(*KEEP, "--max-silence", "2").code == 0  # which is when it looks
+    (path,) = tmp_path.rglob("*.lease")
+    path.unlink()
+    assert note_of(store) == "released by its keeper: the file with its lease was deleted"
+
+
+def test_a_claim_that_was_taken_away(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    assert agent.run(*KEEP, "--ttl", "2").code == 0
+    keeper = only(tmp_path).keeper.pid
+    store.force_release("job", reason="by hand")
+    until(lambda: not is_alive(keeper))
+    done = agent.run("release", "job", "--json")
+    assert (done.code, json.loads(done.out)["ended"]["reason"]) == (20, "by hand")
+
+
+def test_the_same_request_again_gets_no_second_keeper(agent: Octostore, tmp_path: Path) -> None:
+    first = json.loads(agent.run(*KEEP, "--request-id", "r", "--json").out)
+    again = json.loads(agent.run(*KEEP, "--request-id", "r", "--json").out)
+    assert again["replayed"]
+    assert again["kept"]["keeper_pid"] == first["kept"]["keeper_pid"]
+    end_keepers(tmp_path)
+    until(lambda: not only(tmp_path).is_kept)
+    revived = json.loads(agent.run(*KEEP, "--request-id", "r", "--json").out)
+    assert only(tmp_path).keeper.pid == revived["kept"]["keeper_pid"] != first["kept"]["keeper_pid"]
+
+
+def test_what_is_not_claimed_leaves_nothing_behind(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    store.claim_job("job", "bob")
+    before = set(tmp_path.iterdir())
+    for arguments, code in (
+        (KEEP, 11),
+        (("next", "q", "--keep"), 10),
+        ((*KEEP, "--lease"), 64),
+        (("claim", "other", "--keep", "--owner", ""), 64),
+        (("claim", "other", "--keep", "--while-pid", "4000000"), 64),
+        (("claim", "other", "--while-pid", "1"), 64),
+    ):
+        done = agent.run(*arguments)
+        assert (arguments, done.code) == (arguments, code), done
+    assert agent.start(*KEEP, program=SCRIPT).wait().code == 11
+    assert set(tmp_path.iterdir()) == before
+    until(lambda: not agent.processes())
+
+
+def test_a_claim_that_is_waited_for_is_kept(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    lease = store.claim_job("job", "bob").lease_id or ""
+    waiting = agent.start(*KEEP, "--wait", "30", "--ttl", "2", "--json")
+    until(lambda: any(tmp_path.rglob("alive")))
+    store.release_job("job", lease)
+    assert json.loads(waiting.wait().out)["status"] == "claimed"
+    beats(store)
+    assert find(only(tmp_path).keeper.pid) == only(tmp_path).keeper
+
+
+def test_a_relative_store(agent: Octostore, tmp_path: Path) -> None:
+    assert agent.run(*KEEP, "--ttl", "2", OCTOSTORE_URL="sqlite:///relative.db").code == 0
+    with library.connect(f"sqlite:///{tmp_path}/relative.db") as store:
+        beats(store)
+    assert agent.run("release", OCTOSTORE_URL=f"sqlite:///{tmp_path}/relative.db").code == 0
+
+
+def test_in_memory_nothing_can_be_kept(agent: Octostore) -> None:
+    done = agent.run(*KEEP, OCTOSTORE_URL="memory:")
+    assert (done.code, "--keep" in done.err) == (64, True)
+
+
+# Elsewhere
+
+
+def test_on_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> None:
+    home, port = tmp_path / "server", free_port()
+    with ServerProcess(home, port=port) as server:
+        url, token = server.url, server.token
+        with Octostore(url, tmp_path, OCTOSTORE_TOKEN=token, OCTOSTORE_OWNER="agent-3") as agent:
+            try:
+                assert agent.run(*KEEP, "--ttl", "15").code == 0
+                assert server.stop() == 0
+                with ServerProcess(home, port=port), library.connect(url, token=token) as store:
+                    beats(store)
+                    assert agent.run("checkpoint", '{"step": 2}').code == 0
+                    assert agent.run("release", "--outcome", "done").code == 0
+                    assert store.get_job("job").status == "done"
+            finally:
+                end_keepers(tmp_path)
+
+
+def test_on_postgresql(tmp_path: Path) -> None:
+    url = empty_store()
+    with Octostore(url, tmp_path, OCTOSTORE_OWNER="agent-3") as agent, library.connect(url) as store:
+        try:
+            assert agent.run(*KEEP, "--ttl", "2").code == 0
+            beats(store)
+            keeper = only(tmp_path).keeper.pid
+            assert agent.run("checkpoint", '{"step": 2}').code == 0
+            assert agent.run("release").code == 0
+            until(lambda: not is_alive(keeper))
+            assert store.claim_job("job", "bob").checkpoint == {"step": 2}
+        finally:
+            end_keepers(tmp_path)
+    give_back(url)
+
+
+@pytest.mark.parametrize("ttl", ["0.5", "100000"])
+def test_a_ttl_that_cannot_be(agent: Octostore, tmp_path: Path, ttl: str) -> None:
+    before = set(tmp_path.iterdir())
+    assert agent.run(*KEEP, "--ttl", ttl).code == 64
+    assert set(tmp_path.iterdir()) == before

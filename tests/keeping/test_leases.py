@@ -1,0 +1,187 @@
+"""The files with kept leases: whose they are, who can read them, and what becomes of them."""
+
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import octostore
+from octostore.keeping import leases as module
+from octostore.keeping.leases import KeptLease, KeptLeases
+from octostore.keeping.processes import Process, find
+
+HERE = find(os.getpid()) or Process(0)
+GONE = Process(HERE.pid, "another start", "octostore")
+HOSTILE = ["../../x", "a/b", ".", "", "é\u202e", "x" * 256]
+
+
+def lease(job_id: str = "job", owner: str = "ann", fencing_token: int = 7, keeper: Process = HERE) -> KeptLease:
+    return KeptLease(
+        job_id=job_id,
+        owner=owner,
+        lease_id=f"secret-{job_id}-{owner}",
+        fencing_token=fencing_token,
+        ttl=120,
+        claimed_at=datetime.now(UTC),
+        keeper=keeper,
+        watched=None,
+        max_silence=600,
+    )
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> KeptLeases:
+    return KeptLeases(tmp_path / "kept")
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_what_is_added_is_found_by_its_owner(kept: KeptLeases) -> None:
+    for one in (first := lease(), second := lease("other", fencing_token=9), lease(owner="bob")):
+        kept.add(one)
+    assert kept.of("ann") == [second, first]
+    assert kept.find("ann", "job") == first
+    assert kept.find("bob", "other") is None
+    assert kept.owners() == ["ann", "bob"]
+    assert kept.of("eve") == []
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_leads_to_another_folder(kept: KeptLeases, tmp_path: Path, name: str) -> None:
+    kept.add(lease(name, name))
+    assert [one.job_id for one in kept.of(name)] == [name]
+    assert {path.parents[1] for path in files(tmp_path)} == {tmp_path / "kept"}
+
+
+def test_only_the_user_can_read_them(kept: KeptLeases, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        kept.add(lease())
+    finally:
+        os.umask(before)
+    paths = list((tmp_path / "kept").rglob("*"))
+    assert len(paths) == 3
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "kept", *paths) if path.is_dir()} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}
+
+
+def test_a_lease_that_others_could_read_is_refused(kept: KeptLeases, tmp_path: Path) -> None:
+    kept.add(lease())
+    (path,) = (tmp_path / "kept").rglob("*.lease")
+    path.chmod(0o640)
+    with pytest.raises(octostore.InvalidInput, match="chmod") as refused:
+        kept.of("ann")
+    assert "secret" not in str(refused.value)
+
+
+def test_a_folder_that_others_can_read_is_refused(kept: KeptLeases, tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir(mode=0o755)
+    with pytest.raises(octostore.InvalidInput, match="chmod"):
+        kept.prepare("ann")
+
+
+def test_a_link_is_not_followed(kept: KeptLeases, tmp_path: Path) -> None:
+    kept.add(lease())
+    (path,) = (tmp_path / "kept").rglob("*.lease")
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(octostore.InvalidInput, match="cannot be read"):
+        kept.of("ann")
+
+
+def test_what_cannot_be_understood_is_named(kept: KeptLeases, tmp_path: Path) -> None:
+    kept.add(lease())
+    (path,) = (tmp_path / "kept").rglob("*.lease")
+    path.write_text('{"lease_id": "secret"}')
+    with pytest.raises(octostore.InvalidInput, match="delete it") as refused:
+        kept.of("ann")
+    assert str(path) in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_no_lease_is_shown(kept: KeptLeases) -> None:
+    kept.add(lease())
+    assert "secret" not in repr(kept.of("ann"))
+
+
+def test_nothing_is_left_of_what_is_forgotten(kept: KeptLeases, tmp_path: Path) -> None:
+    gone = lease(keeper=GONE)
+    kept.add(gone)
+    assert kept.has(gone)
+    kept.forget(gone)
+    assert not kept.has(gone)
+    assert list(tmp_path.iterdir()) == []
+    kept.forget(gone)  # once more
+
+
+def test_an_older_claim_of_the_same_job_does_not_take_the_newer_one_along(kept: KeptLeases) -> None:
+    old, new = lease(keeper=GONE, fencing_token=7), lease(fencing_token=8)
+    kept.add(old)
+    kept.add(new)
+    kept.forget(old)
+    assert kept.find("ann", "job") == new
+
+
+def test_a_keeper_is_not_mistaken_for_a_later_process_of_the_same_number(kept: KeptLeases) -> None:
+    kept.add(lease(keeper=GONE))
+    kept.add(lease(owner="bob"))
+    assert not kept.of("ann")[0].is_kept
+    assert kept.of("bob")[0].is_kept
+    assert kept.owners() == ["bob"], "whose keepers are gone, only if there is nobody else"
+
+
+def test_leftovers_are_tidied_up_with_the_next_claim(kept: KeptLeases, tmp_path: Path) -> None:
+    kept.add(old := lease("old", keeper=GONE))
+    kept.add(recent := lease("recent", keeper=GONE))
+    kept.add(living := lease("living"))
+    long_ago = time.time() - module.LEFTOVERS_KEPT_SECONDS - 1
+    for one in (old, living):
+        os.utime(kept._path_of(one), (long_ago, long_ago))
+    kept.prepare("ann")
+    assert {one.job_id for one in kept.of("ann")} == {recent.job_id, living.job_id}
+    assert len(files(tmp_path)) == 3
+
+
+def test_signs_of_life(kept: KeptLeases) -> None:
+    assert not kept.show_life("ann")
+    assert kept.life_shown_at("ann") is None
+    kept.add(lease())
+    os.utime(kept._folder_of("ann") / "alive", (0, 0))
+    assert kept.life_shown_at("ann") == 0
+    assert not kept.show_life("bob")
+    assert kept.life_shown_at("ann") == 0
+    assert kept.show_life("ann")
+    assert (kept.life_shown_at("ann") or 0) > 0
+
+
+def test_stores_never_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTOSTORE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.db").symlink_to("a.db")
+    urls = ["sqlite:///a.db", "sqlite:///b.db", "https://one.example", "https://two.example", "postgresql://u:p@h/d"]
+    for url in urls:
+        KeptLeases.of_store(url).add(lease(url))
+    for url in urls:
+        assert [one.job_id for one in KeptLeases.of_store(url).of("ann")] == [url]
+    for same, url in (
+        (f"sqlite:///{tmp_path}/a.db", "sqlite:///a.db"),
+        ("sqlite:///link.db", "sqlite:///a.db"),
+        ("https://one.example/", "https://one.example"),
+        ("postgresql://u:changed@h/d", "postgresql://u:p@h/d"),
+    ):
+        assert [one.job_id for one in KeptLeases.of_store(same).of("ann")] == [url]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("home", "link.db"),
+        *(f"{name}.db-kept-{os.geteuid()}" for name in "ab"),
+    }
+
+
+def test_what_a_file_holds(kept: KeptLeases, tmp_path: Path) -> None:
+    kept.add(lease())
+    (path,) = (tmp_path / "kept").rglob("*.lease")
+    assert msgspec.json.decode(path.read_bytes())["lease_id"] == "secret-job-ann"

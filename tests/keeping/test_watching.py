@@ -1,0 +1,81 @@
+"""Which process is watched if nobody says: never a wrapper that ends with the command."""
+
+import os
+import subprocess
+
+import pytest
+
+import octostore
+from octostore.keeping.processes import Process, Seen, ancestors, find, is_running, open_handle
+from octostore.keeping.watching import chosen, watched
+from tests.support.processes import until
+from tests.support.running import FOREVER
+from tests.support.starting import start
+
+
+def seen(pid: int, *command: str, name: str = "", leads: bool = False) -> Seen:
+    return Seen(Process(pid, "1", name or command[0]), 1, list(command), leads)
+
+
+AGENT = seen(10, "claude", "--resume")
+WRAPPER = seen(11, "bash", "-c", "octostore next q --keep")
+TERMINAL = seen(12, "-zsh", leads=True)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "pid"),
+    [
+        ([WRAPPER, AGENT, TERMINAL], 10),
+        ([WRAPPER, TERMINAL], 12),
+        ([TERMINAL, AGENT], 10),
+        ([WRAPPER], None),
+        ([], None),
+        ([seen(1, "node", "/usr/lib/node_modules/.bin/codex")], 1),
+        ([seen(1, "/usr/bin/node", "/opt/gemini.js", "-p", "x")], 1),
+        ([seen(1, "/usr/bin/python3", "/home/me/.local/bin/aider")], 1),
+        ([seen(1, "node", "cli.js", name="claude")], 1),
+        ([seen(1, "node", "server.js")], None),
+        ([seen(1, "vim", "claude")], None),
+        ([seen(1, "/bin/bash", leads=True)], 1),
+        ([seen(1, "/bin/bash", "--rcfile", "/tmp/rc", "-i", leads=True)], 1),
+        ([seen(1, "/bin/bash", "-l", leads=True)], 1),
+        ([seen(1, "/bin/bash", "--login", leads=True)], 1),
+        ([seen(1, "/bin/bash", leads=False)], None),  # of somebody else's terminal, or of none
+        ([seen(1, "/bin/bash", "-c", "make", leads=True)], None),
+        ([seen(1, "/bin/bash", "-lc", "make", leads=True)], None),
+        ([seen(1, "/bin/sh", "build.sh", leads=True)], None),
+        ([seen(1, "sshd", leads=True)], None),
+        ([seen(1, "", leads=True)], None),
+    ],
+)
+def test_the_one_that_stays(candidates: list[Seen], pid: int | None) -> None:
+    found = chosen(candidates)
+    assert (found and found.pid) == pid
+
+
+def test_one_that_is_named() -> None:
+    assert watched(0) is None
+    assert watched(os.getpid()) == find(os.getpid())
+    with pytest.raises(octostore.InvalidInput, match="process 4000000, which does not run"):
+        watched(4_000_000)
+
+
+def test_ancestors_are_those_that_started_us() -> None:
+    pids = [one.process.pid for one in ancestors(os.getpid())]
+    assert pids[:1] == ([os.getppid()] if os.getppid() > 1 else [])
+    assert 1 not in pids
+
+
+def test_a_process_that_has_ended_is_gone_also_before_anybody_has_waited_for_it() -> None:
+    with start(["sleep", FOREVER], stdin=subprocess.DEVNULL) as process:
+        until(lambda: (found := find(process.pid)) is not None and found.name == "sleep")
+        found = find(process.pid)
+        assert found is not None
+        handle = open_handle(found)
+        assert handle is not None
+        os.close(handle)
+        process.kill()
+        until(lambda: not is_running(found))
+        assert find(process.pid) is None
+        assert open_handle(found) is None
+    assert open_handle(Process(os.getpid(), "another")) is None

@@ -1,0 +1,354 @@
+"""MCP over HTTP: two servers on one store, between which an agent's calls alternate; neither keeps anything."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import datetime, timedelta
+from itertools import cycle
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from octostore.mcp.http.tools import TOOLS
+from octostore.mcp.tools import OPERATOR_TOOLS
+from tests.support.async_as_sync import Loop
+from tests.support.mcp import Answer, Mode
+from tests.support.mcp_http import HttpAgent, calling, message
+from tests.support.processes import until
+from tests.support.server import ServerProcess
+
+LIST_CHARACTERS_MAX = 15_000
+NAMES = [tool.name for tool in TOOLS]
+OPERATOR_NAMES = [tool.name for tool in OPERATOR_TOOLS]
+READING = ["get_job_owner", "get_job", "list_claimed_jobs", "read_events", "queue_status"]
+
+pytestmark = pytest.mark.xdist_group("mcp over http")
+
+
+class Agent:
+    """One that does not know which of the servers it talks to."""
+
+    def __init__(self, agents: list[HttpAgent]) -> None:
+        self._agents = agents
+        self._turns = cycle(agents)
+
+    def call(self, tool: str, **arguments: Any) -> Answer:
+        return next(self._turns).call(tool, **arguments)
+
+    def do(self, tool: str, **arguments: Any) -> Any:
+        answer = self.call(tool, **arguments)
+        assert not answer.is_error, answer
+        return answer.document
+
+    def refused(self, tool: str, **arguments: Any) -> Any:
+        answer = self.call(tool, **arguments)
+        assert answer.is_error, answer
+        return answer.document
+
+    @property
+    def tools(self) -> list[str]:
+        return [tool.name for tool in next(self._turns).tools()]
+
+    @property
+    def said(self) -> str:
+        return "".join(text for agent in self._agents for text in agent.said)
+
+
+class World:
+    def __init__(self, loop: Loop, first: ServerProcess, second: ServerProcess, at_end: ExitStack) -> None:
+        self.servers = (first, second)
+        self._loop = loop
+        self._at_end = at_end
+        self.ann = self.agent("ann")
+        self.bob = self.agent("bob")
+
+    def agent(self, name: str, *scopes: str, prefix: str = "", mode: Mode = "auto") -> Agent:
+        token = self.servers[0].new_token(name, *scopes, prefix=prefix)
+        agents = [HttpAgent(self._loop, server, token, mode) for server in self.servers]
+        return Agent([self._at_end.enter_context(agent) for agent in agents])
+
+    def new_name(self, what: str = "job") -> str:
+        return f"{what}-{uuid4().hex[:8]}"
+
+    def job(self, job_id: str) -> Any:
+        return self.servers[0].get(f"/jobs/{job_id}").json
+
+
+@pytest.fixture(scope="module")
+def world(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    home = tmp_path_factory.mktemp("home")
+    with ServerProcess(home) as first, ServerProcess(home) as second, ExitStack() as at_end:
+        yield World(loop, first, second, at_end)
+        first.check_has_not_failed()
+        second.check_has_not_failed()
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_job_from_claim_to_end(world: World, mode: Mode) -> None:
+    cid, job = world.agent(f"cid-{mode}", mode=mode), world.new_name()
+    claimed = cid.do("claim_job", job_id=job, metadata={"branch": "fix"})
+    assert (claimed["status"], claimed["owner"], claimed["attempt"]) == ("claimed", f"cid-{mode}", 1)
+    handle = claimed["handle"]
+    assert world.bob.do("claim_job", job_id=job)["status"] == "held"
+    assert cid.do("report_progress", handle=handle, note="testing", percent=40)["job_id"] == job
+    owner = world.bob.do("get_job_owner", job_id=job)
+    assert owner["claim"]["progress"]["note"] == "testing"
+    assert owner["claim"]["host"] == "127.0.0.1"
+    assert "pid" not in owner["claim"]
+    assert cid.do("checkpoint", handle=handle, data={"step": 3})["job_id"] == job
+    ending = {"handle": handle, "outcome": "done", "result": {"pr": 77}}
+    assert cid.do("release_job", **ending) == cid.do("release_job", **ending)
+    assert world.bob.do("claim_job", job_id=job)["result"] == {"pr": 77}
+
+
+def test_every_call_with_the_handle_renews_the_claim_and_says_when_it_ends(world: World) -> None:
+    job = world.new_name()
+    claimed = world.ann.do("claim_job", job_id=job)
+    handle, ends_at = claimed["handle"], moment(claimed["expires_at"])
+    assert ends_at - moment(claimed["claimed_at"]) == timedelta(seconds=600)
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("heartbeat_job", {"handle": handle}),
+        ("report_progress", {"handle": handle, "note": "n"}),
+        ("checkpoint", {"handle": handle, "data": 1}),
+        ("my_claims", {"handles": [handle]}),
+    ]
+    for tool, arguments in calls:
+        told = world.ann.do(tool, **arguments)
+        renewed = moment((told["claims"][0] if "claims" in told else told)["expires_at"])
+        assert renewed > ends_at, tool
+        assert moment(world.job(job)["claim"]["expires_at"]) == renewed
+        ends_at = renewed
+
+
+def test_a_handle_is_of_no_use_with_another_token(world: World) -> None:
+    job = world.new_name()
+    handle = world.ann.do("claim_job", job_id=job)["handle"]
+    before = world.job(job)
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("report_progress", {"handle": handle, "note": "mine"}),
+        ("checkpoint", {"handle": handle, "data": "mine"}),
+        ("heartbeat_job", {"handle": handle}),
+        ("release_job", {"handle": handle}),
+        ("my_claims", {"handles": [handle]}),
+    ]
+    alive = [world.bob.refused(tool, **arguments) for tool, arguments in calls]
+    assert {told["code"] for told in alive} == {"not_allowed"}
+    assert world.job(job) == before
+    world.ann.do("release_job", handle=handle)
+    assert [world.bob.refused(tool, **arguments) for tool, arguments in calls] == alive  # nobody learns that it ended
+    name, mark, seal = handle.split("~")
+    for forged in (f"{name}~{int(mark) + 1}~{seal}", f"{name}x~{mark}~{seal}", f"{name}~{mark}~{seal[:-1]}"):
+        assert world.ann.refused("heartbeat_job", handle=forged)["code"] == "not_allowed"
+    for nonsense in ("", job, f"{name}~{mark}", "~~~", "é~1~é"):
+        assert world.ann.refused("heartbeat_job", handle=nonsense)["code"] in {"invalid_input", "not_allowed"}
+
+
+def test_a_handle_of_a_claim_is_none_of_a_session(world: World) -> None:
+    handle = world.ann.do("claim_job", job_id=world.new_name())["handle"]
+    assert world.ann.refused("close_session", handle=handle)["code"] == "not_allowed"
+
+
+def test_a_claim_that_has_expired_is_lost_and_the_successor_goes_on(world: World) -> None:
+    job = world.new_name()
+    handle = world.ann.do("claim_job", job_id=job, ttl=1)["handle"]
+    world.ann.do("checkpoint", handle=handle, data={"step": 3})
+    taken = world.bob.do("claim_job", job_id=job, wait=30)
+    assert (taken["status"], taken["checkpoint"], taken["attempt"]) == ("claimed", {"step": 3}, 2)
+    for tool, more in (("heartbeat_job", {}), ("checkpoint", {"data": 4}), ("release_job", {"outcome": "done"})):
+        lost = world.ann.refused(tool, handle=handle, **more)
+        assert (lost["code"], lost["ended"]["how"], lost["holder"]["owner"]) == ("lease_lost", "expired", "bob")
+    (told,) = world.ann.do("my_claims", handles=[handle])["claims"]
+    assert (told["status"], told["holder"]["owner"]) == ("lost", "bob")
+    assert world.bob.do("heartbeat_job", handle=taken["handle"])["job_id"] == job
+
+
+def test_a_claim_that_was_forgotten_is_lost(world: World) -> None:
+    job = world.new_name()
+    first = world.ann.do("claim_job", job_id=job)["handle"]
+    world.ann.do("release_job", handle=first)
+    for _ in range(6):  # more than the job remembers
+        handle = world.bob.do("claim_job", job_id=job)["handle"]
+        world.bob.do("release_job", handle=handle)
+    assert world.ann.refused("heartbeat_job", handle=first)["code"] == "lease_lost"
+
+
+def test_no_lease_leaves_the_server(world: World) -> None:
+    job, session = world.new_name(), world.new_name("session")
+    dan = world.agent("dan", "admin")
+    opened = dan.do("open_session", session_id=session)
+    claims = [dan.do("claim_job", job_id=job), dan.do("claim_job", job_id=world.new_name(), session_id=session)]
+    for claim in claims:
+        dan.do("report_progress", handle=claim["handle"], note="n")
+    dan.do("save_session", handle=opened["handle"], context={})
+    for tool, arguments in (
+        ("get_job", {"job_id": job}),
+        ("list_claimed_jobs", {}),
+        ("read_events", {"details": True}),
+    ):
+        dan.do(tool, **arguments)
+    assert "lease_id" not in dan.said
+    for server in world.servers:
+        assert "lease" not in server.log
+
+
+def test_the_answer_to_a_claim_can_be_asked_for_again(world: World) -> None:
+    job = world.new_name()
+    first, second = [world.ann.do("claim_job", job_id=job, request_id=f"once-{job}") for _ in range(2)]
+    assert first["handle"] == second["handle"]
+
+
+def test_the_next_job_of_a_queue(world: World) -> None:
+    queue, job = world.new_name("queue"), world.new_name()
+    assert world.ann.do("claim_next_job", queue=queue)["status"] == "empty"
+    world.ann.do("enqueue_job", kind="review", queue=queue, job_id=job, payload={"pr": 7})
+    claimed = world.ann.do("claim_next_job", queue=queue, kinds=["review"])
+    assert (claimed["job_id"], claimed["payload"]) == (job, {"pr": 7})
+    assert world.ann.do("release_job", handle=claimed["handle"], outcome="done")["status"] == "done"
+
+
+def test_an_operator_can_ask_the_agent_to_stop(world: World) -> None:
+    job = world.new_name()
+    handle = world.ann.do("claim_job", job_id=job)["handle"]
+    world.servers[0].post(f"/jobs/{job}/stop", {"reason": "the branch is gone"})
+    for tool, more in (("heartbeat_job", {}), ("checkpoint", {"data": 1})):
+        (notice,) = world.ann.call(tool, handle=handle, **more).more
+        assert notice.startswith("stop_requested: ")
+        assert "the branch is gone" in notice
+
+
+# Scopes and prefixes
+
+
+def test_each_token_is_shown_the_tools_that_it_may_use(world: World) -> None:
+    assert world.ann.tools == NAMES
+    assert world.agent("operator", "admin").tools == [*NAMES, *OPERATOR_NAMES]
+    assert world.agent("reader", "read").tools == READING
+    assert world.agent("claimer", "claim").tools == [name for name in NAMES if name not in READING]
+
+
+def test_the_list_is_short(world: World) -> None:
+    token = world.servers[0].new_token("lister")
+    listed = world.servers[0].post("/mcp", message("tools/list"), token=token)
+    assert len(listed.body) <= LIST_CHARACTERS_MAX
+
+
+def test_tools_of_others_cannot_be_called(world: World) -> None:
+    job = world.new_name()
+    token = world.servers[0].new_token("reader", "read")
+    for tool in ("claim_job", "cancel_job"):
+        answer = world.servers[0].post("/mcp", calling(tool, job_id=job), token=token)
+        assert (answer.status, answer.json["error"]["code"]) == (400, -32602)
+    assert world.job(job)["status"] == "free"
+
+
+def test_a_token_with_a_prefix_is_limited_to_its_names(world: World) -> None:
+    prefix, queue = f"{world.new_name('team')}-", world.new_name("queue")
+    eve, other = world.agent("eve", prefix=prefix), world.new_name()
+    assert eve.refused("claim_job", job_id=other)["code"] == "not_allowed"
+    assert eve.refused("get_job", job_id=other)["code"] == "not_allowed"
+    assert eve.refused("enqueue_job", kind="k", job_id=other)["code"] == "not_allowed"
+    assert eve.refused("list_claimed_jobs", prefix="job-")["code"] == "not_allowed"
+    world.ann.do("claim_job", job_id=other)
+    world.ann.do("enqueue_job", kind="k", queue=queue, job_id=world.new_name())
+    assert eve.do("claim_next_job", queue=queue)["status"] == "empty"
+    eve.do("enqueue_job", kind="k", queue=queue, job_id=f"{prefix}one")
+    assert eve.do("claim_next_job", queue=queue)["job_id"] == f"{prefix}one"
+    assert [claim["job_id"] for claim in eve.do("list_claimed_jobs")["claimed"]] == [f"{prefix}one"]
+    assert {event["job_id"] for event in eve.do("read_events")["events"]} == {f"{prefix}one"}
+
+
+def test_a_token_of_the_same_name_with_another_prefix_is_somebody_else(world: World) -> None:
+    prefix = f"{world.new_name('team')}-"
+    both = world.agent("fay"), world.agent("fay", prefix=prefix)
+    handle = both[0].do("claim_job", job_id=f"{prefix}one")["handle"]
+    assert both[1].refused("heartbeat_job", handle=handle)["code"] == "not_allowed"
+
+
+# Sessions
+
+
+def test_a_session_keeps_its_claims_alive_and_is_handed_over_with_them(world: World) -> None:
+    session, job = world.new_name("session"), world.new_name()
+    opened = world.ann.do("open_session", session_id=session, owner="day")
+    assert opened["ttl"] == 600
+    claimed = world.ann.do("claim_job", job_id=job, session_id=session)
+    renewed = world.ann.do("heartbeat_job", handle=claimed["handle"])
+    assert moment(renewed["expires_at"]) > moment(claimed["expires_at"])  # which is the session's
+    world.ann.do("save_session", handle=opened["handle"], context={"step": 3}, phase="executing")
+    assert world.bob.refused("hand_over_session", handle=opened["handle"], to_agent="bob")["code"] == "not_allowed"
+    assert world.ann.do("hand_over_session", handle=opened["handle"], to_agent="night")["jobs"] == [job]
+    for tool, handle in (("heartbeat_job", claimed["handle"]), ("close_session", opened["handle"])):
+        assert world.ann.refused(tool, handle=handle)["code"] == "lease_lost"
+    taken = world.ann.do("open_session", session_id=session, owner="night")
+    assert (taken["context"], [one["job_id"] for one in taken["in_flight"]]) == ({"step": 3}, [job])
+    assert world.ann.do("report_progress", handle=taken["handles"][job], note="going on")["job_id"] == job
+    assert world.ann.do("close_session", handle=taken["handle"]) == {"session_id": session}
+    assert world.job(job)["status"] == "free"
+
+
+def test_a_session_that_was_opened_again_is_lost_to_the_first(world: World) -> None:
+    session = world.new_name("session")
+    first = world.ann.do("open_session", session_id=session)
+    assert world.ann.refused("open_session", session_id=session)["code"] == "held"
+    world.ann.do("close_session", handle=first["handle"])
+    second = world.ann.do("open_session", session_id=session)
+    assert world.ann.refused("save_session", handle=first["handle"], context={})["code"] == "lease_lost"
+    world.ann.do("save_session", handle=second["handle"], context={})
+
+
+# Waiting
+
+
+def waiting(server: ServerProcess) -> int:
+    lines = server.get("/metrics").body.decode().splitlines()
+    return int(float(next(line for line in lines if line.startswith("octostore_waiting_claims ")).split()[1]))
+
+
+def test_a_release_at_one_server_wakes_who_waits_at_the_other(world: World) -> None:
+    job = world.new_name()
+    token = world.servers[0].new_token("waiter")
+    handle = world.ann.do("claim_job", job_id=job)["handle"]
+    with world.servers[1].connect() as connection:
+        connection.request("POST", "/mcp", calling("claim_job", job_id=job, wait=60), token=token)
+        until(lambda: waiting(world.servers[1]) == 1)
+        world.ann.do("release_job", handle=handle)
+        answer = json.loads(connection.response().json["result"]["content"][0]["text"])
+    assert (answer["status"], answer["owner"]) == ("claimed", "waiter")
+
+
+def test_who_goes_while_waiting_gets_nothing(world: World) -> None:
+    job, server = world.new_name(), world.servers[0]
+    token = server.new_token("waiter")
+    handle = world.ann.do("claim_job", job_id=job)["handle"]
+    with server.connect() as connection:
+        connection.request("POST", "/mcp", calling("claim_job", job_id=job, wait=60), token=token)
+        until(lambda: waiting(server) == 1)
+    until(lambda: waiting(server) == 0)
+    world.ann.do("release_job", handle=handle)
+    # A try that was under way when the client went may still succeed. It is undone then, long before it would expire.
+    assert world.bob.do("claim_job", job_id=job, wait=30)["status"] == "claimed"
+    assert world.bob.do("claim_job", job_id=job)["owner"] == "bob"
+
+
+def test_a_token_that_is_revoked_while_its_claim_waits_gets_nothing(world: World) -> None:
+    job, server = world.new_name(), world.servers[0]
+    made = server.post("/tokens", {"name": "short-lived", "scopes": ["read", "claim"]}).json
+    handle = world.ann.do("claim_job", job_id=job)["handle"]
+    with server.connect() as connection:
+        connection.request("POST", "/mcp", calling("claim_job", job_id=job, wait=60), token=made["token"])
+        until(lambda: waiting(server) == 1)
+        server.request("DELETE", f"/tokens/{made['token_id']}")
+        result = connection.response().json["result"]
+    assert result["isError"]
+    world.ann.do("release_job", handle=handle)
+    assert world.job(job)["status"] == "free"
+
+
+def test_a_wait_is_as_long_as_everywhere_over_http(world: World) -> None:
+    refusal = world.ann.refused("claim_job", job_id=world.new_name(), wait=61)
+    assert (refusal["code"], refusal["field"]) == ("invalid_input", "wait")
