@@ -89,8 +89,7 @@ class _Session:
             task.cancel()
         # Calls that are under way give up; what they have just claimed is given back.
         await asyncio.wait(under_way, timeout=UNWIND_SECONDS)
-        await self._agent.close()
-        await self._wire.drain()
+        await asyncio.gather(self._agent.close(), self._wire.drain())
         for task in (opening, talking, watching):
             if task.done() and not task.cancelled():
                 task.result()
