@@ -38,6 +38,7 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
     add_claim_options(parser)
+    parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for it (0)")
     parser.add_argument("--again", action="store_true", help="claim it even if it is done")
     parser.add_argument(
         "--lock-delay",
@@ -50,7 +51,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_claim_options(parser: argparse.ArgumentParser) -> None:
     """Those that `claim` and `next` share."""
-    parser.add_argument("--owner", metavar="O", help="your name, as others see it (OCTOSTORE_OWNER, else user@host)")
+    parser.add_argument(
+        "--owner",
+        metavar="O",
+        help="your name, as others see it (OCTOSTORE_OWNER, else user@host; with --keep, else your agent's process)",
+    )
     parser.add_argument(
         "--ttl",
         type=seconds,
@@ -68,7 +73,6 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE or - (stdin) also work"
     )
-    parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for it (0)")
     parser.add_argument("--session", metavar="ID", help="bind the claim to this session")
     parser.add_argument("--request-id", metavar="R", help="repeat the call with the same id to get the same claim back")
     parser.add_argument("--lease", action="store_true", help="print only the lease id, for $(…)")
@@ -94,13 +98,8 @@ def carry_out(arguments: Arguments, context: Context, claim: "Claim") -> int:
     if arguments.while_pid is not None:
         raise InvalidInput("--while-pid", "is only for claims that are kept; add --keep")
     with context.place.open() as store:
-        reply = claim(store, owner_of(arguments), None)
+        reply = claim(store, person() if arguments.owner is None else arguments.owner, None)
     return tell_claim(reply, context.console, lease_only=arguments.lease)
-
-
-def owner_of(arguments: Arguments) -> str:
-    owner: str | None = arguments.owner
-    return person() if owner is None else owner
 
 
 def _claim(arguments: Arguments, store: "OctoStore", owner: str, pid: int | None) -> ClaimReply:
