@@ -30,8 +30,8 @@ from octostore.mcp.tools import tools_for
 from octostore.stores.clock import boottime
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-UNWIND_SECONDS = 0.3
-"""How long calls that are under way may take to give up."""
+FINISH_SECONDS, UNWIND_SECONDS = 1.0, 0.2
+"""How long calls that do not wait may take to finish when the client hangs up, and all calls then to give up."""
 OPEN_SECONDS = 10.0
 """How long a client that leaves at once waits to be told that its set-up cannot work."""
 LOOK_AGAIN_SECONDS, RELEASE_AGAIN_SECONDS = 30.0, 5.0
@@ -69,7 +69,7 @@ class _Session:
         self._protocol = ToolProtocol(tools_for(is_operator=settings.is_operator), self._tell)
         self._wire = Wire()
         self._is_over = asyncio.Event()
-        self._calls: dict[str | int, asyncio.Task[None]] = {}
+        self._calls: dict[str | int, _Call] = {}
         self._max_silence = settings.max_silence
         self._heard_at = boottime()
         """When the agent last called a tool, or got the answer."""
@@ -84,10 +84,12 @@ class _Session:
         await self._is_over.wait()
         if self._signal is None:
             await asyncio.wait([opening], timeout=OPEN_SECONDS)
-        under_way = [opening, talking, watching, *self._calls.values()]
+            # What is cancelled in the middle of a claim may be claimed, and there is no time to find out.
+            soon_over = [call.task for call in self._calls.values() if not call.waits]
+            await asyncio.wait([opening, *soon_over], timeout=FINISH_SECONDS)
+        under_way = [opening, talking, watching, *(call.task for call in self._calls.values())]
         for task in under_way:
             task.cancel()
-        # Calls that are under way give up; what they have just claimed is given back.
         await asyncio.wait(under_way, timeout=UNWIND_SECONDS)
         await asyncio.gather(self._agent.close(), self._wire.drain())
         for task in (opening, talking, watching):
@@ -138,13 +140,14 @@ class _Session:
         elif len(self._calls) >= CALLS_MAX:
             raise Refused(TOO_MANY, f"{CALLS_MAX} requests are being answered; wait for one of them", request_id)
         else:
-            call = self._calls[request_id] = asyncio.create_task(self._answer(request_id, message))
-            call.add_done_callback(lambda _: self._forget(request_id, message))
+            task = asyncio.create_task(self._answer(request_id, message))
+            task.add_done_callback(lambda _: self._forget(request_id, message))
+            self._calls[request_id] = _Call(task, waits=_waits(message))
 
     def _cancel(self, request_id: object) -> None:
         call = self._calls.get(request_id) if isinstance(request_id, str | int) else None
         if call is not None:
-            call.cancel()
+            call.task.cancel()
 
     def _forget(self, request_id: str | int, message: Message) -> None:
         del self._calls[request_id]
@@ -177,6 +180,17 @@ class _Session:
         # A client that is gone does not read our remarks either, and there is more to do than that.
         with suppress(OSError):
             self._tell_anyone(text)
+
+
+class _Call(NamedTuple):
+    task: "asyncio.Task[None]"
+    waits: bool
+    """It may take minutes, and has most likely claimed nothing yet."""
+
+
+def _waits(message: Message) -> bool:
+    given = message.params.get("arguments")
+    return isinstance(given, dict) and bool(given.get("wait"))
 
 
 class Wire:

@@ -49,6 +49,7 @@ NEXT = {
     "limit_exceeded": "Nothing was changed. Release or close something you hold, and try again.",
     "not_found": "Nothing was changed. Check the name.",
 }
+NO_STORE = "Nothing was ever claimed or enqueued here. claim_job and enqueue_job create the store."
 OUR_FAULT = "This is a bug in OctoStore, not your mistake. Check the job with get_job before you continue."
 
 
@@ -59,7 +60,7 @@ def next_of(answer: msgspec.Struct) -> str:
 
 def failure_answer(error: OctoStoreError) -> Failure:
     failure = failure_of(error)
-    failure.details = NEXT.get(error.code, "")
+    failure.details = NO_STORE if failure.reason == "no_store" else NEXT.get(error.code, "")
     return failure
 
 
