@@ -38,18 +38,18 @@ class Primed(msgspec.Struct, frozen=True):
 class _Answer:
     """What could be found out."""
 
-    def __init__(self, owner: str | None) -> None:
+    def __init__(self, owner: str | None, patience: float) -> None:
         self.owner = my_name(owner)
         self.mine: list[MyClaim] = []
         self.others: list[JobOwner] = []
-        self.problem: str | None = f"it has not answered within {PATIENCE_SECONDS:g} s"
+        self.problem: str | None = f"it has not answered within {patience:g} s"
 
 
-def prime(owner: str | None, place: Place, prefix: str | None = None) -> Primed:
-    answer = _Answer(owner)
+def prime(owner: str | None, place: Place, prefix: str | None = None, *, patience: float = PATIENCE_SECONDS) -> Primed:
+    answer = _Answer(owner, patience)
     asking = Thread(target=_ask, args=(answer, owner, place, prefix), daemon=True)
     asking.start()
-    asking.join(PATIENCE_SECONDS)
+    asking.join(patience)
     lines = [*_about_me(answer, place), *_about_others(answer)]
     return Primed(
         _fitted(lines, list(_about_commands())), answer.owner, [m.job_id for m in answer.mine], answer.problem

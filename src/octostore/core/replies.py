@@ -371,6 +371,8 @@ class QueueStatus(Reply, frozen=True):
     done: int
     max_claimed: int | None
     counted_to: int
+    kinds: list[str] | None = None
+    """Of which kinds `ready`, `later` and `claimed` are, where only some were asked for."""
 
 
 class TokenView(Reply, frozen=True):
