@@ -27,7 +27,7 @@ from tests.support.starting import run
 LIST_CHARACTERS_MAX = 15_000
 NAMES = [tool.name for tool in TOOLS]
 OPERATOR_NAMES = [tool.name for tool in OPERATOR_TOOLS]
-READING = ["get_job_owner", "get_job", "list_claimed_jobs", "read_events"]
+READING = ["get_job_owner", "get_job", "list_claimed_jobs", "read_events", "queue_status"]
 
 pytestmark = pytest.mark.xdist_group("mcp over http")
 

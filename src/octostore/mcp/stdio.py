@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
@@ -13,6 +14,7 @@ from octostore.mcp.claims import Claims
 from octostore.mcp.connection import Agent, Connection
 from octostore.mcp.lines import (
     INTERNAL_ERROR,
+    INVALID_REQUEST,
     Message,
     Refused,
     error_line,
@@ -36,6 +38,8 @@ LOOK_AGAIN_SECONDS, RELEASE_AGAIN_SECONDS = 30.0, 5.0
 """A machine may have been asleep; a store may not have been reachable."""
 CALLS_MAX = 200
 """How many requests of a client are answered at the same time."""
+TOO_MANY = -32_000
+"""JSON-RPC leaves this one to servers."""
 
 
 class Settings(NamedTuple):
@@ -85,7 +89,7 @@ class _Session:
             task.cancel()
         # Calls that are under way give up; what they have just claimed is given back.
         await asyncio.wait(under_way, timeout=UNWIND_SECONDS)
-        await self._agent.close()
+        await asyncio.gather(self._agent.close(), self._wire.drain())
         for task in (opening, talking, watching):
             if task.done() and not task.cancelled():
                 task.result()
@@ -127,14 +131,20 @@ class _Session:
     def _take(self, message: Message) -> None:
         request_id = message.request_id
         if request_id is None:
-            cancelled = self._calls.get(message.params.get("requestId", ""))
-            if message.method == "notifications/cancelled" and cancelled is not None:
-                cancelled.cancel()
-        elif request_id in self._calls or len(self._calls) >= CALLS_MAX:
-            raise Refused(-32_000, f"too many requests at once, or this id twice (at most {CALLS_MAX})", request_id)
+            if message.method == "notifications/cancelled":
+                self._cancel(message.params.get("requestId"))
+        elif request_id in self._calls:
+            raise Refused(INVALID_REQUEST, f"a request with the id {request_id!r} is being answered", request_id)
+        elif len(self._calls) >= CALLS_MAX:
+            raise Refused(TOO_MANY, f"{CALLS_MAX} requests are being answered; wait for one of them", request_id)
         else:
             call = self._calls[request_id] = asyncio.create_task(self._answer(request_id, message))
             call.add_done_callback(lambda _: self._forget(request_id, message))
+
+    def _cancel(self, request_id: object) -> None:
+        call = self._calls.get(request_id) if isinstance(request_id, str | int) else None
+        if call is not None:
+            call.cancel()
 
     def _forget(self, request_id: str | int, message: Message) -> None:
         del self._calls[request_id]
@@ -176,12 +186,15 @@ class Wire:
         self.incoming: BinaryIO = sys.stdin.buffer
         self._outgoing = os.fdopen(os.dup(1), "wb")
         os.dup2(2, 1)
-        self._sending = asyncio.Lock()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="octostore-mcp")
+        """One thread, because lines go one after the other; not the loop's, because a client may be slow to read."""
 
     async def send(self, line: bytes) -> None:
-        """One at a time, and in a thread: a client may be slow to read."""
-        async with self._sending:
-            await asyncio.to_thread(self._write, line)
+        await asyncio.get_running_loop().run_in_executor(self._writer, self._write, line)
+
+    async def drain(self) -> None:
+        """Let lines that are being written reach a client that reads."""
+        await asyncio.wait([asyncio.wrap_future(self._writer.submit(int))], timeout=UNWIND_SECONDS)
 
     def _write(self, line: bytes) -> None:
         self._outgoing.write(line)
