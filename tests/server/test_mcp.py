@@ -1,5 +1,6 @@
 """`/mcp` as HTTP: what is no message, which headers count, who may call, and where to learn about tokens."""
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ SITE = "https://agents.example.org"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One that has nothing but what a server needs, behind a proxy."""
     options = ("--allow-host", "locks.example.org", "--allow-origin", SITE, "--trusted-proxy", "127.0.0.2")
+    options += ("--max-claims", "2")
     with ServerProcess(tmp_path_factory.mktemp("home"), *options, program=BARE) as process:
         yield process
         process.check_has_not_failed()
@@ -139,6 +141,15 @@ def test_a_header_may_be_in_base64(server: ServerProcess) -> None:
 
 def test_a_body_may_be_as_large_as_everywhere(server: ServerProcess) -> None:
     assert server.post("/mcp", message("ping", text="x" * 330_000)).status == 413
+
+
+def test_a_principal_has_as_many_claims_as_everywhere(server: ServerProcess) -> None:
+    token = server.new_token("limited")
+    answers = [server.post("/mcp", calling("claim_job", job_id=f"job-{n}"), token=token) for n in range(3)]
+    told = [json.loads(answer.json["result"]["content"][0]["text"]) for answer in answers]
+    assert [one.get("status") for one in told[:2]] == ["claimed", "claimed"]
+    assert (told[2]["code"], told[2]["limit"]) == ("limit_exceeded", 2)
+    assert server.get("/jobs/job-2").json["status"] == "free"
 
 
 # Who may call
