@@ -27,8 +27,8 @@ SITE = "https://agents.example.org"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One that has nothing but what a server needs, behind a proxy."""
-    options = ("--allow-host", "locks.example.org", "--allow-origin", SITE, "--trusted-proxy", "127.0.0.2")
-    options += ("--max-claims", "2")
+    options = ["--allow-host", "locks.example.org", "--allow-origin", SITE, "--trusted-proxy", "127.0.0.2"]
+    options += ["--max-claims", "2"]
     with ServerProcess(tmp_path_factory.mktemp("home"), *options, program=BARE) as process:
         yield process
         process.check_has_not_failed()
