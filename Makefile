@@ -70,6 +70,7 @@ pictures: $(READY) ## the pictures of the documents, from what a store does
 references: $(READY) ## the pages that are written by parsers and tools
 	$(BIN)/python -m docs.references.cli
 	$(BIN)/python -m docs.references.mcp
+	$(BIN)/python -m docs.references.plugin
 
 .PHONY: bench
 bench: $(BENCH_READY) ## speed, side by side, in one run

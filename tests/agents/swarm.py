@@ -202,7 +202,9 @@ def _checked(log: list[Event], diary: list[Entry], plan: Plan) -> tuple[Counter[
             if e.what == "saved" and e.job_id == claim.job_id and e.fencing_token < claim.fencing_token
         ]
         assert claim.step >= max(saved, default=0), f"{claim} did not get the checkpoint of its predecessor"
-    endings = Counter(_ending(event) for event in log if "fencing_token" in event.data and event.type != "claimed")
+    endings = Counter(
+        _ending(event) for event in log if "fencing_token" in event.data and event.type not in {"claimed", "stuck"}
+    )
     resumed = sum(claim.step > 0 for claim in claims)
     refused = sum(entry.what == "lost" for entry in diary)
     return endings, sum(event.type == "claimed" for event in log), resumed, refused

@@ -156,7 +156,7 @@ def _chosen(job_id: str | None, who: str, theirs: "Sequence[KeptLease]", owners:
 
 
 def _needed(job_id: str | None, why: str | None = None) -> InvalidInput:
-    job = job_id or "JOB"
+    job = "JOB" if job_id is None else shlex.quote(job_id)
     keep, given = (
         f"`octostore claim {job} --keep`",
         f"set {LEASE_VARIABLE} to the lease id that `octostore claim` printed",
