@@ -82,6 +82,22 @@ def test_a_job_that_nobody_has_had(cli: Cli) -> None:
     assert cli.call("owner", cli.job).out == f"nobody has {cli.job}: it is free and was never claimed\n"
 
 
+def test_a_checkpoint_is_shown(cli: Cli) -> None:
+    """To people as much as fits; with --json all of it."""
+    small, large = {"step": 3}, {"files": [f"file-{number}" for number in range(100)]}
+    lease = cli.lease()
+    for checkpoint in (small, large):
+        cli.store.checkpoint_job(cli.job, lease, checkpoint)
+        assert cli.json("owner", cli.job)["checkpoint"] == checkpoint
+        (shown,) = (line for line in cli.call("owner", cli.job).out.splitlines() if line.startswith("  checkpoint "))
+        assert (shown == '  checkpoint {"step": 3}') == (checkpoint is small)
+    assert shown.startswith('  checkpoint {"files": ["file-0", ')
+    assert shown.endswith(f"… ({len(json.dumps(large, separators=(',', ':'))):,} bytes; --json shows all of it)")
+    cli.store.release_job(cli.job, lease)
+    assert "  checkpoint " in cli.call("owner", cli.job).out
+    assert "bytes; --json shows all of it" in cli.call("claim", cli.job).out
+
+
 def test_a_finished_job(cli: Cli) -> None:
     cli.store.release_job(cli.job, cli.lease(), "done", result={"pr": 77})
     out = cli.call("owner", cli.job).out
