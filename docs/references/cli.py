@@ -30,6 +30,10 @@ Answers go to stdout, remarks to stderr, and nothing ever prompts. `--json` prin
 HTTP answers](how-to/server.md), or one per line if a command follows, exports, or takes several jobs. An error is a
 document with `error` and `code`; the [exit code](#exit-codes) says what kind of error it is.
 
+JOB is the exact name of a job, or the start of a generated name (`job-` and at least 8 digits) that matches one job.
+`claim`, `run` and `enqueue` never create a job from a truncated generated name. If nobody has ever claimed or enqueued
+a name, the command says so and suggests the closest existing names.
+
 Durations (`S`) are seconds, or `2m`, `1h30m`, `90d`. Give JSON as an argument, from a file (`@FILE`), or on stdin
 (`-`).
 """
@@ -43,7 +47,8 @@ ENVIRONMENT = {
     TOKEN_FILE_VARIABLE: "a file that contains the token and that only you can read",
     CLEAR_TEXT_VARIABLE: "`1` allows sending the token over plain HTTP to another machine; for trusted networks only",
     OWNER_VARIABLE: "your name, as others see it (host and process id)",
-    LEASE_VARIABLE: "the lease id for `heartbeat`, `release`, `hand-over` and `sessions --close`",
+    LEASE_VARIABLE: "the lease id for `heartbeat`, `progress`, `checkpoint`, `release`, `hand-over` and "
+    "`sessions --close`",
     TOKENS_FILE_VARIABLE: "file of preconfigured tokens for `serve`; `--tokens-file` takes precedence",
     DEBUG_VARIABLE: "`1` prints a traceback for internal errors",
     "SSL_CERT_FILE": "for `https://`: a file with the CA certificates to trust, for example your own CA's",

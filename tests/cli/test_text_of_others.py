@@ -68,6 +68,7 @@ LINES: dict[str, list[str]] = {
     "doctor": ["doctor --url sqlite:///NASTY", "doctor"],
     "completion": ["completion NASTY"],
     "setup": [],  # shows the names of its own files, and nothing of a store
+    "hook": [],  # has its own tests, in tests/agents: its stdout is for a program
     "mcp": [],  # has its own tests: its stdout is for a program
     "demo": [],  # shows a store of its own, and takes its time
 }

@@ -42,6 +42,13 @@ def test_one_owner_and_everybody_can_see_it(system: System) -> None:
     assert other.claim_job("github-issue-1842", owner="agent-4").status == "claimed"
 
 
+def test_a_claim_can_be_made_for_another_process(system: System) -> None:
+    system.store.enqueue("build", job_id="build")
+    system.store.claim_job("job", pid=4_711)
+    assert system.store.claim_next(pid=4_712).job_id == "build"
+    assert [claim.pid for claim in system.other.list_claimed_jobs()] == [4_712, 4_711]
+
+
 def test_everybody_can_see_which_process_it_is(system: System) -> None:
     store, other = system.store, system.other
     here = (os.uname().nodename, os.getpid())

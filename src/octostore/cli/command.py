@@ -76,6 +76,7 @@ COMMANDS = [
     Command("serve", SETUP, "serve a store over HTTP"),
     Command("mcp", SETUP, "serve a store to an agent, as MCP tools"),
     Command("setup", SETUP, "set up Claude Code, Codex or Cursor, for this project or for your user"),
+    Command("hook", SETUP, "answer a hook of an agent's client"),
     Command("token", SETUP, "create, list and revoke tokens"),
     Command("prime", SETUP, "print what an agent should know before it starts"),
     Command("doctor", SETUP, "check the setup: store, clock, token, permissions"),

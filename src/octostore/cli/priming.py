@@ -10,9 +10,9 @@ from octostore.cli.command import BY_NAME, Context
 from octostore.cli.console import Console
 from octostore.cli.holding import MyClaim, holdings
 from octostore.cli.leases import kept_leases, who_keeps
+from octostore.cli.living import my_name
 from octostore.cli.parser import Parser, configure
 from octostore.cli.place import Place
-from octostore.client.owner import person
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.replies import JobOwner
 from octostore.core.visible import visible
@@ -38,18 +38,18 @@ class Primed(msgspec.Struct, frozen=True):
 class _Answer:
     """What could be found out."""
 
-    def __init__(self, owner: str | None) -> None:
-        self.owner = owner or person()
+    def __init__(self, owner: str | None, patience: float) -> None:
+        self.owner = my_name(owner)
         self.mine: list[MyClaim] = []
         self.others: list[JobOwner] = []
-        self.problem: str | None = f"it has not answered within {PATIENCE_SECONDS:g} s"
+        self.problem: str | None = f"it has not answered within {patience:g} s"
 
 
-def prime(owner: str | None, place: Place, prefix: str | None = None) -> Primed:
-    answer = _Answer(owner)
+def prime(owner: str | None, place: Place, prefix: str | None = None, *, patience: float = PATIENCE_SECONDS) -> Primed:
+    answer = _Answer(owner, patience)
     asking = Thread(target=_ask, args=(answer, owner, place, prefix), daemon=True)
     asking.start()
-    asking.join(PATIENCE_SECONDS)
+    asking.join(patience)
     lines = [*_about_me(answer, place), *_about_others(answer)]
     return Primed(
         _fitted(lines, list(_about_commands())), answer.owner, [m.job_id for m in answer.mine], answer.problem

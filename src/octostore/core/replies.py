@@ -413,11 +413,11 @@ class FoundTokens(Reply, frozen=True):
 
 
 class FoundLease(Reply, frozen=True):
-    """`lease_id` is None where none is remembered. `session` is that of the session that the claim is bound to."""
+    """None where none is remembered. A claim that is bound to a session comes with that, too."""
 
     lease_id: str | None
     session_id: str | None = None
-    session: "FoundLease | None" = None
+    session_lease_id: str | None = None
 
 
 class StoreKey(Reply, frozen=True):

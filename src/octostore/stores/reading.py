@@ -231,24 +231,24 @@ def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _given:
     reading.load(ws, Needs(jobs={question.job_id}, sweep_limit=0))
     job = ws.job(question.job_id)
     known = {attempt.fencing_token: attempt.lease_id for attempt in read_history(job)}
-    session = None
-    if job.claim is not None and job.claim.fencing_token == question.fencing_token:
-        known[question.fencing_token] = job.claim.lease_id
-        session = _session_lease(ws, job.claim.session_id)
-    return FoundLease(lease_id=known.get(question.fencing_token) or None, session=session)
+    claim = job.claim
+    if claim is None or claim.fencing_token != question.fencing_token:
+        return FoundLease(lease_id=known.get(question.fencing_token) or None)
+    if claim.session_id is None:
+        return FoundLease(lease_id=claim.lease_id)
+    session_lease_id = _session_lease(ws, claim.session_id)
+    return FoundLease(lease_id=claim.lease_id, session_id=id_of(claim.session_id), session_lease_id=session_lease_id)
 
 
 def _find_session_lease(reading: Reading, ws: WorkingSet, question: q.FindSessionLease, _given: Given) -> FoundLease:
     key = session_key(LOCAL, question.session_id)
     reading.load(ws, Needs(sessions={key}, sweep_limit=0))
-    return _session_lease(ws, key) or FoundLease(lease_id=None)
+    return FoundLease(lease_id=_session_lease(ws, key))
 
 
-def _session_lease(ws: WorkingSet, key: SessionKey | None) -> FoundLease | None:
-    session = None if key is None else ws.session(key)
-    if session is None or session.status != "open":
-        return None
-    return FoundLease(lease_id=session.lease_id or None, session_id=id_of(session.session_id))
+def _session_lease(ws: WorkingSet, key: SessionKey) -> str | None:
+    session = ws.session(key)
+    return None if session is None or session.status != "open" else session.lease_id or None
 
 
 def _list_tokens(reading: Reading, _ws: WorkingSet, _question: q.ListTokens, _given: Given) -> TokenList:

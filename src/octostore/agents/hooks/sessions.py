@@ -1,0 +1,48 @@
+"""The session that stands for a client's, in the store: opened, kept alive and closed by detached children."""
+
+from contextlib import suppress
+
+from octostore.agents.hooks.memory import Remembered
+from octostore.client.connect import connect
+from octostore.client.store import OctoStore
+from octostore.core.errors import LeaseLost, NotFound, OctoStoreError
+from octostore.keeping.leases import KeptLeases
+from octostore.keeping.processes import Process
+from octostore.keeping.releasing import release
+
+TTL_SECONDS = 1_800.0
+"""Agents wait for people. A session that has expired is resumed at the next sign of life."""
+END_NOTE = "released when the agent's session ended"
+
+
+def keep_session(url: str | None, session: str, owner: str, remembered: Remembered) -> None:
+    """Alive, or opened (again) if it is not."""
+    with connect(url) as store:
+        lease_id = remembered.lease_id()
+        if lease_id is None or not _is_alive(store, session, lease_id):
+            reply = store.open_session(agent=owner, ttl=TTL_SECONDS, session_id=session).reply
+            remembered.keep_lease(reply.lease_id)
+
+
+def end_session(
+    url: str | None, session: str, owner: str, remembered: Remembered, *, agent: Process | None, is_alone: bool
+) -> None:
+    """With all that is kept for it: as `owner`, if that name is its own, and else for the process of the agent."""
+    leases, lease_id = KeptLeases.of_store(url), remembered.lease_id()
+    with connect(url) as store:
+        for lease in leases.of(owner):
+            if is_alone or (agent is not None and lease.watched == agent):
+                with suppress(OctoStoreError):  # it is lost, or will be when its TTL has passed
+                    release(store, leases, lease, note=END_NOTE)
+        if lease_id is not None:
+            with suppress(OctoStoreError):
+                store.close_session(session, lease_id=lease_id)
+    remembered.forget()
+
+
+def _is_alive(store: OctoStore, session: str, lease_id: str) -> bool:
+    try:
+        store.keep_session_alive(session, lease_id)
+    except (LeaseLost, NotFound):
+        return False
+    return True

@@ -1,0 +1,385 @@
+"""Hooks as clients call them: a process, a payload on stdin, and an answer in the client's own format."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+import pytest
+
+import octostore
+from octostore.agents.hooks.memory import Remembered, SessionLease
+from octostore.agents.hooks.payload import Payload
+from octostore.agents.setup.clients import EVENTS as EVENTS_SET_UP
+from octostore.agents.setup.clients import HOOK_LINE
+from octostore.cli.hooking import EVENTS as EVENTS_ANSWERED
+from octostore.cli.hooking import LIFE_SECONDS
+from octostore.keeping.leases import KeptLeases
+from octostore.wire.tokens import new_token
+from tests.agents.payloads import CLIENTS, EVENTS
+from tests.support.cli import Done, run_cli
+from tests.support.processes import PATIENCE_SECONDS, until
+from tests.support.starting import SCRIPT
+
+SESSION = "0199f3c1-2222-7333-8444-555566667777"
+OWNER = Payload(session_id=SESSION).owner
+SLOW = ("no answer within", "has not answered")
+every_client = pytest.mark.parametrize("client", CLIENTS)
+every_event = pytest.mark.parametrize("event", EVENTS)
+
+
+def hook(client: str, event: str, session: str = SESSION, **env: str) -> Done:
+    """Once more where the machine was too busy to answer in time: a hook does not wait."""
+    name = {"stop-again": "stop", "after-compaction": "session-start"}.get(event, event)
+    payload = json.dumps(CLIENTS[client](event, session))
+    done = run_cli("hook", name, stdin=payload, **env)
+    assert done.code == 0, done
+    while any(word in done.out for word in SLOW) and "OCTOSTORE_URL" not in env:
+        done = run_cli("hook", name, stdin=payload, **env)
+    assert done.err == "", done
+    return done
+
+
+def context_in(done: Done, client: str) -> str:
+    """What the agent gets to read."""
+    document = done.json
+    if client == "cursor":
+        return str(document["additional_context"])
+    assert document.keys() == {"hookSpecificOutput"}
+    return str(document["hookSpecificOutput"]["additionalContext"])
+
+
+def claim(*jobs: str, owner: str = OWNER) -> None:
+    for job in jobs:
+        assert run_cli("claim", job, "--keep", "--owner", owner, "--while-pid", "0").code == 0
+
+
+@pytest.fixture(autouse=True)
+def released(home: Path) -> Iterator[None]:
+    """No keeper outlives its test, nor is one of anybody else touched."""
+    yield
+    assert KeptLeases.of_store(None)._folder.is_relative_to(home)
+    for owner in {lease.owner for lease in KeptLeases.of_store(None).all()}:
+        run_cli("mine", "--release-all", "--owner", owner)
+
+
+def session() -> Any:
+    with octostore.connect() as store:
+        return store.get_session(SESSION)
+
+
+def is_open(agent: str = OWNER) -> bool:
+    try:
+        return bool(session().status == "open" and session().agent == agent)
+    except octostore.OctoStoreError:
+        return False
+
+
+# What they all do
+
+
+def test_there_is_an_answer_to_every_event_that_is_set_up() -> None:
+    assert EVENTS_SET_UP.keys() == EVENTS_ANSWERED.keys() == set(EVENTS)
+
+
+def test_a_line_does_nothing_where_octostore_is_not_installed(tmp_path: Path) -> None:
+    for event in EVENTS:
+        done = subprocess.run(
+            ["/bin/sh", "-c", HOOK_LINE.format(event=event)],
+            env={"PATH": str(tmp_path)},
+            input="{}",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_line_calls_octostore_where_it_is_installed() -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", HOOK_LINE.format(event="session-start")],
+        env={**os.environ, "PATH": f"{Path(SCRIPT[0]).parent}:{os.environ['PATH']}"},
+        input=json.dumps(CLIENTS["claude"]("session-start", SESSION)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert OWNER in done.stdout
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "",
+        "no JSON",
+        "[]",
+        '"session"',
+        "null",
+        "{",
+        "{}",
+        '{"session_id": null}',
+        '{"session_id": 7}',
+        '{"session_id": ""}',
+        '{"session_id": {"a": 1}}',
+        "[" * 100_000,
+        '{"a": ' * 50_000,
+        '{"session_id": "\\ud800',
+        "\x00\x01",
+    ],
+    ids=lambda text: repr(text[:20]),
+)
+def test_nonsense_is_no_reason_to_stop_an_agent(payload: str) -> None:
+    done = run_cli("hook", "stop", stdin=payload)
+    assert (done.code, done.out) == (0, "")
+    assert done.err.count("\n") == 1
+    assert "Traceback" not in done.err
+
+
+@every_event
+def test_a_hostile_session_id_leads_nowhere(event: str, home: Path) -> None:
+    payload = json.dumps({"session_id": "../../x\n`id`\x1b[31m", "hook_event_name": "Stop", "source": ["x"]})
+    done = run_cli("hook", event, stdin=payload)
+    assert done.code == 0
+    assert "\x1b" not in done.out + done.err
+    assert "`id`" not in done.out
+    assert [path for path in home.rglob("*x*") if "hooks" not in path.parts and path.suffix != ".db-shm"] == []
+
+
+@every_client
+@every_event
+def test_a_store_that_is_away_does_not_stop_an_agent(client: str, event: str) -> None:
+    with closing(socket()) as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        done = run_cli(
+            "hook",
+            event,
+            stdin=json.dumps(CLIENTS[client](event, SESSION)),
+            OCTOSTORE_URL=url,
+            OCTOSTORE_TOKEN=new_token(),
+        )
+    assert (done.code, done.err) == (0, "")
+    says = {"session-start", "compaction", "stop"} - ({"stop"} if client == "cursor" else set())
+    assert ("the store cannot be asked now" in done.out or "The store cannot be asked now" in done.out) == (
+        event in says
+    )
+    if done.out:
+        assert isinstance(done.json, dict)
+
+
+# Session start
+
+
+@every_client
+def test_a_session_begins_with_what_its_agent_should_know(client: str) -> None:
+    claim("build-1", owner="ann")
+    text = context_in(hook(client, "session-start"), client)
+    assert f"You are {OWNER}." in text
+    assert "build-1, ann" in text
+    assert f"--owner {OWNER}" in text
+    assert "octostore claim JOB --keep" in text
+    until(is_open)
+    opened_at = session().opened_at
+    context_in(hook(client, "session-start"), client)
+    until(lambda: session().heartbeat_at > opened_at)
+    assert session().opened_at == opened_at
+
+
+def test_claude_code_names_the_agent_in_its_shells(tmp_path: Path) -> None:
+    file = tmp_path / "env"
+    for _ in range(2):
+        hook("claude", "session-start", CLAUDE_ENV_FILE=str(file))
+    assert file.read_text(encoding="utf-8") == f"export OCTOSTORE_OWNER={OWNER}\n"
+
+
+def test_cursor_names_the_agent_in_its_session() -> None:
+    assert hook("cursor", "session-start").json["env"] == {"OCTOSTORE_OWNER": OWNER}
+
+
+@every_client
+def test_an_agent_that_has_a_name_keeps_it(client: str, tmp_path: Path) -> None:
+    done = hook(client, "session-start", OCTOSTORE_OWNER="ann", CLAUDE_ENV_FILE=str(tmp_path / "env"))
+    assert "You are ann." in context_in(done, client)
+    assert OWNER not in done.out
+    assert not (tmp_path / "env").exists()
+    until(lambda: is_open("ann"))
+
+
+def test_two_sessions_are_two_agents_also_if_they_began_at_the_same_time() -> None:
+    first, second = "0199f3c1-2222-7333-8444-555566667777", "0199f3c1-2222-7333-8444-999966667777"
+    assert Payload(session_id=first).owner != Payload(session_id=second).owner
+
+
+# Tool use
+
+
+@every_client
+def test_tools_are_signs_of_life_but_not_each_of_them(client: str) -> None:
+    claim("build-1")
+    leases, remembered = KeptLeases.of_store(None), Remembered(None, SESSION)
+    hook(client, "session-start")
+    until(is_open)
+
+    def age(seconds: float) -> float:
+        """As if that much time had passed since the last one."""
+        with remembered.memory() as memory:
+            memory.life_at = time.time() - seconds
+        os.utime(leases._folder_of(OWNER) / "alive", (1, 1))
+        return float(session().heartbeat_at.timestamp())
+
+    before = age(LIFE_SECONDS / 2)
+    for _ in range(3):
+        assert hook(client, "tool-use").out == ""
+    assert leases.life_shown_at(OWNER) == 1
+    assert session().heartbeat_at.timestamp() == before
+
+    before = age(LIFE_SECONDS + 1)
+    hook(client, "tool-use")
+    assert (leases.life_shown_at(OWNER) or 0) > 1
+    until(lambda: session().heartbeat_at.timestamp() > before)
+
+
+def test_a_session_that_has_ended_is_resumed_by_the_next_sign_of_life() -> None:
+    hook("claude", "session-start")
+    until(is_open)
+    remembered = Remembered(None, SESSION)
+    with octostore.connect() as store:
+        store.close_session(SESSION, lease_id=remembered.lease_id())
+    with remembered.memory() as memory:
+        memory.life_at = 0
+    hook("claude", "tool-use")
+    until(is_open)
+
+
+def test_what_is_remembered_is_for_nobody_else(home: Path) -> None:
+    hook("claude", "session-start")
+    until(is_open)
+    folder = home / "octostore" / "hooks"
+    until(lambda: {path.suffix for path in folder.iterdir()} == {".json", ".lease"})
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (folder, *folder.iterdir()))
+    assert "secret" not in repr(SessionLease("secret"))
+
+
+# Compaction
+
+
+def test_what_is_held_survives_a_compaction_in_claude_code() -> None:
+    claim("build-1", "build-2")
+    text = hook("claude", "compaction").out
+    assert "- build-1" in text
+    assert "- build-2" in text
+    assert OWNER in text
+    with pytest.raises(ValueError, match=r".*"):
+        json.loads(text)  # JSON would be read as something else
+    assert "- build-1: " in context_in(hook("claude", "after-compaction"), "claude")
+
+
+def test_codex_tells_its_agent_after_a_compaction() -> None:
+    claim("build-1")
+    assert hook("codex", "compaction").out == ""
+    assert "- build-1: " in context_in(hook("codex", "after-compaction"), "codex")
+
+
+def test_cursor_tells_its_agent_at_the_next_tool() -> None:
+    claim("build-1")
+    assert hook("cursor", "compaction").out == ""
+    said = hook("cursor", "tool-use")
+    while not said.out:  # the store has not answered in time
+        said = hook("cursor", "tool-use")
+    assert "- build-1: " in context_in(said, "cursor")
+    assert hook("cursor", "tool-use").out == ""
+
+
+@every_client
+def test_nothing_is_said_of_nothing(client: str) -> None:
+    for event in ("compaction", "stop", "tool-use"):
+        assert hook(client, event).out == ""
+
+
+# Stop
+
+
+@every_client
+def test_an_agent_that_stops_is_told_once_what_it_holds(client: str) -> None:
+    claim("build-1")
+    claim("build-of-ann", owner="ann")
+    told = hook(client, "stop").json
+    text = told["followup_message"] if client == "cursor" else told["reason"]
+    assert client == "cursor" or told["decision"] == "block"
+    assert "You still hold build-1 in" in text
+    assert f"octostore release --owner {OWNER} JOB --outcome done" in text
+    assert hook(client, "stop").out == ""
+    claim("build-2")
+    assert hook(client, "stop-again").out == ""
+    assert "You still hold build-2 in" in hook(client, "stop").out
+
+
+def test_an_agent_that_was_interrupted_is_left_alone() -> None:
+    claim("build-1")
+    payload = CLIENTS["cursor"]("stop", SESSION) | {"status": "aborted"}
+    assert run_cli("hook", "stop", stdin=json.dumps(payload)).out == ""
+
+
+def test_what_others_of_the_same_name_hold_is_not_its_business() -> None:
+    """People name themselves, and have several agents."""
+    claim("build-of-ann", owner="ann")
+    assert hook("claude", "stop", OCTOSTORE_OWNER="ann").out == ""
+    hook("claude", "session-start", OCTOSTORE_OWNER="ann")
+    until(lambda: is_open("ann"))
+    hook("claude", "session-end", OCTOSTORE_OWNER="ann")
+    until(lambda: session().status == "closed")
+    with octostore.connect() as store:
+        assert store.get_job_owner("build-of-ann") is not None
+
+
+# Session end
+
+
+@every_client
+def test_a_session_that_ends_releases_what_its_agent_holds(client: str, home: Path) -> None:
+    hook(client, "session-start")
+    until(is_open)
+    claim("build-1", "build-2")
+    claim("build-of-ann", owner="ann")
+    assert hook(client, "session-end").out == ""
+    with octostore.connect() as store:
+        until(lambda: [one.job_id for one in store.list_claimed_jobs()] == ["build-of-ann"])
+        until(lambda: session().status == "closed")
+        (ended,) = store.get_job("build-1").previous
+        assert (ended.how, ended.note) == ("released", "released when the agent's session ended")
+    until(lambda: list((home / "octostore" / "hooks").iterdir()) == [])
+
+
+def test_a_client_does_not_wait_for_what_is_done_in_the_background() -> None:
+    """Its pipes are closed as soon as the hook has ended, although its child waits for a store that never answers."""
+    with closing(socket()) as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        silent.settimeout(PATIENCE_SECONDS)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        done = run_cli(
+            "hook",
+            "tool-use",
+            stdin=json.dumps(CLIENTS["claude"]("tool-use", SESSION)),
+            OCTOSTORE_URL=url,
+            OCTOSTORE_TOKEN=new_token(),
+        )
+        assert done == (0, "", "")
+        with closing(silent.accept()[0]) as asking:
+            assert asking.recv(1) != b""  # the child is still there, and asks
+
+
+def test_what_sessions_left_that_ended_without_a_word_is_tidied_up(home: Path) -> None:
+    hook("claude", "session-start")
+    until(is_open)
+    old = home / "octostore" / "hooks" / "old.lease"
+    old.touch()
+    os.utime(old, (1, 1))
+    hook("claude", "session-start")
+    until(lambda: not old.exists())
+    assert Remembered(None, SESSION).lease_id() is not None
