@@ -37,7 +37,8 @@ ENVIRONMENT = {
     TOKEN_FILE_VARIABLE: "a file that contains the token and that only you can read",
     CLEAR_TEXT_VARIABLE: "`1` allows sending the token over plain HTTP to another machine; for trusted networks only",
     OWNER_VARIABLE: "your name, as others see it (host and process id)",
-    LEASE_VARIABLE: "the lease id for `heartbeat`, `release`, `hand-over` and `sessions --close`",
+    LEASE_VARIABLE: "the lease id for `heartbeat`, `progress`, `checkpoint`, `release`, `hand-over` and "
+    "`sessions --close`",
     TOKENS_FILE_VARIABLE: "file of preconfigured tokens for `serve`; `--tokens-file` takes precedence",
     DEBUG_VARIABLE: "`1` prints a traceback for internal errors",
     "SSL_CERT_FILE": "for `https://`: a file with the CA certificates to trust, for example your own CA's",

@@ -15,7 +15,7 @@ from octostore.keeping.processes import find
 from tests.keeping.conftest import end_keepers, kept_in
 from tests.support.postgres import empty_store, give_back
 from tests.support.processes import free_port, until
-from tests.support.running import FOREVER, Octostore, is_alive, secrets_visible_of, signals_of
+from tests.support.running import FOREVER, UNTIL_TOLD, Octostore, is_alive, secrets_visible_of, signals_of
 from tests.support.server import ServerProcess
 from tests.support.starting import SCRIPT, start
 
@@ -25,6 +25,12 @@ KEEP = ("claim", "job", "--keep", "--while-pid", "0")
 def only(folder: Path) -> KeptLease:
     (lease,) = kept_in(folder)
     return lease
+
+
+def said(path: Path) -> str:
+    """By a shell, to this file, as soon as it has."""
+    until(lambda: path.exists() and path.read_text().endswith("\n"))
+    return path.read_text()
 
 
 def beats(store: library.OctoStore, job_id: str = "job") -> None:
@@ -237,6 +243,37 @@ def test_a_relative_store(agent: Octostore, tmp_path: Path) -> None:
 def test_in_memory_nothing_can_be_kept(agent: Octostore) -> None:
     done = agent.run(*KEEP, OCTOSTORE_URL="memory:")
     assert (done.code, "--keep" in done.err) == (64, True)
+
+
+def test_agents_without_a_name_are_told_apart(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    """By their process, which is also what is watched. Each of their commands runs in a shell of its own."""
+    script = tmp_path / "claude"
+    script.write_text(
+        f"""#!/bin/bash
+        [ $1 = none ] || bash -c "octostore claim $1 --keep --json > $1.claimed"
+        touch $1.ready
+        while [ ! -e $1.told ]; do sleep 0.02; done
+        bash -c "octostore release > $1.released 2>&1"
+        echo $? > $1.code
+        {UNTIL_TOLD}
+        """
+    )
+    script.chmod(0o700)
+    names = ("one", "two", "none")
+    started = {name: agent.shell(f"exec ./claude {name}", OCTOSTORE_OWNER="") for name in names}
+    until(lambda: all((tmp_path / f"{name}.ready").exists() for name in names))
+    for name in ("one", "two"):
+        claim = json.loads((tmp_path / f"{name}.claimed").read_text())
+        assert claim["owner"] == f"claude-{started[name].pid}@{os.uname().nodename}"
+        assert claim["kept"]["watched"]["pid"] == started[name].pid
+    (tmp_path / "none.told").touch()
+    assert said(tmp_path / "none.code") == "64\n", "what others keep is not its own"
+    (tmp_path / "one.told").touch()
+    assert said(tmp_path / "one.code") == "0\n"
+    assert said(tmp_path / "one.released") == "one is free\n"
+    started["two"].process.kill()
+    assert note_of(store, "two") == f"released by its keeper: claude ({started['two'].pid}) has ended"
+    (tmp_path / "told").touch()
 
 
 # Elsewhere

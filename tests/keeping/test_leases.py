@@ -2,6 +2,7 @@
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def test_what_is_added_is_found_by_its_owner(kept: KeptLeases) -> None:
     assert kept.of("ann") == [second, first]
     assert kept.find("ann", "job") == first
     assert kept.find("bob", "other") is None
-    assert kept.owners() == ["ann", "bob"]
+    assert sorted(one.owner for one in kept.all()) == ["ann", "ann", "bob"]
     assert kept.of("eve") == []
 
 
@@ -132,7 +133,6 @@ def test_a_keeper_is_not_mistaken_for_a_later_process_of_the_same_number(kept: K
     kept.add(lease(owner="bob"))
     assert not kept.of("ann")[0].is_kept
     assert kept.of("bob")[0].is_kept
-    assert kept.owners() == ["bob"], "whose keepers are gone, only if there is nobody else"
 
 
 def test_leftovers_are_tidied_up_with_the_next_claim(kept: KeptLeases, tmp_path: Path) -> None:
@@ -145,6 +145,21 @@ def test_leftovers_are_tidied_up_with_the_next_claim(kept: KeptLeases, tmp_path:
     kept.prepare("ann")
     assert {one.job_id for one in kept.of("ann")} == {recent.job_id, living.job_id}
     assert len(files(tmp_path)) == 3
+
+
+def test_only_the_own_folder_is_made(tmp_path: Path) -> None:
+    with pytest.raises(octostore.Unreachable, match="cannot be kept") as failed:
+        KeptLeases.of_store(f"sqlite:///{tmp_path}/missing/x.db").prepare("ann")
+    assert failed.value.reason == "io"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sign_of_life_that_was_tidied_up_comes_back(kept: KeptLeases) -> None:
+    kept.add(lease())
+    (kept._folder_of("ann") / "alive").unlink()
+    assert kept.life_shown_at("ann") is None
+    assert kept.show_life("ann")
+    assert kept.life_shown_at("ann") is not None
 
 
 def test_signs_of_life(kept: KeptLeases) -> None:
@@ -185,3 +200,21 @@ def test_what_a_file_holds(kept: KeptLeases, tmp_path: Path) -> None:
     kept.add(lease())
     (path,) = (tmp_path / "kept").rglob("*.lease")
     assert msgspec.json.decode(path.read_bytes())["lease_id"] == "secret-job-ann"
+
+
+def test_commands_of_one_owner_do_not_disturb_each_other(kept: KeptLeases, tmp_path: Path) -> None:
+    """One tidies up while another adds: again and again, at the same time."""
+
+    def add_and_forget(number: int) -> None:
+        for token in range(100):
+            one = lease(f"job-{number}", fencing_token=token, keeper=GONE)
+            kept.add(one)
+            assert kept.has(one)
+            kept.show_life("ann")
+            kept.of("ann")
+            kept.forget(one)
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in pool.map(add_and_forget, range(4)):
+            pass
+    assert files(tmp_path) == []

@@ -3,11 +3,13 @@
 import os
 import subprocess
 
+import msgspec
 import pytest
 
 import octostore
 from octostore.keeping.processes import Process, Seen, ancestors, find, is_running, open_handle
-from octostore.keeping.watching import chosen, watched
+from octostore.keeping.watching import chosen, chosen_agent, is_of_another_agent, name_of, watched
+from tests.keeping.test_leases import lease
 from tests.support.processes import until
 from tests.support.running import FOREVER
 from tests.support.starting import start
@@ -51,6 +53,21 @@ TERMINAL = seen(12, "-zsh", leads=True)
 def test_the_one_that_stays(candidates: list[Seen], pid: int | None) -> None:
     found = chosen(candidates)
     assert (found and found.pid) == pid
+
+
+def test_two_agents_of_a_user_are_not_one_owner() -> None:
+    codex = chosen_agent([WRAPPER, seen(10, "node", "/bin/codex", name="node")])
+    assert codex == Process(10, "1", "codex")
+    claude = chosen_agent([AGENT])
+    assert (name_of(codex), name_of(claude)) == (f"codex-10@{os.uname().nodename}", f"claude-10@{os.uname().nodename}")
+    assert name_of(chosen_agent([WRAPPER, TERMINAL])) is None
+    theirs = msgspec.structs.replace(lease(), watched=claude)
+    assert is_of_another_agent(theirs, Process(11, "1", "claude"))
+    assert not is_of_another_agent(theirs, claude)
+    assert not is_of_another_agent(theirs, None), "who is no agent cannot tell"
+    assert not is_of_another_agent(lease(), codex)
+    shell = msgspec.structs.replace(lease(), watched=TERMINAL.process)
+    assert not is_of_another_agent(shell, codex), "the terminal of a person, who may have started the agent"
 
 
 def test_one_that_is_named() -> None:

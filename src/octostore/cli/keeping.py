@@ -9,7 +9,8 @@ import msgspec
 
 from octostore.cli.claims import tell_claim
 from octostore.cli.command import Arguments, Context
-from octostore.cli.commands.claim import Claim, owner_of
+from octostore.cli.commands.claim import Claim
+from octostore.cli.living import my_name
 from octostore.client.lateness import check_keepable_here
 from octostore.client.owner import OWNER_VARIABLE
 from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
@@ -36,7 +37,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 def claim_and_keep(arguments: Arguments, context: Context, claim: Claim) -> int:
-    owner = owner_of(arguments)
+    owner = my_name(None) if arguments.owner is None else arguments.owner
     _check(arguments, context.place.url)
     process = watched(arguments.while_pid)
     leases = KeptLeases.of_store(context.place.url)

@@ -78,18 +78,32 @@ def kept_leases(context: Context) -> "KeptLeases | None":
 
 
 def who_keeps(owner: str | None, leases: "KeptLeases") -> str | None:
-    """`owner`, else OCTOSTORE_OWNER, else the only one who keeps claims here; None if there is none."""
+    """`owner`, else OCTOSTORE_OWNER, else the agent whose command this is, or the only one who keeps claims here.
+
+    None if there is none. What is watched for another agent is not taken for this one's.
+    """
+    from octostore.keeping.watching import agent_here, is_of_another_agent, name_of  # noqa: PLC0415  # the same
+
     named = owner or os.environ.get(OWNER_VARIABLE)
     if named:
         return named
-    owners = leases.owners()
+    agent = agent_here()
+    mine = [lease for lease in leases.all() if not is_of_another_agent(lease, agent)]
+    owners = _owners(mine)
+    if name_of(agent) in owners or not owners:
+        return name_of(agent)
     if len(owners) > 1:
         raise InvalidInput(
             "owner",
             f"is required: {_listed(owners)} keep claims here. Say who you are: use --owner, or run "
             f"`export {OWNER_VARIABLE}={shlex.quote(owners[0])}`",
         )
-    return next(iter(owners), None)
+    return owners[0]
+
+
+def _owners(leases: "Sequence[KeptLease]") -> list[str]:
+    """Also those whose keepers are gone, if there is nobody else."""
+    return sorted({lease.owner for lease in leases if lease.is_kept} or {lease.owner for lease in leases})
 
 
 def _given(job_id: str | None, option: str | None) -> Lease | None:
@@ -112,7 +126,7 @@ def _kept(job_id: str | None, owner: str | None, context: Context) -> Lease:
     who = who_keeps(owner, leases)
     if who is None:
         raise _needed(job_id)
-    kept = _chosen(job_id, who, leases.of(who), leases.owners())
+    kept = _chosen(job_id, who, leases.of(who), _owners(leases.all()))
     leases.show_life(who)
     return Lease(kept.job_id, kept.lease_id, kept.fencing_token, kept, leases)
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from octostore.cli.command import Arguments
 from octostore.cli.place import Place
-from octostore.client.owner import person
+from octostore.client.owner import OWNER_VARIABLE, person
 from octostore.core.errors import OctoStoreError
 from octostore.stores.opening import keeping_root
 
@@ -16,4 +16,11 @@ def show_life(arguments: Arguments, place: Place) -> None:
         if os.path.exists(keeping_root(place.url)):  # noqa: PTH110  # pathlib is not needed for that
             from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # only for those who keep something
 
-            KeptLeases.of_store(place.url).show_life(getattr(arguments, "owner", None) or person())
+            KeptLeases.of_store(place.url).show_life(my_name(getattr(arguments, "owner", None)))
+
+
+def my_name(owner: str | None) -> str:
+    """Of whoever types this: `owner`, else OCTOSTORE_OWNER, else the agent whose command this is, else the user."""
+    from octostore.keeping.watching import agent_here, name_of  # noqa: PLC0415  # few need it
+
+    return owner or os.environ.get(OWNER_VARIABLE) or name_of(agent_here()) or person()

@@ -10,9 +10,9 @@ from octostore.cli.command import BY_NAME, Context
 from octostore.cli.console import Console
 from octostore.cli.holding import MyClaim, holdings
 from octostore.cli.leases import kept_leases, who_keeps
+from octostore.cli.living import my_name
 from octostore.cli.parser import Parser, configure
 from octostore.cli.place import Place
-from octostore.client.owner import person
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.replies import JobOwner
 from octostore.core.visible import visible
@@ -39,7 +39,7 @@ class _Answer:
     """What could be found out."""
 
     def __init__(self, owner: str | None, patience: float) -> None:
-        self.owner = owner or person()
+        self.owner = my_name(owner)
         self.mine: list[MyClaim] = []
         self.others: list[JobOwner] = []
         self.problem: str | None = f"it has not answered within {patience:g} s"

@@ -59,9 +59,9 @@ class Calls:
         session_id: str | None = None,
         request_id: str | None = None,
         again: bool = False,
+        pid: int | None = None,
         lock_delay: float = 0,
         max_silence: float | None = None,
-        pid: int | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Become the one owner of a job, for `ttl` seconds after each heartbeat.
 

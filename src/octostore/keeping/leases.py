@@ -6,6 +6,7 @@ Nobody else can read them, and so they are written. Names are hashed, so that no
 import os
 import stat
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -13,15 +14,16 @@ from typing import Self
 
 import msgspec
 
-from octostore.core.errors import InvalidInput
+from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.moments import Moment
 from octostore.core.secret_free import SecretFree
 from octostore.keeping.processes import Process, is_running, wake
-from octostore.stores.opening import chosen_url, keeping_root, sqlite_path
+from octostore.stores.opening import chosen_url, keeping_root, make_data_folder, sqlite_path
 from octostore.wire.token_files import write_private_file
 
 LEFTOVERS_KEPT_SECONDS = 86_400
 """For how long a lease is remembered after its keeper has gone, so that its owner hears what became of the claim."""
+TRIES = 10
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LIFE = "alive"
 _SUFFIX = ".lease"
@@ -48,22 +50,24 @@ class KeptLease(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptLeases:
-    """Those of one store. `folder` need not be there."""
+    """Those of one store. `folder` need not be there; what it is in is not ours to make, but for the user's data."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_in_data_folder: bool = False) -> None:
         self._folder = folder
+        self._is_in_data_folder = is_in_data_folder
 
     @classmethod
     def of_store(cls, url: str | None) -> Self:
         """As `connect(url)` finds it."""
         url = chosen_url(url)
         root = Path(keeping_root(url))
-        return cls(root if sqlite_path(url) is not None else root / _key(_address(url or "")))
+        if sqlite_path(url) is not None:
+            return cls(root, is_in_data_folder=url is None)
+        return cls(root / _key(_address(url or "")), is_in_data_folder=True)
 
-    def owners(self) -> list[str]:
-        """Who keeps claims here, by name; also those whose keepers are gone, if there is nobody else."""
-        leases = [lease for folder in self._owner_folders() for lease in self._in(folder)]
-        return sorted({lease.owner for lease in leases if lease.is_kept} or {lease.owner for lease in leases})
+    def all(self) -> list[KeptLease]:
+        """Those of every owner."""
+        return [lease for folder in self._owner_folders() for lease in self._in(folder)]
 
     def of(self, owner: str) -> list[KeptLease]:
         """Newest first; with those whose keeper has gone. Raises `InvalidInput` where others could have read one."""
@@ -78,18 +82,7 @@ class KeptLeases:
 
     def prepare(self, owner: str) -> None:
         """Make the folder of `owner`, before anything is claimed that could not be kept then."""
-        folder = self._folder_of(owner)
-        try:
-            for one in (*_missing(folder.parent), folder):
-                one.mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise InvalidInput("--keep", f"needs {folder.parent}, which cannot be made: {error.strerror}") from None
-        for one in (folder.parent, folder):
-            _check_private(one, one.stat())
-        (folder / _LIFE).touch(mode=0o600)
-        for lease in self._in(folder):
-            if not lease.is_kept and time.time() - self._path_of(lease).stat().st_mtime > LEFTOVERS_KEPT_SECONDS:
-                self._remove(lease)
+        self._again(lambda: self._prepare(owner))
 
     def tidy(self, owner: str) -> None:
         """Leave no folder behind for one who keeps nothing."""
@@ -103,8 +96,12 @@ class KeptLeases:
 
     def add(self, lease: KeptLease) -> None:
         """After `prepare`. It is in the place of what was kept for the same claim."""
-        self.prepare(lease.owner)  # once more: a claim that was waited for may find that its folder was tidied up
-        write_private_file(self._path_of(lease), msgspec.json.encode(lease))
+
+        def write() -> None:
+            self._prepare(lease.owner)
+            write_private_file(self._path_of(lease), msgspec.json.encode(lease))
+
+        self._again(write)
 
     def forget(self, lease: KeptLease) -> None:
         """The claim is over. Its keeper hears of it at once, and ends."""
@@ -115,11 +112,15 @@ class KeptLeases:
 
     def show_life(self, owner: str) -> bool:
         """Whether there is anything to keep alive."""
-        try:
-            os.utime(self._folder_of(owner) / _LIFE)
-        except OSError:
-            return False
-        return True
+        path = self._folder_of(owner) / _LIFE
+        with suppress(OSError):
+            os.utime(path)
+            return True
+        with suppress(OSError):
+            if any(path.parent.glob(f"*{_SUFFIX}")):
+                path.touch(mode=0o600)  # another command had just tidied up
+                return True
+        return False
 
     def life_shown_at(self, owner: str) -> float | None:
         """When `owner` last ran a command, on the clock of files."""
@@ -129,6 +130,31 @@ class KeptLeases:
             return None
 
     # Below the surface
+
+    def _prepare(self, owner: str) -> None:
+        folder = self._folder_of(owner)
+        data = Path(make_data_folder()) if self._is_in_data_folder else self._folder.parent
+        for one in (folder.parent.parent, folder.parent, folder):
+            if one.is_relative_to(data) and one != data:
+                one.mkdir(mode=0o700, exist_ok=True)
+                _check_private(one, one.stat())
+        (folder / _LIFE).touch(mode=0o600)
+        for lease in self._in(folder):
+            if not lease.is_kept and time.time() - self._path_of(lease).stat().st_mtime > LEFTOVERS_KEPT_SECONDS:
+                self._remove(lease)
+
+    def _again(self, make: Callable[[], None]) -> None:
+        """Because another command of the same owner may tidy up what was just made."""
+        problem: OSError | None = None
+        for _ in range(TRIES):
+            try:
+                return make()
+            except FileNotFoundError as error:
+                problem = error
+            except OSError as error:
+                problem = error
+                break
+        raise Unreachable(f"leases cannot be kept in {self._folder}: {problem}", reason="io") from problem
 
     def _folder_of(self, owner: str) -> Path:
         return self._folder / _key(owner)
@@ -143,7 +169,11 @@ class KeptLeases:
             return []
 
     def _in(self, folder: Path) -> list[KeptLease]:
-        leases = (_read(path) for path in folder.glob(f"*{_SUFFIX}"))
+        try:
+            paths = [folder / name for name in os.listdir(folder) if name.endswith(_SUFFIX)]  # noqa: PTH208
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        leases = [_read(path) for path in paths]
         return sorted((lease for lease in leases if lease), key=lambda lease: lease.fencing_token, reverse=True)
 
     def _remove(self, lease: KeptLease) -> None:
@@ -160,11 +190,6 @@ def _address(url: str) -> str:
     scheme, _, rest = url.partition("://")
     user, at, place = rest.rpartition("@")
     return f"{scheme.lower()}://{user.partition(':')[0]}{at}{place.rstrip('/')}"
-
-
-def _missing(folder: Path) -> list[Path]:
-    """The folders that have to be made for it, outermost first, and itself."""
-    return [one for one in reversed(folder.parents) if not one.exists()] + [folder]
 
 
 def _read(path: Path) -> KeptLease | None:

@@ -15,6 +15,8 @@ _STATE, _PARENT, _SESSION, _TERMINAL, _STARTED = 0, 1, 3, 4, 19
 
 
 class Process(msgspec.Struct, frozen=True):
+    """`name` is for people."""
+
     pid: int
     started: str = ""
     """When, on the machine's own count; empty where the system does not tell."""

@@ -8,7 +8,10 @@ import os
 from collections.abc import Sequence
 from pathlib import PurePath
 
+import msgspec
+
 from octostore.core.errors import InvalidInput
+from octostore.keeping.leases import KeptLease
 from octostore.keeping.processes import Process, Seen, ancestors, find
 
 AGENTS = frozenset(
@@ -33,20 +36,42 @@ def watched(pid: int | None) -> Process | None:
     return found
 
 
+def agent_here() -> Process | None:
+    """The agent whose command this is, if one can be found."""
+    return chosen_agent(ancestors(os.getpid()))
+
+
+def name_of(agent: Process | None) -> str | None:
+    """As an owner, if nobody has given it another: two agents of a user must not be one owner."""
+    return None if agent is None else f"{agent.name}-{agent.pid}@{os.uname().nodename}"
+
+
+def is_of_another_agent(lease: KeptLease, agent: Process | None) -> bool:
+    """Whether it is watched for an agent that is not `agent`. Who is none cannot tell."""
+    process = lease.watched
+    return agent is not None and process is not None and process != agent and process.name in AGENTS
+
+
 def chosen(candidates: Sequence[Seen]) -> Process | None:
     """Of the ancestors of a command, nearest first."""
-    agents = (seen for seen in candidates if _is_agent(seen))
     shells = (seen for seen in candidates if seen.leads_terminal and _is_interactive_shell(seen.command))
-    found = next(agents, None) or next(shells, None)
-    return None if found is None else found.process
+    shell = next(shells, None)
+    return chosen_agent(candidates) or (None if shell is None else shell.process)
 
 
-def _is_agent(seen: Seen) -> bool:
-    """By its name; or by that of the script, if it is run by an interpreter."""
+def chosen_agent(candidates: Sequence[Seen]) -> Process | None:
+    for seen in candidates:
+        name = _agent_name(seen)
+        if name is not None:
+            return msgspec.structs.replace(seen.process, name=name)
+    return None
+
+
+def _agent_name(seen: Seen) -> str | None:
+    """By that of the program; or of the script, if it is run by an interpreter."""
     program, *arguments = map(_program, seen.command)
-    if seen.process.name in AGENTS or program in AGENTS:
-        return True
-    return program in INTERPRETERS and bool(arguments) and arguments[0] in AGENTS
+    names = [seen.process.name, program, *(arguments[:1] if program in INTERPRETERS else [])]
+    return next((name for name in names if name in AGENTS), None)
 
 
 def _is_interactive_shell(command: Sequence[str]) -> bool:

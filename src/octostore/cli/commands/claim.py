@@ -50,7 +50,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_claim_options(parser: argparse.ArgumentParser) -> None:
     """Those that `claim` and `next` share."""
-    parser.add_argument("--owner", metavar="O", help="your name, as others see it (OCTOSTORE_OWNER, else user@host)")
+    parser.add_argument(
+        "--owner",
+        metavar="O",
+        help="your name, as others see it (OCTOSTORE_OWNER, else user@host; with --keep, else your agent's process)",
+    )
     parser.add_argument(
         "--ttl",
         type=seconds,
@@ -94,13 +98,8 @@ def carry_out(arguments: Arguments, context: Context, claim: "Claim") -> int:
     if arguments.while_pid is not None:
         raise InvalidInput("--while-pid", "is only for claims that are kept; add --keep")
     with context.place.open() as store:
-        reply = claim(store, owner_of(arguments), None)
+        reply = claim(store, person() if arguments.owner is None else arguments.owner, None)
     return tell_claim(reply, context.console, lease_only=arguments.lease)
-
-
-def owner_of(arguments: Arguments) -> str:
-    owner: str | None = arguments.owner
-    return person() if owner is None else owner
 
 
 def _claim(arguments: Arguments, store: "OctoStore", owner: str, pid: int | None) -> ClaimReply:

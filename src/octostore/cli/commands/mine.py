@@ -18,7 +18,7 @@ from octostore.cli.console import Console
 from octostore.cli.holding import MyClaim, holdings, losses, told_keeping
 from octostore.cli.keeping import said_again
 from octostore.cli.leases import kept_leases, who_keeps
-from octostore.client.owner import person
+from octostore.cli.living import my_name
 from octostore.core.errors import LeaseLost, NotFound
 
 EXAMPLES = [
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: Arguments, context: Context) -> int | None:
     leases = kept_leases(context)
-    owner = (None if leases is None else who_keeps(arguments.owner, leases)) or arguments.owner or person()
+    owner = (None if leases is None else who_keeps(arguments.owner, leases)) or my_name(arguments.owner)
     if arguments.release_all:
         return _release_all(owner, context)
     with context.place.look() as store:
