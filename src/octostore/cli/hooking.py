@@ -20,6 +20,7 @@ from octostore.client.owner import OWNER_VARIABLE
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.replies import JobOwner, SessionView
 from octostore.core.visible import visible
+from octostore.stores.opening import sqlite_path
 
 if TYPE_CHECKING:
     from octostore.keeping.leases import KeptLease
@@ -74,6 +75,7 @@ def at_session_start(hook: Hook) -> str:
     _name_the_agent(hook)
     from octostore.cli.priming import prime  # noqa: PLC0415  # not for every event
 
+    _import_what_looking_takes(hook.place)
     text = prime(hook.owner, hook.place, patience=PATIENCE_SECONDS).text
     if hook.has_to_say_who_it_is:
         text += f"\nUse `--owner {hook.owner}` in every octostore command, or `export {OWNER_VARIABLE}={hook.owner}`."
@@ -240,6 +242,7 @@ def _asked(place: Place) -> tuple[list[JobOwner], list[SessionView]]:
         except OctoStoreError as error:
             failed.append(error)
 
+    _import_what_looking_takes(place)
     asking = Thread(target=ask, daemon=True)
     asking.start()
     asking.join(PATIENCE_SECONDS)
@@ -248,3 +251,13 @@ def _asked(place: Place) -> tuple[list[JobOwner], list[SessionView]]:
     if failed and isinstance(failed[0], Unreachable) and failed[0].reason == "no_store":
         return [], []
     raise failed[0] if failed else Unreachable(f"no answer within {PATIENCE_SECONDS:g} s", reason="timeout")
+
+
+def _import_what_looking_takes(place: Place) -> None:
+    """Before the clock starts: on a busy machine this takes long, and is not the store's fault."""
+    if place.is_server:
+        import octostore.client.connect  # noqa: PLC0415
+    else:
+        import octostore.client.looking  # noqa: PLC0415
+    if sqlite_path(place.url) is not None:
+        import octostore.stores.sqlite.backend  # noqa: F401, PLC0415
