@@ -47,9 +47,10 @@ test: $(COLLECTED) ## all tests, in about four minutes
 	$(BIN)/pytest -n 5 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
 
 .PHONY: faults
-faults: $(READY) ## the long form of the fault tests, bad clients for two minutes, and 1,000 simulated hours
+faults: $(READY) ## the long form of the fault tests, bad clients, a swarm of killed agents, and 1,000 simulated hours
 	$(BIN)/pytest -m slow
 	$(BIN)/python -m tests.processes.bad_clients --seconds 120
+	$(BIN)/python -m tests.agents.swarm
 	$(BIN)/python -m tests.simulation --seeds 1001..1900
 	$(BIN)/python -m tests.simulation --seeds 1901..2000 --store sqlite
 	$(BIN)/python -m tests.simulation --seeds 2001..3000 --hours 0.1 --pace 5

@@ -24,6 +24,10 @@ Answers go to stdout, remarks to stderr, and nothing ever prompts. `--json` prin
 HTTP answers](how-to/server.md), or one per line if a command follows, exports, or takes several jobs. An error is a
 document with `error` and `code`; the [exit code](#exit-codes) says what kind of error it is.
 
+JOB is the exact name of a job, or the start of a generated name (`job-` and at least 8 digits) that matches one job.
+`claim`, `run` and `enqueue` never create a job from a truncated generated name. If nobody has ever claimed or enqueued
+a name, the command says so and suggests the closest existing names.
+
 Durations (`S`) are seconds, or `2m`, `1h30m`, `90d`. Give JSON as an argument, from a file (`@FILE`), or on stdin
 (`-`).
 """

@@ -61,8 +61,8 @@ class Cli:
         self.job = self.new_name("job")
 
     def new_name(self, what: str) -> str:
-        """That nobody else has: a server is shared."""
-        return f"{what}-{uuid4().hex[:8]}"
+        """That nobody else has: a server is shared. Too short for the beginning of a generated one."""
+        return f"{what}-{uuid4().hex[:7]}"
 
     def run(self, *arguments: str, stdin: str | None = None, **env: str) -> Done:
         return run_cli(*arguments, stdin=stdin, **env)

@@ -30,8 +30,46 @@ def test_a_job_through_its_queue(cli: Cli, queue: str) -> None:
     assert "kind       review" in reviewed.out
 
     empty = cli.run("next", queue, "--owner", "ann")
-    assert (empty.code, empty.out) == (10, f"empty {queue}: nothing in this queue can be claimed now\n")
-    assert cli.json("next", queue, code=10)["status"] == "empty"
+    told, hint = empty.out.splitlines()
+    assert (empty.code, told.startswith(f"empty nothing to claim in queue {queue} now: 2 claimed by ")) == (10, True)
+    assert hint.split("#")[0].split() == ["next", "octostore", "next", queue, "--wait"]
+    answer = cli.json("next", queue, code=10)
+    assert (answer["status"], answer["all_done"], answer["available_at"]) == ("empty", False, None)
+    assert (answer["queue_status"]["claimed"], "ann" in answer["queue_status"]["owners"]) == (2, True)
+
+
+def test_an_empty_queue_says_whether_all_is_done(cli: Cli, queue: str) -> None:
+    never = cli.call("next", queue, "--wait")
+    assert (never.code, never.out) == (
+        10,
+        f"empty there are no jobs in queue {queue}, not even finished ones; check its name\n",
+    )
+    for name, outcome in ((cli.job, "done"), (cli.new_name("job"), "failed")):
+        cli.store.enqueue("build", queue=queue, job_id=name, max_attempts=1)
+        cli.store.release_job(name, cli.store.claim_next(queue).lease_id or "", outcome)  # type: ignore[arg-type]
+    settled = cli.call("next", queue, "--wait")
+    assert (settled.code, settled.out.splitlines()) == (
+        10,
+        [
+            f"empty every job in queue {queue} is settled: 1 done, 1 dead",
+            f"  dead       octostore dead --queue {queue}",
+        ],
+    )
+    assert cli.json("next", queue, code=10)["all_done"] is True
+    assert "nothing of kind test is left" in cli.call("next", queue, "--kind", "test").out
+
+
+def test_waiting_without_an_end(cli: Cli, queue: str) -> None:
+    """It stays for what others hold."""
+    cli.store.enqueue("build", queue=queue, job_id=cli.job)
+    lease = cli.store.claim_next(queue).lease_id
+    assert lease is not None
+    with cli.start("next", queue, "--owner", "heir", "--wait", "--json") as waiting:
+        cli.store.release_job(cli.job, lease)
+        assert waiting.finish().json["owner"] == "heir"
+    wrong = cli.call("next", "--wait", queue)
+    assert wrong.code == 64
+    assert "write the queue first" in wrong.err
 
 
 def test_only_some_kinds(cli: Cli, queue: str) -> None:
@@ -99,7 +137,7 @@ def test_dead_jobs_and_back(cli: Cli, queue: str) -> None:
     requeued = cli.run("requeue", cli.job, "--reason", "the disk is larger now")
     assert (requeued.code, requeued.out) == (0, f"{cli.job} is queued now\n")
     assert cli.json("dead", cli.job)["jobs"] == []
-    assert cli.call("dead", cli.job).out == "no dead jobs\n"
+    assert cli.call("dead", cli.job).out == f"no dead jobs begin with {cli.job}\n"
     assert "requeued by" in cli.call("events", "--job", cli.job).out
     assert "the disk is larger now" in cli.call("events", "--job", cli.job).out
 
@@ -162,7 +200,9 @@ def test_dead_jobs_are_told_one_by_one(cli: Cli, queue: str) -> None:
     assert sorted(story["job"]["payload"] for story in stories) == [0, 1, 2]
     assert [[event["type"] for event in story["events"]] for story in stories] == [["enqueued", "cancelled"]] * 3
     assert cli.call("dead", "--queue", queue, "--story").out.count(" is dead: import in queue ") == 3
-    assert cli.call("dead", cli.job, "--story") == (0, "", "octostore: no dead jobs\n")
+    told = cli.call("dead", cli.job, "--story")
+    assert (told.code, told.out) == (0, "")
+    assert told.err.startswith(f"octostore: nobody has ever claimed or enqueued {cli.job}")
 
 
 @pytest.mark.parametrize(("options", "left"), [([], 2), (["--keep-attempts"], 1)])

@@ -42,6 +42,13 @@ def test_one_owner_and_everybody_can_see_it(system: System) -> None:
     assert other.claim_job("github-issue-1842", owner="agent-4").status == "claimed"
 
 
+def test_a_claim_can_be_made_for_another_process(system: System) -> None:
+    system.store.enqueue("build", job_id="build")
+    system.store.claim_job("job", pid=4_711)
+    assert system.store.claim_next(pid=4_712).job_id == "build"
+    assert [claim.pid for claim in system.other.list_claimed_jobs()] == [4_712, 4_711]
+
+
 def test_everybody_can_see_which_process_it_is(system: System) -> None:
     store, other = system.store, system.other
     here = (os.uname().nodename, os.getpid())
@@ -258,10 +265,14 @@ def test_after_a_mass_death_everything_is_listed_as_it_stands_and_recovered_whol
     system.advance(10)
     store.claim_job("bystander", ttl=60)
     assert [job.job_id for job in store.list_jobs(status="claimed").jobs] == ["bystander"]
-    for which in ({}, {"queue": "ci"}):
-        dead = [job.job_id for job in store.list_jobs(status="dead", limit=1_000, **which).jobs]
+    for queue in (None, "ci"):
+        dead = [job.job_id for job in store.list_jobs(status="dead", limit=1_000, queue=queue).jobs]
         assert dead == [f"job-{number:03}" for number in range(0, 120, 2)]
-        assert len(store.list_jobs(status="queued", limit=1_000, **which).jobs) == 60
+        assert len(store.list_jobs(status="queued", limit=1_000, queue=queue).jobs) == 60
+    in_order = store.list_jobs(queue="ci", order="run", limit=1_000).jobs
+    assert [job.status for job in in_order] == ["queued"] * 60 + ["dead"] * 60
+    status = store.queue_status("ci")
+    assert (status.later, status.dead, status.claimed) == (60, 60, 0)
     store.recover()
     expired = [event for event in store.events() if event.type == "expired"]
     assert len({event.job_id for event in expired}) == len(expired) == 120

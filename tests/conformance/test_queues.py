@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from octostore import Deferred, InvalidInput, LeaseLost, OctoStore
+from octostore import Deferred, Failed, InvalidInput, LeaseLost, OctoStore
 from octostore.core.replies import ClaimReply
 from tests.conformance.conftest import System
 from tests.support.world import START_MS
@@ -147,6 +147,29 @@ def test_work_settles_every_job(store: OctoStore, caplog: pytest.LogCaptureFixtu
     assert [view.status for view in views] == ["done"] * 4 + ["dead", "queued"]
     assert [view.result for view in views[:4]] == [0, 1, 4, 9]
     assert (views[4].error, views[5].note, views[5].attempts) == ("ValueError: four", "out of quota", 0)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_work_ends_after_so_many_jobs(store: OctoStore, concurrency: int) -> None:
+    for number in range(6):
+        store.enqueue("build", job_id=f"job-{number}", max_attempts=1)
+
+    def handler(claim: object) -> None:
+        if claim.job_id == "job-1":  # type: ignore[attr-defined]
+            raise Failed("broken")
+
+    assert store.work("default", handler, concurrency=concurrency, max_jobs=4) == 4
+    status = store.queue_status("default")
+    assert (status.done, status.dead, status.ready, status.claimed) == (3, 1, 2, 0)
+    assert store.work("default", handler, until_done=True, max_jobs=100) == 2
+    assert store.work("default", handler, until_done=True) == 0
+
+
+def test_work_knows_one_end(store: OctoStore) -> None:
+    with pytest.raises(InvalidInput, match="until_empty"):
+        store.work("default", print, until_done=True, until_empty=True)
+    with pytest.raises(InvalidInput, match="max_jobs"):
+        store.work("default", print, max_jobs=0)
 
 
 def test_work_with_a_deferral_that_makes_no_sense_counts_as_failed(store: OctoStore) -> None:

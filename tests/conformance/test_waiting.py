@@ -2,20 +2,23 @@
 
 import threading
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import pytest
 
-from octostore.core.replies import ClaimReply
+from octostore.core.model import Outcome
 from tests.conformance.conftest import System
 from tests.support.processes import until
 
+R = TypeVar("R")
 
-class Waiter:
+
+class Waiter(Generic[R]):
     """A claim that by now waits; calling it gives the reply."""
 
-    def __init__(self, system: System, claim: Callable[[], ClaimReply]) -> None:
+    def __init__(self, system: System, claim: Callable[[], R]) -> None:
         others = system.waiting()
-        self._replies: list[ClaimReply] = []
+        self._replies: list[R] = []
         self._thread = threading.Thread(target=lambda: self._replies.append(claim()))
         self._thread.start()
         until(lambda: system.waiting() == others + 1)
@@ -24,7 +27,7 @@ class Waiter:
     def is_answered(self) -> bool:
         return bool(self._replies)
 
-    def __call__(self) -> ClaimReply:
+    def __call__(self) -> R:
         self._thread.join(timeout=30)
         assert self._replies, "the claim is still waiting"
         return self._replies[0]
@@ -69,6 +72,16 @@ def test_those_who_wait_for_new_jobs_keep_waiting_when_all_is_done(system: Syste
     assert not patient.is_answered
     system.store.enqueue("build", job_id="another")
     assert patient().job_id == "another"
+
+
+@pytest.mark.parametrize(("outcome", "handled"), [("released", 1), ("done", 0)])
+def test_work_until_done_waits_for_what_others_hold(system: System, outcome: Outcome, handled: int) -> None:
+    system.store.enqueue("build", job_id="task")
+    held = system.store.claim_next()
+    waiter = Waiter(system, lambda: system.other.work("default", lambda _claim: None, until_done=True))
+    system.store.release_job("task", held.lease_id or "", outcome=outcome)
+    assert waiter() == handled
+    assert system.store.get_job("task").status == "done"
 
 
 def test_a_forced_release_and_a_recovery_wake_waiters(system: System) -> None:

@@ -233,6 +233,20 @@ def test_a_claim_that_is_waited_for_is_kept(agent: Octostore, store: library.Oct
     assert find(only(tmp_path).keeper.pid) == only(tmp_path).keeper
 
 
+def test_what_nobody_can_keep_is_released(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    lease = store.claim_job("job", "bob").lease_id or ""
+    waiting = agent.start(*KEEP, "--wait", "30", program=SCRIPT)
+    until(lambda: len(agent.processes()) == 2)
+    (keeper,) = set(agent.processes()) - {waiting.pid}
+    until(lambda: signal.SIGINT in signals_of(keeper, "SigIgn"))
+    os.kill(keeper, signal.SIGKILL)
+    store.release_job("job", lease)
+    done = waiting.wait()
+    assert (done.code, "has ended; the claim was released" in done.err) == (69, True)
+    assert store.get_job("job").status == "free"
+    assert kept_in(tmp_path) == []
+
+
 def test_a_relative_store(agent: Octostore, tmp_path: Path) -> None:
     assert agent.run(*KEEP, "--ttl", "2", OCTOSTORE_URL="sqlite:///relative.db").code == 0
     with library.connect(f"sqlite:///{tmp_path}/relative.db") as store:

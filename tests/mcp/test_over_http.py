@@ -1,22 +1,28 @@
 """MCP over HTTP: two servers on one store, between which an agent's calls alternate; neither keeps anything."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from itertools import cycle
+from subprocess import PIPE
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
 
+from docs.references import mcp as reference
 from octostore.mcp.http.tools import TOOLS
 from octostore.mcp.tools import OPERATOR_TOOLS
 from tests.support.async_as_sync import Loop
+from tests.support.documents import blocks_of, check_printed, replaced
 from tests.support.mcp import Answer, Mode
 from tests.support.mcp_http import HttpAgent, calling, message
 from tests.support.processes import until
 from tests.support.server import ServerProcess
+from tests.support.starting import run
 
 LIST_CHARACTERS_MAX = 15_000
 NAMES = [tool.name for tool in TOOLS]
@@ -260,6 +266,9 @@ def test_a_token_with_a_prefix_is_limited_to_its_names(world: World) -> None:
     assert eve.do("claim_next_job", queue=queue)["job_id"] == f"{prefix}one"
     assert [claim["job_id"] for claim in eve.do("list_claimed_jobs")["claimed"]] == [f"{prefix}one"]
     assert {event["job_id"] for event in eve.do("read_events")["events"]} == {f"{prefix}one"}
+    world.ann.do("claim_job", job_id=f"{prefix[:-1]}+one")
+    assert eve.do("get_job_owner", job_id=f"{prefix}onne")["similar"] == [f"{prefix}one"]
+    assert f"{prefix[:-1]}+one" in world.ann.do("get_job_owner", job_id=f"{prefix}onne")["similar"]
 
 
 def test_a_token_of_the_same_name_with_another_prefix_is_somebody_else(world: World) -> None:
@@ -299,6 +308,24 @@ def test_a_session_that_was_opened_again_is_lost_to_the_first(world: World) -> N
     second = world.ann.do("open_session", session_id=session)
     assert world.ann.refused("save_session", handle=first["handle"], context={})["code"] == "lease_lost"
     world.ann.do("save_session", handle=second["handle"], context={})
+
+
+# The page
+
+
+def test_the_section_of_the_page(world: World) -> None:
+    sets_up, types, prints, console = blocks_of(reference.PATH, under="Over HTTP")
+    settings = json.loads(sets_up.text)["mcpServers"]["octostore"]
+    assert (settings["type"], urlsplit(settings["url"]).path) == ("http", "/mcp")
+    server = world.servers[0]
+    elsewhere = {"http://127.0.0.1:3000": server.url, "~/.local/share/octostore/admin.token": server.token_file}
+    ran = run(["bash", "-euc", replaced(types.text, elsewhere)], stdout=PIPE, text=True)
+    check_printed(prints.text, f"{ran.stdout}\n")
+    agents, handle = {"agent-1": world.ann, "agent-2": world.bob}, ""
+    for name, tool, arguments, printed in re.findall(r"^(\S+)> (\w+) (.*)\n(.*\n)", console.text, re.MULTILINE):
+        answer = agents[name].call(tool, **json.loads(arguments.replace("HANDLE", handle)))
+        check_printed(printed, f"{answer.text}\n")
+        handle = answer.document.get("handle", handle)
 
 
 # Waiting

@@ -32,6 +32,17 @@ def types_of(world: World, job: str) -> list[str]:
     return [event.type for event in world.store.events(job_id=job)]
 
 
+def test_a_name_that_nobody_has_used_is_told_from_a_free_job(world: World) -> None:
+    name = f"acme/{world.new_name()}#12"
+    world.store.enqueue("build", job_id=name)
+    asked = world.ann.call("get_job_owner", job_id=name[:-1])
+    assert (asked.document["is_known"], asked.document["similar"]) == (False, [name])
+    assert "Nobody has ever claimed or enqueued it" in asked.text
+    assert "Nobody has ever claimed or enqueued it" in world.ann.call("get_job", job_id=name[:-1]).text
+    known = world.ann.call("get_job_owner", job_id=name)
+    assert known.document == {"job_id": name, "status": "queued", "held_here": False}
+
+
 def test_one_owner_and_the_other_is_told_who(world: World) -> None:
     job = world.new_name()
     mine = world.ann.call("claim_job", job_id=job, metadata={"branch": "fix"})

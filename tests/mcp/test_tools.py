@@ -93,7 +93,7 @@ def test_the_table_of_the_page_is_current() -> None:
 
 
 def test_the_settings_of_the_page_start_a_server() -> None:
-    blocks = blocks_of(PAGE, "json")
+    blocks = blocks_of(PAGE, "json", under="Set-up")
     assert len(blocks) == 2
     for block in blocks:
         settings = json.loads(block.text)["mcpServers"]["octostore"]
@@ -102,7 +102,7 @@ def test_the_settings_of_the_page_start_a_server() -> None:
 
 
 def test_the_session_of_the_page(world: World) -> None:
-    (session,) = blocks_of(PAGE, "console")
+    (session,) = blocks_of(PAGE, "console", under="A session")
     text = session.text.replace("agent-1", world.ann.name).replace("agent-2", world.bob.name)
     agents = {agent.name: agent for agent in (world.ann, world.bob)}
     for name, tool, arguments, printed in re.findall(r"^(\S+)> (\w+) (.*)\n(.*\n)", text, re.MULTILINE):

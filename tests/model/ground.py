@@ -64,7 +64,7 @@ class Ground:
 
     def known(self, name: str) -> Job:
         if name not in self.jobs:
-            raise Refused("NotFound")
+            raise Refused("NotFound", job_id=name)
         return self.jobs[name]
 
     def bound_to(self, session_id: str) -> list[Job]:

@@ -83,6 +83,8 @@ class SideBySide:
         for status in ("free", "queued", "claimed", "done", "dead"):
             self.compare_plain(seen.list_jobs(status), self.real.ask(ListJobs(status=status)).jobs)
         self.compare_plain(seen.list_jobs(queue="default"), self.real.ask(ListJobs(queue="default")).jobs)
+        in_order = self.real.ask(ListJobs(queue="default", order="run")).jobs
+        self.compare_plain(seen.list_in_run_order("default"), in_order)
         self.compare_plain(seen.queue_status("default"), self.real.ask(GetQueue(queue="default")))
         for state in ("open", "closed", "expired"):
             for whose in (None, "local", "guest"):

@@ -155,7 +155,7 @@ class Jobs(Ground):
         """The live session that a claim is to be bound to. To other principals it is as good as none."""
         session = self.sessions.get(named_in(command))
         if session is None:
-            raise Refused("NotFound")
+            raise Refused("NotFound", job_id=None)
         if session.status != "open":
             raise Refused("LeaseLost", job_id=session.id, ended=None, holder=None)
         return session

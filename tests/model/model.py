@@ -93,6 +93,17 @@ class Model(Undoing, Operators):
         found = [job for job in self.jobs.values() if status in {None, job.status} and queue in {None, job.queue}]
         return [told.job_view(self, job, with_documents=False) for job in sorted(found, key=lambda job: job.name)]
 
+    def list_in_run_order(self, queue: str) -> list[Fields]:
+        """Ready, due later, claimed, dead, done; what is ready by priority, then both by when they are due."""
+        jobs = [job for job in self.jobs.values() if job.queue == queue]
+        waiting = [job for job in jobs if job.status == "queued"]
+        ready = sorted((job for job in waiting if job.available_at <= self.now), key=lambda job: job.place)
+        later = [job for job in waiting if job.available_at > self.now]
+        later.sort(key=lambda job: (job.available_at, job.place))
+        rest = [job for job in jobs if job.status != "queued"]
+        rest.sort(key=lambda job: (("claimed", "dead", "done").index(job.status), job.name))
+        return [told.job_view(self, job, with_documents=False) for job in [*ready, *later, *rest]]
+
     def queue_status(self, queue: str) -> Fields:
         return told.queue_status(self, [queue], None, "", 10_000)
 

@@ -180,7 +180,7 @@ class Operators(Tasks):
 
     def token(self, token_id: str) -> Token:
         if token_id not in self.tokens:
-            raise Refused("NotFound")
+            raise Refused("NotFound", job_id=None)
         return self.tokens[token_id]
 
     def check_secret(self, digest: bytes) -> None:

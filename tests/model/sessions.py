@@ -97,7 +97,7 @@ class Sessions(Jobs):
         """The live session that the command may write to. Others than its principal do not learn of it."""
         session = self.sessions.get(named_in(command))
         if session is None or not (may_write(session, command) or session.principal == command.principal):
-            raise Refused("NotFound")
+            raise Refused("NotFound", job_id=None)
         if command.lease_id is None and not may_write(session, command):
             raise Refused("NotAllowed")
         if not may_write(session, command) or session.status != "open":

@@ -184,6 +184,7 @@ def queue_status(
         "done": sum(job.status == "done" for job in here),
         "max_claimed": limit,
         "counted_to": counted_to,
+        "kinds": None if kinds is None else list(kinds),
     }
 
 

@@ -28,6 +28,22 @@ def test_requests_are_found_by_their_ids_also_if_that_was_planned_before_there_w
     ], plan
 
 
+@pytest.mark.parametrize(("name", "scan"), [("names_from", "Scan"), ("names_before", "Scan Backward")])
+def test_similar_names_are_found_in_the_index_and_few_are_read(name: str, scan: str) -> None:
+    place = parse_place(made(new_schema()))
+    statement = compiled(load_sql(place.schema))[name]
+    with psycopg.connect(place.url, autocommit=True) as connection:
+        connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off")
+        connection.execute("SET enable_bitmapscan = off")
+        connection.execute(b"PREPARE find AS " + statement.text)
+        values = {"first": "'a'", "last": "'b'", "limit": "16"}
+        given = ", ".join(values[name] for name in statement.parameters)
+        plan = [line.strip() for (line,) in connection.execute(f"EXPLAIN EXECUTE find({given})".encode()).fetchall()]
+    assert plan[0].startswith("Limit")
+    assert plan[1].startswith(f"->  Index Only {scan} using jobs_pkey on jobs"), plan
+    assert len(plan) == 3, plan
+
+
 @pytest.mark.parametrize("analyzed", [False, True])
 def test_forgetting_requests_reads_only_those_that_it_may_forget(*, analyzed: bool) -> None:
     place = parse_place(made(new_schema()))

@@ -11,7 +11,7 @@ from octostore.stores.sqlite.asking import SQL, VALUES_AT_ONCE, compiled, takes_
 from octostore.stores.sqlite.connection import connect, make
 
 FRAGMENTS = {f"{table}_{part}" for table in COLUMNS for part in ("columns", "values", "changes")} | {
-    *("schema", "now", "later", "unindexed", "jobs_in_line", "jobs_in_line_by_kind", "not_loaded"),
+    *("schema", "now", "later", "unindexed", "jobs_in_line", "jobs_in_line_by_kind", "not_loaded", "in_span"),
     *("queue_by_bytes", "request_places", "renewal_sets"),
     *("documents_of_job", "has_run_out", "names_in_flight", "priorities", "priorities_of_kind", "in_line"),
 }
@@ -43,6 +43,7 @@ PLANS = {
     "list_jobs_by_status": "SEARCH jobs USING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",
     "count_claimed": "SEARCH jobs USING COVERING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",
     "list_jobs_by_queue": "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
+    "list_ready": "SEARCH jobs USING INDEX jobs_in_line (queue=? AND (priority,available_at,enqueued_seq)>(?,?,?))",
     "list_sessions": "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id>?)",
     "list_ended_sessions": "SEARCH sessions USING INDEX sessions_ended (status=? AND session_id>?)",
     "list_ended_sessions_by_principal": "SEARCH sessions USING INDEX sessions_ended_by_principal "
@@ -157,6 +158,13 @@ LONGER_PLANS = {
     ),
     "waiting_by_name": (f"SEARCH jobs USING INDEX {IN_QUEUE}", *LOADED),
     "claims_in_queue": (f"SEARCH jobs USING INDEX {IN_QUEUE}", *LOADED),
+    "list_later": (
+        "CO-ROUTINE found",
+        "SEARCH jobs USING INDEX jobs_in_line (queue=?)",
+        SORTED,
+        "SCAN found",
+        "SEARCH jobs USING INDEX jobs_in_line (queue=? AND priority=? AND available_at=? AND enqueued_seq=?)",
+    ),
     "not_waiting": (
         "SCAN CONSTANT ROW",
         *counted("claimed", f"COVERING INDEX {IN_QUEUE}"),

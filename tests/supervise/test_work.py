@@ -146,6 +146,20 @@ def test_a_queue_with_nothing_to_do_is_told_by_the_exit_code(octostore: Octostor
     assert [event.type for event in store.events(job_id="job")] == ["enqueued", "claimed", "deferred"]
 
 
+def test_a_worker_ends_after_so_many_jobs_or_when_every_job_is_settled(
+    octostore: Octostore, store: library.OctoStore
+) -> None:
+    enqueue(store, "one", "two", "three")
+    first = octostore.run("work", "queue", "--until-done", "--max-jobs", "1", "--json", "--", "true")
+    assert (first.code, first.out) == (0, '{"queue":"queue","handled":1}\n')
+    assert statuses(store, "one", "two", "three") == ["done", "queued", "queued"]
+    rest = octostore.run("work", "queue", "--until-done", "--json", "--", "true")
+    assert (rest.code, rest.out) == (0, '{"queue":"queue","handled":2}\n')
+    assert octostore.run("work", "queue", "--until-done", "--", "touch", "ran").code == 0
+    both = octostore.run("work", "queue", "--until-done", "--until-empty", "--", "true")
+    assert (both.code, "not allowed with argument" in both.err) == (64, True)
+
+
 # How many at once
 
 

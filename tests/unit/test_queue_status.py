@@ -108,7 +108,10 @@ def test_in_words(told: dict[str, object], words: str) -> None:
 
 
 def test_in_words_of_some_kinds() -> None:
-    assert queue_in_words(NOTHING, ["build", "test"]) == "nothing of kind build or test is left in queue ci"
-    assert queue_in_words(msgspec.structs.replace(NOTHING, done=3), ["build"]).endswith(
+    assert (
+        queue_in_words(msgspec.structs.replace(NOTHING, kinds=["build", "test"]))
+        == "nothing of kind build or test is left in queue ci"
+    )
+    assert queue_in_words(msgspec.structs.replace(NOTHING, done=3, kinds=["build"])).endswith(
         "is left in queue ci (3 done in all)"
     )

@@ -12,6 +12,9 @@ from octostore.cli.parser import Misunderstood, asks_for_json, new_parser, parse
 from octostore.cli.place import chosen_place
 from octostore.core.errors import OctoStoreError
 
+GENERATED = "job-0"
+"""The start of every generated name. Arguments without it are not checked any further."""
+
 
 def complete() -> None:
     """What could follow, for a shell that asks."""
@@ -40,6 +43,10 @@ def carry_out(given: Sequence[str]) -> int:
         context = Context(console, chosen_place(getattr(parsed, "url", None), is_watched=sys.stderr.isatty()))
         show_life(parsed, context.place)
         try:
+            if any(GENERATED in word for word in given):
+                from octostore.cli.naming import expand_names  # noqa: PLC0415
+
+                expand_names(parsed, context)
             return BY_NAME[parsed.command].module.run(parsed, context) or exits.DID
         except OctoStoreError as error:
             from octostore.cli.failing import tell_failure  # noqa: PLC0415

@@ -8,7 +8,8 @@ import msgspec
 from octostore.cli import exits, words
 from octostore.cli.console import Console
 from octostore.cli.story import told_attempts
-from octostore.core.replies import ClaimReply
+from octostore.core.queue_words import queue_in_words
+from octostore.core.replies import ClaimReply, QueueStatus
 from octostore.wire.answers import claim_answer
 
 if TYPE_CHECKING:
@@ -55,8 +56,17 @@ def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
         case "dead":
             yield f"{console.style('dead', 'red')} {reply.job_id}: {words.gist(reply.error or 'cancelled')}"
             yield f"  next       octostore requeue {words.typed(reply.job_id or '')}"
-        case _:
-            yield f"{console.style('empty', 'yellow')} {reply.queue}: nothing in this queue can be claimed now"
+        case _ if reply.queue_status is not None:
+            yield from _empty(reply.queue_status, console)
+
+
+def _empty(status: QueueStatus, console: Console) -> Iterator[str]:
+    yield f"{console.style('empty', 'yellow')} {queue_in_words(status)}"
+    queue = words.typed(status.queue)
+    if not status.all_done:
+        yield f"  next       octostore next {queue} --wait    # until there is one, or every job is done or dead"
+    if status.dead:
+        yield f"  dead       octostore dead --queue {queue}"
 
 
 def _without_lease(reply: ClaimReply, kept: "Kept") -> dict[str, Any]:

@@ -3,13 +3,16 @@
 import os
 import re
 import traceback
+from contextlib import suppress
 
 from octostore.cli import exits
 from octostore.cli.command import Context
 from octostore.cli.console import Console, complain
+from octostore.cli.naming import find_similar
 from octostore.cli.parser import PROGRAM, Misunderstood
 from octostore.cli.reaching import next_step
-from octostore.core.errors import Conflict, InvalidInput, NotAllowed, OctoStoreError, Unreachable
+from octostore.core.errors import Conflict, InvalidInput, LeaseLost, NotAllowed, NotFound, OctoStoreError, Unreachable
+from octostore.core.similar import did_you_mean
 from octostore.wire.errors import ERRORS
 from octostore.wire.failures import Failure, failure_of
 
@@ -19,12 +22,27 @@ _ABOUT = re.compile(r"argument (?:--)?([\w-]+)[^:]*: ")
 
 
 def tell_failure(error: OctoStoreError, context: Context) -> int:
+    similar = _similar(error, context)
     if context.console.is_json:
-        context.console.answer(failure_of(error))
+        failure = failure_of(error)
+        failure.similar = similar or None
+        context.console.answer(failure)
     context.console.remark(str(error))
+    if similar:
+        context.console.remark(f"  {did_you_mean(similar)}")
     for label, text in _advice(error, context):
         context.console.remark(f"  {label:<6}{text}")
     return exit_code_of(error)
+
+
+def _similar(error: OctoStoreError, context: Context) -> list[str] | None:
+    """If it is about a name that nobody has used, which ones may have been meant."""
+    if isinstance(error, LeaseLost) and (error.ended is not None or error.holder is not None):
+        return None
+    if isinstance(error, NotFound | LeaseLost) and error.job_id is not None:
+        with suppress(OctoStoreError), context.place.look() as store:
+            return find_similar(store, error.job_id)
+    return None
 
 
 def exit_code_of(error: OctoStoreError) -> int:

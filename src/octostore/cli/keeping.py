@@ -1,6 +1,5 @@
 """Claims that are kept for a shell: see `octostore.keeping`."""
 
-import os
 import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -10,10 +9,10 @@ import msgspec
 from octostore.cli.claims import tell_claim
 from octostore.cli.command import Arguments, Context
 from octostore.cli.commands.claim import Claim
+from octostore.cli.leases import said_again
 from octostore.cli.living import my_name
 from octostore.client.lateness import check_keepable_here
-from octostore.client.owner import OWNER_VARIABLE
-from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
+from octostore.core.errors import InvalidInput
 from octostore.core.replies import ClaimReply
 from octostore.keeping.keeper import Keeper, Order
 from octostore.keeping.leases import KeptLease, KeptLeases
@@ -98,9 +97,8 @@ def _keep(keeper: Keeper, store: "OctoStore", leases: KeptLeases, order: Order) 
         return before  # the same request again
     try:
         leases.add(order.lease)
-        if not keeper.keep(order):
-            raise Unreachable("no process could be started to keep the claim; it was given back", reason="io")
-    except (OSError, OctoStoreError):
+        keeper.keep(order)
+    except BaseException:
         store.release_job(order.lease.job_id, order.lease.lease_id, note="it could not be kept")
         leases.forget(order.lease)
         raise
@@ -119,9 +117,3 @@ def _next_lines(job_id: str, arguments: Arguments, context: Context) -> Iterator
     yield f"octostore progress{options} {job} 'what you are doing'"
     yield f"octostore checkpoint{options} {job} '{{\"step\": 1}}'    # what a successor needs"
     yield f"octostore release{options} {job} --outcome done"
-
-
-def said_again(owner: str | None, context: Context) -> str:
-    """The options that the next command needs, because the environment does not say it."""
-    url = f" --url {shlex.quote(str(context.place))}" if context.place.setting == "--url" else ""
-    return f"{url} --owner {shlex.quote(owner)}" if owner and owner != os.environ.get(OWNER_VARIABLE) else url

@@ -106,6 +106,12 @@ def _owners(leases: "Sequence[KeptLease]") -> list[str]:
     return sorted({lease.owner for lease in leases if lease.is_kept} or {lease.owner for lease in leases})
 
 
+def said_again(owner: str | None, context: Context) -> str:
+    """The options that the next command needs, because the environment does not say it."""
+    url = f" --url {shlex.quote(str(context.place))}" if context.place.setting == "--url" else ""
+    return f"{url} --owner {shlex.quote(owner)}" if owner and owner != os.environ.get(OWNER_VARIABLE) else url
+
+
 def _given(job_id: str | None, option: str | None) -> Lease | None:
     lease_id = lease_or_none(option)
     if lease_id is None:
@@ -150,7 +156,7 @@ def _chosen(job_id: str | None, who: str, theirs: "Sequence[KeptLease]", owners:
 
 
 def _needed(job_id: str | None, why: str | None = None) -> InvalidInput:
-    job = job_id or "JOB"
+    job = "JOB" if job_id is None else shlex.quote(job_id)
     keep, given = (
         f"`octostore claim {job} --keep`",
         f"set {LEASE_VARIABLE} to the lease id that `octostore claim` printed",

@@ -12,6 +12,7 @@ from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
 from octostore.client.calls import Blocks, Calls, calls
 from octostore.client.claiming import ClaimCall, HoldCall, claim_async
+from octostore.client.enough import Enough
 from octostore.client.hold import LONG_AGO, granted
 from octostore.client.methods import Awaiting, P
 from octostore.client.port import AsyncPort
@@ -79,9 +80,12 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         status: Status | None = None,
         queue: str | None = None,
         limit: int = PAGE_MAX,
+        order: q.Order = "name",
     ) -> AsyncIterator[JobPage]:
         """See `OctoStore.job_pages`."""
-        return pages_async(self._port.ask, q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit))
+        return pages_async(
+            self._port.ask, q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, order=order)
+        )
 
     @asynccontextmanager
     async def keep(
@@ -106,10 +110,15 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         concurrency: int = 1,
         stop: asyncio.Event | None = None,
         until_empty: bool = False,
+        until_done: bool = False,
+        max_jobs: int | None = None,
     ) -> int:
         """See `OctoStore.work`; the handler is a coroutine function, which a second signal cancels."""
-        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence)
-        return await self._run_loop(claim.command, ttl, handler, concurrency, stop, until_empty=until_empty)
+        enough = Enough(until_empty=until_empty, until_done=until_done, max_jobs=max_jobs)
+        claim = calls.claim_next(
+            queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence, until_done=until_done
+        )
+        return await self._run_loop(claim.command, ttl, handler, concurrency, stop, enough=enough)
 
     async def work_session(
         self,
@@ -126,7 +135,7 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
     ) -> int:
         """See `OctoStore.work_session`; the handler is a coroutine function."""
         claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
-        return await self._run_loop(claim.command, ttl, handler, 1, stop, until_empty=until_empty)
+        return await self._run_loop(claim.command, ttl, handler, 1, stop, enough=Enough(until_empty=until_empty))
 
     # The log
 
@@ -171,11 +180,11 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         concurrency: int,
         stop: asyncio.Event | None,
         *,
-        until_empty: bool,
+        enough: Enough,
     ) -> int:
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
         if not callable(handler):
             raise InvalidInput("handler", "must be a coroutine function of one claim")
         await check_keepable_async(ttl)
-        loop = AsyncWorkLoop(self._port, claim, handler, stop or asyncio.Event(), until_empty)
+        loop = AsyncWorkLoop(self._port, claim, handler, stop or asyncio.Event(), enough)
         return await loop.run(concurrency)

@@ -10,6 +10,7 @@ import msgspec
 
 from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, refreshed_async
 from octostore.client.claiming import with_fresh_id
+from octostore.client.enough import Enough, Turn
 from octostore.client.hold import Granted
 from octostore.client.port import AsyncPort
 from octostore.client.signals import die_of, noting
@@ -36,15 +37,16 @@ class AsyncWorkLoop(msgspec.Struct):
     claim: AnyClaim
     handler: AsyncHandler
     stop: asyncio.Event
-    until_empty: bool
+    enough: Enough
     stopped_by: signal.Signals | None = None
 
     async def run(self, concurrency: int) -> int:
         workers: list[asyncio.Task[int]] = []
+        jobs = self.enough.jobs()
         loop = asyncio.get_running_loop()
         with noting(lambda number: loop.call_soon_threadsafe(self._heed, workers, number)):
             async with asyncio.TaskGroup() as group:
-                workers += [group.create_task(self._run_one_worker()) for _ in range(concurrency)]
+                workers += [group.create_task(self._run_one_worker(Turn(jobs))) for _ in range(concurrency)]
         if self.stopped_by is not None:
             die_of(self.stopped_by)
         return sum(worker.result() for worker in workers)
@@ -59,25 +61,28 @@ class AsyncWorkLoop(msgspec.Struct):
             self.stop.set()
             log.warning(DRAINING, number.name)
 
-    async def _run_one_worker(self) -> int:
+    async def _run_one_worker(self, turn: Turn) -> int:
         handled = 0
         asking = with_fresh_id(self.claim)
         claimed: Granted | None = None
-        while not self.stop.is_set():
+        while not self.stop.is_set() and turn.take():
             try:
                 if claimed is None:
-                    claimed = await self._claim(asking)
-                    if claimed is None and self.until_empty:
+                    answer = await self._ask(asking)
+                    if answer.reply.status == "claimed":
+                        claimed = answer
+                    elif self.enough.is_reached(answer.reply):
                         break
                 else:
                     asking = with_fresh_id(self.claim)
                     at_hand, claimed = claimed, None
-                    claimed = await self._handle(at_hand, asking)
+                    turn.use()
+                    claimed = await self._handle(at_hand, asking, turn)
                     handled += 1
             except LeaseLost:
                 asking = with_fresh_id(self.claim)  # an answer was lost for so long that what it gave has ended
             except Unreachable as fault:
-                if self.until_empty or fault.reason == "closed":
+                if self.enough.until_empty or fault.reason == "closed":
                     raise
                 await asyncio.sleep(jittered(UNREACHABLE_PAUSE_SECONDS))
         if claimed is not None:
@@ -85,12 +90,12 @@ class AsyncWorkLoop(msgspec.Struct):
                 await self.port.execute(give_back(claimed.reply, TOLD_TO_STOP))
         return handled
 
-    async def _claim(self, asking: AnyClaim) -> Granted | None:
-        answer = await ask_for_async(self.port, asking, 0 if self.until_empty else WAIT_SECONDS, False)
-        return answer if answer.reply.status == "claimed" else None
+    async def _ask(self, asking: AnyClaim) -> Granted:
+        return await ask_for_async(self.port, asking, 0 if self.enough.until_empty else WAIT_SECONDS, False)
 
-    async def _handle(self, granted: Granted, asking: AnyClaim) -> Granted | None:
-        claim = AsyncHeldClaim(self.port, granted, then=lambda: None if self.stop.is_set() else asking)
+    async def _handle(self, granted: Granted, asking: AnyClaim, turn: Turn) -> Granted | None:
+        then = lambda: asking if not self.stop.is_set() and turn.take() else None  # noqa: E731
+        claim = AsyncHeldClaim(self.port, granted, then=then)
         with suppress(LeaseLost):
             async with claim:
                 with noted(claim, self.stop):

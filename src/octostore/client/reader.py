@@ -88,9 +88,14 @@ class Questions:
         queue: str | None = None,
         limit: int = PAGE_DEFAULT,
         cursor: str | None = None,
+        order: q.Order = "name",
     ) -> q.ListJobs:
-        """A page of jobs by name, without their documents; pass its `cursor` to get the next one."""
-        return q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor)
+        """A page of jobs by name, without their documents; pass its `cursor` to get the next one.
+
+        With a `queue` and `order="run"`, they come in the order in which they will run: ready, due later, and then
+        those that do not wait (claimed, dead, done).
+        """
+        return q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor, order=order)
 
     @asked
     def queue_status(self, queue: str) -> q.GetQueue:
@@ -163,9 +168,11 @@ class Reader(Blocking, Questions):
         status: Status | None = None,
         queue: str | None = None,
         limit: int = PAGE_MAX,
+        order: q.Order = "name",
     ) -> Iterator[JobPage]:
         """All pages of `list_jobs`, each with up to `limit` jobs, as they are read."""
-        return pages(self._port.ask, q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit))
+        question = q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, order=order)
+        return pages(self._port.ask, question)
 
     def events(
         self,

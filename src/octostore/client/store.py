@@ -8,6 +8,7 @@ from typing import Any, Concatenate
 
 from octostore.client.calls import Blocks, Calls, calls
 from octostore.client.claiming import ClaimCall, HoldCall, claim
+from octostore.client.enough import Enough
 from octostore.client.hold import LONG_AGO, HeldClaim, ask_for, granted, refreshed
 from octostore.client.lateness import check_keepable_here
 from octostore.client.methods import P
@@ -96,8 +97,14 @@ class OctoStore(Calls, Reader):
         concurrency: int = 1,
         stop: threading.Event | None = None,
         until_empty: bool = False,
+        until_done: bool = False,
+        max_jobs: int | None = None,
     ) -> int:
-        """Run `handler(claim)` for each job of a queue, until `stop` is set or (`until_empty`) none can be claimed.
+        """Run `handler(claim)` for each job of a queue, until `stop` is set.
+
+        With `until_empty`, it also ends when no job can be claimed now. With `until_done`, it stays until every job in
+        the queue is settled (done or dead): those that others hold may come back, and those due later will. With
+        `max_jobs`, it ends after that many jobs, whatever became of them.
 
         What the handler returns is the job's result; what it raises is noted, and the job retried; `Deferred` puts it
         off without using up an attempt. Heartbeats go on whatever the handler does. Returns how many jobs were handled.
@@ -106,8 +113,11 @@ class OctoStore(Calls, Reader):
         `claim.stop_requested`, gives jobs back two seconds later, and ends the program as usual (SystemExit,
         KeyboardInterrupt); no attempt is used up.
         """
-        claim = calls.claim_next(queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence)
-        return self._run_loop(claim.command, ttl, handler, concurrency, stop, until_empty=until_empty)
+        enough = Enough(until_empty=until_empty, until_done=until_done, max_jobs=max_jobs)
+        claim = calls.claim_next(
+            queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence, until_done=until_done
+        )
+        return self._run_loop(claim.command, ttl, handler, concurrency, stop, enough=enough)
 
     def work_session(
         self,
@@ -124,7 +134,7 @@ class OctoStore(Calls, Reader):
     ) -> int:
         """`work` for the tasks of a session: one at a time, each with the session's context (`claim.reply.session`)."""
         claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
-        return self._run_loop(claim.command, ttl, handler, 1, stop, until_empty=until_empty)
+        return self._run_loop(claim.command, ttl, handler, 1, stop, enough=Enough(until_empty=until_empty))
 
     def verify(self, on_event: OnEvent | None = None) -> Verification:
         """Whether the log has no gap, leads to what is stored, and every claim in it ended once. For operators.
@@ -142,7 +152,7 @@ class OctoStore(Calls, Reader):
         concurrency: int,
         stop: threading.Event | None,
         *,
-        until_empty: bool,
+        enough: Enough,
     ) -> int:
         from inspect import iscoroutinefunction  # noqa: PLC0415  # takes long to import, and only this needs it
 
@@ -150,4 +160,4 @@ class OctoStore(Calls, Reader):
         if not callable(handler) or iscoroutinefunction(handler):
             raise InvalidInput("handler", "must be a plain function of one claim; connect_async() takes coroutines")
         check_keepable_here(ttl)
-        return WorkLoop(self._port, claim, handler, stop or threading.Event(), until_empty).run(concurrency)
+        return WorkLoop(self._port, claim, handler, stop or threading.Event(), enough).run(concurrency)

@@ -14,6 +14,7 @@ import msgspec
 
 from octostore.client.apart import apart
 from octostore.client.claiming import with_fresh_id
+from octostore.client.enough import Enough, Turn
 from octostore.client.hold import Granted, HeldClaim, KeptClaim, ask_for, describe, refreshed
 from octostore.client.port import Port
 from octostore.client.signals import die_of, noting
@@ -76,14 +77,15 @@ class WorkLoop(msgspec.Struct):
     claim: AnyClaim
     handler: Handler
     stop: threading.Event
-    until_empty: bool
+    enough: Enough
     at_hand: set[HeldClaim] = msgspec.field(default_factory=set)
 
     def run(self, concurrency: int) -> int:
         """How many jobs were handled, whatever became of them."""
+        jobs = self.enough.jobs()
         news: SimpleQueue[News] = SimpleQueue()  # in which a signal handler may put something at any moment
         with noting(news.put):
-            workers = [apart(self._run_one_worker, "octostore-work") for _ in range(concurrency)]
+            workers = [apart(partial(self._run_one_worker, Turn(jobs)), "octostore-work") for _ in range(concurrency)]
             for worker in workers:
                 worker.add_done_callback(news.put)
             try:
@@ -131,26 +133,29 @@ class WorkLoop(msgspec.Struct):
         given_up = [apart(partial(claim.give_up, note), "octostore-give-up") for claim in self.at_hand.copy()]
         wait(given_up, GIVE_UP_SECONDS)
 
-    def _run_one_worker(self) -> int:
+    def _run_one_worker(self, turn: Turn) -> int:
         handled = 0
         asking = with_fresh_id(self.claim)
         claimed: Granted | None = None
-        while not self.stop.is_set():
+        while not self.stop.is_set() and turn.take():
             try:
                 if claimed is None:
-                    claimed = self._claim(asking)
-                    if claimed is None and self.until_empty:
+                    answer = self._ask(asking)
+                    if answer.reply.status == "claimed":
+                        claimed = answer
+                    elif self.enough.is_reached(answer.reply):
                         break
                 else:
                     # An answer to it that got lost is found again with the same command.
                     asking = with_fresh_id(self.claim)
                     at_hand, claimed = claimed, None
-                    claimed = self._handle(at_hand, asking)
+                    turn.use()
+                    claimed = self._handle(at_hand, asking, turn)
                     handled += 1
             except LeaseLost:
                 asking = with_fresh_id(self.claim)  # an answer was lost for so long that what it gave has ended
             except Unreachable as fault:
-                if self.until_empty or fault.reason == "closed":
+                if self.enough.until_empty or fault.reason == "closed":
                     raise
                 # A job whose outcome could not be settled expires, and is retried.
                 self.stop.wait(jittered(UNREACHABLE_PAUSE_SECONDS))
@@ -159,13 +164,12 @@ class WorkLoop(msgspec.Struct):
                 self.port.execute(give_back(claimed.reply, TOLD_TO_STOP))
         return handled
 
-    def _claim(self, asking: AnyClaim) -> Granted | None:
-        answer = ask_for(self.port, asking, 0 if self.until_empty else WAIT_SECONDS, False)
-        return answer if answer.reply.status == "claimed" else None
+    def _ask(self, asking: AnyClaim) -> Granted:
+        return ask_for(self.port, asking, 0 if self.enough.until_empty else WAIT_SECONDS, False)
 
-    def _handle(self, at_hand: Granted, asking: AnyClaim) -> Granted | None:
+    def _handle(self, at_hand: Granted, asking: AnyClaim, turn: Turn) -> Granted | None:
         """Gives the job that was claimed in the transaction that settled this one, if there was one."""
-        claim = HeldClaim(self.port, at_hand, then=lambda: None if self.stop.is_set() else asking)
+        claim = HeldClaim(self.port, at_hand, then=lambda: asking if not self.stop.is_set() and turn.take() else None)
         self.at_hand.add(claim)
         try:
             handle(claim, self.handler, self.stop)

@@ -11,6 +11,7 @@ JOB_ID_BYTES = 256
 SESSION_ID_BYTES = 128
 REQUEST_ID_BYTES = 128
 LEASE_ID_BYTES = 128
+CURSOR_BYTES = JOB_ID_BYTES + 64  # a name, and where it is in its queue
 TEXT_BYTES = 256  # owner, agent, name of a token, host, reason
 PRINCIPAL_BYTES = TEXT_BYTES + JOB_ID_BYTES + 2  # that name, and in brackets the prefix that limits it
 NOTE_BYTES = 1_024

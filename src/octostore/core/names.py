@@ -15,9 +15,13 @@ SIGNS = "-_."
 """What a queue, a kind, a session and a lock may have besides letters and digits."""
 JOB_SIGNS = SIGNS + "#:@+="
 """What a job may have."""
-# The usual cases: one component of ASCII that is not `.` or `..`.
-_is_plain = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}").fullmatch
 _is_plain_job_id = re.compile(r"[A-Za-z0-9_#:@+=-][A-Za-z0-9_.#:@+=-]{0,63}").fullmatch
+"""The usual case: one component of ASCII that is not `.` or `..`."""
+_is_free_of_job_signs = frozenset("#:@+=").isdisjoint
+
+
+def _is_plain(name: str) -> bool:
+    return _is_plain_job_id(name) is not None and _is_free_of_job_signs(name)
 
 
 def check_job_id(field: str, job_id: str) -> None:

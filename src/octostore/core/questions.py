@@ -1,9 +1,10 @@
 """Everything that can be asked without changing anything, as values. `Question[A]` is answered with an `A`."""
 
-from typing import ClassVar, Generic, TypeVar, get_args
+from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from octostore.core import limits
 from octostore.core.checks import Checked, against, check_session_name, check_word
+from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
 from octostore.core.model import LOCAL, SessionStatus, Status
 from octostore.core.names import check_job_id
@@ -25,9 +26,11 @@ from octostore.core.replies import (
     TokenList,
     TokenView,
 )
+from octostore.core.run_order import read_place
 from octostore.core.secret_free import SecretFree
 from octostore.core.session_keys import session_key, whose
 
+Order: TypeAlias = Literal["name", "run"]
 A_co = TypeVar("A_co", bound=Reply, covariant=True)
 
 
@@ -47,15 +50,23 @@ class FindSimilar(Question[SimilarNames], frozen=True, kw_only=True):
 
 
 class ListJobs(Question[JobPage], frozen=True, kw_only=True):
-    """Jobs by name. `cursor` is that of the page before; documents are left out."""
+    """Jobs by name, or those of a queue in `run` order. `cursor` is that of the page before; documents are left out."""
 
     prefix: str | None = None
     status: Status | None = None
     queue: str | None = None
     limit: int = limits.PAGE_DEFAULT
     cursor: str | None = None
+    order: Order = "name"
 
-    CHECKS: ClassVar = {"status": against(check_word, get_args(Status)), "cursor": check_job_id}
+    CHECKS: ClassVar = {"status": against(check_word, get_args(Status)), "order": against(check_word, get_args(Order))}
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        if self.order == "run" and self.queue is None:
+            raise InvalidInput("order", "is run, which needs a queue: jobs run in the order of their queue")
+        if self.cursor is not None:
+            (check_job_id if self.order == "name" else read_place)("cursor", self.cursor)
 
 
 class GetQueue(Question[QueueStatus], frozen=True, kw_only=True):

@@ -38,6 +38,7 @@ def queue_status(ws: WorkingSet, queue: str, selection: Selection = EVERYTHING) 
         done=min(beside.done + sum(job.status == "done" for job in here), ws.count_to),
         max_claimed=None if limit is None else limit.max_claimed,
         counted_to=ws.count_to,
+        kinds=None if kinds is None else list(kinds),
     )
 
 
@@ -65,6 +66,7 @@ def together(statuses: Iterable[QueueStatus]) -> QueueStatus:
         done=total("done"),
         max_claimed=None,
         counted_to=first.counted_to,
+        kinds=first.kinds,
     )
 
 

@@ -1,19 +1,21 @@
 """What there is in a queue, in words: for people and agents who found nothing to claim in it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from octostore.core.replies import QueueStatus
 
 
-def queue_in_words(status: QueueStatus, kinds: Sequence[str] | None = None) -> str:
-    """One sentence without its end. `kinds` are those that were asked for, if only some were."""
+def queue_in_words(status: QueueStatus) -> str:
+    """One sentence without its end."""
     queue = f"queue {status.queue}"
     settled = ", ".join(_settled(status))
     if not status.all_done:
         others = ", ".join([*_unsettled(status), *([f"{_count(status, status.dead)} dead"] if status.dead else [])])
         return f"nothing to claim in {queue} now: {others or 'others are at work'}"
-    if kinds is not None:
-        return f"nothing of kind {' or '.join(kinds)} is left in {queue}" + (f" ({settled} in all)" if settled else "")
+    if status.kinds is not None:
+        return f"nothing of kind {' or '.join(status.kinds)} is left in {queue}" + (
+            f" ({settled} in all)" if settled else ""
+        )
     if not settled:
         return f"there are no jobs in {queue}, not even finished ones; check its name"
     return f"every job in {queue} is settled: {settled}"

@@ -371,6 +371,8 @@ class QueueStatus(Reply, frozen=True):
     done: int
     max_claimed: int | None
     counted_to: int
+    kinds: list[str] | None = None
+    """Of which kinds `ready`, `later` and `claimed` are, where only some were asked for."""
 
 
 class TokenView(Reply, frozen=True):
@@ -409,11 +411,11 @@ class FoundTokens(Reply, frozen=True):
 
 
 class FoundLease(Reply, frozen=True):
-    """`lease_id` is None where none is remembered. `session` is that of the session that the claim is bound to."""
+    """None where none is remembered. A claim that is bound to a session comes with that, too."""
 
     lease_id: str | None
     session_id: str | None = None
-    session: "FoundLease | None" = None
+    session_lease_id: str | None = None
 
 
 class StoreKey(Reply, frozen=True):

@@ -1,6 +1,6 @@
 """Which jobs a name that nobody has used may have meant. A few names are looked at, however many there are."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 NAMES_LOOKED_AT = 16
 """At each place, in either direction."""
@@ -24,3 +24,8 @@ def most_similar(name: str, found: Iterable[str]) -> list[str]:
     longer = [other for other in others if other.startswith(name)]
     alike = get_close_matches(name, [other for other in others if other not in longer], SUGGESTED_MAX, LEAST_RATIO)
     return [*longer, *alike][:SUGGESTED_MAX]
+
+
+def did_you_mean(similar: Sequence[str]) -> str:
+    *others, last = similar
+    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"

@@ -62,14 +62,14 @@ class Keeper:
         pid = int.from_bytes(self._line.recv(_PID_BYTES, socket.MSG_WAITALL), "big")
         self.process = find(pid) or Process(pid)
 
-    def keep(self, order: Order) -> bool:
-        """Whether it has begun to."""
-        try:
+    def keep(self, order: Order) -> None:
+        """It has begun to afterwards. Raises `Unreachable` if it cannot."""
+        with suppress(OSError):
             self._line.sendall(msgspec.json.encode(order))
             self._line.shutdown(socket.SHUT_WR)
-            return self._line.recv(len(_TAKEN)) == _TAKEN
-        except OSError:
-            return False
+            if self._line.recv(len(_TAKEN)) == _TAKEN:
+                return
+        raise Unreachable("the process that should keep the claim has ended; the claim was released", reason="io")
 
     def __enter__(self) -> Self:
         return self

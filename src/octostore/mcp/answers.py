@@ -59,13 +59,18 @@ class Checkpointed(msgspec.Struct, kw_only=True):
     saved_at: Moment
 
 
-class OwnerAnswer(msgspec.Struct, kw_only=True):
-    """`claim` is null where nobody has the job; `status` tells how it stands."""
+class OwnerAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`claim` is null where nobody has the job; `status` tells how it stands.
+
+    Not `is_known`: nobody has ever claimed or enqueued it, and `similar` are names that may have been meant.
+    """
 
     job_id: str
     status: Status
     claim: JobOwner | None
     held_here: bool
+    is_known: bool = True
+    similar: list[str] = []
 
 
 class ClaimedJobs(msgspec.Struct, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from octostore.core.errors import OctoStoreError
-from octostore.core.replies import EnqueueReply, HandedOverReply, ReleaseReply
+from octostore.core.replies import EnqueueReply, HandedOverReply, JobView, ReleaseReply
 from octostore.core.visible import visible
 from octostore.mcp import answers as a
 from octostore.mcp.http import answers as h
@@ -107,6 +107,10 @@ def _held(answer: a.HeldByOther) -> str:
     return "Do not work on it. Take another job, or wait for this one with `wait`."
 
 
+def _unknown(job: a.OwnerAnswer | JobView) -> str:
+    return "" if job.is_known else "Nobody has ever claimed or enqueued it. Check the name."
+
+
 def _opened(answer: a.Opened) -> str:
     if not answer.in_flight:
         return "The session is yours, and this server keeps it alive. Save your context with save_session."
@@ -144,6 +148,8 @@ _NEXT: dict[type, Callable[[Any], str]] = {
     a.Kept: lambda _: "It is still yours.",
     ReleaseReply: lambda _: "It is no longer yours.",
     EnqueueReply: lambda reply: "" if reply.created else "It was enqueued before; nothing has changed.",
+    a.OwnerAnswer: _unknown,
+    JobView: _unknown,
     a.Opened: _opened,
     h.OpenedByHandle: _opened_by_handle,
     HandedOverReply: lambda _: "It is no longer yours, and neither are `jobs`. `agent` has to open it by `expires_at`.",

@@ -118,7 +118,15 @@ async def get_job_owner(desk: Desk, given: g.OneJob) -> a.OwnerAnswer:
     """Who has a job, since when, whether it is alive (`heartbeat_at`) and what it is doing (`progress`)."""
     job = await desk.store.get_job(given.job_id)
     is_here = job.claim is not None and desk.claims.has(job.claim)
-    return a.OwnerAnswer(job_id=job.job_id, status=job.status, claim=job.claim, held_here=is_here)
+    similar = [] if job.is_known else (await desk.store.find_similar(job.job_id)).similar
+    return a.OwnerAnswer(
+        job_id=job.job_id,
+        status=job.status,
+        claim=job.claim,
+        held_here=is_here,
+        is_known=job.is_known,
+        similar=similar,
+    )
 
 
 async def get_job(desk: Desk, given: g.OneJob) -> JobView:

@@ -130,9 +130,9 @@ def malformed() -> Refusal:
 
 
 def raw_hash() -> Refusal:
-    """What follows it would be lost, and the request be about another name."""
-    advice = "Write it as %23 in a name; nothing was changed."
-    return refuse("malformed_request", "the address contains #, which has no meaning to a server", details=advice)
+    """The parser would drop everything after it, and the request would be about another name."""
+    advice = "Write # as %23; nothing was changed."
+    return refuse("malformed_request", "the address of the request contains #", details=advice)
 
 
 def upgrade_with_body() -> Refusal:

@@ -12,6 +12,7 @@ from octostore.core.model import Job, Session, SessionStatus, Status, Token
 from octostore.core.needs import Needs
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
+from octostore.core.run_order import Place
 from octostore.core.working_set import WorkingSet
 from octostore.stores.clock import Mark
 
@@ -39,6 +40,15 @@ class JobFilter(msgspec.Struct, frozen=True):
     prefix: str
     queue: str | None
     after: str
+    limit: int
+
+
+class QueueFilter(msgspec.Struct, frozen=True):
+    """Which jobs of a queue to list: those stored in the part of `after`, in run order after it."""
+
+    queue: str
+    prefix: str
+    after: Place
     limit: int
 
 
@@ -70,6 +80,9 @@ class Reading(Protocol):
 
     def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
         """Up to `limit` names from each place on, and before the first; only those that begin with `within`."""
+
+    def list_queue(self, ws: WorkingSet, wanted: QueueFilter) -> list[Job]:
+        """The same for a part of a queue, in run order."""
 
     def count_claimed(self, prefix: str) -> int:
         """How many claimed jobs have a name that begins with `prefix`."""

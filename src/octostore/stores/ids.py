@@ -46,7 +46,37 @@ new_session_id = new_lease_id
 
 def new_job_id() -> str:
     """Unique, and growing with time, so that a million of them are not a million places in an index."""
-    return f"job-{time.time_ns() // 1_000_000:012x}{_chance.draw()[:20]}"
+    return f"job-{_moment()}{_chance.draw()[:20]}"
+
+
+def _moment(ahead_ms: int = 0) -> str:
+    return f"{time.time_ns() // 1_000_000 + ahead_ms:012x}"
+
+
+_GENERATED = re.compile(r"(?:[\w./#:@+=-]*[./#:@+=_-])?job-([0-9a-f]{8,32})")
+JOB_DIGITS = 32
+OLDEST = "0194"
+"""The first digits in 2025. No name was generated before."""
+DAY_MS = 86_400_000
+"""How far another machine's clock may be ahead."""
+
+
+def is_generated(job_id: str) -> bool:
+    """Whether `new_job_id` may have made this name; a server puts the prefix of a limited token before it."""
+    return _digits_in(job_id) == JOB_DIGITS
+
+
+def is_truncated(job_id: str) -> bool:
+    """Whether it is the start of such a name: at least 8 digits, which tell a moment since 2025.
+
+    One in 5,000 of the names that users make of 8 random digits looks like that, too.
+    """
+    return 0 < _digits_in(job_id) < JOB_DIGITS
+
+
+def _digits_in(job_id: str) -> int:
+    found = _GENERATED.fullmatch(job_id)
+    return len(found[1]) if found and OLDEST <= found[1] < _moment(DAY_MS) else 0
 
 
 def new_token_id() -> str:

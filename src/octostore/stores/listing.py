@@ -11,7 +11,6 @@ from octostore.core.model import LOCAL
 from octostore.core.questions import ListEvents
 from octostore.core.session_keys import SessionKey, id_of, session_key, whose
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import JobFilter
 from octostore.stores.rows import Row, entry_from_row, to_row
 
 FIRST_LONGER = "!"
@@ -26,8 +25,9 @@ SCAN_STEP = 10
 make a page slow, and for a frequent one it is over soon."""
 
 
-def first_name(wanted: JobFilter) -> str:
-    return max(wanted.prefix, wanted.after + FIRST_LONGER) if wanted.after else wanted.prefix
+def first_name(prefix: str, after: str) -> str:
+    """Of those that begin with `prefix` and come after `after`."""
+    return max(prefix, after + FIRST_LONGER) if after else prefix
 
 
 def page_of_log(wanted: ListEvents, seq: int, ask: Callable[..., Sequence[Row]]) -> tuple[list[LogEntry], int]:

@@ -19,9 +19,10 @@ from octostore.core.needs import Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.queue_counts import QueueCounts
 from octostore.core.replies import Figures
+from octostore.core.run_order import place_of
 from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Counters, JobFilter, OnStep, SessionFilter
+from octostore.stores.base import Counters, JobFilter, OnStep, QueueFilter, SessionFilter
 from octostore.stores.clock import Mark
 
 LOOK_SECONDS = 1.0
@@ -93,6 +94,16 @@ class MemoryRows:
         for place in places:
             found += [name for name in names if name >= place][:limit]
         return found
+
+    def list_queue(self, ws: WorkingSet, wanted: QueueFilter) -> list[Job]:
+        after = wanted.after
+        named = [
+            job for job in self.jobs.values() if job.queue == wanted.queue and job.job_id.startswith(wanted.prefix)
+        ]
+        places = {job.job_id: place_of(job, after.moment) for job in named}
+        found = [job for job in named if places[job.job_id].is_after(after)]
+        found.sort(key=lambda job: places[job.job_id].key)
+        return [self._add_job(ws, job) for job in found[: wanted.limit]]
 
     def count_claimed(self, prefix: str) -> int:
         return sum(job.claim is not None and job_id.startswith(prefix) for job_id, job in self.jobs.items())

@@ -257,6 +257,29 @@ SELECT {job_columns} FROM {schema}.jobs
 WHERE queue = %(queue)s AND status = %(status)s AND job_id >= %(first)s AND job_id < %(last)s
 ORDER BY job_id LIMIT %(limit)s
 
+-- name: in_span
+-- Of a job: its name is in a range. Its row is not looked at for the range of all names.
+(%(first)s = '' OR (job_id >= %(first)s AND job_id < %(last)s))
+
+-- name: list_ready
+-- The jobs of a queue that were due at a moment, in their order after one of them.
+SELECT {job_columns} FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
+    AND (priority, available_at, enqueued_seq) > (%(one)s, %(two)s, %(three)s)
+    AND available_at <= %(moment)s AND {in_span}
+ORDER BY priority, available_at, enqueued_seq LIMIT %(limit)s
+
+-- name: list_later
+-- Those that were not, as they become due. The index has them by priority, so all that wait are sorted, but only by what
+-- is in the index; rows are read of those that are told.
+SELECT {job_columns} FROM (
+    SELECT available_at AS due_at, priority AS level, enqueued_seq AS number FROM {jobs_in_line}
+    WHERE status = 'queued' AND queue = %(queue)s AND available_at > %(moment)s
+        AND (available_at, priority, enqueued_seq) > (%(one)s, %(two)s, %(three)s) AND {in_span}
+    ORDER BY available_at, priority, enqueued_seq LIMIT %(limit)s) found
+JOIN {schema}.jobs ON status = 'queued' AND queue = %(queue)s
+    AND priority = level AND available_at = due_at AND enqueued_seq = number
+ORDER BY due_at, level, number
+
 -- name: count_claimed
 -- How many jobs are claimed, by what their names begin with.
 SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed' AND job_id >= %(first)s AND job_id < %(last)s

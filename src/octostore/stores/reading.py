@@ -6,12 +6,14 @@ The rules are imported only where something has run out: a process that only loo
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
+import msgspec
+
 from octostore.core import questions as q
 from octostore.core import views
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
-from octostore.core.limits import QUEUE_COUNT_MAX
+from octostore.core.limits import QUEUE_COUNT_MAX, RECOVER_LIMIT
 from octostore.core.model import LOCAL, Job, Scope, Session, read_history
 from octostore.core.needs import LineNeed, Needs
 from octostore.core.queue_status import queue_status
@@ -33,9 +35,10 @@ from octostore.core.replies import (
     TokenView,
 )
 from octostore.core.retry import RetryPolicy
+from octostore.core.run_order import PARTS, beginning, parts_of, place_of, read_place
 from octostore.core.session_keys import SessionKey, id_of, no_such_session, session_key
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
+from octostore.stores.base import Backend, JobFilter, QueueFilter, Reading, SessionFilter
 from octostore.stores.clock import Clock
 from octostore.stores.persist import persist
 
@@ -65,6 +68,13 @@ def _get_job(reading: Reading, ws: WorkingSet, question: q.GetJob, given: Given)
     if ws.jobs[question.job_id] is None:
         return _never_seen(question.job_id)
     return views.job_view(ws, _settled(ws, question.job_id, given))
+
+
+def settled_jobs(reading: Reading, ws: WorkingSet, queue: str, given: Given) -> list[Job]:
+    """The claims of a queue that have run out, as they stand without their owners."""
+    reading.load(ws, Needs(queues={queue}, lines={queue: LineNeed(set())}, sweep_limit=RECOVER_LIMIT))
+    loaded = [_settled(ws, job_id, given) for job_id in list(ws.jobs)]
+    return [job for job in loaded if job.queue == queue]
 
 
 def _settled(ws: WorkingSet, job_id: str, given: Given) -> Job:
@@ -112,6 +122,8 @@ def _find_similar(reading: Reading, _ws: WorkingSet, question: q.FindSimilar, _g
 
 
 def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Given) -> JobPage:
+    if question.order == "run":
+        return list_in_run_order(reading, ws, question, given)
     found: list[JobView] = []
     after = question.cursor or ""
     while len(found) <= question.limit:
@@ -130,10 +142,41 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
 
 def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Given) -> QueueStatus:
     ws.count_to = QUEUE_COUNT_MAX
-    reading.load(ws, Needs(queues={question.queue}, lines={question.queue: LineNeed(set())}))
-    for job_id in list(ws.jobs):
-        _settled(ws, job_id, given)
+    settled_jobs(reading, ws, question.queue, given)
     return queue_status(ws, question.queue, (None, question.prefix))
+
+
+def list_in_run_order(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Given) -> JobPage:
+    queue, prefix = question.queue or "", question.prefix or ""
+    moved = [job for job in settled_jobs(reading, ws, queue, given) if job.job_id.startswith(prefix)]
+    place = beginning(ws.now) if question.cursor is None else read_place("cursor", question.cursor)
+    found: list[Job] = []
+    for part in parts_of(question.status):
+        if PARTS.index(part) < PARTS.index(place.part):
+            continue
+        after = place if part == place.part else beginning(place.moment, part)
+        found += _part_of_queue(reading, ws, QueueFilter(queue, prefix, after, question.limit + 1), moved)
+        if len(found) > question.limit:
+            break
+    jobs = found[: question.limit]
+    return JobPage(
+        jobs=[views.job_view(ws, _settled(ws, job.job_id, given), with_documents=False) for job in jobs],
+        cursor=str(place_of(jobs[-1], place.moment)) if len(found) > len(jobs) else None,
+    )
+
+
+def _part_of_queue(reading: Reading, ws: WorkingSet, wanted: QueueFilter, moved: Sequence[Job]) -> list[Job]:
+    """With those that have `moved` to this part, and without those that have left it, since they were stored."""
+    after, moment = wanted.after, wanted.after.moment
+    stored: list[Job] = []
+    while True:
+        page = reading.list_queue(ws, msgspec.structs.replace(wanted, after=after))
+        stored += [job for job in page if job not in moved]
+        if len(page) < wanted.limit or len(stored) >= wanted.limit:
+            break
+        after = place_of(page[-1], moment)
+    here = [job for job in moved if place_of(job, moment).is_after(wanted.after)]
+    return sorted([*stored, *here], key=lambda job: place_of(job, moment).key)[: wanted.limit]
 
 
 def _count_claimed(reading: Reading, _ws: WorkingSet, question: q.CountClaimed, _given: Given) -> ClaimedCount:
@@ -188,24 +231,24 @@ def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _given:
     reading.load(ws, Needs(jobs={question.job_id}, sweep_limit=0))
     job = ws.job(question.job_id)
     known = {attempt.fencing_token: attempt.lease_id for attempt in read_history(job)}
-    session = None
-    if job.claim is not None and job.claim.fencing_token == question.fencing_token:
-        known[question.fencing_token] = job.claim.lease_id
-        session = _session_lease(ws, job.claim.session_id)
-    return FoundLease(lease_id=known.get(question.fencing_token) or None, session=session)
+    claim = job.claim
+    if claim is None or claim.fencing_token != question.fencing_token:
+        return FoundLease(lease_id=known.get(question.fencing_token) or None)
+    if claim.session_id is None:
+        return FoundLease(lease_id=claim.lease_id)
+    session_lease_id = _session_lease(ws, claim.session_id)
+    return FoundLease(lease_id=claim.lease_id, session_id=id_of(claim.session_id), session_lease_id=session_lease_id)
 
 
 def _find_session_lease(reading: Reading, ws: WorkingSet, question: q.FindSessionLease, _given: Given) -> FoundLease:
     key = session_key(LOCAL, question.session_id)
     reading.load(ws, Needs(sessions={key}, sweep_limit=0))
-    return _session_lease(ws, key) or FoundLease(lease_id=None)
+    return FoundLease(lease_id=_session_lease(ws, key))
 
 
-def _session_lease(ws: WorkingSet, key: SessionKey | None) -> FoundLease | None:
-    session = None if key is None else ws.session(key)
-    if session is None or session.status != "open":
-        return None
-    return FoundLease(lease_id=session.lease_id or None, session_id=id_of(session.session_id))
+def _session_lease(ws: WorkingSet, key: SessionKey) -> str | None:
+    session = ws.session(key)
+    return None if session is None or session.status != "open" else session.lease_id or None
 
 
 def _list_tokens(reading: Reading, _ws: WorkingSet, _question: q.ListTokens, _given: Given) -> TokenList:

@@ -21,7 +21,7 @@ from octostore.core.queue_counts import QueueCounts
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.asking import Answer, Asking
-from octostore.stores.base import Counters, JobFilter, SessionFilter
+from octostore.stores.base import Counters, JobFilter, QueueFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.completing import Completing
 from octostore.stores.counting import Counting
@@ -84,7 +84,12 @@ class Transaction:
 
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
         asking = self._asking(ws.now)
-        ask = partial(asking.ask, first=first_name(wanted), last=wanted.prefix + LAST_NAME, limit=wanted.limit)
+        ask = partial(
+            asking.ask,
+            first=first_name(wanted.prefix, wanted.after),
+            last=wanted.prefix + LAST_NAME,
+            limit=wanted.limit,
+        )
         if wanted.queue is not None:
             statuses = get_args(Status) if wanted.status is None else (wanted.status,)
             parts = [ask("list_jobs_by_queue", queue=wanted.queue, status=status) for status in statuses]
@@ -106,6 +111,22 @@ class Transaction:
         parts.append(asking.ask("names_before", first=within, last=places[0], limit=limit))
         asking.run()
         return [name for part in parts for (name,) in part.rows]
+
+    def list_queue(self, ws: WorkingSet, wanted: QueueFilter) -> list[Job]:
+        asking = self._asking(ws.now)
+        after, span = wanted.after, {"queue": wanted.queue, "last": wanted.prefix + LAST_NAME, "limit": wanted.limit}
+        if after.part not in {"ready", "later"}:
+            (name,) = after.key
+            first = first_name(wanted.prefix, name)
+            answer = asking.ask("list_jobs_by_queue", **span, first=first, status=after.part)
+        else:
+            one, two, three = after.key
+            key = {"one": one, "two": two, "three": three, "moment": after.moment}
+            answer = asking.ask(f"list_{after.part}", **span, **key, first=wanted.prefix)
+        asking.run()
+        jobs = add_jobs(ws, answer.rows)
+        self._complete(ws, Completing(ws))
+        return jobs
 
     def count_claimed(self, prefix: str) -> int:
         ((number,),) = self._rows("count_claimed", first=prefix, last=prefix + LAST_NAME)

@@ -37,6 +37,8 @@ class WorkOptions(msgspec.Struct, kw_only=True, frozen=True):
     max_silence: float | None = None
     concurrency: int = 1
     until_empty: bool = False
+    until_done: bool = False
+    max_jobs: int | None = None
     deferred_exit: int
     retry_after: float | None = None
     terms: Terms
@@ -45,7 +47,7 @@ class WorkOptions(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def work(open_store: Callable[[], OctoStore], options: WorkOptions, tell: Tell) -> int:
-    """How many jobs were handled, once told to stop or (`until_empty`) when none is left.
+    """How many jobs were handled, once told to stop or when that is enough (`client/enough.py`).
 
     To be called from the main thread while there is no other: a guardian is forked for each job that can run at once.
     """
@@ -94,6 +96,8 @@ class _Worker:
             concurrency=options.concurrency,
             stop=self._stop,
             until_empty=options.until_empty,
+            until_done=options.until_done,
+            max_jobs=options.max_jobs,
         )
 
     def _mention_unused(self, store: OctoStore) -> None:
@@ -107,7 +111,7 @@ class _Worker:
                 raise
             is_used = fault.reason != "no_store"
         if not is_used:
-            then = "" if self._options.until_empty else "; waiting for the first"
+            then = "" if self._options.until_empty or self._options.until_done else "; waiting for the first"
             self._tell(f"queue {self._options.queue} has never had a job{then}")
 
     def drain(self, number: int) -> None:

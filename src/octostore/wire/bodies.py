@@ -332,7 +332,8 @@ class LocksQuery(PrefixQuery):
 class JobsQuery(PageQuery):
     status: f.StatusWord | None = None
     queue: f.Queue | None = None
-    cursor: f.Cursor | None = None
+    cursor: f.JobsCursor | None = None
+    order: f.OrderWord = "name"
 
 
 class SessionsQuery(Body):

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from octostore.core import limits
 from octostore.core.model import Phase, Scope, SessionStatus, Status
+from octostore.core.questions import Order
 
 # Patterns of names: no lookahead and no classes of Unicode, so that every implementation of JSON Schema can read them.
 _NOT_IN_NAMES = r"\x00-,/:-@\[-\^`{-\x7f"
@@ -312,6 +313,16 @@ Scopes: TypeAlias = Annotated[
         examples=[["read", "claim"]],
         extra_json_schema={"minItems": 1, "uniqueItems": True},
     ),
+]
+OrderWord: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="By name, or (`run`, with a `queue`) as they will run: ready, due later, claimed, dead, done.",
+        extra_json_schema={"enum": list(get_args(Order))},
+    ),
+]
+JobsCursor: TypeAlias = Annotated[
+    str, Meta(description="The `cursor` of the page before.", max_length=limits.CURSOR_BYTES)
 ]
 StatusWord: TypeAlias = Annotated[
     str, Meta(description="Only jobs that are so.", extra_json_schema={"enum": list(get_args(Status))})

@@ -38,6 +38,7 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
     add_claim_options(parser)
+    parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for it (0)")
     parser.add_argument("--again", action="store_true", help="claim it even if it is done")
     parser.add_argument(
         "--lock-delay",
@@ -72,7 +73,6 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE or - (stdin) also work"
     )
-    parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for it (0)")
     parser.add_argument("--session", metavar="ID", help="bind the claim to this session")
     parser.add_argument("--request-id", metavar="R", help="repeat the call with the same id to get the same claim back")
     parser.add_argument("--lease", action="store_true", help="print only the lease id, for $(…)")

@@ -12,6 +12,7 @@ from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
+from octostore.cli.naming import find_similar, told_unknown
 from octostore.cli.story import told_attempts, told_event_of_job
 from octostore.client.reader import Reader
 from octostore.core.events import Event
@@ -38,21 +39,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: Arguments, context: Context) -> None:
     with context.place.look() as store:
         jobs = store.dead_jobs(arguments.prefix, queue=arguments.queue)
-        if not arguments.story:
-            context.console.answer(JobPage(jobs=jobs, cursor=None), *_lines(jobs, context.console))
-        elif jobs:
+        if arguments.story and jobs:
             for job in jobs:
                 _tell(store, job.job_id, context.console)
+        elif jobs:
+            context.console.answer(JobPage(jobs=jobs, cursor=None), *_lines(jobs, context.console))
+        elif arguments.story:
+            context.console.remark(_none(store, arguments))
         else:
-            context.console.remark("no dead jobs")
+            context.console.answer(JobPage(jobs=jobs, cursor=None), _none(store, arguments))
+
+
+def _none(store: Reader, arguments: Arguments) -> str:
+    prefix = arguments.prefix
+    if prefix is None:
+        return "no dead jobs"
+    similar = find_similar(store, prefix)
+    if similar is None or any(name.startswith(prefix) for name in similar):
+        return f"no dead jobs begin with {prefix}"
+    return told_unknown(prefix, similar)
 
 
 # All of them
 
 
 def _lines(jobs: list[JobView], console: Console) -> list[str]:
-    if not jobs:
-        return ["no dead jobs"]
     now = words.now()
     hint = "details: octostore dead JOB --story; then octostore requeue JOB … or octostore discard JOB …"
     return [*console.table(HEADER, [_row(job, now) for job in jobs]), "", hint]

@@ -17,6 +17,7 @@ from octostore.cli import exits
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names, session_names
 from octostore.cli.console import Console
+from octostore.cli.naming import find_similar, told_unknown
 from octostore.cli.options import positive, whole
 from octostore.cli.story import told_event
 from octostore.cli.verifying import verify
@@ -68,13 +69,19 @@ def run(arguments: Arguments, context: Context) -> int:
             follow=arguments.follow,
         )
         events = islice(found, arguments.limit)
+        similar = None if arguments.job is None else find_similar(store, arguments.job)
+        if similar is not None and not console.is_json:
+            console.remark(told_unknown(arguments.job, similar))
         if arguments.follow:
             console.end_with_reader()
         if console.is_json and not arguments.follow and not arguments.export:
             page = list(events)
             console.answer(EventPage(events=page, after=page[-1].seq if page else arguments.after))
         else:
-            _tell(events, console, told_with, reader="" if console.is_json else store.whoami().name)
+            reader = "" if console.is_json else store.whoami().name
+            has_any = _tell(events, console, told_with, reader=reader)
+            if not has_any and (similar is None or console.is_json):
+                console.remark("no events match")
     return exits.DID
 
 
@@ -86,15 +93,14 @@ def _origin(store: "Reader") -> dict[str, str | None]:
         return {"store_id": None}
 
 
-def _tell(events: Iterator[Event], console: Console, told_with: dict[str, str | None], *, reader: str) -> None:
-    """Each as it comes, so that a log may be longer than there is memory for."""
-    is_empty = True
+def _tell(events: Iterator[Event], console: Console, told_with: dict[str, str | None], *, reader: str) -> bool:
+    """Each as it comes, so that a log may be longer than there is memory for. Whether there was any."""
+    has_any = False
     for event in events:
-        is_empty = False
+        has_any = True
         told = told_with | msgspec.structs.asdict(event) if told_with else event
         console.answer(told, "" if console.is_json else told_event(event, console, reader=reader))
-    if is_empty:
-        console.remark("no events match")
+    return has_any
 
 
 def _check_alone(arguments: Arguments) -> None:

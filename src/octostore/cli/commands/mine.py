@@ -16,8 +16,7 @@ from octostore.cli.command import Arguments, Context
 from octostore.cli.commands.heartbeat import told_to_stop
 from octostore.cli.console import Console
 from octostore.cli.holding import MyClaim, holdings, losses, told_keeping
-from octostore.cli.keeping import said_again
-from octostore.cli.leases import kept_leases, who_keeps
+from octostore.cli.leases import kept_leases, said_again, who_keeps
 from octostore.cli.living import my_name
 from octostore.core.errors import LeaseLost, NotFound
 

@@ -1,4 +1,6 @@
-"""Claim the next job of a queue. Exit code 10 if the queue is empty.
+"""Claim the next job of a queue. Exit code 10 if there is none now, with what else is in the queue.
+
+`all_done` in the answer (with --json) tells "nothing for you now" (false) from "every job is done or dead" (true).
 
 With --keep it stays yours without heartbeats until you release it; see `octostore claim --help`.
 """
@@ -9,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from octostore.cli.command import Arguments, Context
 from octostore.cli.commands.claim import add_claim_options, carry_out
+from octostore.cli.options import seconds
+from octostore.core.limits import WAIT_MAX_SECONDS
 from octostore.core.replies import ClaimReply
 
 if TYPE_CHECKING:
@@ -18,13 +22,30 @@ EXAMPLES = [
     "octostore next reviews --owner agent-3 --keep    # then: octostore release --outcome done",
     "octostore next reviews --owner agent-3 --ttl 10m",
     "octostore next reviews --owner agent-3 --kind review --wait 1h --json",
+    "octostore next reviews --owner agent-3 --wait    # until there is one, or every job is done or dead",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("queue", metavar="QUEUE", help="its name")
     parser.add_argument("--kind", action="append", metavar="K", help="only jobs of this kind; repeatable")
+    parser.add_argument(
+        "--wait",
+        nargs="?",
+        type=_wait,
+        default=0,
+        metavar="S",
+        help="how long to wait for a job, also for one that is yet to be enqueued (0); without S, until there is one "
+        "or every job in the queue is done or dead",
+    )
     add_claim_options(parser)
+
+
+def _wait(text: str) -> float:
+    try:
+        return seconds(text)
+    except argparse.ArgumentTypeError as problem:
+        raise argparse.ArgumentTypeError(f"{problem}; without one, write the queue first: QUEUE --wait") from None
 
 
 def run(arguments: Arguments, context: Context) -> int:
@@ -32,15 +53,20 @@ def run(arguments: Arguments, context: Context) -> int:
 
 
 def _claim(arguments: Arguments, store: "OctoStore", owner: str, pid: int | None) -> ClaimReply:
-    return store.claim_next(
-        arguments.queue,
-        kinds=arguments.kind,
-        owner=owner,
-        metadata=arguments.metadata,
-        ttl=arguments.ttl,
-        wait=arguments.wait,
-        session_id=arguments.session,
-        request_id=arguments.request_id,
-        max_silence=arguments.max_silence,
-        pid=pid,
-    )
+    without_end = arguments.wait is None
+    while True:
+        reply = store.claim_next(
+            arguments.queue,
+            kinds=arguments.kind,
+            owner=owner,
+            metadata=arguments.metadata,
+            ttl=arguments.ttl,
+            wait=WAIT_MAX_SECONDS if without_end else arguments.wait,
+            session_id=arguments.session,
+            request_id=arguments.request_id,
+            max_silence=arguments.max_silence,
+            until_done=without_end,
+            pid=pid,
+        )
+        if not without_end or reply.status != "empty" or reply.all_done:
+            return reply

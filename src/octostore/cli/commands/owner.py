@@ -4,11 +4,14 @@ import argparse
 from collections.abc import Iterator
 from datetime import datetime
 
+import msgspec
+
 from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
 from octostore.cli.console import Console
 from octostore.cli.story import told_attempts
+from octostore.client.reader import Reader
 from octostore.core.beats import is_late
 from octostore.core.replies import JobOwner, JobView
 
@@ -27,7 +30,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: Arguments, context: Context) -> None:
     with context.place.look() as store:
         job = store.get_job(arguments.job)
+        if not job.is_known:
+            _tell_unknown(store, job, context.console)
+            return
     context.console.answer(job, *_story(job, context.console), *_way_back(job, context))
+
+
+def _tell_unknown(store: Reader, job: JobView, console: Console) -> None:
+    from octostore.cli.naming import find_similar, told_unknown  # noqa: PLC0415
+
+    similar = find_similar(store, job.job_id) or []
+    document = msgspec.json.decode(msgspec.json.encode(job)) | {"similar": similar}
+    console.answer(document, told_unknown(job.job_id, similar))
 
 
 def _story(job: JobView, console: Console) -> Iterator[str]:
@@ -101,4 +115,4 @@ def _about_free(job: JobView, now: datetime) -> str:
     state = f"it is queued in {job.queue}" if job.status == "queued" else "it is free"
     if job.available_at is not None and job.available_at > now:
         return f"{state}, available in {words.until(job.available_at, now)}"
-    return state if job.created_at is not None or job.previous else "it is free and was never claimed"
+    return state

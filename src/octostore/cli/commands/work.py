@@ -9,7 +9,7 @@ import argparse
 
 from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
-from octostore.cli.options import exit_status, seconds, whole_from
+from octostore.cli.options import exit_status, positive, seconds, whole_from
 from octostore.cli.running import add_command_options, tell_of, terms_of
 from octostore.supervise.run import NoCommand
 from octostore.supervise.work import WorkOptions, work
@@ -18,6 +18,7 @@ EXAMPLES = [
     "octostore work reviews -- ./review.sh",
     "octostore work builds --concurrency 4 --max-run 30m -- python3 build.py",
     "octostore work reviews --until-empty -- ./review.sh    # exit code 10 if there was nothing to do",
+    "octostore work reviews --until-done -- ./review.sh    # exit code 0 once every job is done or dead",
 ]
 DEFERRED_EXIT = 75
 CONCURRENCY_MAX = 64
@@ -35,7 +36,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of jobs to run at once (1)",
     )
-    add("--until-empty", action="store_true", help="exit when no job can be claimed")
+    until = parser.add_mutually_exclusive_group()
+    until.add_argument("--until-empty", action="store_true", help="exit when no job can be claimed")
+    until.add_argument(
+        "--until-done",
+        action="store_true",
+        help="exit when every job in the queue is done or dead, also those that others hold and those due later",
+    )
+    add("--max-jobs", type=positive, metavar="N", help="exit after N jobs, whatever became of them")
     add(
         "--deferred-exit",
         type=exit_status,
@@ -57,6 +65,8 @@ def run(arguments: Arguments, context: Context) -> int:
         max_silence=arguments.max_silence,
         concurrency=arguments.concurrency,
         until_empty=arguments.until_empty,
+        until_done=arguments.until_done,
+        max_jobs=arguments.max_jobs,
         deferred_exit=arguments.deferred_exit,
         retry_after=arguments.retry_after,
         terms=terms_of(arguments),

@@ -21,10 +21,8 @@ def claimed_by_handle(reply: ClaimReply, handle: str) -> ClaimedByHandle:
     return ClaimedByHandle(**msgspec.structs.asdict(claimed), handle=handle, expires_at=reply.expires_at)
 
 
-class SavedCheckpoint(msgspec.Struct, kw_only=True):
-    job_id: str
-    saved_at: Moment
-    expires_at: Moment
+class SavedCheckpoint(a.Checkpointed, kw_only=True):
+    expires_at: Moment | None
 
 
 class ClaimState(msgspec.Struct, kw_only=True):

@@ -10,15 +10,7 @@ from octostore.core.commands import CheckpointJob, Command, HeartbeatJob, KeepSe
 from octostore.core.encoding import encode_any, encode_json
 from octostore.core.model import Outcome
 from octostore.core.questions import FindLease
-from octostore.core.replies import (
-    CheckpointReply,
-    ClaimReply,
-    FoundLease,
-    HeartbeatReply,
-    JobOwner,
-    ReleaseReply,
-    StopView,
-)
+from octostore.core.replies import CheckpointReply, ClaimReply, FoundLease, HeartbeatReply, JobOwner, ReleaseReply
 from octostore.mcp import texts
 from octostore.mcp.answers import MyClaim
 from octostore.mcp.http.answers import claimed_by_handle
@@ -34,8 +26,8 @@ from octostore.wire.failures import error_of
 class HandledClaim:
     def __init__(self, port: ServedPort, handle: Handle, found: FoundLease) -> None:
         self.job_id = handle.name
-        self.stop: StopView | None = None
-        """Set once the store has said that somebody wants the agent to stop."""
+        self.beat: HeartbeatReply | None = None
+        """What the store said to the last sign of life."""
         self._port = port
         # A claim that was forgotten is over. The store says so to a lease that never was, too, and who has the job now.
         lease_id = found.lease_id or new_lease_id()
@@ -44,27 +36,21 @@ class HandledClaim:
             "lease_id": lease_id,
             "fencing_token": handle.fencing_token,
         }
-        bound = found.session
-        self._signs: list[Command[Any]] = (
-            [] if bound is None else [KeepSessionAlive(session_id=bound.session_id or "", lease_id=bound.lease_id)]
-        )
+        self._signs: list[Command[Any]] = []
+        if found.session_id is not None and found.session_lease_id is not None:
+            self._signs = [KeepSessionAlive(session_id=found.session_id, lease_id=found.session_lease_id)]
 
     async def progress(self, note: str | None, percent: float | None) -> HeartbeatReply:
         beat: HeartbeatReply
         (beat,) = await self._do([HeartbeatJob(**self._named, note=note, percent=percent)])
-        self.stop = beat.stop_requested
+        self.beat = beat
         return beat
 
     async def checkpoint(self, data: Any) -> CheckpointReply:
+        saving = CheckpointJob(**self._named, data=encode_any("checkpoint", data))
         saved: CheckpointReply
-        saved, _ = await self.save(data)
+        self.beat, saved = await self._do([HeartbeatJob(**self._named), saving])
         return saved
-
-    async def save(self, data: Any) -> tuple[CheckpointReply, HeartbeatReply]:
-        encoded = encode_any("checkpoint", data)
-        beat, saved = await self._do([HeartbeatJob(**self._named), CheckpointJob(**self._named, data=encoded)])
-        self.stop = beat.stop_requested
-        return saved, beat
 
     async def release(self, outcome: Outcome = "released", **details: Any) -> ReleaseReply:
         result = encode_json("result", details.pop("result", None))
@@ -123,4 +109,6 @@ class HandledClaims:
         return []
 
     def notices(self) -> list[str]:
-        return [texts.stop_text(claim.job_id, claim.stop.reason) for claim in self._found if claim.stop is not None]
+        beats = [claim.beat for claim in self._found if claim.beat is not None]
+        stops = [(beat.job_id, beat.stop_requested) for beat in beats]
+        return [texts.stop_text(job_id, stop.reason) for job_id, stop in stops if stop is not None]

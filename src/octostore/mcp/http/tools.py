@@ -31,8 +31,10 @@ async def checkpoint(desk: Desk, given: g.Checkpoint) -> h.SavedCheckpoint:
 
     It replaces your last checkpoint, outlives you, and comes with the next claim.
     """
-    saved, beat = await (await _claims(desk).named(given.handle)).save(given.data)
-    return h.SavedCheckpoint(job_id=saved.job_id, saved_at=saved.saved_at, expires_at=beat.expires_at)
+    claim = await _claims(desk).named(given.handle)
+    saved = await claim.checkpoint(given.data)
+    expires_at = None if claim.beat is None else claim.beat.expires_at
+    return h.SavedCheckpoint(job_id=saved.job_id, saved_at=saved.saved_at, expires_at=expires_at)
 
 
 async def heartbeat_job(desk: Desk, given: g.ByHandle) -> a.Kept:
