@@ -14,7 +14,13 @@ from octostore.cli.parser import DESCRIPTION, PROGRAM, Parser, configure, shown_
 from octostore.client.http.server_url import CLEAR_TEXT_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from octostore.client.owner import OWNER_VARIABLE
 from octostore.stores.opening import HOME_VARIABLE, URL_VARIABLE
-from octostore.supervise.report import CHECKPOINT_VARIABLE, FENCING_VARIABLE, JOB_VARIABLE, SOCKET_VARIABLE
+from octostore.supervise.report import (
+    CHECKPOINT_VARIABLE,
+    FENCING_VARIABLE,
+    JOB_VARIABLE,
+    PREVIOUS_VARIABLE,
+    SOCKET_VARIABLE,
+)
 
 PATH = Path(__file__).parents[1] / "cli.md"
 REFRESH = "python -m docs.references.cli"
@@ -54,6 +60,8 @@ WITHIN = {
     "refused](how-to/fencing.md); `heartbeat` and `release` send it automatically",
     "OCTOSTORE_ATTEMPT": "1, or more if earlier owners failed or disappeared",
     CHECKPOINT_VARIABLE: "file with the last checkpoint; it does not exist if there is none",
+    PREVIOUS_VARIABLE: "JSON about the last attempt: `owner`, `attempt`, `how`, `claimed_at`, `ended_at`, `note`, "
+    "`error` and `reason`; empty if nobody has had the job",
     "OCTOSTORE_KIND": "with `work`: the kind of the job",
     "OCTOSTORE_QUEUE": "with `work`: its queue",
     SOCKET_VARIABLE: "how `progress` and `checkpoint` reach `run` or `work`",

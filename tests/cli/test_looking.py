@@ -6,11 +6,13 @@ import re
 import shlex
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import octostore
+from octostore.cli import words
 from tests.cli.conftest import Cli, store_of_an_hour_ago
 from tests.support.cli import run_cli
 from tests.support.processes import until
@@ -80,6 +82,22 @@ def test_a_job_that_nobody_has_had(cli: Cli) -> None:
     assert cli.call("owner", cli.job).out.startswith(f"nobody has ever claimed or enqueued {cli.job}")
 
 
+def test_a_checkpoint_is_shown(cli: Cli) -> None:
+    """To people as much as fits; with --json all of it."""
+    small, large = {"step": 3}, {"files": [f"file-{number}" for number in range(100)]}
+    lease = cli.lease()
+    for checkpoint in (small, large):
+        cli.store.checkpoint_job(cli.job, lease, checkpoint)
+        assert cli.json("owner", cli.job)["checkpoint"] == checkpoint
+        (shown,) = (line for line in cli.call("owner", cli.job).out.splitlines() if line.startswith("  checkpoint "))
+        assert (shown == '  checkpoint {"step": 3}') == (checkpoint is small)
+    assert shown.startswith('  checkpoint {"files": ["file-0", ')
+    assert shown.endswith(f"… ({len(json.dumps(large, separators=(',', ':'))):,} bytes; --json shows all of it)")
+    cli.store.release_job(cli.job, lease)
+    assert "  checkpoint " in cli.call("owner", cli.job).out
+    assert "bytes; --json shows all of it" in cli.call("claim", cli.job).out
+
+
 def test_a_finished_job(cli: Cli) -> None:
     cli.store.release_job(cli.job, cli.lease(), "done", result={"pr": 77})
     out = cli.call("owner", cli.job).out
@@ -120,6 +138,38 @@ def test_the_list_of_other_jobs(cli: Cli) -> None:
     page = cli.json("list", prefix, "--status", "all", "--limit", "2")
     assert (len(page["jobs"]), page["cursor"]) == (2, f"{prefix}-b")
     assert "… and more; raise --limit to see them" in cli.call("list", prefix, "--status", "all", "--limit", "2").out
+
+
+def test_the_jobs_of_a_queue_in_the_order_in_which_they_will_run(cli: Cli) -> None:
+    queue = cli.new_name("queue")
+    names = {what: cli.new_name(f"{number}-{what}") for number, what in enumerate(("held", "later", "ready", "first"))}
+    cli.store.enqueue("build", job_id=names["held"], queue=queue)
+    cli.store.claim_next(queue, owner="ann")
+    cli.store.enqueue("build", job_id=names["later"], queue=queue, run_at=words.now() + timedelta(hours=2))
+    cli.store.enqueue("test", job_id=names["ready"], queue=queue)
+    cli.store.enqueue("build", job_id=names["first"], queue=queue, priority=1, max_attempts=3)
+    done = cli.run("list", "--queue", queue)
+    assert (done.code, done.err) == (0, "")
+    header, *rows = (line.split() for line in done.out.splitlines())
+    assert header == ["JOB", "STATUS", "DUE", "PRIORITY", "ATTEMPT", "AGE", "KIND", "OWNER"]
+    assert [row[0] for row in rows] == [names[what] for what in ("first", "ready", "later", "held")]
+    assert rows[0][1:5] == ["queued", "now", "1", "1/3"]
+    assert rows[2][1:4] == ["queued", "in", "1h"]
+    assert (rows[3][1], rows[3][-1]) == ("claimed", "ann")
+    assert [job["job_id"] for job in cli.json("list", "--queue", queue)["jobs"]] == [row[0] for row in rows]
+    assert len(cli.json("list", "--queue", queue, "--status", "claimed")["jobs"]) == 1
+    part = cli.json("list", "--queue", queue, "--limit", "3")
+    rest = cli.store.list_jobs(queue=queue, order="run", cursor=part["cursor"])
+    assert [job.job_id for job in rest.jobs] == [names["held"]]
+
+
+def test_a_queue_without_jobs_says_what_to_type(cli: Cli) -> None:
+    queue = cli.new_name("queue")
+    assert cli.call("list", "--queue", queue).out.splitlines() == [
+        f"no jobs in queue {queue}",
+        f"  next       octostore enqueue KIND --queue {queue}",
+    ]
+    assert f"octostore list --queue {queue}" in cli.call("list", "--queue", queue, "--status", "dead").out
 
 
 def test_a_list_of_several_pages(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

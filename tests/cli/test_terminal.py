@@ -92,6 +92,9 @@ def test_widths() -> None:
     assert cells("\u2764\ufe0f") == 1  # a heart, and what makes it coloured
     assert as_table(("A", "B"), [("件名", "x"), ("a", "yy")]) == ["A     B", "件名  x", "a     yy"]
     assert as_table(("NAME", "B"), [("件名件名", "x")], width=9) == ["NAME    B", "件名…   x"]
+    whole = as_table(("JOB", "NOTE"), [("acme/shop#12", "a long story of what went wrong")], width=24)
+    assert whole == ["JOB           NOTE", "acme/shop#12  a long st…"]
+    assert as_table(("JOB", "NOTE"), [("acme/shop#12", "x")], width=8)[1].startswith("acme/shop#12")
     assert max(map(cells, as_table(["COLUMN"] * 9, [["value"] * 9], width=20))) == 20
 
 

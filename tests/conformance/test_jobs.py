@@ -100,6 +100,7 @@ def test_an_owner_that_disappears_is_replaced_with_what_it_left(system: System) 
     store, other = system.store, system.other
     dead = store.claim_job("job", owner="agent-1", ttl=30)
     store.checkpoint_job("job", lease(dead), {"step": 3})
+    assert store.get_job("job").checkpoint == {"step": 3}
     store.heartbeat_job("job", lease(dead), progress="step 3 of 5")
     system.advance(30)
     assert other.get_job_owner("job") is None

@@ -84,7 +84,11 @@ def job_view(ground: Ground, job: Job, *, with_documents: bool = True) -> Fields
         "is_known": True,
     }
     if with_documents:
-        fields |= {"payload": job.payload, "result": job.result if job.status == "done" else None}
+        fields |= {
+            "checkpoint": job.checkpoint,
+            "payload": job.payload,
+            "result": job.result if job.status == "done" else None,
+        }
     return fields
 
 

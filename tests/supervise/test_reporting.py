@@ -2,6 +2,7 @@
 
 import json
 import socket
+from datetime import datetime
 from pathlib import Path
 
 import octostore as library
@@ -62,6 +63,35 @@ def test_a_checkpoint_is_there_for_the_next_attempt(octostore: Octostore, store:
     assert (first.code, second.code) == (3, 0)
     assert json.loads(first.out) == json.loads(second.out) == {"step": 3, "name": "ü"}
     assert store.claim_job("job", "me").checkpoint == {"step": 3, "name": "ü"}
+
+
+def test_a_command_knows_who_had_the_job_before(octostore: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    look = 'printf %s "$OCTOSTORE_PREVIOUS" > "previous-$OCTOSTORE_ATTEMPT"; echo no disk >&2; exit 3'
+    first = ["run", "job", "--owner", "ann", "--", "bash", "-c", look]
+    assert octostore.run(*first, OCTOSTORE_PREVIOUS="of a job around this one").code == 3
+    assert (tmp_path / "previous-1").read_text() == ""
+    assert octostore.run("run", "job", "--owner", "bob", "--", "bash", "-c", look).code == 3
+    told = json.loads((tmp_path / "previous-2").read_text())
+    (before,) = store.claim_job("job", "me").previous[1:]
+    assert (told["owner"], told["attempt"], told["how"], told["error"]) == ("ann", 1, "failed", "exit code 3\nno disk")
+    assert datetime.fromisoformat(told["ended_at"]) == before.ended_at
+
+
+def test_what_others_wrote_is_harmless_in_an_environment(
+    octostore: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
+    store.enqueue("kind", queue="queue", job_id="job")
+    lease = store.claim_next("queue", owner="ann $(touch pwned) 件").lease_id
+    note = "\x1b[2J`touch pwned`\n'\"件" * 40
+    store.release_job("job", lease or "", note=note[:900])
+    script = 'printf %s "$OCTOSTORE_PREVIOUS" > previous'
+    assert octostore.run("work", "queue", "--until-done", "--", "bash", "-c", script, LC_ALL="C").code == 0
+    text = (tmp_path / "previous").read_text(encoding="ascii")
+    told = json.loads(text)
+    assert (text.isprintable(), told["owner"], told["how"]) == (True, "ann $(touch pwned) 件", "released")
+    assert note.startswith(told["note"])
+    assert len(text) < 10_000
+    assert not (tmp_path / "pwned").exists()
 
 
 def test_what_cannot_be_reported_changes_nothing(octostore: Octostore, store: library.OctoStore) -> None:

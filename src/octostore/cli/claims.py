@@ -93,7 +93,7 @@ def _details(reply: ClaimReply) -> Iterator[str]:
     if reply.payload is not None:
         yield f"  payload    {words.as_json(reply.payload)}"
     if reply.checkpoint is not None:
-        yield f"  checkpoint {words.as_json(reply.checkpoint)}"
+        yield f"  checkpoint {words.glimpse(reply.checkpoint)}"
     if reply.note:
         yield f"  note       {words.gist(reply.note)}"
     if reply.previous:

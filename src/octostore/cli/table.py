@@ -8,18 +8,26 @@ from octostore.core.visible import visible
 Row = Sequence[str]
 GAP = "  "
 NARROWEST = 4
+NAMES = {"JOB", "SESSION"}
+"""Headers of a first column that is never shortened: what is in it is to be copied into the next command."""
 MARKS = {"Mn", "Me", "Cf"}
 """Categories of what takes no room of its own."""
 
 
 def as_table(header: Row, rows: Sequence[Row], width: int | None = None) -> list[str]:
-    """Where it would be wider than `width`, the widest column gives way; if that is not enough, the last ones go."""
+    """Where it would be wider than `width`, the widest column gives way; if that is not enough, the last ones go.
+
+    Names stay whole.
+    """
     lines = [list(header), *(list(map(visible, row)) for row in rows)]
     widths = [max(cells(line[column]) for line in lines) for column in range(len(header))]
     if width is not None:
+        first = 1 if header[0] in NAMES else 0
         spare = width - len(GAP) * (len(header) - 1)
-        while sum(widths) > spare and max(widths) > NARROWEST:
-            widths[widths.index(max(widths))] -= 1
+        while sum(widths) > spare and (widest := max(widths[first:], default=0)) > NARROWEST:
+            widths[widths.index(widest, first)] -= 1
+        if first:
+            width = max(width, widths[0] + len(f"{GAP}…"))
     drawn = [_line(line, widths) for line in lines]
     return drawn if width is None else [_fitted(line, width).rstrip() for line in drawn]
 

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from octostore.core.replies import ClaimReply, JobOwner
 
 
+GLIMPSE = 200
+"""How many characters of a document are shown to people."""
+
+
 def typed(text: str) -> str:
     """As it is typed into a shell: in quotes, where it would mean something else there."""
     from shlex import quote  # noqa: PLC0415  # not everybody is shown a command
@@ -58,6 +62,15 @@ def as_json(value: Any) -> str:
 
 def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def glimpse(value: Any) -> str:
+    """All of a small document, and the beginning of a large one with its size."""
+    text = as_json(value)
+    if len(text) <= GLIMPSE:
+        return text
+    size = len(msgspec.json.encode(value))
+    return f"{shortened(text, GLIMPSE)} ({size:,} bytes; --json shows all of it)"
 
 
 def counted(number: int, noun: str) -> str:

@@ -56,7 +56,7 @@ class Questions:
 
     @asked
     def get_job(self, job_id: str) -> q.GetJob:
-        """All about a job except secrets and its checkpoint, which is for the next owner.
+        """All about a job except secrets, with its payload, checkpoint and result.
 
         A name that nobody has ever claimed or enqueued is a free job, and not `is_known`; see `find_similar`.
         """

@@ -214,11 +214,13 @@ class JobView(Reply, frozen=True, dict=True):
     note: str | None
     raw_payload: msgspec.Raw = raw("payload")
     raw_result: msgspec.Raw = raw("result")
+    raw_checkpoint: msgspec.Raw = raw("checkpoint")
     previous: list[AttemptView] = []
     is_known: bool = True
 
     payload = Decoded()
     result = Decoded()
+    checkpoint = Decoded()
 
 
 class SimilarNames(Reply, frozen=True):

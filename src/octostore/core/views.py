@@ -134,6 +134,7 @@ def job_view(ws: WorkingSet, job: Job, *, with_documents: bool = True) -> replie
         note=job.note,
         raw_payload=written(ws.document(job.payload_seq)) if with_documents else NO_DOCUMENT,
         raw_result=written(ws.document(job.result_seq)) if with_documents and job.status == "done" else NO_DOCUMENT,
+        raw_checkpoint=written(ws.checkpoints[job.job_id]) if with_documents else NO_DOCUMENT,
         previous=previous(job),
     )
 

@@ -24,7 +24,8 @@ from octostore.stores.ids import new_request_id
 from octostore.supervise.command import NOT_EXECUTABLE, Command, Ending, Terms
 from octostore.supervise.dispositions import ENDING, Dispositions
 from octostore.supervise.guardian import Guardian
-from octostore.supervise.report import FENCING_VARIABLE, JOB_VARIABLE
+from octostore.supervise.previous import previous_as_json
+from octostore.supervise.report import FENCING_VARIABLE, JOB_VARIABLE, PREVIOUS_VARIABLE
 from octostore.supervise.reports import Reports
 from octostore.supervise.streams import fill_closed_streams, lead_to_one_place
 from octostore.supervise.tail import Tail
@@ -127,6 +128,7 @@ def command_environment(claim: HeldClaim, reports: Reports) -> dict[str, str]:
         JOB_VARIABLE: claim.job_id,
         FENCING_VARIABLE: str(claim.fencing_token),
         "OCTOSTORE_ATTEMPT": str(claim.attempt),
+        PREVIOUS_VARIABLE: previous_as_json(claim.reply),
     }
 
 

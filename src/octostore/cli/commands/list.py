@@ -1,4 +1,8 @@
-"""List claimed jobs and their owners, or jobs of another status."""
+"""List claimed jobs and their owners, or jobs of another status.
+
+With --queue, list every job in that queue: those that wait, in the order in which they will run, then claimed, dead and
+done ones.
+"""
 
 import argparse
 import time
@@ -20,11 +24,14 @@ from octostore.core.replies import JobOwner, JobPage, JobView
 EXAMPLES = [
     "octostore list",
     "octostore list github-issue- --watch    # keeps refreshing",
+    "octostore list --queue builds",
     "octostore list --status queued --queue builds --json",
 ]
+ALL = "all"
 LIMIT_DEFAULT = 1_000
 SHORTEST_INTERVAL = 0.1
 CLAIMED_HEADER = ("JOB", "OWNER", "SINCE", "HEARTBEAT", "LEFT", "PROGRESS", "ATTEMPT")
+QUEUE_HEADER = ("JOB", "STATUS", "DUE", "PRIORITY", "ATTEMPT", "AGE", "KIND", "OWNER")
 HEADER = ("JOB", "STATUS", "OWNER", "QUEUE", "KIND", "ATTEMPTS", "LAST")
 
 
@@ -34,9 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         job_names,
     )
     parser.add_argument(
-        "--status", choices=[*get_args(Status), "all"], default="claimed", help="only jobs with this status (claimed)"
+        "--status", choices=[*get_args(Status), ALL], help="only jobs with this status (claimed; with --queue: all)"
     )
-    parser.add_argument("--queue", metavar="Q", help="only jobs of this queue")
+    parser.add_argument("--queue", metavar="Q", help="only jobs of this queue, in the order in which they will run")
     parser.add_argument(
         "--limit", type=positive, default=LIMIT_DEFAULT, metavar="N", help=f"maximum number of jobs ({LIMIT_DEFAULT:,})"
     )
@@ -61,17 +68,26 @@ def _interval(text: str) -> float:
     return interval
 
 
+def _status(arguments: Arguments) -> str:
+    return arguments.status or ("claimed" if arguments.queue is None else ALL)
+
+
 def _jobs(store: Reader, arguments: Arguments) -> JobPage:
     jobs: list[JobView] = []
-    status = None if arguments.status == "all" else arguments.status
-    limit = min(arguments.limit, PAGE_MAX)
-    for page in store.job_pages(arguments.prefix, status=status, queue=arguments.queue, limit=limit):
+    cursor: str | None = None
+    while True:
+        page = store.list_jobs(
+            arguments.prefix,
+            status=None if _status(arguments) == ALL else arguments.status or "claimed",
+            queue=arguments.queue,
+            limit=min(arguments.limit - len(jobs), PAGE_MAX),
+            cursor=cursor,
+            order="name" if arguments.queue is None else "run",
+        )
         jobs += page.jobs
-        if len(jobs) >= arguments.limit:
-            break
-    shown = jobs[: arguments.limit]
-    is_all = page.cursor is None and len(shown) == len(jobs)
-    return JobPage(jobs=shown, cursor=None if is_all else shown[-1].job_id)
+        cursor = page.cursor
+        if cursor is None or len(jobs) >= arguments.limit:
+            return JobPage(jobs=jobs, cursor=cursor)
 
 
 def _watch(store: Reader, arguments: Arguments, console: Console) -> NoReturn:
@@ -102,16 +118,28 @@ def _what_moves(claim: JobOwner) -> object:
 def _lines(page: JobPage, arguments: Arguments, console: Console) -> Iterator[str]:
     now = words.now()
     if not page.jobs:
-        which = "" if arguments.status == "all" else f"{arguments.status} "
-        named = f" that begin with {arguments.prefix}" if arguments.prefix else ""
-        yield f"no {which}jobs{named}"
+        yield from _nothing(arguments)
         return
-    if arguments.status == "claimed":
+    if arguments.queue is not None:
+        yield from console.table(QUEUE_HEADER, [_queue_row(job, now) for job in page.jobs])
+    elif _status(arguments) == "claimed":
         yield from console.table(CLAIMED_HEADER, [_claimed_row(job, now) for job in page.jobs])
     else:
         yield from console.table(HEADER, [_row(job, now) for job in page.jobs])
     if page.cursor is not None:
         yield console.style("… and more; raise --limit to see them", "dim")
+
+
+def _nothing(arguments: Arguments) -> Iterator[str]:
+    status = _status(arguments)
+    which = "" if status == ALL else f"{status} "
+    where = "" if arguments.queue is None else f" in queue {arguments.queue}"
+    named = f" that begin with {arguments.prefix}" if arguments.prefix else ""
+    yield f"no {which}jobs{where}{named}"
+    if arguments.queue is not None and status == ALL and not named:
+        yield f"  next       octostore enqueue KIND --queue {words.typed(arguments.queue)}"
+    elif arguments.queue is not None:
+        yield f"  next       octostore list --queue {words.typed(arguments.queue)}    # every job in it"
 
 
 def _claimed_row(job: JobView, now: datetime) -> tuple[str, ...]:
@@ -135,6 +163,24 @@ def _remark(claim: JobOwner, now: datetime) -> str:
     if is_late(claim.heartbeat_at, claim.expires_at, now):
         return " (late)"
     return " (stuck)" if claim.stuck else ""
+
+
+def _queue_row(job: JobView, now: datetime) -> tuple[str, ...]:
+    due = ""
+    if job.status == "queued" and job.available_at is not None:
+        due = "now" if job.available_at <= now else f"in {words.until(job.available_at, now)}"
+    is_open = job.status in {"queued", "claimed"}
+    attempt = job.attempts + 1 if is_open else job.attempts
+    return (
+        job.job_id,
+        job.status,
+        due,
+        "" if job.priority is None else str(job.priority),
+        f"{attempt}/{job.max_attempts}" if attempt else "",
+        "" if job.created_at is None else words.duration(max(0, int(words.seconds_between(job.created_at, now)))),
+        job.kind or "",
+        job.owner or "",
+    )
 
 
 def _row(job: JobView, now: datetime) -> tuple[str, ...]:

@@ -55,6 +55,8 @@ def _story(job: JobView, console: Console) -> Iterator[str]:
             yield f"  result    {words.as_json(job.result)}"
         if job.error:
             yield f"  error     {words.gist(job.error)}"
+    if job.checkpoint is not None:
+        yield f"  checkpoint {words.glimpse(job.checkpoint)}"
     if job.kind is not None:
         yield f"  job       {job.kind} in queue {job.queue}, {job.attempts} of {job.max_attempts} attempts used"
     if job.previous:
