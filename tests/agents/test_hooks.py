@@ -277,30 +277,51 @@ def test_what_is_remembered_is_for_nobody_else(home: Path) -> None:
 # Compaction
 
 
+def told_later(client: str, event: str, text: str) -> bool:
+    """As soon as the store has answered in time."""
+    done = hook(client, event)
+    while text not in done.out:
+        done = hook(client, event)
+    return text in context_in(done, client)
+
+
+def checkpoint(job: str, data: object) -> None:
+    assert run_cli("checkpoint", job, json.dumps(data), "--owner", OWNER).code == 0
+
+
 def test_what_is_held_survives_a_compaction_in_claude_code() -> None:
     claim("build-1", "build-2")
+    checkpoint("build-1", {"next": "tests"})
     text = hook("claude", "compaction").out
-    assert "- build-1" in text
-    assert "- build-2" in text
+    assert '- build-1: {"next": "tests"}' in text
+    assert "- build-2: none yet" in text
     assert OWNER in text
     with pytest.raises(ValueError, match=r".*"):
         json.loads(text)  # JSON would be read as something else
-    assert "- build-1: " in context_in(hook("claude", "after-compaction"), "claude")
+    assert told_later("claude", "after-compaction", "- build-2: none yet")
+
+
+def test_a_checkpoint_gives_no_orders_to_a_terminal_or_a_line_of_its_own() -> None:
+    claim("build-1")
+    checkpoint("build-1", {"next": "a\n- build-9: \x1b[31m" + "x" * 5_000})
+    lines = hook("claude", "compaction").out.splitlines()
+    assert [line[:10] for line in lines if line.startswith("- ")] == ["- build-1:"]
+    assert "\x1b" not in "".join(lines)
+    assert max(map(len, lines)) < 1_000
 
 
 def test_codex_tells_its_agent_after_a_compaction() -> None:
     claim("build-1")
+    checkpoint("build-1", 7)
     assert hook("codex", "compaction").out == ""
-    assert "- build-1: " in context_in(hook("codex", "after-compaction"), "codex")
+    assert told_later("codex", "after-compaction", "- build-1: 7")
 
 
 def test_cursor_tells_its_agent_at_the_next_tool() -> None:
     claim("build-1")
+    checkpoint("build-1", 7)
     assert hook("cursor", "compaction").out == ""
-    said = hook("cursor", "tool-use")
-    while not said.out:  # the store has not answered in time
-        said = hook("cursor", "tool-use")
-    assert "- build-1: " in context_in(said, "cursor")
+    assert told_later("cursor", "tool-use", "- build-1: 7")
     assert hook("cursor", "tool-use").out == ""
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from octostore.agents.hooks import answers
 from octostore.agents.hooks.detached import in_a_detached_child
@@ -23,9 +23,11 @@ from octostore.core.visible import visible
 from octostore.stores.opening import sqlite_path
 
 if TYPE_CHECKING:
+    from octostore.client.reader import Reader
     from octostore.keeping.leases import KeptLease
     from octostore.keeping.processes import Process
 
+T = TypeVar("T")
 PATIENCE_SECONDS = 0.2
 """For the store. A client waits for its hooks, and a person for the client."""
 LIFE_SECONDS = 30.0
@@ -126,10 +128,8 @@ def at_stop(hook: Hook) -> str | None:
 
 
 def at_session_end(hook: Hook) -> None:
-    from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # not for every event
-
-    ours = [lease for lease in KeptLeases.of_store(hook.place.url).of(hook.owner) if hook.is_ours(lease)]
-    in_a_detached_child(partial(_end, hook, ours))
+    _ = hook.owner, hook.agent  # which the child, an orphan, could not find out
+    in_a_detached_child(partial(_end, hook))
 
 
 EVENTS: dict[str, Callable[[Hook], str | None]] = {
@@ -167,9 +167,11 @@ def _keep_session(hook: Hook) -> None:
     keep_session(hook.place.url, hook.payload.session, hook.owner, hook.remembered)
 
 
-def _end(hook: Hook, ours: "list[KeptLease]") -> None:
+def _end(hook: Hook) -> None:
     from octostore.agents.hooks.sessions import end_session  # noqa: PLC0415  # imports all of a client
+    from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # the same
 
+    ours = [lease for lease in KeptLeases.of_store(hook.place.url).of(hook.owner) if hook.is_ours(lease)]
     end_session(hook.place.url, hook.payload.session, hook.owner, hook.remembered, ours)
 
 
@@ -190,12 +192,21 @@ def _name_the_agent(hook: Hook) -> None:
 def _told_held(hook: Hook) -> Iterator[str]:
     """With what it has saved: a summary of a long talk may leave that out."""
     held = _held(hook)
-    if held:
-        yield f"You are {visible(hook.owner)} and hold these jobs in OctoStore. Release each of them when you stop."
-    for claim in held[:SHOWN_MAX]:
-        yield f"- {visible(claim.job_id)}: `octostore owner {shlex.quote(claim.job_id)} --json` has its checkpoint"
+    if not held:
+        return
+    yield f"You are {visible(hook.owner)} and hold these jobs in OctoStore, with your last checkpoint of each:"
+    yield from _asked(hook.place, partial(_told_checkpoints, [claim.job_id for claim in held[:SHOWN_MAX]]))
     if len(held) > SHOWN_MAX:
         yield f"- and {len(held) - SHOWN_MAX:,} more: `octostore mine`"
+    yield "Release each of them when you stop working on it."
+
+
+def _told_checkpoints(jobs: list[str], store: "Reader") -> list[str]:
+    saved = {job: store.get_job(job).checkpoint for job in jobs}
+    return [
+        f"- {visible(job)}: {'none yet' if data is None else visible(words.glimpse(data))}"
+        for job, data in saved.items()
+    ]
 
 
 def _told_still_held(jobs: list[str], hook: Hook) -> str:
@@ -217,7 +228,12 @@ def _told_away(error: OctoStoreError) -> str:
 
 def _held(hook: Hook) -> list[JobOwner]:
     """By this session, as far as that can be known."""
-    claims, sessions = _asked(hook.place)
+    try:
+        claims, sessions = _asked(hook.place, _claims_and_sessions)
+    except Unreachable as error:
+        if error.reason == "no_store":
+            return []
+        raise
     held = [claim for claim in claims if claim.owner == hook.owner]
     if not held or hook.has_to_say_who_it_is:
         return held
@@ -230,26 +246,29 @@ def _held(hook: Hook) -> list[JobOwner]:
     return [claim for claim in held if claim.fencing_token in ours]
 
 
-def _asked(place: Place) -> tuple[list[JobOwner], list[SessionView]]:
-    """What is claimed, and the sessions that are open."""
-    found: list[tuple[list[JobOwner], list[SessionView]]] = []
+def _claims_and_sessions(store: "Reader") -> tuple[list[JobOwner], list[SessionView]]:
+    """What is claimed, and who is there."""
+    return list(store.list_claimed_jobs()), list(store.list_sessions(status="open"))
+
+
+def _asked(place: Place, ask: "Callable[[Reader], T]") -> T:
+    """What the store says, if it does so in time."""
+    answer: list[T] = []
     failed: list[OctoStoreError] = []
 
-    def ask() -> None:
+    def look() -> None:
         try:
             with place.look() as store:
-                found.append((list(store.list_claimed_jobs()), list(store.list_sessions(status="open"))))
+                answer.append(ask(store))
         except OctoStoreError as error:
             failed.append(error)
 
     _import_what_looking_takes(place)
-    asking = Thread(target=ask, daemon=True)
+    asking = Thread(target=look, daemon=True)
     asking.start()
     asking.join(PATIENCE_SECONDS)
-    if found:
-        return found[0]
-    if failed and isinstance(failed[0], Unreachable) and failed[0].reason == "no_store":
-        return [], []
+    if answer:
+        return answer[0]
     raise failed[0] if failed else Unreachable(f"no answer within {PATIENCE_SECONDS:g} s", reason="timeout")
 
 
