@@ -34,6 +34,7 @@ CODEX_ONLY = {
 """Claude Code finds these by their names, and reads hooks twice if they are named, too."""
 MARKETPLACE = {
     "name": "octostore",
+    "description": "OctoStore for coding agents",
     "owner": {"name": "OctoStore"},
     "plugins": [{"name": "octostore", "source": f"./{FOLDER}", "description": ABOUT["description"]}],
 }

@@ -3,8 +3,9 @@
 import json
 import os
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from socket import socket
@@ -20,11 +21,12 @@ from octostore.agents.setup.clients import HOOK_LINE
 from octostore.cli.hooking import EVENTS as EVENTS_ANSWERED
 from octostore.cli.hooking import LIFE_SECONDS
 from octostore.keeping.leases import KeptLeases
+from octostore.keeping.watching import agent_here
 from octostore.wire.tokens import new_token
 from tests.agents.payloads import CLIENTS, EVENTS
 from tests.support.cli import Done, run_cli
 from tests.support.processes import PATIENCE_SECONDS, until
-from tests.support.starting import SCRIPT
+from tests.support.starting import SCRIPT, start
 
 SESSION = "0199f3c1-2222-7333-8444-555566667777"
 OWNER = Payload(session_id=SESSION).owner
@@ -57,6 +59,13 @@ def context_in(done: Done, client: str) -> str:
 def claim(*jobs: str, owner: str = OWNER) -> None:
     for job in jobs:
         assert run_cli("claim", job, "--keep", "--owner", owner, "--while-pid", "0").code == 0
+
+
+@pytest.fixture(autouse=True)
+def without_an_agent_above() -> None:
+    """Hooks would take its name, and not the one that they find in the payload."""
+    if agent_here() is not None:
+        pytest.skip("an agent runs these tests")
 
 
 @pytest.fixture(autouse=True)
@@ -268,30 +277,51 @@ def test_what_is_remembered_is_for_nobody_else(home: Path) -> None:
 # Compaction
 
 
+def told_later(client: str, event: str, text: str) -> bool:
+    """As soon as the store has answered in time."""
+    done = hook(client, event)
+    while text not in done.out:
+        done = hook(client, event)
+    return text in context_in(done, client)
+
+
+def checkpoint(job: str, data: object) -> None:
+    assert run_cli("checkpoint", job, json.dumps(data), "--owner", OWNER).code == 0
+
+
 def test_what_is_held_survives_a_compaction_in_claude_code() -> None:
     claim("build-1", "build-2")
+    checkpoint("build-1", {"next": "tests"})
     text = hook("claude", "compaction").out
-    assert "- build-1" in text
-    assert "- build-2" in text
+    assert '- build-1: {"next": "tests"}' in text
+    assert "- build-2: none yet" in text
     assert OWNER in text
     with pytest.raises(ValueError, match=r".*"):
         json.loads(text)  # JSON would be read as something else
-    assert "- build-1: " in context_in(hook("claude", "after-compaction"), "claude")
+    assert told_later("claude", "after-compaction", "- build-2: none yet")
+
+
+def test_a_checkpoint_gives_no_orders_to_a_terminal_or_a_line_of_its_own() -> None:
+    claim("build-1")
+    checkpoint("build-1", {"next": "a\n- build-9: \x1b[31m" + "x" * 5_000})
+    lines = hook("claude", "compaction").out.splitlines()
+    assert [line[:10] for line in lines if line.startswith("- ")] == ["- build-1:"]
+    assert "\x1b" not in "".join(lines)
+    assert max(map(len, lines)) < 1_000
 
 
 def test_codex_tells_its_agent_after_a_compaction() -> None:
     claim("build-1")
+    checkpoint("build-1", 7)
     assert hook("codex", "compaction").out == ""
-    assert "- build-1: " in context_in(hook("codex", "after-compaction"), "codex")
+    assert told_later("codex", "after-compaction", "- build-1: 7")
 
 
 def test_cursor_tells_its_agent_at_the_next_tool() -> None:
     claim("build-1")
+    checkpoint("build-1", 7)
     assert hook("cursor", "compaction").out == ""
-    said = hook("cursor", "tool-use")
-    while not said.out:  # the store has not answered in time
-        said = hook("cursor", "tool-use")
-    assert "- build-1: " in context_in(said, "cursor")
+    assert told_later("cursor", "tool-use", "- build-1: 7")
     assert hook("cursor", "tool-use").out == ""
 
 
@@ -335,6 +365,100 @@ def test_what_others_of_the_same_name_hold_is_not_its_business() -> None:
     until(lambda: session().status == "closed")
     with octostore.connect() as store:
         assert store.get_job_owner("build-of-ann") is not None
+
+
+# Agents that are known by their process
+
+
+AGENT = """\
+import subprocess, sys
+
+for line in sys.stdin:
+    done = subprocess.run(["/bin/sh", "-c", line], stdout=subprocess.PIPE, text=True)
+    print(done.stdout.replace(chr(10), " "), flush=True)
+"""
+
+
+class Agent:
+    """A client whose process can be found. Each of its commands runs in a shell of its own."""
+
+    def __init__(self, folder: Path, client: str, session: str) -> None:
+        script = folder / client
+        script.write_text(AGENT, encoding="utf-8")
+        self._payloads = {event: folder / f"{session}-{event}" for event in EVENTS}
+        for event, path in self._payloads.items():
+            path.write_text(json.dumps(CLIENTS[client](event, session)), encoding="utf-8")
+        self.process = start(
+            [sys.executable, str(script)],
+            env={**os.environ, "PATH": f"{Path(SCRIPT[0]).parent}:{os.environ['PATH']}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.name = f"{client}-{self.process.pid}@{os.uname().nodename}"
+
+    def run(self, line: str) -> str:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        return str(self.process.stdout.readline())
+
+    def hook(self, event: str) -> str:
+        said = self.run(f"octostore hook {event} < {self._payloads[event]}")
+        while any(word in said for word in SLOW):
+            said = self.run(f"octostore hook {event} < {self._payloads[event]}")
+        return said
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Callable[[str], Agent]]:
+    started: list[Agent] = []
+
+    def new(client: str, session: str = SESSION) -> Agent:
+        started.append(Agent(tmp_path, client, session))
+        return started[-1]
+
+    yield new
+    for agent in started:
+        agent.process.communicate()
+
+
+@pytest.mark.parametrize("client", ["claude", "codex"])
+def test_an_agent_need_not_say_who_it_is_where_its_process_does(client: str, agents: Callable[[str], Agent]) -> None:
+    agent = agents(client)
+    said = agent.hook("session-start")
+    assert f"You are {agent.name}." in said
+    assert "--owner" not in said
+    until(lambda: is_open(agent.name))
+    agent.run("octostore claim build-1 --keep")
+    claim("build-of-ann", owner="ann")
+    said = agent.hook("stop")
+    assert "You still hold build-1 in" in said
+    assert "`octostore release JOB --outcome done`" in said
+    assert agent.hook("session-end").strip() == ""
+    with octostore.connect() as store:
+        until(lambda: [one.job_id for one in store.list_claimed_jobs()] == ["build-of-ann"])
+
+
+def test_one_process_of_cursor_has_many_agents(agents: Callable[[str], Agent]) -> None:
+    said = agents("cursor").hook("session-start")
+    assert f"You are {OWNER}." in said
+    assert f"--owner {OWNER}" in said
+
+
+def test_sessions_of_one_process_do_not_release_the_claims_of_each_other(agents: Callable[[str], Agent]) -> None:
+    agent = agents("codex")
+    agent.hook("session-start")
+    until(lambda: is_open(agent.name))
+    with octostore.connect() as store:
+        other = store.open_session(agent=agent.name, session_id="another")
+        agent.run("octostore claim build-1 --keep")
+        assert agent.hook("stop").strip() == ""
+        agent.hook("session-end")
+        until(lambda: session().status == "closed")
+        assert store.get_job_owner("build-1") is not None
+        other.close()
 
 
 # Session end

@@ -5,12 +5,10 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, TypeVar
 
 from octostore.agents.hooks import answers
 from octostore.agents.hooks.detached import in_a_detached_child
@@ -20,12 +18,16 @@ from octostore.cli import words
 from octostore.cli.place import Place
 from octostore.client.owner import OWNER_VARIABLE
 from octostore.core.errors import OctoStoreError, Unreachable
-from octostore.core.replies import JobOwner
+from octostore.core.replies import JobOwner, SessionView
 from octostore.core.visible import visible
+from octostore.stores.opening import sqlite_path
 
 if TYPE_CHECKING:
+    from octostore.client.reader import Reader
+    from octostore.keeping.leases import KeptLease
     from octostore.keeping.processes import Process
 
+T = TypeVar("T")
 PATIENCE_SECONDS = 0.2
 """For the store. A client waits for its hooks, and a person for the client."""
 LIFE_SECONDS = 30.0
@@ -34,34 +36,50 @@ REASON_MAX = 200
 ENV_FILE_VARIABLE = "CLAUDE_ENV_FILE"
 
 
-class Hook(msgspec.Struct, frozen=True):
+class Hook:
     """One event of one session."""
 
-    payload: Payload
-    place: Place
+    def __init__(self, payload: Payload, place: Place) -> None:
+        self.payload = payload
+        self.place = place
+        self.remembered = Remembered(place.url, payload.session)
 
-    @property
-    def named_owner(self) -> str | None:
-        return os.environ.get(OWNER_VARIABLE) or None
+    @cached_property
+    def agent(self) -> "Process | None":
+        """The process of the client."""
+        from octostore.keeping.watching import agent_here  # noqa: PLC0415  # not for every event
 
-    @property
+        return agent_here()
+
+    @cached_property
     def owner(self) -> str:
-        return self.named_owner or self.payload.owner
+        """As commands of the agent are called that do not say who they are, if that can be known."""
+        from octostore.keeping.watching import name_of  # noqa: PLC0415  # not for every event
+
+        # One process of Cursor has many agents.
+        of_process = None if self.payload.client == "cursor" else name_of(self.agent)
+        return os.environ.get(OWNER_VARIABLE) or of_process or self.payload.owner
 
     @property
-    def remembered(self) -> Remembered:
-        return Remembered(self.place.url, self.payload.session)
+    def has_to_say_who_it_is(self) -> bool:
+        return self.owner == self.payload.owner
+
+    def is_ours(self, lease: "KeptLease") -> bool:
+        """People name themselves, and have several agents."""
+        return self.has_to_say_who_it_is or (self.agent is not None and lease.watched == self.agent)
 
 
 def at_session_start(hook: Hook) -> str:
-    in_a_detached_child(partial(_begin, hook, hook.remembered))
+    _ = hook.owner  # which the child, an orphan, could not find out
+    in_a_detached_child(partial(_begin, hook))
     with hook.remembered.memory() as memory:
         memory.life_at, memory.is_compacted = time.time(), False
     _name_the_agent(hook)
     from octostore.cli.priming import prime  # noqa: PLC0415  # not for every event
 
+    _import_what_looking_takes(hook.place)
     text = prime(hook.owner, hook.place, patience=PATIENCE_SECONDS).text
-    if hook.named_owner is None:
+    if hook.has_to_say_who_it_is:
         text += f"\nUse `--owner {hook.owner}` in every octostore command, or `export {OWNER_VARIABLE}={hook.owner}`."
     if hook.payload.is_after_compaction:
         with suppress(OctoStoreError):  # that the store is away has been said
@@ -110,10 +128,8 @@ def at_stop(hook: Hook) -> str | None:
 
 
 def at_session_end(hook: Hook) -> None:
-    from octostore.keeping.watching import watched  # noqa: PLC0415  # not for every event
-
-    agent = None if hook.named_owner is None else watched(None)
-    in_a_detached_child(partial(_end, hook, hook.remembered, agent))
+    _ = hook.owner, hook.agent  # which the child, an orphan, could not find out
+    in_a_detached_child(partial(_end, hook))
 
 
 EVENTS: dict[str, Callable[[Hook], str | None]] = {
@@ -128,35 +144,35 @@ EVENTS: dict[str, Callable[[Hook], str | None]] = {
 # In the background
 
 
-def _begin(hook: Hook, remembered: Remembered) -> None:
-    remembered.forget_old()
-    _keep_session(hook, remembered)
+def _begin(hook: Hook) -> None:
+    hook.remembered.forget_old()
+    _keep_session(hook)
 
 
 def _show_life(hook: Hook) -> None:
     """At most once in a while: agents use tools all the time."""
-    remembered = hook.remembered
-    with remembered.memory() as memory:
+    with hook.remembered.memory() as memory:
         if not memory.needs_sign_of_life(time.time(), LIFE_SECONDS):
             return
         memory.life_at = time.time()
     from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # once in a while
 
     KeptLeases.of_store(hook.place.url).show_life(hook.owner)
-    in_a_detached_child(partial(_keep_session, hook, remembered))
+    in_a_detached_child(partial(_keep_session, hook))
 
 
-def _keep_session(hook: Hook, remembered: Remembered) -> None:
+def _keep_session(hook: Hook) -> None:
     from octostore.agents.hooks.sessions import keep_session  # noqa: PLC0415  # imports all of a client
 
-    keep_session(hook.place.url, hook.payload.session, hook.owner, remembered)
+    keep_session(hook.place.url, hook.payload.session, hook.owner, hook.remembered)
 
 
-def _end(hook: Hook, remembered: Remembered, agent: "Process | None") -> None:
+def _end(hook: Hook) -> None:
     from octostore.agents.hooks.sessions import end_session  # noqa: PLC0415  # imports all of a client
+    from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # the same
 
-    is_alone = hook.named_owner is None
-    end_session(hook.place.url, hook.payload.session, hook.owner, remembered, agent=agent, is_alone=is_alone)
+    ours = [lease for lease in KeptLeases.of_store(hook.place.url).of(hook.owner) if hook.is_ours(lease)]
+    end_session(hook.place.url, hook.payload.session, hook.owner, hook.remembered, ours)
 
 
 # What the agent is told
@@ -166,7 +182,7 @@ def _name_the_agent(hook: Hook) -> None:
     """For all commands of its shells, where the client has a file for that."""
     path = os.environ.get(ENV_FILE_VARIABLE)
     line = f"export {OWNER_VARIABLE}={shlex.quote(hook.owner)}\n"
-    if path and hook.named_owner is None:
+    if path and hook.has_to_say_who_it_is:
         with Path(path).open("a+", encoding="utf-8") as file:
             file.seek(0)
             if line not in file.read():
@@ -176,17 +192,26 @@ def _name_the_agent(hook: Hook) -> None:
 def _told_held(hook: Hook) -> Iterator[str]:
     """With what it has saved: a summary of a long talk may leave that out."""
     held = _held(hook)
-    if held:
-        yield f"You are {visible(hook.owner)} and hold these jobs in OctoStore. Release each of them when you stop."
-    for claim in held[:SHOWN_MAX]:
-        yield f"- {visible(claim.job_id)}: `octostore owner {shlex.quote(claim.job_id)} --json` has its checkpoint"
+    if not held:
+        return
+    yield f"You are {visible(hook.owner)} and hold these jobs in OctoStore, with your last checkpoint of each:"
+    yield from _asked(hook.place, partial(_told_checkpoints, [claim.job_id for claim in held[:SHOWN_MAX]]))
     if len(held) > SHOWN_MAX:
         yield f"- and {len(held) - SHOWN_MAX:,} more: `octostore mine`"
+    yield "Release each of them when you stop working on it."
+
+
+def _told_checkpoints(jobs: list[str], store: "Reader") -> list[str]:
+    saved = {job: store.get_job(job).checkpoint for job in jobs}
+    return [
+        f"- {visible(job)}: {'none yet' if data is None else visible(words.glimpse(data))}"
+        for job, data in saved.items()
+    ]
 
 
 def _told_still_held(jobs: list[str], hook: Hook) -> str:
     listed = ", ".join(visible(job) for job in jobs[:SHOWN_MAX]) + (" and more" if len(jobs) > SHOWN_MAX else "")
-    owner = "" if hook.named_owner else f" --owner {hook.owner}"
+    owner = f" --owner {hook.owner}" if hook.has_to_say_who_it_is else ""
     return (
         f"You still hold {listed} in OctoStore. If the work is finished, run `octostore release{owner} JOB --outcome "
         "done`; if you give up, use `--outcome failed --error TEXT` or `--outcome released --note TEXT`. If you will "
@@ -202,35 +227,56 @@ def _told_away(error: OctoStoreError) -> str:
 
 
 def _held(hook: Hook) -> list[JobOwner]:
-    """By this session: others may use the same name."""
-    claims = [claim for claim in _asked(hook.place) if claim.owner == hook.owner]
-    if not claims or hook.named_owner is None:
-        return claims
+    """By this session, as far as that can be known."""
+    try:
+        claims, sessions = _asked(hook.place, _claims_and_sessions)
+    except Unreachable as error:
+        if error.reason == "no_store":
+            return []
+        raise
+    held = [claim for claim in claims if claim.owner == hook.owner]
+    if not held or hook.has_to_say_who_it_is:
+        return held
+    if any(one.agent == hook.owner and one.session_id != hook.payload.session for one in sessions):
+        return []  # whose of them it is cannot
     from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # not for every event
-    from octostore.keeping.watching import watched  # noqa: PLC0415
 
-    agent = watched(None)
     kept = KeptLeases.of_store(hook.place.url).of(hook.owner)
-    ours = {lease.fencing_token for lease in kept if agent is not None and lease.watched == agent}
-    return [claim for claim in claims if claim.fencing_token in ours]
+    ours = {lease.fencing_token for lease in kept if hook.is_ours(lease)}
+    return [claim for claim in held if claim.fencing_token in ours]
 
 
-def _asked(place: Place) -> list[JobOwner]:
-    found: list[list[JobOwner]] = []
+def _claims_and_sessions(store: "Reader") -> tuple[list[JobOwner], list[SessionView]]:
+    """What is claimed, and who is there."""
+    return list(store.list_claimed_jobs()), list(store.list_sessions(status="open"))
+
+
+def _asked(place: Place, ask: "Callable[[Reader], T]") -> T:
+    """What the store says, if it does so in time."""
+    answer: list[T] = []
     failed: list[OctoStoreError] = []
 
-    def ask() -> None:
+    def look() -> None:
         try:
             with place.look() as store:
-                found.append(list(store.list_claimed_jobs()))
+                answer.append(ask(store))
         except OctoStoreError as error:
             failed.append(error)
 
-    asking = Thread(target=ask, daemon=True)
+    _import_what_looking_takes(place)
+    asking = Thread(target=look, daemon=True)
     asking.start()
     asking.join(PATIENCE_SECONDS)
-    if found:
-        return found[0]
-    if failed and isinstance(failed[0], Unreachable) and failed[0].reason == "no_store":
-        return []
+    if answer:
+        return answer[0]
     raise failed[0] if failed else Unreachable(f"no answer within {PATIENCE_SECONDS:g} s", reason="timeout")
+
+
+def _import_what_looking_takes(place: Place) -> None:
+    """Before the clock starts: on a busy machine this takes long, and is not the store's fault."""
+    if place.is_server:
+        import octostore.client.connect  # noqa: PLC0415
+    else:
+        import octostore.client.looking  # noqa: PLC0415
+    if sqlite_path(place.url) is not None:
+        import octostore.stores.sqlite.backend  # noqa: F401, PLC0415

@@ -1,13 +1,13 @@
 """The session that stands for a client's, in the store: opened, kept alive and closed by detached children."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from octostore.agents.hooks.memory import Remembered
 from octostore.client.connect import connect
 from octostore.client.store import OctoStore
 from octostore.core.errors import LeaseLost, NotFound, OctoStoreError
-from octostore.keeping.leases import KeptLeases
-from octostore.keeping.processes import Process
+from octostore.keeping.leases import KeptLease, KeptLeases
 from octostore.keeping.releasing import release
 
 TTL_SECONDS = 1_800.0
@@ -24,19 +24,17 @@ def keep_session(url: str | None, session: str, owner: str, remembered: Remember
             remembered.keep_lease(reply.lease_id)
 
 
-def end_session(
-    url: str | None, session: str, owner: str, remembered: Remembered, *, agent: Process | None, is_alone: bool
-) -> None:
-    """With all that is kept for it: as `owner`, if that name is its own, and else for the process of the agent."""
-    leases, lease_id = KeptLeases.of_store(url), remembered.lease_id()
+def end_session(url: str | None, session: str, owner: str, remembered: Remembered, leases: Sequence[KeptLease]) -> None:
+    """And release these claims, unless another session of the same owner may need them."""
+    lease_id = remembered.lease_id()
     with connect(url) as store:
-        for lease in leases.of(owner):
-            if is_alone or (agent is not None and lease.watched == agent):
-                with suppress(OctoStoreError):  # it is lost, or will be when its TTL has passed
-                    release(store, leases, lease, note=END_NOTE)
         if lease_id is not None:
-            with suppress(OctoStoreError):
+            with suppress(OctoStoreError):  # it is over, or will be when its TTL has passed
                 store.close_session(session, lease_id=lease_id)
+        if not any(one.agent == owner for one in store.list_sessions(status="open")):
+            for lease in leases:
+                with suppress(OctoStoreError):  # the same
+                    release(store, KeptLeases.of_store(url), lease, note=END_NOTE)
     remembered.forget()
 
 
