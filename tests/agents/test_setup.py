@@ -213,7 +213,7 @@ def test_a_skill_of_the_same_name_that_is_not_ours(client: str, project: Path) -
     (skill,) = [part.path for part in CLIENTS[client].parts(False) if part.path.endswith("SKILL.md")]
     write(project, {skill: b"---\nname: octostore\n---\nmine\n"})
     before = tree(project)
-    with pytest.raises(CannotEdit, match="somebody else"):
+    with pytest.raises(CannotEdit, match="not written by octostore setup"):
         set_up(scope_of(client, project))
     assert tree(project) == before
     removed(scope_of(client, project))
@@ -305,7 +305,7 @@ def test_a_table_that_somebody_has_added_to_ours_is_not_torn_apart(project: Path
     with path.open("a", encoding="utf-8") as file:
         file.write("startup_timeout_sec = 20\n")
     before = tree(project)
-    with pytest.raises(CannotEdit, match="depends on the lines between the marks"):
+    with pytest.raises(CannotEdit, match="other settings depend on"):
         removed(scope)
     assert tree(project) == before
 
