@@ -195,13 +195,17 @@ def test_what_is_mine(cli: Cli, keep: Keep) -> None:
     cli.call("progress", "--owner", ann, first, "running tests")
     lines = {line.split()[0]: line for line in cli.call("mine", "--owner", ann).out.splitlines()}
     assert "until released, or 9m" in lines[first]
+    assert "  none  " in lines[first]
     assert "running tests" in lines[first]
+    cli.call("checkpoint", "--owner", ann, first, '{"step": 3}')
+    assert '  {"step": 3}  running tests' in cli.call("mine", "--owner", ann).out
     assert "its keeper is gone" in lines[second]
     assert "its lease is not kept here" in lines[third]
     assert cli.job not in lines
     document = cli.json("mine", "--owner", ann)
     assert document["owner"] == ann
     assert [claim["job_id"] for claim in document["claims"]] == [first, second, third]
+    assert [claim["checkpoint"] for claim in document["claims"]] == [{"step": 3}, None, None]
     assert [claim["kept"] and claim["kept"]["is_alive"] for claim in document["claims"]] == [True, False, None]
     assert cli.call("mine").code == 64, "whose?"
 

@@ -272,6 +272,10 @@ def test_after_a_mass_death_everything_is_listed_as_it_stands_and_recovered_whol
         assert len(store.list_jobs(status="queued", limit=1_000, queue=queue).jobs) == 60
     in_order = store.list_jobs(queue="ci", order="run", limit=1_000).jobs
     assert [job.status for job in in_order] == ["queued"] * 60 + ["dead"] * 60
+    first = store.list_jobs(queue="ci", order="run", limit=7)
+    second = store.list_jobs(queue="ci", order="run", limit=1_000, cursor=first.cursor)
+    assert [job.job_id for job in [*first.jobs, *second.jobs]] == [job.job_id for job in in_order]
+    assert store.list_jobs(queue="ci", order="run", status="claimed", limit=7).jobs == []
     status = store.queue_status("ci")
     assert (status.later, status.dead, status.claimed) == (60, 60, 0)
     store.recover()

@@ -140,6 +140,7 @@ def test_the_watched_process_ends(agent: Octostore, store: library.OctoStore, tm
         until(lambda: not is_alive(keeper))
     late = agent.run("progress", "still here")
     assert (late.code, kept_in(tmp_path)) == (20, [])
+    assert f"note  released by its keeper: sleep ({watched.pid}) has ended" in late.err, "why, and not only that"
 
 
 def test_an_agent_that_is_silent_for_too_long(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:

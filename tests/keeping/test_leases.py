@@ -147,6 +147,22 @@ def test_leftovers_are_tidied_up_with_the_next_claim(kept: KeptLeases, tmp_path:
     assert len(files(tmp_path)) == 3
 
 
+@pytest.mark.parametrize("url", [None, "https://one.example"])
+@pytest.mark.parametrize("home", ["link", "relative/deeper"])
+def test_the_folder_of_the_users_data_may_be_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str | None, home: str
+) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OCTOSTORE_HOME", home)
+    monkeypatch.delenv("OCTOSTORE_URL", raising=False)
+    kept = KeptLeases.of_store(url)
+    kept.add(lease())
+    monkeypatch.chdir("/")
+    assert kept.find("ann", "job") is not None
+
+
 def test_only_the_own_folder_is_made(tmp_path: Path) -> None:
     with pytest.raises(octostore.Unreachable, match="cannot be kept") as failed:
         KeptLeases.of_store(f"sqlite:///{tmp_path}/missing/x.db").prepare("ann")

@@ -84,6 +84,33 @@ def test_what_is_no_message_gets_an_error(talk: Talk, case: str) -> None:
     assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}
 
 
+def test_a_cancellation_of_nothing_is_nothing(talk: Talk) -> None:
+    for nothing in ("7", "[]", "{}", "null", "true", '"next"'):
+        cancel = f'{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{nothing}}}}}'
+        talk.say(cancel.encode() + b'\n{"jsonrpc":"2.0","id":1,"result":{}}\n')  # nor is an answer that we never wanted
+    talk.say(b'{"jsonrpc":"2.0","method":"notifications/cancelled"}')
+    talk.say(b'{"jsonrpc":"2.0","id":"next","method":"ping"}')
+    assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}
+
+
+def test_too_many_requests_and_one_id_twice(talk: Talk) -> None:
+    wait = {"name": "claim_next_job", "arguments": {"queue": "nothing-here", "wait": 600}}
+    for number in (*range(200), 0, 200):
+        request = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": wait}
+        talk.say(json.dumps(request).encode())
+    twice, too_many = talk.hear(), talk.hear()
+    assert (twice["id"], twice["error"]["code"]) == (0, INVALID_REQUEST)
+    assert (too_many["id"], too_many["error"]["code"]) == (200, -32_000)
+    for number in range(200):
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
+        talk.say(json.dumps(cancel).encode())
+    ping = b'{"jsonrpc":"2.0","id":"next","method":"ping"}'
+    talk.say(ping)
+    while (answer := talk.hear()).get("error"):
+        talk.say(ping)  # cancelling takes a moment
+    assert answer == {"jsonrpc": "2.0", "id": "next", "result": {}}
+
+
 def test_lines_without_anything_are_nothing(talk: Talk) -> None:
     talk.say(b'\n  \r\n{"jsonrpc":"2.0","id":"next","method":"ping"}')
     assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}

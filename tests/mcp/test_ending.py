@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import octostore
 from tests.mcp.conftest import NewAgent, World
 from tests.support.processes import PATIENCE_SECONDS
 from tests.support.starting import SCRIPT, start
@@ -96,6 +97,18 @@ def process(tmp_path: Path) -> "subprocess.Popen[str]":
 def test_nothing_is_said_to_one_who_says_nothing(process: "subprocess.Popen[str]") -> None:
     assert process.communicate(timeout=PATIENCE_SECONDS) == ("", "")
     assert process.returncode == 0
+
+
+def test_a_client_that_hangs_up_at_once_is_answered_and_leaves_no_claim(
+    process: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    calls = [("claim_job", {"job_id": "job"}), ("claim_next_job", {"wait": 600}), ("get_job", {"job_id": "job"})]
+    asked = [{**ASK, "id": name, "params": {"name": name, "arguments": given}} for name, given in calls]
+    out, err = process.communicate("".join(f"{json.dumps(one)}\n" for one in asked), timeout=PATIENCE_SECONDS)
+    assert {json.loads(line)["id"] for line in out.splitlines()} == {"claim_job", "get_job"}
+    assert (process.returncode, err) == (0, "octostore: gave back job\n")
+    with octostore.connect(f"sqlite:///{tmp_path}/octostore.db") as store:
+        assert [event.type for event in store.events()] == ["claimed", "released"]
 
 
 def test_a_client_that_does_not_read_its_answers(process: "subprocess.Popen[str]") -> None:

@@ -82,6 +82,15 @@ def test_a_store_that_can_be_reached_later(loop: Loop, tmp_path: Path) -> None:
     assert "tools will say so until it can be reached" in ann.stderr
 
 
+def test_a_store_in_which_nothing_ever_happened(loop: Loop, tmp_path: Path) -> None:
+    with Agent(loop, tmp_path, "ann", env={"OCTOSTORE_HOME": str(tmp_path / "new")}) as ann:
+        asked = ann.call("get_job", job_id="job")
+        assert (asked.is_error, asked.status, asked.document["reason"]) == (True, "unreachable", "no_store")
+        assert asked.next == "Nothing was ever claimed or enqueued here. claim_job and enqueue_job create the store."
+        assert ann.call("claim_job", job_id="job").status == "claimed"
+        assert ann.call("get_job", job_id="job").document["status"] == "claimed"
+
+
 def test_on_postgresql_in_the_same_words(loop: Loop, tmp_path: Path) -> None:
     with Agent(loop, tmp_path, "ann", env={"OCTOSTORE_URL": new_schema()}) as ann:
         assert ann.call("claim_job", job_id="job").status == "claimed"

@@ -4,6 +4,7 @@ import os
 import re
 import threading
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -216,19 +217,30 @@ def test_a_wait_that_is_cancelled_leaves_no_claim(world: World) -> None:
 
 def test_queues(world: World) -> None:
     queue = world.new_name("queue")
-    assert world.ann.call("claim_next_job", queue=queue).status == "empty"
+    nothing = world.ann.call("claim_next_job", queue=queue)
+    assert (nothing.status, nothing.document["all_done"]) == ("empty", True)
+    assert "nothing left to do" in nothing.next
     new = world.ann.call("enqueue_job", kind="review", payload={"pr": 77}, queue=queue, max_attempts=1)
     job = new.document["job_id"]
     assert world.ann.call("enqueue_job", kind="review", job_id=job, queue=queue).document["created"] is False
     got = world.bob.call("claim_next_job", queue=queue, kinds=["review"])
     assert (got.status, got.document["job_id"], got.document["payload"]) == ("claimed", job, {"pr": 77})
+    world.store.enqueue("review", queue=queue, job_id=f"{job}-later", run_at=datetime.now(UTC) + timedelta(days=1))
+    busy = world.ann.call("claim_next_job", queue=queue)
+    assert (busy.status, busy.document["all_done"], busy.document["owners"]) == ("empty", False, ["bob"])
+    assert (busy.document["claimed"], busy.document["later"], busy.document["dead"]) == (1, 1, 0)
+    assert "not finished" in busy.next
+    status = world.ann.call("queue_status", queue=queue).document
+    assert (status["queue"], status["ready"], status["claimed"], status["later"]) == (queue, 0, 1, 1)
+    assert status["available_at"] == busy.document["available_at"]
+    world.store.cancel(f"{job}-later")
     world.bob.call("release_job", job_id=job, outcome="deferred", retry_after=0, note="out of quota")
     again = world.bob.call("claim_next_job", queue=queue)
     assert (again.document["attempt"], again.document["previous"][0]["how"]) == (1, "deferred")
     world.bob.call("release_job", job_id=job, outcome="failed", error="cannot be reviewed")
     dead = world.ann.call("claim_job", job_id=job)
     assert (dead.is_error, dead.status, dead.document["error"]) == (False, "dead", "cannot be reviewed")
-    assert [one["job_id"] for one in world.eve.call("dead_jobs", queue=queue).document["jobs"]] == [job]
+    assert [one["job_id"] for one in world.eve.call("dead_jobs", queue=queue).document["jobs"]] == [job, f"{job}-later"]
     assert world.eve.call("requeue_job", job_id=job, reason="try again").document["status"] == "queued"
     world.bob.call("claim_job", job_id=job)
     asked = world.eve.call("cancel_job", job_id=job, reason="not needed")
@@ -239,6 +251,21 @@ def test_queues(world: World) -> None:
     assert world.bob.call("release_job", job_id=job).document["status"] == "dead"
     assert world.eve.call("cancel_job", job_id=job).document["status"] == "dead"
     assert world.eve.call("cancel_job", job_id="nobody-knows").status == "not_found"
+
+
+def test_operators_stop_an_owner_and_take_a_job_away(world: World) -> None:
+    job = world.new_name()
+    world.ann.call("claim_job", job_id=job)
+    asked = world.eve.call("stop_job", job_id=job, reason="not needed").document
+    assert (asked["status"], asked["claim"]["stop_requested"]["reason"]) == ("claimed", "not needed")
+    (told,) = world.ann.call("report_progress", job_id=job, note="on").more
+    assert told.startswith("stop_requested: ")
+    taken = world.eve.call("force_release_job", job_id=job, reason="it does not stop").document
+    assert (taken["status"], taken["last_outcome"]) == ("free", "force_released")
+    lost = world.ann.call("checkpoint", job_id=job, data=1)
+    assert (lost.status, lost.document["ended"]["reason"]) == ("lease_lost", "it does not stop")
+    assert world.eve.call("stop_job", job_id=job).status == "conflict"
+    world.ann.call("release_job", job_id=job)
 
 
 def test_the_log_is_read_page_by_page(world: World) -> None:

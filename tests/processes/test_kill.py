@@ -51,7 +51,8 @@ def kill_again_and_again(path: Path, kills: int, seed: int) -> None:
     chance = random.Random(seed)
     ledger = Ledger(partial(look_at, path))
     acks: list[Ack] = []
-    open_at(path, START_MS).close()
+    with open_at(path, START_MS) as store:
+        store.enqueue("first", job_id="first")  # there is no file before, and the first worker may be killed by then
     for number, worker in enumerate(workers(path, kills)):
         assert worker.hear() == "ready"
         news = killed_at_a_random_point(worker, chance)

@@ -1,5 +1,6 @@
 """`/mcp` as HTTP: what is no message, which headers count, who may call, and where to learn about tokens."""
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -26,7 +27,8 @@ SITE = "https://agents.example.org"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One that has nothing but what a server needs, behind a proxy."""
-    options = ("--allow-host", "locks.example.org", "--allow-origin", SITE, "--trusted-proxy", "127.0.0.2")
+    options = ["--allow-host", "locks.example.org", "--allow-origin", SITE, "--trusted-proxy", "127.0.0.2"]
+    options += ["--max-claims", "2"]
     with ServerProcess(tmp_path_factory.mktemp("home"), *options, program=BARE) as process:
         yield process
         process.check_has_not_failed()
@@ -79,9 +81,6 @@ def test_what_needs_no_answer_is_accepted(server: ServerProcess, body: Any) -> N
         (b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', -32600),
         (b'{"jsonrpc": "2.0", "id": 1, "method": 7}', -32600),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}', -32600),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 7}}', -32602),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "nothing"}}', -32602),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "initialize"}', -32602),
     ],
 )
 def test_what_is_no_message_is_refused(server: ServerProcess, body: bytes, code: int) -> None:
@@ -90,9 +89,23 @@ def test_what_is_no_message_is_refused(server: ServerProcess, body: bytes, code:
     assert answer.json["error"]["message"]
 
 
-def test_a_method_that_there_is_not(server: ServerProcess) -> None:
-    answer = server.post("/mcp", message("resources/list", "seven"))
-    assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (404, "seven", -32601)
+@pytest.mark.parametrize(
+    ("method", "params", "code", "status"),
+    [
+        ("resources/list", {}, -32601, 404),
+        ("tools/call", {"name": "nothing"}, -32602, 400),
+        ("tools/call", {"name": "claim_job", "arguments": []}, -32602, 400),
+    ],
+)
+def test_what_cannot_be_asked_is_an_error_of_the_protocol(
+    server: ServerProcess, method: str, params: dict[str, Any], code: int, status: int
+) -> None:
+    """The status says so, too, but not to clients that would take it for the end of their session."""
+    fields = {"MCP-Protocol-Version": VERSION, "Mcp-Method": method, "Mcp-Name": params.get("name", "")}
+    answer = server.post("/mcp", message(method, "seven", **params, _meta=META), headers=fields)
+    assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (status, "seven", code)
+    earlier = server.post("/mcp", message(method, "seven", **params), headers={"MCP-Protocol-Version": "2025-06-18"})
+    assert (earlier.status, earlier.json["id"], earlier.json["error"]["code"]) == (200, "seven", code)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +114,7 @@ def test_a_method_that_there_is_not(server: ServerProcess) -> None:
         ({"MCP-Protocol-Version": "1900-01-01"}, message("ping"), -32022),
         ({"MCP-Protocol-Version": "1900-01-01"}, message("notifications/initialized", None), -32022),
         ({"MCP-Protocol-Version": VERSION}, message("ping"), -32602),
+        ({"MCP-Protocol-Version": VERSION}, {"jsonrpc": "2.0", "id": 1, "result": {}}, -32600),
         ({}, LIST, -32020),
         ({**LIST_FIELDS, "MCP-Protocol-Version": "2025-11-25"}, LIST, -32020),
         ({**LIST_FIELDS, "Mcp-Method": "tools/call"}, LIST, -32020),
@@ -127,6 +141,15 @@ def test_a_header_may_be_in_base64(server: ServerProcess) -> None:
 
 def test_a_body_may_be_as_large_as_everywhere(server: ServerProcess) -> None:
     assert server.post("/mcp", message("ping", text="x" * 330_000)).status == 413
+
+
+def test_a_principal_has_as_many_claims_as_everywhere(server: ServerProcess) -> None:
+    token = server.new_token("limited")
+    answers = [server.post("/mcp", calling("claim_job", job_id=f"job-{n}"), token=token) for n in range(3)]
+    told = [json.loads(answer.json["result"]["content"][0]["text"]) for answer in answers]
+    assert [one.get("status") for one in told[:2]] == ["claimed", "claimed"]
+    assert (told[2]["code"], told[2]["limit"]) == ("limit_exceeded", 2)
+    assert server.get("/jobs/job-2").json["status"] == "free"
 
 
 # Who may call

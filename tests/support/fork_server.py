@@ -27,8 +27,6 @@ from octostore.supervise import prctl
 
 STREAMS = ("stdin", "stdout", "stderr")
 NUMBER_BYTES = 4
-WITH_SDK = "octostore.mcp"
-"""Takes longer to import than all the rest, and few need it."""
 NO_SUCH_PROGRAM = 127
 
 
@@ -51,8 +49,6 @@ def serve(line: socket.socket) -> Order | None:
         if not head:
             return None
         order: Order = pickle.loads(line.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL))
-        if order.is_forked and "mcp" in order.command:
-            importlib.import_module(f"{WITH_SDK}.stdio")
         assert len(list(Path("/proc/self/task").iterdir())) == 1, "a thread would be missing in the child"
         pid = fork_orphan()
         if pid == 0:
@@ -160,7 +156,7 @@ def _opened(number: int, old: TextIO) -> TextIO:
 def main() -> None:
     line = socket.socket(fileno=int(sys.argv[1]))
     for module in pkgutil.walk_packages(octostore.__path__, "octostore."):
-        if not module.name.startswith(WITH_SDK) and not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         # As it is until a Python has started; a shell in the background and `nohup` have them ignored.

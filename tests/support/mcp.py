@@ -122,7 +122,7 @@ class Agent:
 
     def tools(self) -> "list[Tool]":
         listed = self._loop.run(self.client.list_tools())
-        self.said.append(listed.model_dump_json())
+        self.said.append(listed.model_dump_json(by_alias=True, exclude_none=True))
         tools: list[Tool] = listed.tools
         return tools
 

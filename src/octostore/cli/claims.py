@@ -78,7 +78,7 @@ def _without_lease(reply: ClaimReply, kept: "Kept") -> dict[str, Any]:
 def _kept_lines(reply: ClaimReply, kept: "Kept", console: Console) -> Iterator[str]:
     yield f"{console.style('claimed', 'green')} {reply.job_id} for {reply.owner}"
     ends = "" if kept.watched is None else f"{kept.watched} ends, "
-    silence = f"{words.duration(kept.max_silence)} pass without an octostore command of yours"
+    silence = f"{words.duration(kept.max_silence)} pass without an octostore command"
     yield f"  kept       by process {kept.keeper_pid} until you release it, {ends}or {silence}"
     yield from _details(reply)
     first, *others = kept.next

@@ -5,7 +5,7 @@ import re
 import traceback
 from contextlib import suppress
 
-from octostore.cli import exits
+from octostore.cli import exits, words
 from octostore.cli.command import Context
 from octostore.cli.console import Console, complain
 from octostore.cli.naming import find_similar
@@ -89,6 +89,8 @@ def _advice(error: OctoStoreError, context: Context) -> list[tuple[str, str]]:
             where,
             ("next", "use a token that may do this (OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE), or ask an operator"),
         ]
+    if isinstance(error, LeaseLost) and error.ended is not None and error.ended.note:
+        return [("note", words.gist(error.ended.note))]
     if isinstance(error, InvalidInput) and error.field in {"url", "token"}:
         return [where]
     return []

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -36,6 +36,7 @@ class MyClaim(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["claimed", "lost"]
     claim: JobOwner | None
     kept: Keeping | None
+    checkpoint: Any = None
     why: str | None = None
 
 
@@ -52,6 +53,10 @@ def holdings(owner: str, claimed: Iterable[JobOwner], leases: "KeptLeases | None
         for claim in claimed
         if claim.owner == owner
     ]
+
+
+def with_checkpoints(held: Iterable[MyClaim], store: "Reader") -> list[MyClaim]:
+    return [msgspec.structs.replace(one, checkpoint=store.get_job(one.job_id).checkpoint) for one in held]
 
 
 def losses(owner: str, held: Sequence[MyClaim], leases: "KeptLeases | None", store: "Reader") -> Iterator[MyClaim]:

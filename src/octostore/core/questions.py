@@ -26,7 +26,6 @@ from octostore.core.replies import (
     TokenList,
     TokenView,
 )
-from octostore.core.run_order import read_place
 from octostore.core.secret_free import SecretFree
 from octostore.core.session_keys import session_key, whose
 
@@ -66,7 +65,16 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
         if self.order == "run" and self.queue is None:
             raise InvalidInput("order", "is run, which needs a queue: jobs run in the order of their queue")
         if self.cursor is not None:
-            (check_job_id if self.order == "name" else read_place)("cursor", self.cursor)
+            _check_cursor(self.order, self.cursor)
+
+
+def _check_cursor(order: Order, cursor: str) -> None:
+    if order == "name":
+        check_job_id("cursor", cursor)
+        return
+    from octostore.core.run_order import read_place  # noqa: PLC0415  # few ask for it
+
+    read_place("cursor", cursor)
 
 
 class GetQueue(Question[QueueStatus], frozen=True, kw_only=True):

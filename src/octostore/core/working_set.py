@@ -5,6 +5,7 @@ not loaded is an error, never "there is none": that mistake would hand a job to 
 """
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,9 +15,11 @@ from octostore.core.limits import EMPTY_COUNT_MAX
 from octostore.core.line import Line
 from octostore.core.model import EndedRequest, Job, Queue, Session, Token
 from octostore.core.needs import Selection
-from octostore.core.queue_counts import QueueCounts
 from octostore.core.replies import Recovery
 from octostore.core.session_keys import SessionKey
+
+if TYPE_CHECKING:
+    from octostore.core.queue_counts import QueueCounts
 
 
 class WorkingSet(msgspec.Struct):
@@ -44,11 +47,11 @@ class WorkingSet(msgspec.Struct):
     """Whether everything that has run out was loaded; otherwise there is more to sweep."""
     next_expiry: int | None = None
     """When the next claim or session runs out, where that was asked for."""
-    queue_counts: dict[tuple[str, Selection], QueueCounts] = {}
+    queue_counts: "dict[tuple[str, Selection], QueueCounts]" = {}
     """What has been counted of queues."""
     count_to: int = EMPTY_COUNT_MAX
     """How far."""
-    count_queue: Callable[[str, Selection], QueueCounts] | None = None
+    count_queue: "Callable[[str, Selection], QueueCounts] | None" = None
     """Counts what a selection of a queue has beside the jobs that are here; as the store's transaction sees it."""
     line: Line = msgspec.field(default_factory=Line)
     _bound: dict[SessionKey, set[str]] = {}
@@ -113,7 +116,7 @@ class WorkingSet(msgspec.Struct):
     def count_queued(self, principal: str, change: int) -> None:
         self.queued_changes[principal] = self.queued_changes.get(principal, 0) + change
 
-    def counts_of(self, queue: str, selection: Selection) -> QueueCounts:
+    def counts_of(self, queue: str, selection: Selection) -> "QueueCounts":
         """Of the jobs that are not here. None of those changes in this transaction, so they are counted once."""
         key = queue, selection
         if key not in self.queue_counts:

@@ -50,11 +50,15 @@ class KeptLease(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptLeases:
-    """Those of one store. `folder` need not be there; what it is in is not ours to make, but for the user's data."""
+    """Those of one store. `folder` need not be there, nor `root`, if that is not the same.
 
-    def __init__(self, folder: Path, *, is_in_data_folder: bool = False) -> None:
+    What these are in is not ours to make, but for the folder of the user's data.
+    """
+
+    def __init__(self, folder: Path, *, root: Path | None = None, is_users: bool = False) -> None:
         self._folder = folder
-        self._is_in_data_folder = is_in_data_folder
+        self._root = root or folder
+        self._is_users = is_users
 
     @classmethod
     def of_store(cls, url: str | None) -> Self:
@@ -62,12 +66,12 @@ class KeptLeases:
         url = chosen_url(url)
         root = Path(keeping_root(url))
         if sqlite_path(url) is not None:
-            return cls(root, is_in_data_folder=url is None)
-        return cls(root / _key(_address(url or "")), is_in_data_folder=True)
+            return cls(root, is_users=url is None)
+        return cls(root / _key(_address(url or "")), root=root, is_users=True)
 
     def all(self) -> list[KeptLease]:
         """Those of every owner."""
-        return [lease for folder in self._owner_folders() for lease in self._in(folder)]
+        return [lease for folder in sorted(_entries(self._folder)) for lease in self._in(folder)]
 
     def of(self, owner: str) -> list[KeptLease]:
         """Newest first; with those whose keeper has gone. Raises `InvalidInput` where others could have read one."""
@@ -133,11 +137,11 @@ class KeptLeases:
 
     def _prepare(self, owner: str) -> None:
         folder = self._folder_of(owner)
-        data = Path(make_data_folder()) if self._is_in_data_folder else self._folder.parent
-        for one in (folder.parent.parent, folder.parent, folder):
-            if one.is_relative_to(data) and one != data:
-                one.mkdir(mode=0o700, exist_ok=True)
-                _check_private(one, one.stat())
+        if self._is_users:
+            make_data_folder()
+        for one in (self._root, self._folder, folder):
+            one.mkdir(mode=0o700, exist_ok=True)
+            _check_private(one, one.stat())
         (folder / _LIFE).touch(mode=0o600)
         for lease in self._in(folder):
             if not lease.is_kept and time.time() - self._path_of(lease).stat().st_mtime > LEFTOVERS_KEPT_SECONDS:
@@ -162,19 +166,10 @@ class KeptLeases:
     def _path_of(self, lease: KeptLease) -> Path:
         return self._folder_of(lease.owner) / f"{_key(lease.job_id)}-{lease.fencing_token}{_SUFFIX}"
 
-    def _owner_folders(self) -> list[Path]:
-        try:
-            return sorted(self._folder.iterdir())
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-
     def _in(self, folder: Path) -> list[KeptLease]:
-        try:
-            paths = [folder / name for name in os.listdir(folder) if name.endswith(_SUFFIX)]  # noqa: PTH208
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        leases = [_read(path) for path in paths]
-        return sorted((lease for lease in leases if lease), key=lambda lease: lease.fencing_token, reverse=True)
+        paths = [path for path in _entries(folder) if path.suffix == _SUFFIX]
+        leases = [lease for path in paths if (lease := _read(path)) is not None]
+        return sorted(leases, key=lambda lease: lease.fencing_token, reverse=True)
 
     def _remove(self, lease: KeptLease) -> None:
         self._path_of(lease).unlink(missing_ok=True)
@@ -190,6 +185,15 @@ def _address(url: str) -> str:
     scheme, _, rest = url.partition("://")
     user, at, place = rest.rpartition("@")
     return f"{scheme.lower()}://{user.partition(':')[0]}{at}{place.rstrip('/')}"
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise InvalidInput("permissions", f"of {folder}: your leases cannot be read there ({error.strerror})") from None
 
 
 def _read(path: Path) -> KeptLease | None:

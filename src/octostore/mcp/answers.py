@@ -37,10 +37,28 @@ class HeldByOther(answers.HeldByOther, tag="held", kw_only=True):
     """Claimed through this server: by you, or by another agent that shares it."""
 
 
-_BY_STATUS = answers.by_status(Claimed, HeldByOther, answers.Done, answers.Delayed, answers.Dead, answers.Empty)
+class Empty(msgspec.Struct, tag_field="status", tag="empty", kw_only=True):
+    """What else is in the queue; see `QueueStatus`."""
+
+    queue: str
+    all_done: bool
+    ready: int
+    later: int
+    available_at: Moment | None
+    claimed: int
+    owners: list[str]
+    dead: int
+    done: int
+    max_claimed: int | None
+    counted_to: int
+
+
+_BY_STATUS = answers.by_status(Claimed, HeldByOther, answers.Done, answers.Delayed, answers.Dead)
 
 
 def claim_answer(reply: ClaimReply, *, held_here: bool) -> msgspec.Struct:
+    if reply.status == "empty":
+        return msgspec.convert(reply.queue_status, Empty, from_attributes=True)
     answer = msgspec.convert(reply, _BY_STATUS[reply.status], from_attributes=True)
     if isinstance(answer, HeldByOther):
         answer.held_here = held_here

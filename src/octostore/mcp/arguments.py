@@ -19,24 +19,22 @@ PAGE_DEFAULT, PAGE_MAX = 50, 200
 SHOWN_BYTES = 200
 """How much is quoted of what was wrong."""
 
-JobId: TypeAlias = Annotated[f.JobId, Meta(description="The job's name: letters, digits, any of `-_.#:@+=`, and `/`.")]
-Owner: TypeAlias = Annotated[f.Owner, Meta(description="Your name, for others to read; has a default.")]
+JobId: TypeAlias = Annotated[f.JobId, Meta(description="The job's name.")]
+Owner: TypeAlias = Annotated[f.Owner, Meta(description="Your name, if not the default.")]
 Wait: TypeAlias = Annotated[
     float,
     Meta(
-        description="Seconds to wait for it. Your client may time out sooner.",
+        description="Seconds to wait; your client may give up sooner.",
         extra_json_schema={"minimum": 0, "maximum": WAIT_MAX_SECONDS},
     ),
 ]
-Ttl: TypeAlias = Annotated[
-    f.Ttl, Meta(description="Seconds after which others can take over if this server dies; no limit on your work.")
-]
+Ttl: TypeAlias = Annotated[f.Ttl, Meta(description="Others can take over this many seconds after this server dies.")]
 MaxSilence: TypeAlias = Annotated[
     f.MaxSilence,
-    Meta(description="Show you as stuck after this many seconds without report_progress or checkpoint."),
+    Meta(description="Show you as stuck after this many seconds without a report."),
 ]
 SessionId: TypeAlias = Annotated[f.BoundTo, Meta(description="The session's id.")]
-BoundTo: TypeAlias = Annotated[f.BoundTo, Meta(description="Bind the claim to a session you have opened.")]
+BoundTo: TypeAlias = Annotated[f.BoundTo, Meta(description="Bind it to this session, which you opened.")]
 Limit: TypeAlias = Annotated[
     int, Meta(description="Maximum number of results.", extra_json_schema={"minimum": 1, "maximum": PAGE_MAX})
 ]
@@ -127,7 +125,7 @@ class Events(Arguments):
         Annotated[
             list[str],
             Meta(
-                description="Only these types, such as `claimed`, `expired`, `failed`, `done`.",
+                description="Only these, such as `claimed`, `expired`, `failed`.",
                 extra_json_schema={"maxItems": len(DETAILS)},
             ),
         ]
@@ -149,8 +147,8 @@ class OneSession(Arguments):
 
 
 class OpenSession(Arguments):
-    session_id: Annotated[f.NewSessionId, Meta(description="The session to resume, or a name for a new one.")]
-    ttl: Annotated[f.Ttl, Meta(description="Seconds after which it expires if this server dies.")] = (
+    session_id: Annotated[f.NewSessionId, Meta(description="An existing one to resume, or a new one.")]
+    ttl: Annotated[f.Ttl, Meta(description="It expires this many seconds after this server dies.")] = (
         limits.TTL_DEFAULT_SECONDS
     )
     owner: Owner | None = None
@@ -162,7 +160,7 @@ class SaveSession(OneSession):
 
 
 class HandOver(OneSession):
-    to_agent: Annotated[f.ToAgent, Meta(description="Who takes over, by the name it uses as `owner`.")]
+    to_agent: Annotated[f.ToAgent, Meta(description="The `owner` name of the agent who takes over.")]
     note: Annotated[f.Note, Meta(description="What the next agent should know.")] | None = None
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any
 
@@ -258,9 +259,10 @@ class Claims:
             if kept.session_id == session_id:
                 await kept.stop()
 
-    async def close(self) -> None:
+    async def close(self, but_not_bound_to: AbstractSet[str] = frozenset()) -> None:
         """Give back what is still held, as far as that is possible in time. Nothing heartbeats after this."""
-        alive = [asyncio.create_task(kept.give_back(self._tell)) for kept in self.current if not kept.is_lost]
+        held = [kept for kept in self.current if not kept.is_lost and kept.session_id not in but_not_bound_to]
+        alive = [asyncio.create_task(kept.give_back(self._tell)) for kept in held]
         if alive:
             await asyncio.wait(alive, timeout=GIVE_BACK_SECONDS)
         for task in alive:

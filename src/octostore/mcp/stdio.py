@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
@@ -13,6 +14,7 @@ from octostore.mcp.claims import Claims
 from octostore.mcp.connection import Agent, Connection
 from octostore.mcp.lines import (
     INTERNAL_ERROR,
+    INVALID_REQUEST,
     Message,
     Refused,
     error_line,
@@ -28,14 +30,16 @@ from octostore.mcp.tools import tools_for
 from octostore.stores.clock import boottime
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-UNWIND_SECONDS = 0.3
-"""How long calls that are under way may take to give up."""
+FINISH_SECONDS, UNWIND_SECONDS = 1.0, 0.2
+"""How long calls that do not wait may take to finish when the client hangs up, and all calls then to give up."""
 OPEN_SECONDS = 10.0
 """How long a client that leaves at once waits to be told that its set-up cannot work."""
 LOOK_AGAIN_SECONDS, RELEASE_AGAIN_SECONDS = 30.0, 5.0
 """A machine may have been asleep; a store may not have been reachable."""
 CALLS_MAX = 200
 """How many requests of a client are answered at the same time."""
+TOO_MANY = -32_000
+"""JSON-RPC leaves this one to servers."""
 
 
 class Settings(NamedTuple):
@@ -65,7 +69,7 @@ class _Session:
         self._protocol = ToolProtocol(tools_for(is_operator=settings.is_operator), self._tell)
         self._wire = Wire()
         self._is_over = asyncio.Event()
-        self._calls: dict[str | int, asyncio.Task[None]] = {}
+        self._calls: dict[str | int, _Call] = {}
         self._max_silence = settings.max_silence
         self._heard_at = boottime()
         """When the agent last called a tool, or got the answer."""
@@ -80,12 +84,14 @@ class _Session:
         await self._is_over.wait()
         if self._signal is None:
             await asyncio.wait([opening], timeout=OPEN_SECONDS)
-        under_way = [opening, talking, watching, *self._calls.values()]
+            # What is cancelled in the middle of a claim may be claimed, and there is no time to find out.
+            soon_over = [call.task for call in self._calls.values() if not call.waits]
+            await asyncio.wait([opening, *soon_over], timeout=FINISH_SECONDS)
+        under_way = [opening, talking, watching, *(call.task for call in self._calls.values())]
         for task in under_way:
             task.cancel()
-        # Calls that are under way give up; what they have just claimed is given back.
         await asyncio.wait(under_way, timeout=UNWIND_SECONDS)
-        await self._agent.close()
+        await asyncio.gather(self._agent.close(), self._wire.drain())
         for task in (opening, talking, watching):
             if task.done() and not task.cancelled():
                 task.result()
@@ -127,14 +133,21 @@ class _Session:
     def _take(self, message: Message) -> None:
         request_id = message.request_id
         if request_id is None:
-            cancelled = self._calls.get(message.params.get("requestId", ""))
-            if message.method == "notifications/cancelled" and cancelled is not None:
-                cancelled.cancel()
-        elif request_id in self._calls or len(self._calls) >= CALLS_MAX:
-            raise Refused(-32_000, f"too many requests at once, or this id twice (at most {CALLS_MAX})", request_id)
+            if message.method == "notifications/cancelled":
+                self._cancel(message.params.get("requestId"))
+        elif request_id in self._calls:
+            raise Refused(INVALID_REQUEST, f"a request with the id {request_id!r} is being answered", request_id)
+        elif len(self._calls) >= CALLS_MAX:
+            raise Refused(TOO_MANY, f"{CALLS_MAX} requests are being answered; wait for one of them", request_id)
         else:
-            call = self._calls[request_id] = asyncio.create_task(self._answer(request_id, message))
-            call.add_done_callback(lambda _: self._forget(request_id, message))
+            task = asyncio.create_task(self._answer(request_id, message))
+            task.add_done_callback(lambda _: self._forget(request_id, message))
+            self._calls[request_id] = _Call(task, waits=_waits(message))
+
+    def _cancel(self, request_id: object) -> None:
+        call = self._calls.get(request_id) if isinstance(request_id, str | int) else None
+        if call is not None:
+            call.task.cancel()
 
     def _forget(self, request_id: str | int, message: Message) -> None:
         del self._calls[request_id]
@@ -169,6 +182,17 @@ class _Session:
             self._tell_anyone(text)
 
 
+class _Call(NamedTuple):
+    task: "asyncio.Task[None]"
+    waits: bool
+    """It may take minutes, and has most likely claimed nothing yet."""
+
+
+def _waits(message: Message) -> bool:
+    given = message.params.get("arguments")
+    return isinstance(given, dict) and bool(given.get("wait"))
+
+
 class Wire:
     """The two pipes to the client. Whatever else writes to stdout from here on reaches stderr."""
 
@@ -176,12 +200,15 @@ class Wire:
         self.incoming: BinaryIO = sys.stdin.buffer
         self._outgoing = os.fdopen(os.dup(1), "wb")
         os.dup2(2, 1)
-        self._sending = asyncio.Lock()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="octostore-mcp")
+        """One thread, because lines go one after the other; not the loop's, because a client may be slow to read."""
 
     async def send(self, line: bytes) -> None:
-        """One at a time, and in a thread: a client may be slow to read."""
-        async with self._sending:
-            await asyncio.to_thread(self._write, line)
+        await asyncio.get_running_loop().run_in_executor(self._writer, self._write, line)
+
+    async def drain(self) -> None:
+        """Let lines that are being written reach a client that reads."""
+        await asyncio.wait([asyncio.wrap_future(self._writer.submit(int))], timeout=UNWIND_SECONDS)
 
     def _write(self, line: bytes) -> None:
         self._outgoing.write(line)

@@ -19,6 +19,7 @@ from octostore.core.replies import (
     HandedOverReply,
     JobPage,
     JobView,
+    QueueStatus,
     ReleaseReply,
 )
 from octostore.mcp import answers as a
@@ -55,10 +56,9 @@ class Desk(NamedTuple):
 async def claim_job(desk: Desk, given: g.ClaimJob) -> msgspec.Struct:
     """Become the only owner of a job. Call this before you touch anything the job is about.
 
-    Work on it only if `status` is `claimed`; it is then yours, and kept alive, until you call release_job. Continue
-    from `checkpoint` and `note` if the previous owner left any. Otherwise leave it alone: `held` (another agent has
-    it), `done` (see `result`), `delayed` (until `available_at`), `dead` (needs a person). A dead agent's job is free
-    only after its TTL (`expires_at`).
+    Work on it only if `status` is `claimed`: it is yours, and kept alive, until you call release_job. Continue from
+    `checkpoint` and `note` if there are any. Otherwise leave it alone: `held` (another agent has it), `done`, `delayed`
+    (until `available_at`), `dead` (needs a person). A dead agent's job is free only after its TTL (`expires_at`).
     """
     return await _claim(desk, desk.store.claim_job, given, given.job_id)
 
@@ -66,9 +66,9 @@ async def claim_job(desk: Desk, given: g.ClaimJob) -> msgspec.Struct:
 async def claim_next_job(desk: Desk, given: g.ClaimNext) -> msgspec.Struct:
     """Claim the first job in a queue. `kind` and `payload` say what to do; otherwise as in claim_job.
 
-    `empty` means there is nothing for you now. With `wait`, you get a job that arrives in time. A released job keeps
-    its place in line. A job that failed, or whose owner died, waits for its backoff and then comes after jobs that
-    were due before it.
+    `empty` means there is nothing for you now; `all_done` says whether the queue is finished, and the counts what else
+    is in it. With `wait`, you get a job that arrives in time. A released job keeps its place in line. A job that
+    failed, or whose owner died, waits for its backoff and then comes after jobs that were due before it.
     """
     return await _claim(desk, desk.store.claim_next, given, f"a job in queue {given.queue}")
 
@@ -96,9 +96,9 @@ async def heartbeat_job(desk: Desk, given: g.OneClaim) -> a.Kept:
 async def release_job(desk: Desk, given: g.Release) -> ReleaseReply:
     """End your claim as soon as you stop working on a job, for whatever reason.
 
-    `outcome`: `done` (finished, with `result`; nobody does it again), `failed` (with `error`; a queued job is retried
-    later), `deferred` (not now, for instance out of quota; retried after `retry_after`, no attempt counted), or
-    `released` (for somebody else). Repeating the call is safe.
+    `outcome`: `done` (finished, with `result`), `failed` (with `error`; a queued job is retried later), `deferred` (not
+    now, such as out of quota: retried after `retry_after`, no attempt counted), or `released` (for somebody else).
+    Repeating the call is safe.
     """
     claim = await desk.claims.find(desk.store, given)
     return await claim.release(
@@ -163,14 +163,19 @@ async def enqueue_job(desk: Desk, given: g.Enqueue) -> EnqueueReply:
     return await desk.store.enqueue(**asdict(given))
 
 
+async def queue_status(desk: Desk, given: g.OneQueue) -> QueueStatus:
+    """What is in a queue: how many jobs are ready, due later, claimed (and by whom), dead and done; and `all_done`."""
+    return await desk.store.queue_status(given.queue)
+
+
 # Sessions
 
 
 async def open_session(desk: Desk, given: g.OpenSession) -> a.Opened:
     """Open a session, or resume one: your notes (`context`) that survive a restart, and claims that end together.
 
-    You get what was saved last, what was in flight, and the `note` of an agent that handed the session over to you.
-    `held` means another agent has it; after a crash, it is free when its TTL has passed.
+    You get what was saved last, what was in flight, and the `note` of an agent that handed it over to you. `held` means
+    another agent has it; after a crash, it is free when its TTL has passed.
     """
     return await desk.caller.sessions.open(desk.store, desk.name_of(given.owner), given)
 
@@ -331,6 +336,7 @@ TOOLS = [
     Tool("Who has what", list_claimed_jobs, g.Listing, is_reading=True),
     Tool("What happened", read_events, g.Events, is_reading=True),
     Tool("Enqueue a job", enqueue_job, g.Enqueue, is_idempotent=False),
+    Tool("What is in a queue", queue_status, g.OneQueue, is_reading=True),
     Tool("Open or resume a session", open_session, g.OpenSession, is_idempotent=False),
     Tool("Save a session's context", save_session, g.SaveSession),
     Tool("Hand a session over", hand_over_session, g.HandOver),

@@ -31,7 +31,11 @@ PARAMS: dict[str, Any] = {
     "session_id": f.SessionId,
     "token_id": f.TokenId,
 }
-LOCK_PARAMS = {**PARAMS, "job_id": f.LockName}
+NARROWER: dict[str, tuple[str, Any]] = {
+    "/locks/": ("job_id", f.LockName),
+    "/sessions/{session_id}/claim": ("session_id", f.BoundTo),
+}
+"""By the beginning of a path: the one parameter that is not as in `PARAMS` there."""
 STATUSES = {
     400: "What was sent is wrong; nothing was changed.",
     401: "No token, or one that is not valid here.",
@@ -72,7 +76,7 @@ class _Writer:
     def __init__(self, routes: list[Route]) -> None:
         self._routes = routes
         self._refused: dict[str, dict[str, Any]] = {}
-        kinds = [Failure, Problem, *PARAMS.values(), f.LockName]
+        kinds = [Failure, Problem, *PARAMS.values(), *(kind for _, kind in NARROWER.values())]
         for route in routes:
             kinds += [*_taken(route), *_given(route)]
         schemas, self._components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
@@ -142,7 +146,7 @@ class _Writer:
 
     def _parameters(self, route: Route) -> Iterator[dict[str, Any]]:
         examples = route.example.get("params", {}) | route.example.get("query", {})
-        kinds = LOCK_PARAMS if route.path.startswith("/locks/") else PARAMS
+        kinds = PARAMS | dict(kind for path, kind in NARROWER.items() if route.path.startswith(path))
         for name in route.params:
             yield _parameter(name, "path", self._schema(kinds[name]), examples)
         if route.query is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -12,9 +12,11 @@ from octostore.core.model import Job, Session, SessionStatus, Status, Token
 from octostore.core.needs import Needs
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
-from octostore.core.run_order import Place
 from octostore.core.working_set import WorkingSet
 from octostore.stores.clock import Mark
+
+if TYPE_CHECKING:
+    from octostore.core.run_order import Place
 
 OnStep: TypeAlias = Callable[[int, int], None]
 """Told how much of something has been done, and of how much."""
@@ -48,7 +50,7 @@ class QueueFilter(msgspec.Struct, frozen=True):
 
     queue: str
     prefix: str
-    after: Place
+    after: "Place"
     limit: int
 
 

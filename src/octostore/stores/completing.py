@@ -1,14 +1,25 @@
 """What belongs to the jobs of a batch and has not come with them."""
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from octostore.core.model import Job
 from octostore.core.needs import Selection
 from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
 from octostore.stores.asking import NOTHING, Asking
-from octostore.stores.counting import Counting
 from octostore.stores.taking import add_queues, add_sessions
+
+if TYPE_CHECKING:
+    from octostore.stores.counting import Counting
+
+
+def count_lines(
+    asking: Asking, ws: WorkingSet, lines: Collection[tuple[str, Selection]]
+) -> "dict[tuple[str, Selection], Counting]":
+    from octostore.stores.counting import Counting  # noqa: PLC0415  # whoever only looks does without
+
+    return {line: Counting(asking, ws, *line) for line in lines}
 
 
 class Completing:
@@ -54,7 +65,7 @@ class Completing:
         documents = asking.ask("documents", seqs=seqs) if seqs else NOTHING
         checkpoints = asking.ask("checkpoints", jobs=[job.job_id for job in bare]) if bare else NOTHING
         expiry = asking.ask("next_expiry") if self._short_lines else NOTHING
-        counted = {line: Counting(asking, ws, *line) for line in self._short_lines}
+        counted = count_lines(asking, ws, self._short_lines) if self._short_lines else {}
         asking.run()
         add_sessions(ws, sessions.rows)
         add_queues(ws, self._queues, queues.rows)

@@ -6,17 +6,13 @@ The rules are imported only where something has run out: a process that only loo
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-import msgspec
-
 from octostore.core import questions as q
 from octostore.core import views
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
-from octostore.core.limits import QUEUE_COUNT_MAX, RECOVER_LIMIT
 from octostore.core.model import LOCAL, Job, Scope, Session, read_history
-from octostore.core.needs import LineNeed, Needs
-from octostore.core.queue_status import queue_status
+from octostore.core.needs import Needs
 from octostore.core.replies import (
     ClaimedCount,
     EventPage,
@@ -35,10 +31,9 @@ from octostore.core.replies import (
     TokenView,
 )
 from octostore.core.retry import RetryPolicy
-from octostore.core.run_order import PARTS, beginning, parts_of, place_of, read_place
 from octostore.core.session_keys import SessionKey, id_of, no_such_session, session_key
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, JobFilter, QueueFilter, Reading, SessionFilter
+from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
 from octostore.stores.clock import Clock
 from octostore.stores.persist import persist
 
@@ -67,23 +62,17 @@ def _get_job(reading: Reading, ws: WorkingSet, question: q.GetJob, given: Given)
     reading.load(ws, Needs(jobs={question.job_id}, documents_of={question.job_id}, sweep_limit=0))
     if ws.jobs[question.job_id] is None:
         return _never_seen(question.job_id)
-    return views.job_view(ws, _settled(ws, question.job_id, given))
+    return views.job_view(ws, settled(ws, question.job_id, given))
 
 
-def settled_jobs(reading: Reading, ws: WorkingSet, queue: str, given: Given) -> list[Job]:
-    """The claims of a queue that have run out, as they stand without their owners."""
-    reading.load(ws, Needs(queues={queue}, lines={queue: LineNeed(set())}, sweep_limit=RECOVER_LIMIT))
-    loaded = [_settled(ws, job_id, given) for job_id in list(ws.jobs)]
-    return [job for job in loaded if job.queue == queue]
-
-
-def _settled(ws: WorkingSet, job_id: str, given: Given) -> Job:
+def settled(ws: WorkingSet, job_id: str, given: Given) -> Job:
+    """As it stands now, whether or not that is written down."""
     job = ws.job(job_id)
     if job.claim is None or views.expiry_of(ws, job.claim) > ws.now:
         return job
-    from octostore.core.decide.expiry import settled  # noqa: PLC0415
+    from octostore.core.decide.expiry import settled as write_down  # noqa: PLC0415
 
-    return settled(ws, job_id, given)
+    return write_down(ws, job_id, given)
 
 
 def _settle_session(ws: WorkingSet, session: Session, given: Given) -> None:
@@ -123,6 +112,8 @@ def _find_similar(reading: Reading, _ws: WorkingSet, question: q.FindSimilar, _g
 
 def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Given) -> JobPage:
     if question.order == "run":
+        from octostore.stores.reading_queues import list_in_run_order  # noqa: PLC0415  # here and below: few ask for it
+
         return list_in_run_order(reading, ws, question, given)
     found: list[JobView] = []
     after = question.cursor or ""
@@ -130,7 +121,7 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
         wanted = JobFilter(question.status, question.prefix or "", question.queue, after, question.limit + 1)
         page = reading.list_jobs(ws, wanted)
         for job in page:
-            _settled(ws, job.job_id, given)
+            settled(ws, job.job_id, given)
             if question.status in {None, job.status}:
                 found.append(views.job_view(ws, job, with_documents=False))
         if len(page) < wanted.limit:
@@ -141,42 +132,9 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
 
 
 def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Given) -> QueueStatus:
-    ws.count_to = QUEUE_COUNT_MAX
-    settled_jobs(reading, ws, question.queue, given)
-    return queue_status(ws, question.queue, (None, question.prefix))
+    from octostore.stores.reading_queues import get_queue  # noqa: PLC0415
 
-
-def list_in_run_order(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Given) -> JobPage:
-    queue, prefix = question.queue or "", question.prefix or ""
-    moved = [job for job in settled_jobs(reading, ws, queue, given) if job.job_id.startswith(prefix)]
-    place = beginning(ws.now) if question.cursor is None else read_place("cursor", question.cursor)
-    found: list[Job] = []
-    for part in parts_of(question.status):
-        if PARTS.index(part) < PARTS.index(place.part):
-            continue
-        after = place if part == place.part else beginning(place.moment, part)
-        found += _part_of_queue(reading, ws, QueueFilter(queue, prefix, after, question.limit + 1), moved)
-        if len(found) > question.limit:
-            break
-    jobs = found[: question.limit]
-    return JobPage(
-        jobs=[views.job_view(ws, _settled(ws, job.job_id, given), with_documents=False) for job in jobs],
-        cursor=str(place_of(jobs[-1], place.moment)) if len(found) > len(jobs) else None,
-    )
-
-
-def _part_of_queue(reading: Reading, ws: WorkingSet, wanted: QueueFilter, moved: Sequence[Job]) -> list[Job]:
-    """With those that have `moved` to this part, and without those that have left it, since they were stored."""
-    after, moment = wanted.after, wanted.after.moment
-    stored: list[Job] = []
-    while True:
-        page = reading.list_queue(ws, msgspec.structs.replace(wanted, after=after))
-        stored += [job for job in page if job not in moved]
-        if len(page) < wanted.limit or len(stored) >= wanted.limit:
-            break
-        after = place_of(page[-1], moment)
-    here = [job for job in moved if place_of(job, moment).is_after(wanted.after)]
-    return sorted([*stored, *here], key=lambda job: place_of(job, moment).key)[: wanted.limit]
+    return get_queue(reading, ws, question, given)
 
 
 def _count_claimed(reading: Reading, _ws: WorkingSet, question: q.CountClaimed, _given: Given) -> ClaimedCount:

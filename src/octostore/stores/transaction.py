@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from heapq import merge
 from itertools import islice
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from octostore.core.events import LogEntry
 from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS
@@ -17,14 +17,12 @@ from octostore.core.model import Job, Session, SessionStatus, Status, Token
 from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
 from octostore.core.needs import Needs, Selection
 from octostore.core.questions import ListEvents
-from octostore.core.queue_counts import QueueCounts
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.asking import Answer, Asking
 from octostore.stores.base import Counters, JobFilter, QueueFilter, SessionFilter
 from octostore.stores.clock import Mark
-from octostore.stores.completing import Completing
-from octostore.stores.counting import Counting
+from octostore.stores.completing import Completing, count_lines
 from octostore.stores.finding import Finding
 from octostore.stores.listing import LAST_NAME, first_name, page_of_log, to_forget
 from octostore.stores.rows import (
@@ -37,6 +35,9 @@ from octostore.stores.rows import (
     token_to_row,
 )
 from octostore.stores.taking import add_jobs, short_lines_of, take, take_in_flight
+
+if TYPE_CHECKING:
+    from octostore.core.queue_counts import QueueCounts
 
 
 class Transaction:
@@ -69,10 +70,10 @@ class Transaction:
         with_documents = take_in_flight(ws, found) if needs.in_flight_of else ()
         self._complete(ws, Completing(ws, ended_sessions, needs.lines, short_lines, with_documents))
 
-    def _count_queue(self, ws: WorkingSet, queue: str, selection: Selection) -> QueueCounts:
+    def _count_queue(self, ws: WorkingSet, queue: str, selection: Selection) -> "QueueCounts":
         """For what turns out to be needed after all: others in the batch took the last job, or filled the queue."""
         asking = self._asking(ws.now)
-        counting = Counting(asking, ws, queue, selection)
+        (counting,) = count_lines(asking, ws, [(queue, selection)]).values()
         asking.run()
         return counting.counts
 

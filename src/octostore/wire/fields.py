@@ -111,7 +111,7 @@ SessionId: TypeAlias = Annotated[
         "The id of one of your sessions. For operators, `ci%2Fagent-3` is the session `agent-3` of the principal `ci`."
     ),
 ]
-BoundTo: TypeAlias = Annotated[str, _own_session("The session to which to bind it.")]
+BoundTo: TypeAlias = Annotated[str, _own_session("Your session to bind it to.")]
 OnlySession: TypeAlias = Annotated[
     str, _session("Only this session, which is yours; to operators, `ci/agent-3` is that of the principal `ci`.")
 ]

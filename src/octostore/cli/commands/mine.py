@@ -1,8 +1,8 @@
 """List what you hold: for how long, what it is about, and what to do next.
 
-You are --owner, OCTOSTORE_OWNER, or the only owner who keeps claims here. What was kept for you and is lost is shown
-once, with the reason. --release-all releases every claim whose lease is kept here (`claim --keep`); exit code 11 if
-others remain.
+You are --owner, OCTOSTORE_OWNER, your agent's process, or the only owner who keeps claims here. A kept claim that was
+lost is shown once, with the reason. --release-all releases every claim whose lease is kept here (`claim --keep`); exit
+code 11 if others remain.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from octostore.cli import exits, words
 from octostore.cli.command import Arguments, Context
 from octostore.cli.commands.heartbeat import told_to_stop
 from octostore.cli.console import Console
-from octostore.cli.holding import MyClaim, holdings, losses, told_keeping
+from octostore.cli.holding import MyClaim, holdings, losses, told_keeping, with_checkpoints
 from octostore.cli.leases import kept_leases, said_again, who_keeps
 from octostore.cli.living import my_name
 from octostore.core.errors import LeaseLost, NotFound
@@ -25,7 +25,8 @@ EXAMPLES = [
     "octostore mine --owner agent-3 --json",
     "octostore mine --release-all    # before you leave",
 ]
-HEADER = ("JOB", "SINCE", "YOURS", "DOING")
+HEADER = ("JOB", "SINCE", "YOURS", "CHECKPOINT", "DOING")
+GLIMPSE = 30
 NOTE = "released by `octostore mine --release-all`"
 NOT_KEPT = "its lease is not kept here: it was claimed without --keep, or on another machine"
 
@@ -58,7 +59,7 @@ def run(arguments: Arguments, context: Context) -> int | None:
     if arguments.release_all:
         return _release_all(owner, context)
     with context.place.look() as store:
-        held = holdings(owner, store.list_claimed_jobs(), leases)
+        held = with_checkpoints(holdings(owner, store.list_claimed_jobs(), leases), store)
         claims = [*held, *losses(owner, held, leases, store)]
     context.console.answer(Mine(owner, claims), *_lines(owner, claims, arguments, context))
     return None
@@ -83,9 +84,10 @@ def _row(one: MyClaim) -> tuple[str, ...]:
     now = words.now()
     claim = one.claim
     if claim is None:
-        return (one.job_id, "", "", "")
+        return (one.job_id, *[""] * (len(HEADER) - 1))
     doing = words.gist(claim.progress.note or "") if claim.progress else ""
-    return (one.job_id, words.ago(claim.claimed_at, now), told_keeping(one, now), doing)
+    saved = "none" if one.checkpoint is None else words.shortened(words.as_json(one.checkpoint), GLIMPSE)
+    return (one.job_id, words.ago(claim.claimed_at, now), told_keeping(one, now), saved, doing)
 
 
 def _next_lines(held: list[MyClaim], options: str, console: Console) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from octostore.client.async_store import AsyncOctoStore
 from octostore.core.model import Scope
 from octostore.mcp.http.claims import HandledClaims
-from octostore.mcp.http.messages import error_answer, read_message
+from octostore.mcp.http.messages import OK, error_answer, read_message, version_of
 from octostore.mcp.http.port import ServedPort
 from octostore.mcp.http.sessions import HandledSessions
 from octostore.mcp.http.tools import tools_for
@@ -58,7 +58,8 @@ class HttpTools:
             result = await _protocol_for(call.principal.scopes).answer(message, agent, _drop)
         except Refused as refused:
             refused.request_id = message.request_id
-            raise
+            # To clients of the versions with a handshake, a 404 says that their session is over.
+            return error_answer(refused, OK if version_of(message) is None else None)
         return Answer({"jsonrpc": "2.0", "id": message.request_id, "result": result})
 
 

@@ -20,6 +20,7 @@ from octostore.mcp.lines import (
 from octostore.mcp.protocol import UNSUPPORTED_VERSION, VERSION_KEY, WITH_HANDSHAKE, WITHOUT_HANDSHAKE
 from octostore.server.http import Answer, Request
 
+OK = 200
 HEADER_MISMATCH = -32_020
 STATUSES = {
     PARSE_ERROR: 400,
@@ -43,34 +44,43 @@ def read_message(request: Request, body: bytes) -> Message | None:
     if isinstance(document, list):
         raise Refused(INVALID_REQUEST, "send one message at a time: batches are not part of MCP any more")
     message = message_of(body)
-    _check_version(request, message)
+    try:
+        _check_version(request, message)
+    except Refused as refused:
+        refused.request_id = None if message is None else message.request_id
+        raise
     return message
+
+
+def version_of(message: Message) -> Any:
+    """As each message says it since there is no handshake any more; None before that."""
+    meta = message.params.get("_meta")
+    return meta.get(VERSION_KEY) if isinstance(meta, dict) else None
 
 
 def _check_version(request: Request, message: Message | None) -> None:
     version = request.header(b"mcp-protocol-version")
-    meta = {} if message is None else message.params.get("_meta")
-    said = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
-    if message is not None and message.request_id is not None and said is not None:
-        _check_headers(request, message, said)
+    is_request = message is not None and message.request_id is not None
+    if message is not None and is_request and version_of(message) is not None:
+        _check_headers(request, message)
     elif version is not None and version not in {*WITH_HANDSHAKE, *WITHOUT_HANDSHAKE}:
         data = {"supported": [*WITH_HANDSHAKE, *WITHOUT_HANDSHAKE], "requested": version}
-        raise _of(message, Refused(UNSUPPORTED_VERSION, "Unsupported protocol version", data=data))
-    elif version in WITHOUT_HANDSHAKE and message is not None and message.request_id is not None:
-        problem = f"`_meta` must have {VERSION_KEY}, as the header MCP-Protocol-Version says"
-        raise _of(message, Refused(INVALID_PARAMS, problem))
+        raise Refused(UNSUPPORTED_VERSION, "Unsupported protocol version", data=data)
+    elif version in WITHOUT_HANDSHAKE and message is None:
+        raise Refused(INVALID_REQUEST, "this server asks nothing, so there is nothing to answer")
+    elif version in WITHOUT_HANDSHAKE and is_request:
+        raise Refused(INVALID_PARAMS, f"`_meta` must have {VERSION_KEY}, as the header MCP-Protocol-Version says")
 
 
-def _check_headers(request: Request, message: Message, version: Any) -> None:
+def _check_headers(request: Request, message: Message) -> None:
     """For those between us and the client, which read headers and not bodies: both must say the same."""
-    said = {"MCP-Protocol-Version": version, "Mcp-Method": message.method}
+    said = {"MCP-Protocol-Version": version_of(message), "Mcp-Method": message.method}
     if message.method == "tools/call":
         said["Mcp-Name"] = message.params.get("name")
     for name, value in said.items():
         header = request.header(name.lower().encode())
         if header is None or _decoded(header) != value:
-            problem = f"the header {name} must be there, and say the same as the message"
-            raise _of(message, Refused(HEADER_MISMATCH, problem))
+            raise Refused(HEADER_MISMATCH, f"the header {name} must be there, and say the same as the message")
 
 
 def _decoded(header: str) -> str | None:
@@ -84,14 +94,10 @@ def _decoded(header: str) -> str | None:
         return None
 
 
-def _of(message: Message | None, refused: Refused) -> Refused:
-    refused.request_id = None if message is None else message.request_id
-    return refused
-
-
-def error_answer(refused: Refused) -> Answer:
+def error_answer(refused: Refused, status: int | None = None) -> Answer:
+    """`status` is by default that of the code."""
     error = {"code": refused.code, "message": str(refused)}
     if refused.data is not None:
         error["data"] = refused.data
     document = {"jsonrpc": "2.0", "id": refused.request_id, "error": error}
-    return Answer(document, STATUSES.get(refused.code, 200))
+    return Answer(document, STATUSES.get(refused.code, OK) if status is None else status)

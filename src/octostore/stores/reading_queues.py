@@ -1,0 +1,66 @@
+"""Answers about the jobs of one queue: how many there are, and in which order they will run."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from octostore.core import questions as q
+from octostore.core import views
+from octostore.core.given import Given
+from octostore.core.limits import QUEUE_COUNT_MAX, RECOVER_LIMIT
+from octostore.core.model import Job
+from octostore.core.needs import LineNeed, Needs
+from octostore.core.queue_status import queue_status
+from octostore.core.replies import JobPage, QueueStatus
+from octostore.core.run_order import PARTS, Place, beginning, parts_of, place_of, read_place
+from octostore.core.working_set import WorkingSet
+from octostore.stores.base import QueueFilter, Reading
+from octostore.stores.reading import settled
+
+
+def _settled_jobs(reading: Reading, ws: WorkingSet, queue: str, given: Given) -> list[Job]:
+    """The claims of a queue that have run out, as they stand without their owners."""
+    reading.load(ws, Needs(queues={queue}, lines={queue: LineNeed(set())}, sweep_limit=RECOVER_LIMIT))
+    loaded = [settled(ws, job_id, given) for job_id in list(ws.jobs)]
+    return [job for job in loaded if job.queue == queue]
+
+
+def get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Given) -> QueueStatus:
+    ws.count_to = QUEUE_COUNT_MAX
+    _settled_jobs(reading, ws, question.queue, given)
+    return queue_status(ws, question.queue, (None, question.prefix))
+
+
+def list_in_run_order(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Given) -> JobPage:
+    queue, prefix = question.queue or "", question.prefix or ""
+    moved = [job for job in _settled_jobs(reading, ws, queue, given) if job.job_id.startswith(prefix)]
+    place = beginning(ws.now) if question.cursor is None else read_place("cursor", question.cursor)
+    found: list[Job] = []
+    for part in parts_of(question.status):
+        if PARTS.index(part) < PARTS.index(place.part):
+            continue
+        after = place if part == place.part else beginning(place.moment, part)
+        found += _part_of_queue(reading, ws, QueueFilter(queue, prefix, after, question.limit + 1), moved)
+        if len(found) > question.limit:
+            break
+    jobs = found[: question.limit]
+    cursor = str(place_of(jobs[-1], place.moment)) if len(found) > len(jobs) else None
+    shown = [views.job_view(ws, settled(ws, job.job_id, given), with_documents=False) for job in jobs]
+    return JobPage(jobs=shown, cursor=cursor)
+
+
+def _part_of_queue(reading: Reading, ws: WorkingSet, wanted: QueueFilter, moved: Sequence[Job]) -> list[Job]:
+    """With those that have `moved` to this part, and without those that have left it, since they were stored."""
+    after, moment = wanted.after, wanted.after.moment
+    names = {job.job_id for job in moved}
+    stored: list[Job] = []
+    while True:
+        page = reading.list_queue(ws, msgspec.structs.replace(wanted, after=after))
+        stored += [job for job in page if job.job_id not in names]
+        if len(page) < wanted.limit or len(stored) >= wanted.limit:
+            break
+        # Those that have moved were claimed, and are stored there by name.
+        last = page[-1]
+        after = Place(moment, after.part, (last.job_id,)) if last.job_id in names else place_of(last, moment)
+    here = [job for job in moved if place_of(job, moment).is_after(wanted.after)]
+    return sorted([*stored, *here], key=lambda job: place_of(job, moment).key)[: wanted.limit]
