@@ -505,9 +505,13 @@ def test_what_sessions_left_that_ended_without_a_word_is_tidied_up(home: Path) -
     old = home / "octostore" / "hooks" / "old.lease"
     old.touch()
     os.utime(old, (1, 1))
+    lease = Remembered(None, SESSION)._lease_path
+    until(lease.exists)
+    six_days_ago = time.time() - 6 * 86_400
+    os.utime(lease, (six_days_ago, six_days_ago))
     hook("claude", "session-start")
     until(lambda: not old.exists())
-    assert Remembered(None, SESSION).lease_id() is not None
+    until(lambda: lease.stat().st_mtime > six_days_ago + 1)  # it goes on
 
 
 def test_it_is_the_same_with_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

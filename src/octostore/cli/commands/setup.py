@@ -6,6 +6,7 @@ Running it again brings an earlier set-up up to date. Other clients can be set u
 """
 
 import argparse
+import shutil
 from pathlib import Path
 
 from octostore.agents.setup.clients import CLIENTS, generic_parts
@@ -14,6 +15,7 @@ from octostore.agents.setup.plan import CannotEdit, Change, Scope, removed, set_
 from octostore.cli import exits
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.console import Console
+from octostore.cli.parser import PROGRAM
 from octostore.core.errors import InvalidInput
 
 EXAMPLES = [
@@ -57,6 +59,8 @@ def run(arguments: Arguments, context: Context) -> int:
         if arguments.check:
             return _check(scope, context.console)
         changes = removed(scope) if arguments.remove else set_up(scope)
+        if not arguments.remove and shutil.which(PROGRAM) is None:
+            context.console.remark(f"{PROGRAM} is not on your PATH: clients find neither its MCP server nor its hooks")
     except CannotEdit as error:
         _tell_what_to_paste(error, scope, context.console)
         raise
