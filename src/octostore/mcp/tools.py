@@ -74,7 +74,7 @@ async def claim_next_job(desk: Desk, given: g.ClaimNext) -> msgspec.Struct:
 
 
 async def report_progress(desk: Desk, given: g.Progress) -> a.Kept:
-    """Tell people and other agents what you are doing on a job you hold. Call it at every step."""
+    """Tell others what you are doing on a job you hold. Call it at every step."""
     claim = await desk.claims.find(desk.store, given)
     return _still_yours(await claim.progress(given.note, given.percent))
 
@@ -174,8 +174,8 @@ async def queue_status(desk: Desk, given: g.OneQueue) -> QueueStatus:
 async def open_session(desk: Desk, given: g.OpenSession) -> a.Opened:
     """Open a session, or resume one: your notes (`context`) that survive a restart, and claims that end together.
 
-    You get what was saved last, what was in flight, and the `note` that came with a hand-over. `held`: another agent has
-    it, or crashed less than its TTL ago.
+    You get what was saved last, what was in flight, and a hand-over's `note`. `held`: another agent has it, or crashed
+    less than its TTL ago.
     """
     return await desk.caller.sessions.open(desk.store, desk.name_of(given.owner), given)
 
