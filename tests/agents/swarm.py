@@ -86,7 +86,7 @@ class Seat:
 
     def kill_everything(self) -> None:
         """As a machine that goes away: the agent and all that it ever started."""
-        for pid in processes_of(self.name):
+        for pid in self.processes():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._replace()
@@ -116,6 +116,14 @@ class Seat:
             self._process.send_signal(signal.SIGCONT)
         return self._process.wait(patience)
 
+    def processes(self) -> Iterator[int]:
+        """Whatever it has started, however detached; not those of another swarm, whose agents have the same names."""
+        marks = {f"OCTOSTORE_OWNER={self.name}".encode(), f"OCTOSTORE_HOME={self._home}".encode()}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if marks <= set((folder / "environ").read_bytes().split(b"\0")):
+                    yield int(folder.name)
+
     def _replace(self) -> None:
         self._process.wait()
         self.start()
@@ -130,15 +138,6 @@ FATES: dict[str, Callable[[Seat], None]] = {
 
 def diaries_of(home: Path) -> Path:
     return home / "diaries"
-
-
-def processes_of(agent: str) -> Iterator[int]:
-    """Whatever it has started, however detached."""
-    mark = f"OCTOSTORE_OWNER={agent}".encode()
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if mark in (folder / "environ").read_bytes().split(b"\0"):
-                yield int(folder.name)
 
 
 def run(home: Path, plan: Plan, seed: int) -> Result:
@@ -220,7 +219,7 @@ def _check_left_nothing(seats: list[Seat], patience: float) -> None:
     """Keepers end with their claims."""
     deadline = time.monotonic() + patience
     for seat in seats:
-        while left := list(processes_of(seat.name)):
+        while left := list(seat.processes()):
             assert time.monotonic() < deadline, f"{seat.name} left {left}"
             time.sleep(LOOK_SECONDS)
 

@@ -186,6 +186,21 @@ def test_any_command_of_the_owner_is_a_sign_of_life(agent: Octostore, tmp_path: 
     assert shows_life("heartbeat", OCTOSTORE_OWNER=""), "who finds the lease is its owner"
 
 
+def test_a_command_that_takes_long_is_a_sign_of_life_at_its_end_too(
+    agent: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
+    assert agent.run(*KEEP).code == 0
+    (alive,) = tmp_path.rglob("alive")
+    lease = store.claim_job("other", "bob").lease_id or ""
+    os.utime(alive, (0, 0))
+    waiting = agent.start("claim", "other", "--wait", "30")
+    until(lambda: alive.stat().st_mtime > 0)
+    os.utime(alive, (0, 0))
+    store.release_job("other", lease)
+    assert waiting.wait().code == 0
+    assert alive.stat().st_mtime > 0
+
+
 def test_a_keeper_that_is_told_to_stop(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     assert agent.run(*KEEP).code == 0
     os.kill(only(tmp_path).keeper.pid, signal.SIGTERM)
