@@ -230,6 +230,8 @@ class Histories(RuleBasedStateMachine):
         field, known = "job_id", [(lease, job) for lease, (job, _) in self.leases.items()]
         if getattr(command, "session_id", None) is not None:
             field, known = "session_id", list(self.session_leases.items())
+        if isinstance(command, c.ReleaseLock):
+            known = [(lease, job) for lease, job in known if "#" not in job]  # no lock has such a name
         if number >= len(known):
             return command
         lease, its = known[-1 - number]
