@@ -64,6 +64,13 @@ class Hook:
     def has_to_say_who_it_is(self) -> bool:
         return self.owner == self.payload.owner
 
+    @property
+    def is_named_after_its_process(self) -> bool:
+        """Then nobody else has its name."""
+        from octostore.keeping.watching import name_of  # noqa: PLC0415  # not for every event
+
+        return self.owner == name_of(self.agent)
+
     def is_ours(self, lease: "KeptLease") -> bool:
         """People name themselves, and have several agents."""
         return self.has_to_say_who_it_is or (self.agent is not None and lease.watched == self.agent)
@@ -214,8 +221,9 @@ def _told_still_held(jobs: list[str], hook: Hook) -> str:
     owner = f" --owner {hook.owner}" if hook.has_to_say_who_it_is else ""
     return (
         f"You still hold {listed} in OctoStore. If the work is finished, run `octostore release{owner} JOB --outcome "
-        "done`; if you give up, use `--outcome failed --error TEXT` or `--outcome released --note TEXT`. If you will "
-        "continue later, save a checkpoint and stop again. You will not be asked twice."
+        "done`; if you give up, use `--outcome failed --error TEXT` or `--outcome released --note TEXT`. Use the tool "
+        "release_job for what was claimed with a tool. If you will continue later, save a checkpoint and stop again. "
+        "You will not be asked twice."
     )
 
 
@@ -239,6 +247,8 @@ def _held(hook: Hook) -> list[JobOwner]:
         return held
     if any(one.agent == hook.owner and one.session_id != hook.payload.session for one in sessions):
         return []  # whose of them it is cannot
+    if hook.is_named_after_its_process:
+        return held  # also what it has claimed with MCP tools
     from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # not for every event
 
     kept = KeptLeases.of_store(hook.place.url).of(hook.owner)
