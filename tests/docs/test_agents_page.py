@@ -22,7 +22,7 @@ from tests.keeping.conftest import end_keepers
 from tests.support.documents import Machine, blocks_of, check_printed, follow
 from tests.support.processes import ROOT
 from tests.support.server import ServerProcess
-from tests.support.starting import PROGRAM
+from tests.support.starting import PROGRAM, read_at_start
 
 PAGE = ROOT / "docs" / "how-to" / "agents.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -107,7 +107,8 @@ class Shells:
         typed = shlex.split(line)
         is_plain = typed[0] == "octostore" and not {"|", ";"} & set(typed)
         command = [*PROGRAM, *typed[1:]] if is_plain else ["bash", "-c", line]
-        code, printed = self._machine.start(command, {"OCTOSTORE_OWNER": who} if who else {}).end()
+        env = {**read_at_start(os.environ), "OCTOSTORE_OWNER": who}
+        code, printed = self._machine.start(command, env).end()
         if any(words in printed for words in TOO_BUSY) and "OCTOSTORE_URL" not in line:
             return self._type(who, line)
         assert code == expected_code(printed), printed
