@@ -26,6 +26,7 @@ from octostore.wire.tokens import new_token
 from tests.agents.payloads import CLIENTS, EVENTS
 from tests.support.cli import Done, run_cli
 from tests.support.processes import PATIENCE_SECONDS, until
+from tests.support.server import ServerProcess
 from tests.support.starting import SCRIPT, start
 
 SESSION = "0199f3c1-2222-7333-8444-555566667777"
@@ -523,6 +524,25 @@ def test_what_sessions_left_that_ended_without_a_word_is_tidied_up(home: Path) -
     old = home / "octostore" / "hooks" / "old.lease"
     old.touch()
     os.utime(old, (1, 1))
+    lease = Remembered(None, SESSION)._lease_path
+    until(lease.exists)
+    six_days_ago = time.time() - 6 * 86_400
+    os.utime(lease, (six_days_ago, six_days_ago))
     hook("claude", "session-start")
     until(lambda: not old.exists())
-    assert Remembered(None, SESSION).lease_id() is not None
+    until(lambda: lease.stat().st_mtime > six_days_ago + 1)  # it goes on
+
+
+def test_it_is_the_same_with_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ServerProcess(tmp_path / "server") as server:
+        monkeypatch.setenv("OCTOSTORE_URL", server.url)
+        monkeypatch.setenv("OCTOSTORE_TOKEN", server.token)
+        assert f"You are {OWNER}." in context_in(hook("claude", "session-start"), "claude")
+        until(is_open)
+        claim("build-1")
+        assert "You still hold build-1 in" in hook("claude", "stop").out
+        hook("claude", "session-end")
+        with octostore.connect() as store:
+            until(lambda: list(store.list_claimed_jobs()) == [])
+        until(lambda: session().status == "closed")
+        server.check_has_not_failed()

@@ -69,7 +69,7 @@ def written(draw: st.DrawFn, document: Any) -> str:
 
 
 @given(DOCUMENTS.flatmap(lambda document: st.tuples(st.just(document), written(document))))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_what_is_put_in_comes_out_without_a_trace(given_: tuple[Any, str]) -> None:
     document, text = given_
     assert parse(text).value == document == read_json(text)
@@ -90,7 +90,7 @@ def test_what_is_put_in_comes_out_without_a_trace(given_: tuple[Any, str]) -> No
 
 
 @given(DOCUMENTS.flatmap(written), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_is_ours_comes_out_whatever_was_done_to_the_text_meanwhile(text: str, data: st.DataObject) -> None:
     """As by a formatter, or somebody who has put things in order."""
     document = json.loads(json.dumps(read_json(put_all(text, ENTRIES))))

@@ -13,6 +13,7 @@ from octostore.core.errors import InvalidInput
 from tests.agents.configurations import BROKEN, CONFIGURATIONS, Configuration
 from tests.agents.reading import read_settings, without_ours
 from tests.support.cli import Done
+from tests.support.starting import SCRIPT
 
 every_client = pytest.mark.parametrize("client", CLIENTS)
 every_configuration = pytest.mark.parametrize(
@@ -58,7 +59,9 @@ def tree(folder: Path) -> dict[str, bytes | str | None]:
 
 
 @pytest.fixture
-def octostore(capsys: pytest.CaptureFixture[str]) -> Any:
+def octostore(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("PATH", str(Path(SCRIPT[0]).parent))
+
     def call(*arguments: str) -> Done:
         capsys.readouterr()
         code = main(arguments)
@@ -213,7 +216,7 @@ def test_a_skill_of_the_same_name_that_is_not_ours(client: str, project: Path) -
     (skill,) = [part.path for part in CLIENTS[client].parts(False) if part.path.endswith("SKILL.md")]
     write(project, {skill: b"---\nname: octostore\n---\nmine\n"})
     before = tree(project)
-    with pytest.raises(CannotEdit, match="somebody else"):
+    with pytest.raises(CannotEdit, match="not written by octostore setup"):
         set_up(scope_of(client, project))
     assert tree(project) == before
     removed(scope_of(client, project))
@@ -305,7 +308,7 @@ def test_a_table_that_somebody_has_added_to_ours_is_not_torn_apart(project: Path
     with path.open("a", encoding="utf-8") as file:
         file.write("startup_timeout_sec = 20\n")
     before = tree(project)
-    with pytest.raises(CannotEdit, match="depends on the lines between the marks"):
+    with pytest.raises(CannotEdit, match="other settings depend on"):
         removed(scope)
     assert tree(project) == before
 
@@ -341,6 +344,16 @@ def test_the_command(client: str, project: Path, octostore: Any) -> None:
     assert {file["status"] for file in done.json["files"]} == {"deleted"}
     assert tree(project) == {}
     assert octostore("setup", client, "--remove").out == "there is nothing to remove\n"
+
+
+def test_a_program_that_clients_will_not_find(
+    project: Path, octostore: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = octostore("setup", "claude")
+    assert (done.code, "octostore is not on your PATH" in done.err) == (0, True)
+    assert octostore("setup", "claude", "--remove").err == ""
+    assert tree(project) == {}
 
 
 @every_client

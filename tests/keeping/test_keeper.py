@@ -12,7 +12,9 @@ import pytest
 import octostore as library
 from octostore.keeping.leases import KeptLease
 from octostore.keeping.processes import find
+from octostore.keeping.watching import agent_here
 from tests.keeping.conftest import end_keepers, kept_in
+from tests.support.at_terminal import AtTerminal
 from tests.support.postgres import empty_store, give_back
 from tests.support.processes import free_port, until
 from tests.support.running import FOREVER, UNTIL_TOLD, Octostore, is_alive, secrets_visible_of, signals_of
@@ -141,6 +143,17 @@ def test_the_watched_process_ends(agent: Octostore, store: library.OctoStore, tm
     late = agent.run("progress", "still here")
     assert (late.code, kept_in(tmp_path)) == (20, [])
     assert f"note  released by its keeper: sleep ({watched.pid}) has ended" in late.err, "why, and not only that"
+
+
+def test_a_terminal_that_is_closed(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    """What is watched is its shell, and none of those in between."""
+    if agent_here() is not None:
+        pytest.skip("an agent runs the tests, and would be watched instead")
+    with AtTerminal(("bash", "--norc", "--noediting", "-i"), agent.env, tmp_path) as terminal:
+        terminal.enter("sh -c 'octostore claim job --keep --json > claimed; true'")
+        assert json.loads(said(tmp_path / "claimed"))["kept"]["watched"]["pid"] == terminal.pid
+        terminal.hang_up()
+        assert note_of(store) == f"released by its keeper: bash ({terminal.pid}) has ended"
 
 
 def test_an_agent_that_is_silent_for_too_long(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:

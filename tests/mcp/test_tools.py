@@ -10,6 +10,7 @@ import pytest
 from docs.references import mcp as reference
 from octostore.agents.setup.clients import generic_parts
 from octostore.cli.parser import parse
+from octostore.mcp import schemas
 from octostore.mcp.texts import INSTRUCTIONS
 from octostore.mcp.tools import OPERATOR_TOOLS, TOOLS
 from tests.mcp.conftest import World
@@ -19,7 +20,7 @@ READING = {"my_claims", "get_job_owner", "get_job", "list_claimed_jobs", "read_e
 DESTRUCTIVE = {"cancel_job", "force_release_job"}
 NAMES = {tool.name for tool in TOOLS}
 OPERATOR_NAMES = {tool.name for tool in OPERATOR_TOOLS}
-LIST_CHARACTERS_MAX, OPERATOR_LIST_CHARACTERS_MAX = 15_000, 16_500
+LIST_CHARACTERS_MAX = 15_000
 """Every session of an agent pays for the list before it does anything."""
 PAGE = reference.PATH
 AGENTS_PAGE = PAGE.with_name("agents.md")
@@ -39,8 +40,8 @@ def test_every_tool_explains_itself(world: World) -> None:
         jsonschema_rs.meta.validate(tool.input_schema)
         assert tool.input_schema["type"] == "object"
         assert tool.input_schema["additionalProperties"] is False
-        for argument in tool.input_schema["properties"].values():
-            assert argument["description"]
+        for argument_name, argument in tool.input_schema["properties"].items():
+            assert argument.get("description") or argument_name in schemas.NAMES
             assert argument.get("type") or argument.get("enum")
             assert is_bounded(argument), argument
     assert "You do not need this" in (tools["heartbeat_job"].description or "")
@@ -52,7 +53,7 @@ def test_the_list_is_short_and_operators_have_their_own(world: World) -> None:
     assert {tool.name for tool in tools} == NAMES
     assert all(tool.output_schema is None for tool in tools)
     assert {tool.name for tool in world.eve.tools()} == NAMES | OPERATOR_NAMES
-    assert len(world.eve.said[-1]) <= OPERATOR_LIST_CHARACTERS_MAX
+    assert len(world.eve.said[-1]) <= LIST_CHARACTERS_MAX
     with pytest.raises(Exception, match="there is no tool 'cancel_job'"):
         world.ann.call("cancel_job", job_id="job")
 

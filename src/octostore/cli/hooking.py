@@ -5,75 +5,25 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from octostore.agents.hooks import answers
 from octostore.agents.hooks.detached import in_a_detached_child
-from octostore.agents.hooks.memory import Remembered
-from octostore.agents.hooks.payload import Payload
 from octostore.cli import words
-from octostore.cli.place import Place
+from octostore.cli.hooked import PATIENCE_SECONDS, Hook, asked, held_by, import_what_looking_takes
 from octostore.client.owner import OWNER_VARIABLE
-from octostore.core.errors import OctoStoreError, Unreachable
-from octostore.core.replies import JobOwner, SessionView
+from octostore.core.errors import OctoStoreError
 from octostore.core.visible import visible
-from octostore.stores.opening import sqlite_path
 
 if TYPE_CHECKING:
     from octostore.client.reader import Reader
-    from octostore.keeping.leases import KeptLease
-    from octostore.keeping.processes import Process
 
-T = TypeVar("T")
-PATIENCE_SECONDS = 0.2
-"""For the store. A client waits for its hooks, and a person for the client."""
 LIFE_SECONDS = 30.0
 SHOWN_MAX = 8
 REASON_MAX = 200
 ENV_FILE_VARIABLE = "CLAUDE_ENV_FILE"
-
-
-class Hook:
-    """One event of one session."""
-
-    def __init__(self, payload: Payload, place: Place) -> None:
-        self.payload = payload
-        self.place = place
-        self.remembered = Remembered(place.url, payload.session)
-
-    @cached_property
-    def agent(self) -> "Process | None":
-        """The process of the client."""
-        from octostore.keeping.watching import agent_here  # noqa: PLC0415  # not for every event
-
-        return agent_here()
-
-    @cached_property
-    def owner(self) -> str:
-        """As commands of the agent are called that do not say who they are, if that can be known."""
-        from octostore.keeping.watching import name_of  # noqa: PLC0415  # not for every event
-
-        # One process of Cursor has many agents.
-        of_process = None if self.payload.client == "cursor" else name_of(self.agent)
-        return os.environ.get(OWNER_VARIABLE) or of_process or self.payload.owner
-
-    @property
-    def has_to_say_who_it_is(self) -> bool:
-        return self.owner == self.payload.owner
-
-    @property
-    def is_named_after_its_process(self) -> bool:
-        """Then nobody else has its name."""
-        from octostore.keeping.watching import name_of  # noqa: PLC0415  # not for every event
-
-        return self.owner == name_of(self.agent)
-
-    def is_ours(self, lease: "KeptLease") -> bool:
-        """People name themselves, and have several agents."""
-        return self.has_to_say_who_it_is or (self.agent is not None and lease.watched == self.agent)
 
 
 def at_session_start(hook: Hook) -> str:
@@ -84,7 +34,7 @@ def at_session_start(hook: Hook) -> str:
     _name_the_agent(hook)
     from octostore.cli.priming import prime  # noqa: PLC0415  # not for every event
 
-    _import_what_looking_takes(hook.place)
+    import_what_looking_takes(hook.place)
     text = prime(hook.owner, hook.place, patience=PATIENCE_SECONDS).text
     if hook.has_to_say_who_it_is:
         text += f"\nUse `--owner {hook.owner}` in every octostore command, or `export {OWNER_VARIABLE}={hook.owner}`."
@@ -125,7 +75,7 @@ def at_stop(hook: Hook) -> str | None:
     if hook.payload.is_stopping_again:
         return None
     try:
-        held = [claim.job_id for claim in _held(hook)]
+        held = [claim.job_id for claim in held_by(hook)]
     except OctoStoreError as error:
         return answers.notice(hook.payload.client, _told_away(error))
     with hook.remembered.memory() as memory:
@@ -198,11 +148,11 @@ def _name_the_agent(hook: Hook) -> None:
 
 def _told_held(hook: Hook) -> Iterator[str]:
     """With what it has saved: a summary of a long talk may leave that out."""
-    held = _held(hook)
+    held = held_by(hook)
     if not held:
         return
     yield f"You are {visible(hook.owner)} and hold these jobs in OctoStore, with your last checkpoint of each:"
-    yield from _asked(hook.place, partial(_told_checkpoints, [claim.job_id for claim in held[:SHOWN_MAX]]))
+    yield from asked(hook.place, partial(_told_checkpoints, [claim.job_id for claim in held[:SHOWN_MAX]]))
     if len(held) > SHOWN_MAX:
         yield f"- and {len(held) - SHOWN_MAX:,} more: `octostore mine`"
     yield "Release each of them when you stop working on it."
@@ -229,64 +179,3 @@ def _told_still_held(jobs: list[str], hook: Hook) -> str:
 
 def _told_away(error: OctoStoreError) -> str:
     return f"OctoStore: the store cannot be asked now: {words.shortened(str(error), REASON_MAX)}"
-
-
-# What it holds
-
-
-def _held(hook: Hook) -> list[JobOwner]:
-    """By this session, as far as that can be known."""
-    try:
-        claims, sessions = _asked(hook.place, _claims_and_sessions)
-    except Unreachable as error:
-        if error.reason == "no_store":
-            return []
-        raise
-    held = [claim for claim in claims if claim.owner == hook.owner]
-    if not held or hook.has_to_say_who_it_is:
-        return held
-    if any(one.agent == hook.owner and one.session_id != hook.payload.session for one in sessions):
-        return []  # whose of them it is cannot
-    if hook.is_named_after_its_process:
-        return held  # also what it has claimed with MCP tools
-    from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # not for every event
-
-    kept = KeptLeases.of_store(hook.place.url).of(hook.owner)
-    ours = {lease.fencing_token for lease in kept if hook.is_ours(lease)}
-    return [claim for claim in held if claim.fencing_token in ours]
-
-
-def _claims_and_sessions(store: "Reader") -> tuple[list[JobOwner], list[SessionView]]:
-    """What is claimed, and who is there."""
-    return list(store.list_claimed_jobs()), list(store.list_sessions(status="open"))
-
-
-def _asked(place: Place, ask: "Callable[[Reader], T]") -> T:
-    """What the store says, if it does so in time."""
-    answer: list[T] = []
-    failed: list[OctoStoreError] = []
-
-    def look() -> None:
-        try:
-            with place.look() as store:
-                answer.append(ask(store))
-        except OctoStoreError as error:
-            failed.append(error)
-
-    _import_what_looking_takes(place)
-    asking = Thread(target=look, daemon=True)
-    asking.start()
-    asking.join(PATIENCE_SECONDS)
-    if answer:
-        return answer[0]
-    raise failed[0] if failed else Unreachable(f"no answer within {PATIENCE_SECONDS:g} s", reason="timeout")
-
-
-def _import_what_looking_takes(place: Place) -> None:
-    """Before the clock starts: on a busy machine this takes long, and is not the store's fault."""
-    if place.is_server:
-        import octostore.client.connect  # noqa: PLC0415
-    else:
-        import octostore.client.looking  # noqa: PLC0415
-    if sqlite_path(place.url) is not None:
-        import octostore.stores.sqlite.backend  # noqa: F401, PLC0415

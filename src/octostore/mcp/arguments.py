@@ -19,24 +19,24 @@ PAGE_DEFAULT, PAGE_MAX = 50, 200
 SHOWN_BYTES = 200
 """How much is quoted of what was wrong."""
 
-JobId: TypeAlias = Annotated[f.JobId, Meta(description="The job's name.")]
+JobId: TypeAlias = Annotated[f.JobId, Meta(description="The job.")]
 Owner: TypeAlias = Annotated[f.Owner, Meta(description="Your name, if not the default.")]
 Wait: TypeAlias = Annotated[
     float,
     Meta(
-        description="Seconds to wait; your client may give up sooner.",
+        description="Seconds; your client may give up sooner.",
         extra_json_schema={"minimum": 0, "maximum": WAIT_MAX_SECONDS},
     ),
 ]
 Ttl: TypeAlias = Annotated[f.Ttl, Meta(description="Others can take over this many seconds after this server dies.")]
 MaxSilence: TypeAlias = Annotated[
     f.MaxSilence,
-    Meta(description="Show you as stuck after this many seconds without a report."),
+    Meta(description="Show you as stuck after this many silent seconds."),
 ]
-SessionId: TypeAlias = Annotated[f.BoundTo, Meta(description="The session's id.")]
+SessionId: TypeAlias = Annotated[f.BoundTo, Meta(description="The session.")]
 BoundTo: TypeAlias = Annotated[f.BoundTo, Meta(description="Bind it to this session, which you opened.")]
 Limit: TypeAlias = Annotated[
-    int, Meta(description="Maximum number of results.", extra_json_schema={"minimum": 1, "maximum": PAGE_MAX})
+    int, Meta(description="How many at most.", extra_json_schema={"minimum": 1, "maximum": PAGE_MAX})
 ]
 
 

@@ -11,6 +11,8 @@ from octostore.mcp.tools import Tool
 
 ANY_JSON = ["object", "array", "string", "number", "boolean", "null"]
 """Spelled out: clients that find no type send JSON as text."""
+NAMES = frozenset({"job_id", "session_id", "queue"})
+"""What these are is clear from what they are called, in a list that everybody pays for."""
 UNSAID = frozenset({"anyOf", "pattern", "examples", "minLength", "minItems", "minimum"})
 """The core checks these; to a model they say little for their length."""
 
@@ -42,16 +44,18 @@ def input_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     names = sorted(schema["properties"], key=lambda name: name not in schema["required"])
     return {
         "type": "object",
-        "properties": {name: _plain(schema["properties"][name]) for name in names},
+        "properties": {name: _plain(name, schema["properties"][name]) for name in names},
         **({"required": schema["required"]} if schema["required"] else {}),
         "additionalProperties": False,
     }
 
 
-def _plain(field: dict[str, Any]) -> dict[str, Any]:
+def _plain(name: str, field: dict[str, Any]) -> dict[str, Any]:
     """Without what is said twice: what may be left out need not be null, and the core knows what a name looks like."""
     options = [option for option in field.get("anyOf", [field]) if option != {"type": "null"}]
-    plain = {name: value for name, value in {**field, **options[0]}.items() if name not in UNSAID}
+    plain = {key: value for key, value in {**field, **options[0]}.items() if key not in UNSAID}
+    if name in NAMES and field.get("description") == f"The {name.removesuffix('_id')}.":
+        del plain["description"]
     if plain.get("default", ...) is None:
         del plain["default"]
     if "type" not in plain and "enum" not in plain:

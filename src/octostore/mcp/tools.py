@@ -74,7 +74,7 @@ async def claim_next_job(desk: Desk, given: g.ClaimNext) -> msgspec.Struct:
 
 
 async def report_progress(desk: Desk, given: g.Progress) -> a.Kept:
-    """Tell people and other agents what you are doing on a job you hold. Call it at every step."""
+    """Tell others what you are doing on a job you hold. Call it at every step."""
     claim = await desk.claims.find(desk.store, given)
     return _still_yours(await claim.progress(given.note, given.percent))
 
@@ -130,7 +130,7 @@ async def get_job_owner(desk: Desk, given: g.OneJob) -> a.OwnerAnswer:
 
 
 async def get_job(desk: Desk, given: g.OneJob) -> JobView:
-    """Everything about a job: status, owner, payload, result, error, and in `previous` how earlier attempts ended."""
+    """All about a job: status, owner, payload, result, error, and earlier attempts (`previous`)."""
     return await desk.store.get_job(given.job_id)
 
 
@@ -164,7 +164,7 @@ async def enqueue_job(desk: Desk, given: g.Enqueue) -> EnqueueReply:
 
 
 async def queue_status(desk: Desk, given: g.OneQueue) -> QueueStatus:
-    """What is in a queue: how many jobs are ready, due later, claimed (and by whom), dead and done; and `all_done`."""
+    """How many jobs of a queue are ready, due later, claimed (by whom), dead and done; and `all_done`."""
     return await desk.store.queue_status(given.queue)
 
 
@@ -174,8 +174,8 @@ async def queue_status(desk: Desk, given: g.OneQueue) -> QueueStatus:
 async def open_session(desk: Desk, given: g.OpenSession) -> a.Opened:
     """Open a session, or resume one: your notes (`context`) that survive a restart, and claims that end together.
 
-    You get what was saved last, what was in flight, and the `note` of an agent that handed it over to you. `held` means
-    another agent has it; after a crash, it is free when its TTL has passed.
+    You get what was saved last, what was in flight, and a hand-over's `note`. `held`: another agent has it, or crashed
+    less than its TTL ago.
     """
     return await desk.caller.sessions.open(desk.store, desk.name_of(given.owner), given)
 
@@ -187,7 +187,7 @@ async def save_session(desk: Desk, given: g.SaveSession) -> a.Saved:
 
 
 async def hand_over_session(desk: Desk, given: g.HandOver) -> HandedOverReply:
-    """Give a session, with its context and the claims bound to it, to another agent. They are not yours any more.
+    """Give a session, with its context and the claims bound to it, to another agent.
 
     That agent accepts with open_session, within the session's TTL; nobody else can.
     """
@@ -206,10 +206,7 @@ async def close_session(desk: Desk, given: g.OneSession) -> a.Closed:
 
 
 async def recover_jobs(desk: Desk, _given: g.Nothing) -> a.Recovered:
-    """Record every expiry now, and list the jobs taken back from owners that disappeared, with the evidence.
-
-    Rarely needed: an expired job can be claimed anyway.
-    """
+    """Record every expiry now, and list the jobs taken back, with the evidence. Rarely needed."""
     return a.Recovered(recovered=await desk.store.recover())
 
 
@@ -219,12 +216,12 @@ async def dead_jobs(desk: Desk, given: g.DeadListing) -> JobPage:
 
 
 async def requeue_job(desk: Desk, given: g.Operation) -> JobView:
-    """Let a dead or done job run again, with all its attempts. Only if your user asked for it."""
+    """Let a dead or done job run again, with all its attempts. Only if your user asks."""
     return await desk.store.requeue(**asdict(given))
 
 
 async def cancel_job(desk: Desk, given: g.Operation) -> JobView:
-    """Take a job out of its queue for good. Only if your user asked for it.
+    """Take a job out of its queue for good. Only if your user asks.
 
     An owner is asked to stop; the job is cancelled when it has.
     """
@@ -232,13 +229,13 @@ async def cancel_job(desk: Desk, given: g.Operation) -> JobView:
 
 
 async def stop_job(desk: Desk, given: g.Operation) -> JobView:
-    """Ask a job's owner to stop. It keeps the job until it does. Only if your user asked for it."""
+    """Ask a job's owner to stop. It keeps the job until it does. Only if your user asks."""
     await desk.store.request_stop(**asdict(given))
     return await desk.store.get_job(given.job_id)
 
 
 async def force_release_job(desk: Desk, given: g.Operation) -> JobView:
-    """Take a job away from its owner, even if it is alive. Only if your user asked for it; prefer stop_job."""
+    """Take a job away from its owner, even if it is alive. Only if your user asks; prefer stop_job."""
     await desk.store.force_release(**asdict(given))
     return await desk.store.get_job(given.job_id)
 

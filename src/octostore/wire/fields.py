@@ -231,12 +231,12 @@ TokenName: TypeAlias = Annotated[
 
 # Documents
 
-Metadata: TypeAlias = Annotated[Any, _json("Shown to all who may read", limits.METADATA_BYTES, {"branch": "fix-1842"})]
-Checkpoint: TypeAlias = Annotated[Any, _json("What a successor needs to go on", limits.CHECKPOINT_BYTES, {"step": 3})]
+Metadata: TypeAlias = Annotated[Any, _json("For others to see", limits.METADATA_BYTES, {"branch": "fix-1842"})]
+Checkpoint: TypeAlias = Annotated[Any, _json("What a successor needs", limits.CHECKPOINT_BYTES, {"step": 3})]
 Result: TypeAlias = Annotated[Any, _json("Only with `done`", limits.RESULT_BYTES, {"pr": 77})]
 Payload: TypeAlias = Annotated[Any, _json("What the worker needs", limits.PAYLOAD_BYTES, {"commit": "3f1c2aa"})]
 Context: TypeAlias = Annotated[
-    Any, _json("For whoever resumes the session", limits.CONTEXT_BYTES, {"phase": "planning", "turn": 4})
+    Any, _json("What the next agent needs", limits.CONTEXT_BYTES, {"phase": "planning", "turn": 4})
 ]
 
 # Times, in seconds

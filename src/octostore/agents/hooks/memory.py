@@ -66,6 +66,11 @@ class Remembered:
     def keep_lease(self, lease_id: str) -> None:
         write_private_file(self._lease_path, msgspec.json.encode(SessionLease(lease_id)))
 
+    def note_that_it_lives(self) -> None:
+        """So that it is not taken for one that ended without a word."""
+        with suppress(OSError):
+            os.utime(self._lease_path)
+
     def forget(self) -> None:
         for path in (self._path, self._lease_path):
             path.unlink(missing_ok=True)

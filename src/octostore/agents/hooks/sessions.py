@@ -19,7 +19,9 @@ def keep_session(url: str | None, session: str, owner: str, remembered: Remember
     """Alive, or opened (again) if it is not."""
     with connect(url) as store:
         lease_id = remembered.lease_id()
-        if lease_id is None or not _is_alive(store, session, lease_id):
+        if lease_id is not None and _is_alive(store, session, lease_id):
+            remembered.note_that_it_lives()
+        else:
             reply = store.open_session(agent=owner, ttl=TTL_SECONDS, session_id=session).reply
             remembered.keep_lease(reply.lease_id)
 

@@ -57,7 +57,7 @@ class JsonPart(msgspec.Struct, frozen=True):
             return text + self.paste()
         changed = _safely(put_all, text, self.entries)
         if not self.has(text) and take_all(changed, self.entries) != text:
-            raise Unsafe("it could not be restored exactly")
+            raise Unsafe("its bytes could not be restored afterwards")
         return changed
 
     def take(self, text: str) -> str | None:
@@ -145,7 +145,7 @@ class TomlPart(msgspec.Struct, frozen=True):
         if without | {MCP_TABLE: {**without.get(MCP_TABLE, {}), **found.get(MCP_TABLE, {})}} != found or (
             found[MCP_TABLE].keys() - without.get(MCP_TABLE, {}).keys() != ours.keys()
         ):
-            raise Unsafe(f"more than [{MCP_TABLE}.{MCP_NAME}] depends on the lines between the marks")
+            raise Unsafe(f"other settings depend on the lines of [{MCP_TABLE}.{MCP_NAME}]; edit it by hand")
 
     def paste(self) -> str:
         return self.block.text()
@@ -172,7 +172,7 @@ class WholePart(msgspec.Struct, frozen=True):
         if text is None or text.replace("\r\n", "\n") == self.content:
             return self.content if text is None else text
         if not self.has(text):
-            raise Unsafe("it is somebody else's: move it away, or keep yours and do without ours")
+            raise Unsafe("it was not written by octostore setup; move it away first")
         return self.content
 
     def take(self, text: str) -> str | None:

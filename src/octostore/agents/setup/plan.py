@@ -43,8 +43,8 @@ class CannotEdit(InvalidInput):
     """At least one file cannot be edited safely, and so none was."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        told = "; ".join(f"{problem.path}: {problem.why}" for problem in problems)
-        super().__init__("setup", f"changed nothing, because it cannot edit safely {told}")
+        told = "; ".join(f"{problem.path} ({problem.why})" for problem in problems)
+        super().__init__("setup", f"changed nothing: it cannot safely edit {told}")
         self.problems = problems
 
 
@@ -157,7 +157,7 @@ def _carried_out(scope: Scope, changes: list[Change]) -> list[Change]:
         for change in reversed(done):
             _write(scope, change.path, change.after, change.before)
         path = changes[len(done)].path
-        raise InvalidInput("setup", f"changed nothing, because {path} cannot be written: {error.strerror}") from error
+        raise InvalidInput("setup", f"changed nothing: {path} cannot be written: {error.strerror}") from error
     return changes
 
 

@@ -2,7 +2,7 @@
 
 It reads the client's JSON from stdin, answers at once and always exits with 0: a store that is away does not stop an
 agent. session-start opens a session and tells the agent what it should know; tool-use is a sign of life, told to the
-store at most once in 30 s; compaction keeps what is held in the agent's mind; stop tells it once what it still holds;
+store at most once in 30 s; compaction reminds the agent of what it holds; stop tells it once what it still holds;
 session-end releases that, in the background.
 """
 
@@ -11,7 +11,8 @@ import sys
 
 from octostore.agents.hooks.payload import BadPayload, read_payload
 from octostore.cli.command import Arguments, Context
-from octostore.cli.hooking import EVENTS, Hook
+from octostore.cli.hooked import Hook
+from octostore.cli.hooking import EVENTS
 from octostore.core.errors import OctoStoreError
 
 EXAMPLES = ['echo \'{"session_id": "1"}\' | octostore hook session-start']

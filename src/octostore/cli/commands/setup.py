@@ -1,11 +1,12 @@
 """Set up an agent's client for this folder, so that its agents claim work before they do it.
 
-It writes the MCP server, the hooks, a skill and a few lines for AGENTS.md into the client's own files. What else is in
-them stays as it is, and --remove restores them. Nothing is written if one of the files cannot be edited safely. Running
-it again brings an earlier set-up up to date. Other clients can be set up by hand, with what --print shows.
+It writes the MCP server, the hooks, a skill and a few lines for AGENTS.md into the client's own files. Everything else
+in them stays as it is, and --remove restores them. Nothing is written if one of the files cannot be edited safely.
+Running it again brings an earlier set-up up to date. Other clients can be set up by hand, with what --print shows.
 """
 
 import argparse
+import shutil
 from pathlib import Path
 
 from octostore.agents.setup.clients import CLIENTS, generic_parts
@@ -14,6 +15,7 @@ from octostore.agents.setup.plan import CannotEdit, Change, Scope, removed, set_
 from octostore.cli import exits
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.console import Console
+from octostore.cli.parser import PROGRAM
 from octostore.core.errors import InvalidInput
 
 EXAMPLES = [
@@ -31,7 +33,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "client", metavar="CLIENT", nargs="?", help=f"{', '.join(CLIENTS)}, or any with --print"
     )
     completed_by(known, lambda **_: list(CLIENTS))
-    parser.add_argument("--global", dest="is_global", action="store_true", help="for all you do, in your home folder")
+    parser.add_argument(
+        "--global",
+        dest="is_global",
+        action="store_true",
+        help="for your user, in your home folder, instead of this folder",
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--print", action="store_true", help="only print what belongs in which file")
     how.add_argument("--check", action="store_true", help="only say whether it is set up and current (exit code 0)")
@@ -57,6 +64,8 @@ def run(arguments: Arguments, context: Context) -> int:
         if arguments.check:
             return _check(scope, context.console)
         changes = removed(scope) if arguments.remove else set_up(scope)
+        if not arguments.remove and shutil.which(PROGRAM) is None:
+            context.console.remark(f"{PROGRAM} is not on your PATH: clients find neither its MCP server nor its hooks")
     except CannotEdit as error:
         _tell_what_to_paste(error, scope, context.console)
         raise
