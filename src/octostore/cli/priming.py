@@ -89,7 +89,7 @@ def _told_mine(one: MyClaim) -> str:
     claim = one.claim
     doing = f": {_quoted(claim.progress.note)}" if claim and claim.progress and claim.progress.note else ""
     stop = f" ({_short(claim.stop_requested.requested_by)} asked you to stop)" if claim and claim.stop_requested else ""
-    return f"- {_short(one.job_id)}{doing}{stop}" + ("" if one.kept else " (not kept: it needs heartbeats)")
+    return f"- {_short(one.job_id)}{doing}{stop}" + ("" if one.kept else " (its lease is not kept here)")
 
 
 def _about_others(answer: _Answer) -> Iterator[str]:
