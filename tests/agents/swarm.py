@@ -79,7 +79,8 @@ class Seat:
         others = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
         module = f"tests.agents.{self.kind}_agent"
         terms = [self.name, str(diaries_of(self._home)), str(self._plan.ttl), str(self._plan.max_silence)]
-        with (self._home / f"{self.name}.stderr").open("wb") as errors:
+        self._errors = self._home / f"{self.name}.stderr"
+        with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, *terms], cwd=ROOT, env={**others, **own}, stderr=errors
             )
@@ -110,11 +111,11 @@ class Seat:
     def is_at_work(self) -> bool:
         return self._continues_at is None and self._process.poll() is None
 
-    def end(self, patience: float) -> int:
-        """The exit code."""
+    def end(self, patience: float) -> None:
+        """It has seen that all is done."""
         if self._continues_at is not None:
             self._process.send_signal(signal.SIGCONT)
-        return self._process.wait(patience)
+        assert self._process.wait(patience) == 0, f"{self.name} failed: {self._errors.read_text()}"
 
     def processes(self) -> Iterator[int]:
         """Whatever it has started, however detached; not those of another swarm, whose agents have the same names."""
@@ -150,7 +151,8 @@ def run(home: Path, plan: Plan, seed: int) -> Result:
         began_at = time.monotonic()
         seats = [Seat(kind, number, home, plan) for kind in KINDS for number in range(1, plan.agents + 1)]
         fates = _disturb(store, seats, plan, chance)
-        assert [seat.end(plan.patience) for seat in seats] == [0] * len(seats)
+        for seat in seats:
+            seat.end(plan.patience)
         seconds = time.monotonic() - began_at
         log = list(store.events())
     _check_left_nothing(seats, plan.patience)
