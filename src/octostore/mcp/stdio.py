@@ -36,6 +36,8 @@ OPEN_SECONDS = 10.0
 """How long a client that leaves at once waits to be told that its set-up cannot work."""
 LOOK_AGAIN_SECONDS, RELEASE_AGAIN_SECONDS = 30.0, 5.0
 """A machine may have been asleep; a store may not have been reachable."""
+CROSSING_SECONDS = 1.0
+"""How late a cancellation may come: a client that cancels while the answer is on its way drops the answer."""
 CALLS_MAX = 200
 """How many requests of a client are answered at the same time."""
 TOO_MANY = -32_000
@@ -70,6 +72,9 @@ class _Session:
         self._wire = Wire()
         self._is_over = asyncio.Event()
         self._calls: dict[str | int, _Call] = {}
+        self._answered: dict[str | int, _Call] = {}
+        """Those whose cancellation may still be on its way."""
+        self._undoing: set[asyncio.Task[None]] = set()
         self._max_silence = settings.max_silence
         self._heard_at = boottime()
         """When the agent last called a tool, or got the answer."""
@@ -144,14 +149,21 @@ class _Session:
             self._calls[request_id] = _Call(task, waits=_waits(message))
 
     def _cancel(self, request_id: object) -> None:
-        call = self._calls.get(request_id) if isinstance(request_id, str | int) else None
+        if not isinstance(request_id, str | int):
+            return
+        call = self._calls.get(request_id) or self._answered.get(request_id)
         if call is not None:
             call.task.cancel()
+            undoing = asyncio.create_task(self._agent.undo(call.task))
+            self._undoing.add(undoing)
+            undoing.add_done_callback(self._undoing.discard)
 
     def _forget(self, request_id: str | int, message: Message) -> None:
-        del self._calls[request_id]
+        call = self._calls.pop(request_id)
         if message.method == "tools/call":  # clients ping and list by themselves
             self._heard_at = boottime()
+            self._answered[request_id] = call
+            asyncio.get_running_loop().call_later(CROSSING_SECONDS, self._answered.pop, request_id, None)
 
     async def _answer(self, request_id: str | int, message: Message) -> None:
         try:
