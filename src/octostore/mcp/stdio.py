@@ -75,6 +75,8 @@ class _Session:
         self._answered: dict[str | int, _Call] = {}
         """Those whose cancellation may still be on its way."""
         self._undoing: set[asyncio.Task[None]] = set()
+        self._under_way = 0
+        """How many calls have no answer yet. One that is not read is not under way: its client may hang."""
         self._max_silence = settings.max_silence
         self._heard_at = boottime()
         """When the agent last called a tool, or got the answer."""
@@ -127,7 +129,7 @@ class _Session:
 
     async def _watch_silence(self) -> None:
         def left() -> float | None:
-            return silence_left(boottime(), self._heard_at, self._max_silence, is_calling=bool(self._calls))
+            return silence_left(boottime(), self._heard_at, self._max_silence, is_calling=bool(self._under_way))
 
         while self._max_silence is not None:
             if left() == 0:
@@ -145,7 +147,7 @@ class _Session:
             raise Refused(TOO_MANY, f"{CALLS_MAX} requests are being answered; wait for one of them", request_id)
         else:
             task = asyncio.create_task(self._answer(request_id, message))
-            task.add_done_callback(lambda _: self._forget(request_id, message))
+            task.add_done_callback(lambda _: self._forget(request_id))
             self._calls[request_id] = _Call(task, waits=_waits(message))
 
     def _cancel(self, request_id: object) -> None:
@@ -158,26 +160,31 @@ class _Session:
             self._undoing.add(undoing)
             undoing.add_done_callback(self._undoing.discard)
 
-    def _forget(self, request_id: str | int, message: Message) -> None:
-        call = self._calls.pop(request_id)
-        if message.method == "tools/call":  # clients ping and list by themselves
-            self._heard_at = boottime()
-            self._answered[request_id] = call
-            asyncio.get_running_loop().call_later(CROSSING_SECONDS, self._answered.pop, request_id, None)
+    def _forget(self, request_id: str | int) -> None:
+        self._answered[request_id] = self._calls.pop(request_id)
+        asyncio.get_running_loop().call_later(CROSSING_SECONDS, self._answered.pop, request_id, None)
 
     async def _answer(self, request_id: str | int, message: Message) -> None:
-        try:
-            line = result_line(request_id, await self._protocol.answer(message, self._agent, self._notify))
-        except Refused as refused:
-            refused.request_id = request_id
-            line = error_line(refused)
-        except Exception as fault:  # noqa: BLE001  # somebody waits for an answer
-            self._tell(f"internal error in {message.method}: {type(fault).__name__}: {fault}")
-            line = error_line(Refused(INTERNAL_ERROR, "internal error", request_id))
+        line = await self._line_for(request_id, message)
         try:
             await self._wire.send(line)
         except BrokenPipeError:
             self._is_over.set()
+
+    async def _line_for(self, request_id: str | int, message: Message) -> bytes:
+        self._under_way += 1
+        try:
+            return result_line(request_id, await self._protocol.answer(message, self._agent, self._notify))
+        except Refused as refused:
+            refused.request_id = request_id
+            return error_line(refused)
+        except Exception as fault:  # noqa: BLE001  # somebody waits for an answer
+            self._tell(f"internal error in {message.method}: {type(fault).__name__}: {fault}")
+            return error_line(Refused(INTERNAL_ERROR, "internal error", request_id))
+        finally:
+            self._under_way -= 1
+            if message.method == "tools/call":  # clients ping and list by themselves
+                self._heard_at = boottime()
 
     async def _notify(self, method: str, params: dict[str, Any]) -> None:
         with suppress(BrokenPipeError):
