@@ -283,6 +283,13 @@ def test_a_relative_store(agent: Octostore, tmp_path: Path) -> None:
     assert agent.run("release", OCTOSTORE_URL=f"sqlite:///{tmp_path}/relative.db").code == 0
 
 
+def test_a_relative_folder_for_data(agent: Octostore, tmp_path: Path) -> None:
+    """The keeper is in another one."""
+    assert agent.run(*KEEP, "--ttl", "2", OCTOSTORE_URL="", OCTOSTORE_HOME="data").code == 0
+    with library.connect(f"sqlite:///{tmp_path}/data/octostore.db") as store:
+        beats(store)
+
+
 def test_in_memory_nothing_can_be_kept(agent: Octostore) -> None:
     done = agent.run(*KEEP, OCTOSTORE_URL="memory:")
     assert (done.code, "--keep" in done.err) == (64, True)
