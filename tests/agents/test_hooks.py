@@ -442,6 +442,25 @@ def test_an_agent_need_not_say_who_it_is_where_its_process_does(client: str, age
         until(lambda: [one.job_id for one in store.list_claimed_jobs()] == ["build-of-ann"])
 
 
+def test_an_agent_is_told_what_it_holds_through_its_mcp_server(agents: Callable[[str], Agent], tmp_path: Path) -> None:
+    """The server has the name that the agent has in its shell."""
+    agent = agents("claude")
+    call = {"name": "claim_job", "arguments": {"job_id": "build-1"}}
+    asks = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+    (tmp_path / "asks").write_text(f"{asks}\n", encoding="utf-8")
+    (tmp_path / "mcp").write_text(
+        f"cd {tmp_path}; {{ cat asks; while [ ! -e over ]; do sleep 0.02; done; }} | octostore mcp > answers &\n"
+        "until grep -q claimed answers; do sleep 0.02; done\n"
+        f"while octostore hook stop < {SESSION}-stop > said; grep -q '{SLOW[0]}' said; do :; done\n"
+        "touch over; wait; cat said",
+        encoding="utf-8",
+    )
+    said = agent.run(f". {tmp_path}/mcp 2>&1")
+    assert "You still hold build-1 in" in said
+    with octostore.connect() as store:
+        assert [event.agent for event in store.events(job_id="build-1")] == [agent.name] * 2
+
+
 def test_one_process_of_cursor_has_many_agents(agents: Callable[[str], Agent]) -> None:
     said = agents("cursor").hook("session-start")
     assert f"You are {OWNER}." in said

@@ -373,6 +373,13 @@ def test_printing_changes_nothing(client: str, project: Path, octostore: Any) ->
             assert (project / file["path"]).read_text(encoding="utf-8").strip() == file["text"].strip()
 
 
+def test_a_store_is_named_where_agents_start(project: Path, octostore: Any) -> None:
+    """Not in the settings of the MCP server alone: their hooks and commands would use another."""
+    done = octostore("setup", "claude", "--url", "https://locks.example.org")
+    assert (done.code, "set OCTOSTORE_URL" in done.err) == (64, True)
+    assert list(project.iterdir()) == []
+
+
 def test_other_clients_are_shown_what_to_paste(octostore: Any) -> None:
     for arguments in (["--print"], ["windsurf", "--print"]):
         done = octostore("setup", *arguments)

@@ -95,7 +95,12 @@ def test_every_command_for_a_shell_runs(machine: Machine) -> None:
         machine.do(block.text.replace("REVIEW", "review-76"))
     story = machine.do("octostore list --status all --json")
     statuses = {job["job_id"]: job["status"] for job in json.loads(story)["jobs"]}
-    assert statuses == {"issue-1842": "done", "nightly-report": "free", "review-76": "queued", "review-77": "queued"}
+    assert statuses == {
+        "github-issue-1842": "done",
+        "nightly-report": "free",
+        "review-76": "queued",
+        "review-77": "queued",
+    }
 
 
 def test_every_call_with_curl_works(tmp_path: Path) -> None:

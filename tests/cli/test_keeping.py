@@ -264,7 +264,7 @@ def test_what_an_agent_should_know(cli: Cli, keep: Keep) -> None:
     assert (primed.code, primed.err) == (0, "")
     assert f"You are {ann}." in primed.out
     assert f'- {first}: "running tests"\n' in primed.out
-    assert f"- {third} (not kept: it needs heartbeats)" in primed.out
+    assert f"- {third} (its lease is not kept here)" in primed.out
     assert f'- {second}, "bob"\n' in primed.out
     for name in priming.COMMANDS:
         assert f"- octostore {name}" in primed.out

@@ -19,16 +19,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.documents import SERVER_URLS, Machine, Process, blocks_of, check_printed, replaced
+from tests.support.documents import SERVER_URLS, Machine, Process, blocks_of, check_printed, follow, replaced
 from tests.support.processes import PATIENCE_SECONDS, ROOT, until
 from tests.support.server import ServerProcess
 
 PAGES = {
     name: ROOT / "docs" / "how-to" / f"{name}.md"
-    for name in ("agents-with-curl", "backup", "cron", "github-actions", "migrations", "systemd")
+    for name in ("backup", "cron", "github-actions", "migrations", "systemd")
 }
 URL = SERVER_URLS[1]
-BREAK = "-- the next block --"
 NewMachine = Callable[[str], Machine]
 
 
@@ -56,38 +55,22 @@ def types_of(server: ServerProcess, job: str) -> list[str]:
 # What a reader types
 
 
-def follow(name: str, machine: Machine) -> None:
-    blocks = blocks_of(PAGES[name])
-    typed = [block.text for block in blocks if block.kind == "sh"]
-    script = f'printf "%s\\n" "{BREAK}"\n'.join(typed)
-    for url in SERVER_URLS:
-        script = script.replace(url, machine.env.get("SERVER", url))
-    code, printed = machine.start(["bash", "-euo", "pipefail", "-c", script]).end()
-    assert code == 0, printed
-    answers = iter(printed.split(f"{BREAK}\n"))
-    for block, after in zip(blocks, [*blocks[1:], None], strict=True):
-        if block.kind == "sh":
-            answer = next(answers)
-            if after is not None and after.kind == "text":
-                check_printed(after.text, answer)
-
-
 def test_a_token_for_cron_can_be_read_by_nobody_else(new_machine: NewMachine) -> None:
     machine = new_machine("machine")
-    follow("cron", machine)
+    follow(blocks_of(PAGES["cron"]), machine)
     token = machine.folder / "nightly.token"
     assert token.read_text(encoding="utf-8").startswith("octo_")
     assert token.stat().st_mode & 0o077 == 0
 
 
 def test_a_store_is_backed_up_restored_and_moved(new_machine: NewMachine) -> None:
-    follow("backup", new_machine("machine"))
+    follow(blocks_of(PAGES["backup"]), new_machine("machine"))
 
 
 @pytest.fixture(scope="module")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     with Machine(tmp_path_factory.mktemp("migrated") / "machine") as machine:
-        follow("migrations", machine)
+        follow(blocks_of(PAGES["migrations"]), machine)
         yield machine
 
 
@@ -117,15 +100,6 @@ def test_a_migration_that_wakes_up_too_late_is_refused(migrated: Machine) -> Non
         assert code == 1
         assert "StaleToken" in printed
         assert db.execute("SELECT version FROM schema").fetchall() == [(10,)]
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
-def test_five_agents_share_issues_with_curl(server: ServerProcess, tmp_path: Path) -> None:
-    with Machine(tmp_path / "agents", OCTOSTORE_HOME=server.home, SERVER=server.url) as machine:
-        follow("agents-with-curl", machine)
-    assert types_of(server, "github-issue-1842") == ["claimed", "done"]
-    assert types_of(server, "github-issue-1843") == ["claimed", "expired", "claimed"]
-    assert server.get("/jobs/github-issue-1842").json["result"] == {"pr": 77}
 
 
 # What cron does

@@ -1,6 +1,5 @@
 """The README's first screen, as a reader meets it."""
 
-import re
 from pathlib import Path
 
 from tests.support.documents import Machine, blocks_of
@@ -31,12 +30,5 @@ def test_the_two_commands_stand_near_the_top() -> None:
     assert "make test" in first_screens
 
 
-def test_security_is_linked_and_leads_somewhere() -> None:
+def test_security_is_linked() -> None:
     assert "](SECURITY.md)" in README.read_text(encoding="utf-8")
-    links = re.findall(
-        r"\]\(([^)#]+)(?:#([^)]+))?\)", (ROOT / "SECURITY.md").read_text(encoding="utf-8").replace("\n", " ")
-    )
-    assert links
-    for path, part in links:
-        headings = re.findall(r"^#+ (.+)$", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
-        assert not part or part in {heading.lower().replace(" ", "-") for heading in headings}

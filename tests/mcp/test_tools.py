@@ -8,6 +8,7 @@ import jsonschema_rs
 import pytest
 
 from docs.references import mcp as reference
+from octostore.agents.setup.clients import generic_parts
 from octostore.cli.parser import parse
 from octostore.mcp import schemas
 from octostore.mcp.texts import INSTRUCTIONS
@@ -22,6 +23,7 @@ OPERATOR_NAMES = {tool.name for tool in OPERATOR_TOOLS}
 LIST_CHARACTERS_MAX = 15_000
 """Every session of an agent pays for the list before it does anything."""
 PAGE = reference.PATH
+AGENTS_PAGE = PAGE.with_name("agents.md")
 
 
 def test_every_tool_explains_itself(world: World) -> None:
@@ -95,8 +97,8 @@ def test_the_table_of_the_page_is_current() -> None:
 
 
 def test_the_settings_of_the_page_start_a_server() -> None:
-    blocks = blocks_of(PAGE, "json", under="Set-up")
-    assert len(blocks) == 2
+    blocks = blocks_of(AGENTS_PAGE, "json", under="MCP")[:2]
+    assert json.loads(blocks[0].text) == json.loads(generic_parts()[0].paste()), "it is what setup writes"
     for block in blocks:
         settings = json.loads(block.text)["mcpServers"]["octostore"]
         assert settings["command"] == "octostore"
@@ -104,7 +106,7 @@ def test_the_settings_of_the_page_start_a_server() -> None:
 
 
 def test_the_session_of_the_page(world: World) -> None:
-    (session,) = blocks_of(PAGE, "console", under="A session")
+    session = blocks_of(AGENTS_PAGE, "console", under="MCP")[0]
     text = session.text.replace("agent-1", world.ann.name).replace("agent-2", world.bob.name)
     agents = {agent.name: agent for agent in (world.ann, world.bob)}
     for name, tool, arguments, printed in re.findall(r"^(\S+)> (\w+) (.*)\n(.*\n)", text, re.MULTILINE):

@@ -16,6 +16,7 @@ from tests.support.starting import start
 
 SERVER_URLS = ("http://127.0.0.1:3000", "https://locks.example.org")
 """Where the server of the documents is."""
+_BREAK = "-- the next block --"
 NUMBER = r"\d+(?:\.\d+)?"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -154,3 +155,16 @@ class Machine:
             if not process.has_ended:
                 process.send_to_group(signal.SIGKILL)
             process.end()
+
+
+def follow(blocks: Sequence[Block], machine: Machine) -> None:
+    """Type what is in those of `sh`, into one shell. `text` behind one is what it prints."""
+    script = f'printf "%s\\n" "{_BREAK}"\n'.join(block.text for block in blocks if block.kind == "sh")
+    for url in SERVER_URLS:
+        script = script.replace(url, machine.env.get("SERVER", url))
+    answers = iter(machine.do(script).split(f"{_BREAK}\n"))
+    for block, after in zip(blocks, [*blocks[1:], None], strict=True):
+        if block.kind == "sh":
+            answer = next(answers)
+            if after is not None and after.kind == "text":
+                check_printed(after.text, answer)

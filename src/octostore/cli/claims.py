@@ -16,21 +16,23 @@ if TYPE_CHECKING:
     from octostore.cli.keeping import Kept
 
 
-def tell_claim(reply: ClaimReply, console: Console, *, lease_only: bool = False, kept: "Kept | None" = None) -> int:
-    """The exit code. Where it is `kept`, nobody needs the lease."""
+def tell_claim(
+    reply: ClaimReply, console: Console, *, lease_only: bool = False, kept: "Kept | None" = None, again: str = ""
+) -> int:
+    """The exit code. Where it is `kept`, nobody needs the lease. `again` is what to type with the next claim, too."""
     if kept is not None:
         console.answer(_without_lease(reply, kept), *_kept_lines(reply, kept, console))
     elif console.is_json or not lease_only:
-        console.answer(claim_answer(reply), *_lines(reply, console))
+        console.answer(claim_answer(reply), *_lines(reply, console, again))
     elif reply.status == "claimed":
         console.say(reply.lease_id or "")
     else:
         # Where the lease should stand, there must be nothing else.
-        console.remark(*_lines(reply, console))
+        console.remark(*_lines(reply, console, again))
     return exits.CLAIMS[reply.status]
 
 
-def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
+def _lines(reply: ClaimReply, console: Console, again: str) -> Iterator[str]:
     now = words.now()
     match reply.status:
         case "claimed" if reply.expires_at is not None:
@@ -57,14 +59,14 @@ def _lines(reply: ClaimReply, console: Console) -> Iterator[str]:
             yield f"{console.style('dead', 'red')} {reply.job_id}: {words.gist(reply.error or 'cancelled')}"
             yield f"  next       octostore requeue {words.typed(reply.job_id or '')}"
         case _ if reply.queue_status is not None:
-            yield from _empty(reply.queue_status, console)
+            yield from _empty(reply.queue_status, console, again)
 
 
-def _empty(status: QueueStatus, console: Console) -> Iterator[str]:
+def _empty(status: QueueStatus, console: Console, again: str) -> Iterator[str]:
     yield f"{console.style('empty', 'yellow')} {queue_in_words(status)}"
     queue = words.typed(status.queue)
     if not status.all_done:
-        yield f"  next       octostore next {queue} --wait    # until there is one, or every job is done or dead"
+        yield f"  next       octostore next {queue}{again} --wait    # until there is one, or every job is done or dead"
     if status.dead:
         yield f"  dead       octostore dead --queue {queue}"
 

@@ -52,6 +52,13 @@ class Hook:
     def has_to_say_who_it_is(self) -> bool:
         return self.owner == self.payload.owner
 
+    @property
+    def is_named_after_its_process(self) -> bool:
+        """Then nobody else has its name."""
+        from octostore.keeping.watching import name_of  # noqa: PLC0415  # not for every event
+
+        return self.owner == name_of(self.agent)
+
     def is_ours(self, lease: "KeptLease") -> bool:
         """People name themselves, and have several agents."""
         return self.has_to_say_who_it_is or (self.agent is not None and lease.watched == self.agent)
@@ -70,6 +77,8 @@ def held_by(hook: Hook) -> list[JobOwner]:
         return held
     if any(one.agent == hook.owner and one.session_id != hook.payload.session for one in sessions):
         return []  # they share a name, and nobody knows which of them it was
+    if hook.is_named_after_its_process:
+        return held  # also what it claimed with MCP tools
     from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # not for every event
 
     kept = KeptLeases.of_store(hook.place.url).of(hook.owner)
@@ -100,7 +109,7 @@ def asked(place: Place, ask: "Callable[[Reader], T]") -> T:
     asking.join(PATIENCE_SECONDS)
     if answer:
         return answer[0]
-    raise failed[0] if failed else Unreachable(f"no answer within {PATIENCE_SECONDS:g} s", reason="timeout")
+    raise failed[0] if failed else Unreachable(f"no answer within {PATIENCE_SECONDS:g} s", reason="busy")
 
 
 def import_what_looking_takes(place: Place) -> None:

@@ -171,8 +171,9 @@ def _told_still_held(jobs: list[str], hook: Hook) -> str:
     owner = f" --owner {hook.owner}" if hook.has_to_say_who_it_is else ""
     return (
         f"You still hold {listed} in OctoStore. If the work is finished, run `octostore release{owner} JOB --outcome "
-        "done`; if you give up, use `--outcome failed --error TEXT` or `--outcome released --note TEXT`. If you will "
-        "continue later, save a checkpoint and stop again. You will not be asked twice."
+        "done`; if you give up, use `--outcome failed --error TEXT` or `--outcome released --note TEXT`. Use the tool "
+        "release_job for what was claimed with a tool. If you will continue later, save a checkpoint and stop again. "
+        "You will not be asked twice."
     )
 
 

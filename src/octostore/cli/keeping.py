@@ -47,7 +47,8 @@ def claim_and_keep(arguments: Arguments, context: Context, claim: Claim) -> int:
             asked_at = boottime()
             reply = claim(store, owner, keeper.process.pid)
             if reply.status != "claimed" or reply.lease_id is None:
-                return _tell_refusal(reply, leases, owner, context)
+                _remark_if_kept(reply, leases, owner, context)
+                return tell_claim(reply, context.console, again=f"{said_again(arguments.owner, context)} --keep")
             lease = _lease(reply, keeper.process, process, arguments.max_silence)
             lease = _keep(keeper, store, leases, Order(context.place.url, lease, _short(reply), asked_at))
     finally:
@@ -105,11 +106,10 @@ def _keep(keeper: Keeper, store: "OctoStore", leases: KeptLeases, order: Order) 
     return order.lease
 
 
-def _tell_refusal(reply: ClaimReply, leases: KeptLeases, owner: str, context: Context) -> int:
+def _remark_if_kept(reply: ClaimReply, leases: KeptLeases, owner: str, context: Context) -> None:
     kept = leases.find(owner, reply.job_id or "")
     if kept is not None and kept.fencing_token == reply.fencing_token:
         context.console.remark(f"you keep it already; `octostore mine` lists what {owner} holds")
-    return tell_claim(reply, context.console)
 
 
 def _next_lines(job_id: str, arguments: Arguments, context: Context) -> Iterator[str]:

@@ -91,7 +91,7 @@ def _told_mine(one: MyClaim) -> str:
     stop = (
         f" ({_quoted(claim.stop_requested.requested_by)} asked you to stop)" if claim and claim.stop_requested else ""
     )
-    return f"- {_short(one.job_id)}{doing}{stop}" + ("" if one.kept else " (not kept: it needs heartbeats)")
+    return f"- {_short(one.job_id)}{doing}{stop}" + ("" if one.kept else " (its lease is not kept here)")
 
 
 def _about_others(answer: _Answer) -> Iterator[str]:

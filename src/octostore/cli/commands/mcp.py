@@ -6,9 +6,11 @@ jobs by name; this server heartbeats for it. When the session ends, or the agent
 """
 
 import argparse
+import os
 
 from octostore.cli.command import Arguments, Context
 from octostore.cli.options import seconds
+from octostore.client.owner import OWNER_VARIABLE
 
 EXAMPLES = [
     'octostore mcp    # in the server list of a client: "command": "octostore", "args": ["mcp"]',
@@ -19,7 +21,9 @@ EXAMPLES = [
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--owner", metavar="O", help="the agent's name, unless it gives its own (OCTOSTORE_OWNER, else host:pid)"
+        "--owner",
+        metavar="O",
+        help="the agent's name, unless it gives its own (OCTOSTORE_OWNER, else that of its process, else host:pid)",
     )
     parser.add_argument(
         "--max-silence",
@@ -41,6 +45,16 @@ def run(arguments: Arguments, context: Context) -> int:
     from octostore.mcp import stdio  # noqa: PLC0415  # only this command needs it
 
     settings = stdio.Settings(
-        context.place.url, arguments.owner, is_operator=arguments.operator, max_silence=arguments.max_silence or None
+        context.place.url,
+        arguments.owner or _name(),
+        is_operator=arguments.operator,
+        max_silence=arguments.max_silence or None,
     )
     return stdio.serve(settings, context.console.remark)
+
+
+def _name() -> str | None:
+    """The one that the same agent has in its shell, if it is known: what it holds is listed there, too."""
+    from octostore.keeping.watching import agent_here, name_of  # noqa: PLC0415  # few need it
+
+    return os.environ.get(OWNER_VARIABLE) or name_of(agent_here())

@@ -46,6 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> int:
+    if context.place.setting == "--url":
+        # Agents would have two stores: the MCP server this one, and their hooks and commands another.
+        raise InvalidInput(
+            "--url", "is not stored; set OCTOSTORE_URL where your agents start, and all they do is in that store"
+        )
     if arguments.client not in CLIENTS:
         if not arguments.print:
             raise InvalidInput(
