@@ -79,14 +79,15 @@ class Seat:
         others = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
         module = f"tests.agents.{self.kind}_agent"
         terms = [self.name, str(diaries_of(self._home)), str(self._plan.ttl), str(self._plan.max_silence)]
-        with (self._home / f"{self.name}.stderr").open("wb") as errors:
+        self._errors = self._home / f"{self.name}.stderr"
+        with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, *terms], cwd=ROOT, env={**others, **own}, stderr=errors
             )
 
     def kill_everything(self) -> None:
         """As a machine that goes away: the agent and all that it ever started."""
-        for pid in processes_of(self.name):
+        for pid in self.processes():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._replace()
@@ -110,11 +111,19 @@ class Seat:
     def is_at_work(self) -> bool:
         return self._continues_at is None and self._process.poll() is None
 
-    def end(self, patience: float) -> int:
-        """The exit code."""
+    def end(self, patience: float) -> None:
+        """It has seen that all is done."""
         if self._continues_at is not None:
             self._process.send_signal(signal.SIGCONT)
-        return self._process.wait(patience)
+        assert self._process.wait(patience) == 0, f"{self.name} failed: {self._errors.read_text()}"
+
+    def processes(self) -> Iterator[int]:
+        """Whatever it has started, however detached; not those of another swarm, whose agents have the same names."""
+        marks = {f"OCTOSTORE_OWNER={self.name}".encode(), f"OCTOSTORE_HOME={self._home}".encode()}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if marks <= set((folder / "environ").read_bytes().split(b"\0")):
+                    yield int(folder.name)
 
     def _replace(self) -> None:
         self._process.wait()
@@ -132,15 +141,6 @@ def diaries_of(home: Path) -> Path:
     return home / "diaries"
 
 
-def processes_of(agent: str) -> Iterator[int]:
-    """Whatever it has started, however detached."""
-    mark = f"OCTOSTORE_OWNER={agent}".encode()
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if mark in (folder / "environ").read_bytes().split(b"\0"):
-                yield int(folder.name)
-
-
 def run(home: Path, plan: Plan, seed: int) -> Result:
     """Raises `AssertionError` if a promise is broken."""
     chance = random.Random(seed)
@@ -151,7 +151,8 @@ def run(home: Path, plan: Plan, seed: int) -> Result:
         began_at = time.monotonic()
         seats = [Seat(kind, number, home, plan) for kind in KINDS for number in range(1, plan.agents + 1)]
         fates = _disturb(store, seats, plan, chance)
-        assert [seat.end(plan.patience) for seat in seats] == [0] * len(seats)
+        for seat in seats:
+            seat.end(plan.patience)
         seconds = time.monotonic() - began_at
         log = list(store.events())
     _check_left_nothing(seats, plan.patience)
@@ -220,7 +221,7 @@ def _check_left_nothing(seats: list[Seat], patience: float) -> None:
     """Keepers end with their claims."""
     deadline = time.monotonic() + patience
     for seat in seats:
-        while left := list(processes_of(seat.name)):
+        while left := list(seat.processes()):
             assert time.monotonic() < deadline, f"{seat.name} left {left}"
             time.sleep(LOOK_SECONDS)
 

@@ -40,6 +40,8 @@ LINES = {
     "mcp": "mcp",
     "token": "token list",
     "prime": "prime",
+    "setup": "setup --print",
+    "hook": "hook stop",
     "doctor": "doctor",
     "completion": "completion bash",
 }

@@ -95,6 +95,18 @@ def test_a_link_is_not_followed(kept: KeptLeases, tmp_path: Path) -> None:
         kept.of("ann")
 
 
+@pytest.mark.parametrize("name", ["kept", "kept/ann"])
+def test_no_folder_is_a_link(kept: KeptLeases, tmp_path: Path, name: str) -> None:
+    """Where others may create files, they could lead our leases to where we never look, or away from there later."""
+    kept.prepare("ann")
+    folder = tmp_path / "kept" if name == "kept" else next((tmp_path / "kept").iterdir())
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(octostore.InvalidInput, match="is a symbolic link"):
+        kept.add(lease())
+    assert not list((tmp_path / "elsewhere").rglob("*.lease"))
+
+
 def test_what_cannot_be_understood_is_named(kept: KeptLeases, tmp_path: Path) -> None:
     kept.add(lease())
     (path,) = (tmp_path / "kept").rglob("*.lease")

@@ -135,7 +135,7 @@ def test_the_page_for_three_in_the_morning_helps(database: Node, url: str, tmp_p
         assert "accepting connections" in machine.do(look)
         database.kill()
         assert "no response" in machine.do(is_ready, code=2)
-        assert "see whether the database runs" in machine.do(doctor, code=69)
+        assert "check that the database is running" in machine.do(doctor, code=69)
         database.start()
         machine.do(look)
         assert "ann has nightly-report" in machine.do("octostore owner nightly-report")

@@ -69,8 +69,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _on_exception(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if self._scheduler.is_over:
-            return  # every thread is unwound, in the middle of whatever it did
         if isinstance(error, OctoStoreError) and "never retrieved" in context["message"]:
             return  # an undo that nobody waits for, and that did not work
         self._scheduler.fail(error or AssertionError(context["message"]))

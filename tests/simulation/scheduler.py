@@ -160,7 +160,8 @@ class Scheduler:
                 call()
 
     def fail(self, error: BaseException) -> None:
-        if self.failure is None:
+        """Not once the run is over: every thread is unwound then, in the middle of whatever it did."""
+        if self.failure is None and not self.is_over:
             self.failure = error
 
     # The run

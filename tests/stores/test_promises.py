@@ -25,7 +25,16 @@ from octostore.core.errors import LeaseLost, NotFound, OctoStoreError
 from octostore.core.events import Ended, decode_details
 from octostore.core.model import Outcome, SessionStatus
 from octostore.core.moments import to_moment
-from octostore.core.questions import FindToken, GetFigures, GetSession, ListSessions, ListTokens, Question
+from octostore.core.questions import (
+    FindToken,
+    GetFigures,
+    GetQueue,
+    GetSession,
+    ListJobs,
+    ListSessions,
+    ListTokens,
+    Question,
+)
 from octostore.core.replies import (
     ClaimReply,
     Figures,
@@ -60,6 +69,13 @@ from tests.support.replay import logged_job, logged_session, logged_token, repla
 from tests.support.world import ManualClock, World
 
 STATUSES: tuple[SessionStatus | None, ...] = ("open", "closed", "expired", None)
+ABOUT_QUEUES: list[Question[Any]] = [
+    GetQueue(queue="default"),
+    GetQueue(queue="other", prefix="d"),
+    ListJobs(queue="default", order="run", limit=2),
+    ListJobs(queue="default", order="run", prefix="d"),
+    ListJobs(queue="other", order="run", status="queued"),
+]
 LISTS_OF_SESSIONS = [
     ListSessions(status=status, principal=principal, limit=limit)
     for status in STATUSES
@@ -98,7 +114,7 @@ class Histories(RuleBasedStateMachine):
 
     def all_questions(self) -> list[Question[Any]]:
         """About everything together. Some are asked after each step, and all of them in the end."""
-        return [GetFigures(), ListTokens(), *LISTS_OF_SESSIONS]
+        return [GetFigures(), ListTokens(), *LISTS_OF_SESSIONS, *ABOUT_QUEUES]
 
     def teardown(self) -> None:
         try:
@@ -121,17 +137,18 @@ class Histories(RuleBasedStateMachine):
     @rule(job_id=JOBS, ttl=TTLS, principal=PRINCIPALS, is_lock=st.booleans())
     def several_want_the_same_job(self, job_id: str, ttl: float, principal: str, is_lock: bool) -> None:
         first = c.ClaimJob(job_id=job_id, owner="ann", ttl=ttl)
-        lock = c.AcquireLock(job_id=job_id, owner="bob", ttl=ttl, principal=principal)
-        claim = c.ClaimJob(job_id=job_id, owner="bob", ttl=ttl, principal=principal)
-        self.run([first, lock if is_lock else claim])
+        second = c.AcquireLock if is_lock and "#" not in job_id else c.ClaimJob  # no lock has such a name
+        self.run([first, second(job_id=job_id, owner="bob", ttl=ttl, principal=principal)])
 
     @rule(number=st.integers(0, 2), seconds=st.sampled_from([0, 0, 4, 10]), is_lock=st.booleans())
     def a_rival_wants_what_somebody_has(self, number: int, seconds: float, is_lock: bool) -> None:
         if number < len(self.leases):
             job_id, _ = list(self.leases.values())[-1 - number]
             self.clock.advance(seconds)
-            lock = c.AcquireLock(job_id=job_id, owner="eve", principal="guest")
-            self.run([lock if is_lock else c.ClaimJob(job_id=job_id, owner="eve")])
+            if is_lock and "#" not in job_id:
+                self.run([c.AcquireLock(job_id=job_id, owner="eve", principal="guest")])
+            else:
+                self.run([c.ClaimJob(job_id=job_id, owner="eve")])
 
     @rule(queue=QUEUES, ttl=TTLS, prefix=PREFIXES)
     def a_worker_takes_the_next_task_and_leaves_a_checkpoint(self, queue: str, ttl: float, prefix: str) -> None:
@@ -213,6 +230,8 @@ class Histories(RuleBasedStateMachine):
         field, known = "job_id", [(lease, job) for lease, (job, _) in self.leases.items()]
         if getattr(command, "session_id", None) is not None:
             field, known = "session_id", list(self.session_leases.items())
+        if isinstance(command, c.ReleaseLock):
+            known = [(lease, job) for lease, job in known if "#" not in job]  # no lock has such a name
         if number >= len(known):
             return command
         lease, its = known[-1 - number]

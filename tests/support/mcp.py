@@ -107,7 +107,7 @@ class Agent:
 
     @property
     def client(self) -> "Client":
-        return self._ready.result(PATIENCE_SECONDS)
+        return self._ready.result(4 * PATIENCE_SECONDS)  # importing the SDK takes long on a busy machine
 
     @property
     def stderr(self) -> str:

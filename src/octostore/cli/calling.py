@@ -52,6 +52,8 @@ def carry_out(given: Sequence[str]) -> int:
             from octostore.cli.failing import tell_failure  # noqa: PLC0415
 
             return tell_failure(error, context)
+        finally:
+            show_life(parsed, context.place)  # what it has waited for was no silence
     except Misunderstood as problem:
         from octostore.cli.failing import tell_misunderstood  # noqa: PLC0415
 

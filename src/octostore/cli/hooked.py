@@ -109,7 +109,7 @@ def asked(place: Place, ask: "Callable[[Reader], T]") -> T:
     asking.join(PATIENCE_SECONDS)
     if answer:
         return answer[0]
-    raise failed[0] if failed else Unreachable(f"no answer within {PATIENCE_SECONDS:g} s", reason="timeout")
+    raise failed[0] if failed else Unreachable(f"no answer within {PATIENCE_SECONDS:g} s", reason="busy")
 
 
 def import_what_looking_takes(place: Place) -> None:

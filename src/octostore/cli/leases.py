@@ -4,7 +4,7 @@ import argparse
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -53,7 +53,10 @@ def add_lease_options(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def found_lease(job_id: str | None, arguments: Arguments, context: Context) -> Iterator[Lease]:
     """For the length of a block. One that is kept is forgotten if the block finds that it is lost."""
-    lease = _given(job_id, arguments.lease_id) or _kept(job_id, arguments.owner, context)
+    lease = _given(job_id, arguments.lease_id)
+    # Which job a variable is about, it does not say; a file does.
+    if lease is None or (arguments.lease_id is None and _has_keeper(lease.job_id, arguments.owner, context)):
+        lease = _kept(job_id, arguments.owner, context)
     try:
         yield lease
     except LeaseLost:
@@ -63,9 +66,20 @@ def found_lease(job_id: str | None, arguments: Arguments, context: Context) -> I
 
 def is_kept_job(job_id: str, owner: str | None, context: Context) -> bool:
     """Whether that is the name of a job that is kept for the owner."""
+    return _find(job_id, owner, context) is not None
+
+
+def _has_keeper(job_id: str, owner: str | None, context: Context) -> bool:
+    with suppress(InvalidInput):  # whose it is need not be said by those who have a lease
+        kept = _find(job_id, owner, context)
+        return kept is not None and kept.is_kept
+    return False
+
+
+def _find(job_id: str, owner: str | None, context: Context) -> "KeptLease | None":
     leases = kept_leases(context)
     who = None if leases is None else who_keeps(owner, leases)
-    return leases is not None and who is not None and leases.find(who, job_id) is not None
+    return None if leases is None or who is None else leases.find(who, job_id)
 
 
 def kept_leases(context: Context) -> "KeptLeases | None":

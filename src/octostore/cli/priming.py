@@ -88,7 +88,9 @@ def _about_me(answer: _Answer, place: Place) -> Iterator[str]:
 def _told_mine(one: MyClaim) -> str:
     claim = one.claim
     doing = f": {_quoted(claim.progress.note)}" if claim and claim.progress and claim.progress.note else ""
-    stop = f" ({_short(claim.stop_requested.requested_by)} asked you to stop)" if claim and claim.stop_requested else ""
+    stop = (
+        f" ({_quoted(claim.stop_requested.requested_by)} asked you to stop)" if claim and claim.stop_requested else ""
+    )
     return f"- {_short(one.job_id)}{doing}{stop}" + ("" if one.kept else " (its lease is not kept here)")
 
 
@@ -100,7 +102,7 @@ def _about_others(answer: _Answer) -> Iterator[str]:
 
 def _told_other(claim: JobOwner) -> str:
     doing = f": {_quoted(claim.progress.note)}" if claim.progress and claim.progress.note else ""
-    return f"- {_short(claim.job_id)}, {_short(claim.owner)}{doing}"
+    return f"- {_short(claim.job_id)}, {_quoted(claim.owner)}{doing}"
 
 
 def _some(lines: list[str], count: int, command: str) -> list[str]:
@@ -131,7 +133,9 @@ def _fitted(lines: Iterable[str], last: list[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f'"{_short(words.gist(text), TEXT_MAX)}"'
+    """What others wrote. It cannot end the quotation, and go on as if it were ours."""
+    shown = _short(words.gist(text), TEXT_MAX).replace('"', "'")
+    return f'"{shown}"'
 
 
 def _short(text: str, length: int = NAME_MAX) -> str:

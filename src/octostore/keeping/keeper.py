@@ -29,7 +29,7 @@ from octostore.supervise.wakeups import SignalPipe
 WAIT_MAX_SECONDS = 10.0
 """Timers stand still while the machine sleeps."""
 LOOK_SECONDS = 1.0
-"""How often to look whether the watched process is there, where the system does not tell."""
+"""How often to look whether the watched process and the file are there, where the system does not tell."""
 RETRY_FIRST_SECONDS, RETRY_LONGEST_SECONDS = 0.1, 5.0
 _TAKEN = b"+"
 _PID_BYTES = 4
@@ -181,7 +181,8 @@ class _Watch:
         return self._lease.watched is not None and not is_running(self._lease.watched)
 
     def _sleep(self) -> None:
-        is_looking = self._lease.watched is not None and self._handle is None
+        # Where the system tells no process from a later one of the same number, nobody is sent a signal either.
+        is_looking = (self._lease.watched is not None and self._handle is None) or not self._lease.keeper.started
         seconds = LOOK_SECONDS if is_looking else min(WAIT_MAX_SECONDS, self._silence.left(boottime()))
         handles = [self._signals.fileno()] + ([] if self._handle is None else [self._handle])
         select.select(handles, [], [], seconds)

@@ -38,7 +38,9 @@ class Block(msgspec.Struct, frozen=True):
         """With the block as it is now; at the end, if it is new."""
         found = self.find(text)
         if found:
-            return text[: found.start()] + self.text(end_of_line_in(found.group())) + text[found.end() :]
+            end_of_line = end_of_line_in(found.group())
+            added = "".join(end_of_line + line for line in self._added(found.group()))
+            return text[: found.start()] + self.text(end_of_line) + added + text[found.end() :]
         end_of_line = end_of_line_in(text)
         if text == "":
             return self.text()
@@ -53,9 +55,21 @@ class Block(msgspec.Struct, frozen=True):
             return text
         before, behind = text[: found.start()], text[found.end() :]
         end_of_line = end_of_line_in(found.group())
+        added = self._added(found.group())
+        if added:
+            return before + end_of_line.join(added) + behind
         return before.removesuffix(end_of_line * (1 if behind else 2)) + behind.removeprefix(end_of_line)
+
+    def _added(self, block: str) -> list[str]:
+        """What somebody has written between the marks. Of an earlier version that cannot be told from what we wrote."""
+        first, *inside = block.splitlines()
+        if self.comment == "toml" or first != self.text().splitlines()[0]:
+            return []
+        return [line for line in inside[:-1] if line.strip() and line not in self.lines]
 
     def is_all(self, text: str) -> bool:
         """Whether that is what is written where there was no file."""
         found = self.find(text)
-        return found is not None and found.start() == 0 and text[found.end() :] in {"\n", "\r\n"}
+        if found is None or self._added(found.group()):
+            return False
+        return found.start() == 0 and text[found.end() :] in {"\n", "\r\n"}

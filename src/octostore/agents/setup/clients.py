@@ -1,6 +1,7 @@
 """The clients: which files they read, and what belongs in each."""
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +18,8 @@ FORWARDED = ("OCTOSTORE_URL", "OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE", "OCTOST
 
 # Codex asks its user to trust a hook again whenever its definition changes, so these should not.
 HOOK_LINE = "command -v octostore >/dev/null 2>&1 || exit 0; octostore hook {event}"
-HOOK_LINE_BEGINS = "command -v octostore >/dev/null"
+_OUR_LINE = re.compile(re.escape(HOOK_LINE).replace(re.escape("octostore hook {event}"), r"[\w-]+ hook [a-z-]+"))
+"""The same of an earlier version, and nothing else: people write hooks about octostore, too."""
 HOOK_SECONDS = 5
 LAST_HOOK_SECONDS = 3
 """At a session's end, Codex allows no more."""
@@ -75,7 +77,7 @@ def _hook_entry(event: str, name: str, *, is_flat: bool) -> Entry:
 
 def _is_our_handler(value: Any) -> bool:
     command = value.get("command") if isinstance(value, dict) else None
-    return isinstance(command, str) and command.startswith(HOOK_LINE_BEGINS)
+    return isinstance(command, str) and _OUR_LINE.fullmatch(command) is not None
 
 
 def _is_our_group(value: Any) -> bool:

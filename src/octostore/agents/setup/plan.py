@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -153,17 +154,21 @@ def _carried_out(scope: Scope, changes: list[Change]) -> list[Change]:
         for change in changes:
             _write(scope, change.path, change.before, change.after)
             done.append(change)
-    except OSError as error:
+    except (OSError, Unsafe) as error:
         for change in reversed(done):
-            _write(scope, change.path, change.after, change.before)
-        path = changes[len(done)].path
-        raise InvalidInput("setup", f"changed nothing: {path} cannot be written: {error.strerror}") from error
+            with suppress(Unsafe):  # somebody has changed it meanwhile, and that stays
+                _write(scope, change.path, change.after, change.before)
+        path, why = changes[len(done)].path, error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput("setup", f"changed nothing: {path} cannot be written: {why}") from error
     return changes
 
 
 def _write(scope: Scope, path: Path, before: str | None, after: str | None) -> None:
+    """Raises `Unsafe` if the file is not what it was when it was looked at."""
     if after == before:
         return
+    if read_safely(path, scope.root(path)) != before:
+        raise Unsafe("it was changed just now; run this again")
     if after is None:
         delete(path, scope.root(path))
     else:
