@@ -190,7 +190,7 @@ def test_a_session_begins_with_what_its_agent_should_know(client: str) -> None:
     claim("build-1", owner="ann")
     text = context_in(hook(client, "session-start"), client)
     assert f"You are {OWNER}." in text
-    assert "build-1, ann" in text
+    assert 'build-1, "ann"' in text
     assert f"--owner {OWNER}" in text
     assert "octostore claim JOB --keep" in text
     until(is_open)
