@@ -80,10 +80,8 @@ def _without_lease(reply: ClaimReply, kept: "Kept") -> dict[str, Any]:
 def _kept_lines(reply: ClaimReply, kept: "Kept", console: Console) -> Iterator[str]:
     yield f"{console.style('claimed', 'green')} {reply.job_id} for {reply.owner}"
     silence = f"{words.duration(kept.max_silence)} pass without an octostore command"
-    ends = f"or {silence}" if kept.watched is None else f"{kept.watched} ends, or {silence}"
+    ends = f"or {silence} (no process is watched)" if kept.watched is None else f"{kept.watched} ends, or {silence}"
     yield f"  kept       by process {kept.keeper_pid} until you release it, {ends}"
-    if kept.watched is None:
-        yield "             (found no agent or terminal to watch; --while-pid names a process)"
     yield from _details(reply)
     if not reply.previous:
         yield f"  attempt    {reply.attempt}{'' if reply.checkpoint else ', no checkpoint: start at the beginning'}"

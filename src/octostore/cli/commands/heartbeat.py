@@ -46,7 +46,7 @@ def run(arguments: Arguments, context: Context) -> None:
 
 def tell_heartbeat(reply: HeartbeatReply, lease: Lease, console: Console, *, shown: str | None = None) -> None:
     """`shown` is what was reported with it."""
-    seen = [] if shown is None else [f"others now see: {words.gist(shown)}"]
+    seen = [] if shown is None else [f"others see: {words.gist(shown)}"]
     console.answer(reply, *seen, _until(reply, lease), *told_to_stop(reply.stop_requested))
 
 
