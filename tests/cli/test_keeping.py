@@ -90,7 +90,7 @@ def test_two_agents_do_not_see_the_leases_of_each_other(cli: Cli, keep: Keep, mo
     who = cli.call("release")
     assert who.code == 64
     assert "owner is required: ann, bob keep claims here" in who.err
-    assert "export OCTOSTORE_OWNER=ann" in who.err
+    assert "`--owner NAME`" in who.err
     monkeypatch.setenv("OCTOSTORE_OWNER", "bob")
     other = cli.call("release", first)
     assert other.code == 64

@@ -79,10 +79,12 @@ def _without_lease(reply: ClaimReply, kept: "Kept") -> dict[str, Any]:
 
 def _kept_lines(reply: ClaimReply, kept: "Kept", console: Console) -> Iterator[str]:
     yield f"{console.style('claimed', 'green')} {reply.job_id} for {reply.owner}"
-    ends = "" if kept.watched is None else f"{kept.watched} ends, "
     silence = f"{words.duration(kept.max_silence)} pass without an octostore command"
-    yield f"  kept       by process {kept.keeper_pid} until you release it, {ends}or {silence}"
+    ends = f"or {silence} (no process is watched)" if kept.watched is None else f"{kept.watched} ends, or {silence}"
+    yield f"  kept       by process {kept.keeper_pid} until you release it, {ends}"
     yield from _details(reply)
+    if not reply.previous:
+        yield f"  attempt    {reply.attempt}{'' if reply.checkpoint else ', no checkpoint: start at the beginning'}"
     first, *others = kept.next
     yield f"  next       {first}"
     yield from (f"             {line}" for line in others)

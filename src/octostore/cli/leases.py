@@ -11,6 +11,7 @@ import msgspec
 
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
+from octostore.cli.living import my_name
 from octostore.cli.options import LEASE_VARIABLE, lease_or_none
 from octostore.client.owner import OWNER_VARIABLE
 from octostore.core.errors import InvalidInput, LeaseLost
@@ -109,8 +110,8 @@ def who_keeps(owner: str | None, leases: "KeptLeases") -> str | None:
     if len(owners) > 1:
         raise InvalidInput(
             "owner",
-            f"is required: {_listed(owners)} keep claims here. Say who you are: use --owner, or run "
-            f"`export {OWNER_VARIABLE}={shlex.quote(owners[0])}`",
+            f"is required: {_listed(owners)} keep claims here. Say which of them you are: add `--owner NAME` to every "
+            f"command, or set {OWNER_VARIABLE}",
         )
     return owners[0]
 
@@ -121,9 +122,9 @@ def _owners(leases: "Sequence[KeptLease]") -> list[str]:
 
 
 def said_again(owner: str | None, context: Context) -> str:
-    """The options that the next command needs, because the environment does not say it."""
+    """The options that the next command needs, because nothing else says it."""
     url = f" --url {shlex.quote(str(context.place))}" if context.place.setting == "--url" else ""
-    return f"{url} --owner {shlex.quote(owner)}" if owner and owner != os.environ.get(OWNER_VARIABLE) else url
+    return f"{url} --owner {shlex.quote(owner)}" if owner and owner != my_name(None) else url
 
 
 def _given(job_id: str | None, option: str | None) -> Lease | None:
