@@ -125,9 +125,9 @@ def test_no_lease_is_shown(kept: KeptLeases) -> None:
 def test_nothing_is_left_of_what_is_forgotten(kept: KeptLeases, tmp_path: Path) -> None:
     gone = lease(keeper=GONE)
     kept.add(gone)
-    assert kept.has(gone)
+    assert kept.confirm(gone)
     kept.forget(gone)
-    assert not kept.has(gone)
+    assert not kept.confirm(gone)
     assert list(tmp_path.iterdir()) == []
     kept.forget(gone)  # once more
 
@@ -175,6 +175,17 @@ def test_the_folder_of_the_users_data_may_be_anywhere(
     assert kept.find("ann", "job") is not None
 
 
+def test_what_is_kept_where_nobody_sees_the_keeper_is_no_leftover(kept: KeptLeases, tmp_path: Path) -> None:
+    """A container does not see the processes of another one that shares its store."""
+    kept.add(lease(keeper=GONE))
+    (path,) = (tmp_path / "kept").rglob("*.lease")
+    long_ago = time.time() - 2 * module.LEFTOVERS_KEPT_SECONDS
+    os.utime(path, (long_ago, long_ago))
+    assert kept.confirm(lease(keeper=GONE)), "as its keeper does all the time"
+    kept.prepare("ann")
+    assert kept.of("ann")
+
+
 def test_only_the_own_folder_is_made(tmp_path: Path) -> None:
     with pytest.raises(octostore.Unreachable, match="cannot be kept") as failed:
         KeptLeases.of_store(f"sqlite:///{tmp_path}/missing/x.db").prepare("ann")
@@ -191,8 +202,8 @@ def test_a_sign_of_life_that_was_tidied_up_comes_back(kept: KeptLeases) -> None:
 
 
 def test_a_file_that_cannot_be_looked_at_is_not_taken_for_gone(tmp_path: Path) -> None:
-    assert KeptLeases(tmp_path / ("x" * 300)).has(lease())
-    assert not KeptLeases(tmp_path / "nothing").has(lease())
+    assert KeptLeases(tmp_path / ("x" * 300)).confirm(lease())
+    assert not KeptLeases(tmp_path / "nothing").confirm(lease())
 
 
 def test_signs_of_life(kept: KeptLeases) -> None:
@@ -242,7 +253,7 @@ def test_commands_of_one_owner_do_not_disturb_each_other(kept: KeptLeases, tmp_p
         for token in range(100):
             one = lease(f"job-{number}", fencing_token=token, keeper=GONE)
             kept.add(one)
-            assert kept.has(one)
+            assert kept.confirm(one)
             kept.show_life("ann")
             kept.of("ann")
             kept.forget(one)

@@ -167,7 +167,7 @@ class _Watch:
         """The note with which to release the claim; None if it is over."""
         is_told = False
         while not self._claim.lost.is_set():
-            is_filed = self._leases.has(self._lease)
+            is_filed = self._leases.confirm(self._lease)
             if is_told and not is_filed:
                 return None  # whoever has released it says so
             self._silence.note(self._leases.life_shown_at(self._lease.owner), time.time(), boottime())

@@ -81,10 +81,13 @@ class KeptLeases:
         """The newest for this job."""
         return next((lease for lease in self.of(owner) if lease.job_id == job_id), None)
 
-    def has(self, lease: KeptLease) -> bool:
-        """Also if it cannot be looked at just now: that is no reason to give a claim back."""
+    def confirm(self, lease: KeptLease) -> bool:
+        """Whether it is there; also if it cannot be looked at just now, as that is no reason to give a claim back.
+
+        It is no leftover for a while, not even for those who cannot see its keeper: in another container, for example.
+        """
         try:
-            self._path_of(lease).stat()
+            os.utime(self._path_of(lease))
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:
