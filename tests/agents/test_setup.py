@@ -446,6 +446,50 @@ def test_lines_that_somebody_wrote_between_our_marks_stay(project: Path, end_of_
     assert path.read_bytes().decode() == end_of_line.join(("# Ours", "", "No work on Fridays.", ""))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Ours\n<!-- octostore:begin v1 -->\nwithout an end\n",
+        "<!-- octostore:begin v1 -->\n",
+        "<!-- octostore:end -->\n",
+        "in a line <!-- octostore:begin v1 -->\nand <!-- octostore:end -->",
+    ],
+)
+def test_marks_that_are_not_ours(project: Path, text: str) -> None:
+    write(project, {"AGENTS.md": text.encode()})
+    set_up(scope_of("claude", project))
+    assert (project / "AGENTS.md").read_text(encoding="utf-8").startswith(text)
+    removed(scope_of("claude", project))
+    assert tree(project) == {"AGENTS.md": text.encode()}
+
+
+def test_a_block_that_was_moved_does_not_join_the_lines_around_it(project: Path) -> None:
+    set_up(scope_of("claude", project))
+    path = project / "AGENTS.md"
+    path.write_text(f"# Before\n{path.read_text(encoding='utf-8')}# Behind\n", encoding="utf-8")
+    removed(scope_of("claude", project))
+    assert tree(project) == {"AGENTS.md": b"# Before\n# Behind\n"}
+
+
+def test_two_clients_set_up_at_the_same_time(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(project, {"AGENTS.md": b"# Ours\n"})
+    before = tree(project)
+    written = plan._write
+
+    def between(*arguments: Any) -> bool:
+        monkeypatch.setattr(plan, "_write", written)
+        set_up(scope_of("claude", project))
+        set_up(scope_of("codex", project))
+        return written(*arguments)
+
+    monkeypatch.setattr(plan, "_write", between)
+    set_up(scope_of("claude", project))
+    assert all(status_of(scope_of(client, project))[0] == "current" for client in ("claude", "codex"))
+    for client in ("claude", "codex"):
+        removed(scope_of(client, project))
+    assert tree(project) == before
+
+
 def test_a_file_in_the_place_of_our_temporary_one_stays(project: Path) -> None:
     path = project / f".AGENTS.md.{os.getpid()}"
     path.write_text("theirs", encoding="utf-8")
@@ -462,11 +506,11 @@ def test_what_somebody_changes_at_the_same_time_stays(
     scope, path = scope_of(client, project), project / "AGENTS.md"
     write(project, {"AGENTS.md": b"# Ours\n"})
     before = tree(project)
-    written = plan._write
+    written, theirs = plan._write, [b"# Changed\n"]
 
-    def late(*arguments: Any) -> None:
-        path.write_bytes(b"# Changed\n")
-        written(*arguments)
+    def late(*arguments: Any) -> bool:
+        path.write_bytes(theirs[-1])
+        return written(*arguments)
 
     with monkeypatch.context() as patched:
         patched.setattr(plan, "_write", late)
@@ -475,10 +519,11 @@ def test_what_somebody_changes_at_the_same_time_stays(
     assert tree(project) == before | {"AGENTS.md": b"# Changed\n"}
     set_up(scope)
     before = tree(project)
+    theirs.append(b"# Changed again\n")
     monkeypatch.setattr(plan, "_write", late)
     with pytest.raises(InvalidInput, match="run this again"):
         removed(scope)
-    assert tree(project) == before | {"AGENTS.md": b"# Changed\n"}
+    assert tree(project) == before | {"AGENTS.md": theirs[-1]}
 
 
 def test_large_settings_are_read_in_one_go(project: Path) -> None:

@@ -190,6 +190,11 @@ def test_a_sign_of_life_that_was_tidied_up_comes_back(kept: KeptLeases) -> None:
     assert kept.life_shown_at("ann") is not None
 
 
+def test_a_file_that_cannot_be_looked_at_is_not_taken_for_gone(tmp_path: Path) -> None:
+    assert KeptLeases(tmp_path / ("x" * 300)).has(lease())
+    assert not KeptLeases(tmp_path / "nothing").has(lease())
+
+
 def test_signs_of_life(kept: KeptLeases) -> None:
     assert not kept.show_life("ann")
     assert kept.life_shown_at("ann") is None

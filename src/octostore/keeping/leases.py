@@ -82,7 +82,14 @@ class KeptLeases:
         return next((lease for lease in self.of(owner) if lease.job_id == job_id), None)
 
     def has(self, lease: KeptLease) -> bool:
-        return self._path_of(lease).exists()
+        """Also if it cannot be looked at just now: that is no reason to give a claim back."""
+        try:
+            self._path_of(lease).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        return True
 
     def prepare(self, owner: str) -> None:
         """Make the folder of `owner`, before anything is claimed that could not be kept then."""

@@ -29,9 +29,10 @@ class Block(msgspec.Struct, frozen=True):
         return end_of_line.join(marked)
 
     def find(self, text: str) -> re.Match[str] | None:
-        """Of this or another version."""
+        """Of this or another version. A mark whose other one is missing is no part of it."""
         before, behind = ("# ", "") if self.comment == "toml" else ("<!-- ", " -->")
-        pattern = rf"^{before}octostore:begin v\d+{behind}\r?$.*?{before}octostore:end{behind}(?=\r?$)"
+        begin, end = rf"^{before}octostore:begin v\d+{behind}\r?$", rf"{before}octostore:end{behind}(?=\r?$)"
+        pattern = rf"{begin}(?:(?!{begin}).)*?{end}"
         return re.search(pattern, text, re.DOTALL | re.MULTILINE)
 
     def put(self, text: str) -> str:
@@ -58,7 +59,11 @@ class Block(msgspec.Struct, frozen=True):
         added = self._added(found.group())
         if added:
             return before + end_of_line.join(added) + behind
-        return before.removesuffix(end_of_line * (1 if behind else 2)) + behind.removeprefix(end_of_line)
+        if not behind:
+            return before.removesuffix(end_of_line * 2)
+        rest = before.removesuffix(end_of_line)
+        # Where the empty line is gone, the line before ends with this line break.
+        return (rest if rest.endswith("\n") else before) + behind.removeprefix(end_of_line)
 
     def _added(self, block: str) -> list[str]:
         """What somebody has written between the marks. Of an earlier version that cannot be told from what we wrote."""
