@@ -116,6 +116,13 @@ def test_lines_without_anything_are_nothing(talk: Talk) -> None:
     assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}
 
 
+def test_parameters_that_are_null_are_none(talk: Talk) -> None:
+    """Some clients write what they leave out."""
+    talk.say(b'{"jsonrpc":"2.0","method":"notifications/initialized","params":null}')
+    talk.say(b'{"jsonrpc":"2.0","id":"next","method":"ping","params":null}')
+    assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}
+
+
 def test_a_tool_is_still_called_as_ever(talk: Talk) -> None:
     payload = {"text": "ä" * 200_000, "more": "\U0001f419\x00"}
     call = {"name": "enqueue_job", "arguments": {"kind": "import", "payload": "\\u00e4" * 10}}

@@ -13,13 +13,14 @@ from octostore import AsyncOctoStore, ClaimReply, LimitExceeded, Unreachable, co
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.core.replies import HeartbeatReply
 from octostore.mcp import claims as claims_module
-from octostore.mcp.arguments import ClaimJob, OneClaim
+from octostore.mcp.arguments import ClaimJob, OneClaim, OpenSession
 from octostore.mcp.claims import Claims
 from octostore.mcp.connection import Agent, Connection
 from octostore.mcp.lines import Message
 from octostore.mcp.own import NotHeld
 from octostore.mcp.protocol import ToolProtocol
 from octostore.mcp.sessions import Sessions
+from octostore.mcp.silence import Silence
 from octostore.mcp.tools import TOOLS, Desk, claim_job
 from octostore.stores.clock import boottime
 from octostore.stores.store import open_store
@@ -116,6 +117,42 @@ def test_a_call_that_is_cancelled_before_its_claim_is_kept_leaves_none(loop: Loo
             await keeping
         assert await store.get_job_owner("job") is None
         assert claims.current == []
+
+    on_memory(loop, test)
+
+
+def test_an_agent_that_speaks_while_its_claims_are_released_keeps_the_rest(loop: Loop) -> None:
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        sessions = Sessions(claims)
+        for job_id in ("a", "b"):
+            await claim(store, claims, job_id)
+        await sessions.open(store, "agent", OpenSession(session_id="session"))
+        is_silent = iter([True, False, False])
+        agent = Agent(Connection(None), claims, sessions, "agent")
+        await agent.release_silent(Silence(7, lambda: next(is_silent)))
+        assert [owner.job_id for owner in await store.list_claimed_jobs()] == ["b"]
+        assert [text.split(" because")[0] for text in agent.notices()] == ["lease_lost: 'a' was released"]
+        assert (await store.get_session("session")).status == "open"
+        await sessions.close()
+
+    on_memory(loop, test)
+
+
+def test_what_a_silent_agent_had_lost_before_it_is_told_as_well(loop: Loop) -> None:
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        sessions = Sessions(claims)
+        await claim(store, claims, "job")
+        await sessions.open(store, "agent", OpenSession(session_id="session"))
+        await store.close_session("session")
+        await store.open_session("another", session_id="session")
+        await store.force_release("job")
+        agent = Agent(Connection(None), claims, sessions, "agent")
+        await agent.release_silent(Silence(7, lambda: True))
+        assert [text.split(" and ")[0].split(" while ")[0] for text in agent.notices()] == [
+            "lease_lost: you lost session 'session'",
+            "lease_lost: you lost the lease on 'job'",
+        ]
+        assert agent.notices() == []
 
     on_memory(loop, test)
 

@@ -47,6 +47,8 @@ POSTS = [
     Post(message("initialize"), None),
     Post(message("notifications/initialized", None), EARLIER),
     Post(message("ping"), EARLIER),
+    Post({**message("ping"), "params": None}, EARLIER),
+    Post({**message("tools/list"), "params": None}, EARLIER),
     Post(message("tools/list"), None),
     Post(message("tools/list"), EARLIER),
     Post(message("tools/call", **CALL), EARLIER),

@@ -154,6 +154,18 @@ def test_a_handle_is_of_no_use_with_another_token(world: World) -> None:
         assert world.ann.refused("heartbeat_job", handle=nonsense)["code"] in {"invalid_input", "not_allowed"}
 
 
+def test_one_handle_that_is_wrong_among_many_changes_nothing(world: World) -> None:
+    jobs = [world.new_name() for _ in range(3)]
+    handles = [world.ann.do("claim_job", job_id=job)["handle"] for job in jobs]
+    before = [world.job(job) for job in jobs]
+    strange = world.bob.do("claim_job", job_id=world.new_name())["handle"]
+    assert world.ann.refused("my_claims", handles=[*handles, strange])["code"] == "not_allowed"
+    told = world.ann.refused("my_claims", handles=[*handles, "cut~off"])
+    assert told["error"].startswith("handle 'cut~off' is not a handle")
+    assert [world.job(job) for job in jobs] == before
+    assert {claim["status"] for claim in world.ann.do("my_claims", handles=handles)["claims"]} == {"claimed"}
+
+
 def test_a_handle_of_a_claim_is_none_of_a_session(world: World) -> None:
     handle = world.ann.do("claim_job", job_id=world.new_name())["handle"]
     assert world.ann.refused("close_session", handle=handle)["code"] == "not_allowed"
@@ -296,7 +308,11 @@ def test_a_session_keeps_its_claims_alive_and_is_handed_over_with_them(world: Wo
     taken = world.ann.do("open_session", session_id=session, owner="night")
     assert (taken["context"], [one["job_id"] for one in taken["in_flight"]]) == ({"step": 3}, [job])
     assert world.ann.do("report_progress", handle=taken["handles"][job], note="going on")["job_id"] == job
-    assert world.ann.do("close_session", handle=taken["handle"]) == {"session_id": session}
+    for _ in range(2):  # as everywhere, closing can be repeated
+        assert world.ann.do("close_session", handle=taken["handle"]) == {"session_id": session}
+    late = world.ann.refused("save_session", handle=taken["handle"], context={})
+    assert late["code"] == "lease_lost"
+    assert "is lost: the session closed at" in late["error"]
     assert world.job(job)["status"] == "free"
 
 

@@ -51,7 +51,7 @@ def test_a_silent_agent_loses_its_jobs_and_is_told(world: World, new_agent: NewA
     late = zoe.call("release_job", job_id=job, outcome="done")
     assert (late.is_error, late.status, late.document["holder"]["owner"]) == (True, "lease_lost", "ann")
     assert [text for text in late.more if f"'{job}' was released because you made no call for 4 seconds" in text]
-    assert [text for text in late.more if f"session '{session}' was released" in text]
+    assert [text for text in late.more if f"session '{session}', with every claim bound to it, was released" in text]
     assert len(late.more) == 3
     assert zoe.call("get_job", job_id=other).more == []
     world.ann.call("release_job", job_id=job)

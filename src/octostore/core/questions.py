@@ -162,7 +162,7 @@ class FindLease(Question[FoundLease], frozen=True, kw_only=True):
 
 
 class FindSessionLease(Question[FoundLease], frozen=True, kw_only=True):
-    """The same of a session, while somebody has it."""
+    """The same of a session: of whoever had it last, if nobody has it now."""
 
     session_id: str
 

@@ -19,6 +19,7 @@ from octostore.mcp import texts
 from octostore.mcp.answers import MyClaim, claim_answer
 from octostore.mcp.arguments import OneClaim
 from octostore.mcp.own import NotHeld
+from octostore.mcp.silence import Silence
 
 CLAIMS_MAX = 100
 """How many claims are kept alive at once: each has a thread of its own."""
@@ -175,8 +176,8 @@ class Claims:
 
     def __init__(self, tell: Tell) -> None:
         self._kept: dict[str, KeptClaim] = {}
-        self._released: list[str] = []
-        """What was released because the agent was silent, in words, until it hears of that."""
+        self._untold: list[str] = []
+        """What ended while the agent was silent, in words, until it hears of that."""
         self._tell = tell
 
     @property
@@ -227,8 +228,8 @@ class Claims:
 
     def notices(self) -> list[str]:
         """Each is told once."""
-        released, self._released = self._released, []
-        return [*released, *self._untold_losses(), *self._untold_stops()]
+        untold, self._untold = self._untold, []
+        return [*untold, *self._untold_losses(), *self._untold_stops()]
 
     def _untold_losses(self) -> Iterator[str]:
         for kept in self.current:
@@ -242,16 +243,20 @@ class Claims:
                 kept.is_told_to_stop = True
                 yield texts.stop_text(kept.job_id, kept.stop_reason)
 
-    async def release_silent(self, seconds: float) -> None:
-        """The agent has not been heard of for so long. What cannot be released now is kept, to try again."""
+    async def release_silent(self, silence: Silence) -> None:
+        """What cannot be released now is kept, to try again."""
         for kept in [kept for kept in self.current if not kept.is_lost]:
+            if not silence.lasts():
+                return
             try:
-                await kept.give_up(texts.silent_note(seconds))
+                await kept.give_up(texts.silent_note(silence.seconds))
             except OctoStoreError as error:
                 self._tell(f"could not release {kept.job_id}, whose agent is silent: {error}")
+                if isinstance(error, LeaseLost):
+                    self._untold.append(texts.loss_text(kept.job_id))
             else:
-                self._tell(f"released {kept.job_id}: {texts.silent_note(seconds)}")
-                self._released.append(texts.silent_text(repr(kept.job_id), seconds))
+                self._tell(f"released {kept.job_id}: {texts.silent_note(silence.seconds)}")
+                self._untold.append(texts.silent_text(repr(kept.job_id), silence.seconds))
 
     async def end_bound_to(self, session_id: str) -> None:
         """The session is over, and so are its claims: the store has released them or handed them over."""

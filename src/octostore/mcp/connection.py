@@ -7,6 +7,7 @@ from octostore.client.async_connect import connect_async
 from octostore.client.async_store import AsyncOctoStore
 from octostore.mcp.claims import Claims
 from octostore.mcp.sessions import Sessions
+from octostore.mcp.silence import Silence
 
 
 class Connection:
@@ -43,10 +44,10 @@ class Agent(NamedTuple):
         """An agent that is deep in its work may not call about a job for long, so any answer carries them."""
         return [*self.sessions.notices(), *self.claims.notices()]
 
-    async def release_silent(self, seconds: float) -> None:
+    async def release_silent(self, silence: Silence) -> None:
         """The agent has made no call for so long: others may have its jobs and sessions."""
-        await self.claims.release_silent(seconds)
-        await self.sessions.release_silent(seconds)
+        await self.claims.release_silent(silence)
+        await self.sessions.release_silent(silence)
 
     async def close(self) -> None:
         """Give back what the agent still has, at once: there is little time. Bound claims end with their session."""

@@ -68,7 +68,9 @@ def message_of(line: bytes) -> Message | None:
 
 
 def _checked(document: dict[str, Any]) -> Message:
-    request_id, method, params = _request_id(document), document.get("method"), document.get("params", {})
+    request_id, method, params = _request_id(document), document.get("method"), document.get("params")
+    if params is None:
+        params = {}
     has_usable_id = "id" not in document or request_id is not None
     if document.get("jsonrpc") != "2.0" or not isinstance(params, dict) or not has_usable_id:
         raise Refused(INVALID_REQUEST, NOT_A_MESSAGE, request_id)

@@ -13,6 +13,7 @@ from octostore.mcp.answers import Opened, opened_answer
 from octostore.mcp.arguments import OneSession, OpenSession
 from octostore.mcp.claims import GIVE_BACK_SECONDS, Claims
 from octostore.mcp.own import NotHeld
+from octostore.mcp.silence import Silence
 from octostore.stores.clock import boottime
 
 SESSIONS_MAX = 20
@@ -60,8 +61,8 @@ class Sessions:
     def __init__(self, claims: Claims) -> None:
         self._claims = claims
         self._kept: dict[str, KeptSession] = {}
-        self._closed: list[str] = []
-        """What was closed because the agent was silent, in words, until it hears of that."""
+        self._untold: list[str] = []
+        """What ended while the agent was silent, in words, until it hears of that."""
 
     @property
     def current(self) -> list[KeptSession]:
@@ -89,15 +90,23 @@ class Sessions:
         lost = [kept for kept in self.current if kept.is_lost and not kept.is_told]
         for kept in lost:
             kept.is_told = True
-        closed, self._closed = self._closed, []
-        return [*closed, *(texts.session_loss_text(kept.session_id) for kept in lost)]
+        untold, self._untold = self._untold, []
+        return [*untold, *(texts.session_loss_text(kept.session_id) for kept in lost)]
 
-    async def release_silent(self, seconds: float) -> None:
-        """The agent has not been heard of for so long: whoever goes on may have its sessions at once."""
+    async def release_silent(self, silence: Silence) -> None:
+        """Whoever goes on may have the sessions at once. What cannot be closed now is kept, to try again."""
         for kept in [kept for kept in self.current if not kept.is_lost]:
-            with suppress(OctoStoreError):  # tried again
+            if not silence.lasts():
+                return
+            try:
                 await kept.close()
-                self._closed.append(texts.silent_text(f"session {kept.session_id!r}", seconds))
+            except LeaseLost:
+                self._untold.append(texts.session_loss_text(kept.session_id))
+            except OctoStoreError:
+                continue
+            else:
+                what = f"session {kept.session_id!r}, with every claim bound to it,"
+                self._untold.append(texts.silent_text(what, silence.seconds))
 
     async def close(self) -> None:
         """As far as that is possible in time. Their contexts stay, for whoever resumes them."""

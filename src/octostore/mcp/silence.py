@@ -1,7 +1,16 @@
 """An agent that makes no call for `max_silence` seconds has stopped working, although its server still runs."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 MAX_SILENCE_SECONDS = 1_800.0
 """By default: longer than most builds and most questions to a person take to be answered."""
+
+
+class Silence(NamedTuple):
+    seconds: float
+    lasts: Callable[[], bool]
+    """Releasing takes time, in which the agent may speak again; it then keeps what it still has."""
 
 
 def silence_left(now: float, heard_at: float, max_silence: float | None, *, is_calling: bool) -> float | None:

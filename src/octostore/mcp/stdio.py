@@ -25,7 +25,7 @@ from octostore.mcp.lines import (
 )
 from octostore.mcp.protocol import ToolProtocol
 from octostore.mcp.sessions import Sessions
-from octostore.mcp.silence import MAX_SILENCE_SECONDS, silence_left
+from octostore.mcp.silence import MAX_SILENCE_SECONDS, Silence, silence_left
 from octostore.mcp.tools import tools_for
 from octostore.stores.clock import boottime
 
@@ -121,14 +121,13 @@ class _Session:
                     await self._wire.send(error_line(refused))
 
     async def _watch_silence(self) -> None:
-        while True:
-            is_calling = bool(self._calls)
-            left = silence_left(boottime(), self._heard_at, self._max_silence, is_calling=is_calling)
-            if left is None:
-                return
-            if left == 0 and self._max_silence is not None:
-                await self._agent.release_silent(self._max_silence)
-            await asyncio.sleep(min(left, LOOK_AGAIN_SECONDS) if left else RELEASE_AGAIN_SECONDS)
+        def left() -> float | None:
+            return silence_left(boottime(), self._heard_at, self._max_silence, is_calling=bool(self._calls))
+
+        while self._max_silence is not None:
+            if left() == 0:
+                await self._agent.release_silent(Silence(self._max_silence, lambda: left() == 0))
+            await asyncio.sleep(min(left() or RELEASE_AGAIN_SECONDS, LOOK_AGAIN_SECONDS))
 
     def _take(self, message: Message) -> None:
         request_id = message.request_id

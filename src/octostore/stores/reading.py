@@ -206,7 +206,7 @@ def _find_session_lease(reading: Reading, ws: WorkingSet, question: q.FindSessio
 
 def _session_lease(ws: WorkingSet, key: SessionKey) -> str | None:
     session = ws.session(key)
-    return None if session is None or session.status != "open" else session.lease_id or None
+    return None if session is None else session.lease_id or None
 
 
 def _list_tokens(reading: Reading, _ws: WorkingSet, _question: q.ListTokens, _given: Given) -> TokenList:

@@ -86,6 +86,11 @@ class HandledClaims:
     async def find(self, _store: AsyncOctoStore, named: msgspec.Struct) -> HandledClaim:
         return await self.named(cast("ByHandle", named).handle)
 
+    def check(self, handles: Sequence[str]) -> None:
+        """Raises for any that is not one of the agent's, before anything is done with the others."""
+        for text in handles:
+            self._seals.check(text)
+
     async def named(self, text: str) -> HandledClaim:
         """Whether the claim is still alive, the store says with the first write."""
         handle = self._seals.check(text)

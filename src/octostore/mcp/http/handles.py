@@ -29,7 +29,7 @@ class Handle(NamedTuple):
         """Of a claim."""
         is_number = self.mark.isascii() and self.mark.isdecimal() and len(self.mark) <= len(str(JSON_INTEGER_MAX))
         if not is_number or not 0 < int(self.mark) <= JSON_INTEGER_MAX:
-            raise _unreadable()
+            raise _unreadable(str(self))
         return int(self.mark)
 
 
@@ -47,12 +47,14 @@ class Seals:
         """Raises `NotAllowed` for a handle that was given to somebody else, or to nobody."""
         parts = text.split(BETWEEN)
         if len(parts) != len(Handle._fields):
-            raise _unreadable()
+            raise _unreadable(text)
         handle = Handle(*parts)
         if not compare_digest(self.give(handle.name, handle.mark).seal.encode(), handle.seal.encode()):
-            raise NotAllowed(f"this handle of a {self._kind} was not given to you: it works only with the same token")
+            whose = f"this handle of the {self._kind} {handle.name!r}"
+            raise NotAllowed(f"{whose} was not given to you: it works only with the same token")
         return handle
 
 
-def _unreadable() -> InvalidInput:
-    return InvalidInput("handle", "is not a handle: pass the whole one from the answer to your claim or open_session")
+def _unreadable(text: str) -> InvalidInput:
+    problem = f"{text!r} is not a handle: pass the whole one from the answer to your claim or open_session"
+    return InvalidInput("handle", problem)

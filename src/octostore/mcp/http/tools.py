@@ -45,6 +45,7 @@ async def heartbeat_job(desk: Desk, given: g.ByHandle) -> a.Kept:
 
 async def my_claims(desk: Desk, given: g.Handles) -> h.LookedAt:
     """Check and renew several of your claims at once. Stop working on any that are `lost`."""
+    _claims(desk).check(given.handles)
     _claims(desk).count(len(given.handles))
     return h.LookedAt(claims=await asyncio.gather(*(_look_at(desk, handle) for handle in given.handles)))
 
