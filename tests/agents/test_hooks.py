@@ -152,9 +152,12 @@ def test_nonsense_is_no_reason_to_stop_an_agent(payload: str) -> None:
 
 @every_event
 def test_a_hostile_session_id_leads_nowhere(event: str, home: Path) -> None:
-    payload = json.dumps({"session_id": "../../x\n`id`\x1b[31m", "hook_event_name": "Stop", "source": ["x"]})
+    payload = json.dumps(
+        {"session_id": "../../x\n`id`\x1b[31m", "hook_event_name": "Stop", "source": ["x"], "status": ["x"]}
+    )
     done = run_cli("hook", event, stdin=payload)
     assert done.code == 0
+    assert "fault" not in done.err
     assert "\x1b" not in done.out + done.err
     assert "`id`" not in done.out
     assert [path for path in home.rglob("*x*") if "hooks" not in path.parts and path.suffix != ".db-shm"] == []
@@ -190,7 +193,7 @@ def test_a_session_begins_with_what_its_agent_should_know(client: str) -> None:
     claim("build-1", owner="ann")
     text = context_in(hook(client, "session-start"), client)
     assert f"You are {OWNER}." in text
-    assert "build-1, ann" in text
+    assert 'build-1, "ann"' in text
     assert f"--owner {OWNER}" in text
     assert "octostore claim JOB --keep" in text
     until(is_open)
@@ -205,6 +208,11 @@ def test_claude_code_names_the_agent_in_its_shells(tmp_path: Path) -> None:
     for _ in range(2):
         hook("claude", "session-start", CLAUDE_ENV_FILE=str(file))
     assert file.read_text(encoding="utf-8") == f"export OCTOSTORE_OWNER={OWNER}\n"
+
+
+def test_an_agent_that_cannot_be_named_in_its_shells_is_told_the_rest(tmp_path: Path) -> None:
+    done = hook("claude", "session-start", CLAUDE_ENV_FILE=str(tmp_path / "no" / "folder"))
+    assert f"--owner {OWNER}" in context_in(done, "claude")
 
 
 def test_cursor_names_the_agent_in_its_session() -> None:

@@ -1,12 +1,15 @@
 """`setup` in every kind of folder: what is there stays as it is, and `--remove` restores the bytes."""
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from octostore.agents.setup.clients import CLIENTS
+from octostore.agents.setup import plan
+from octostore.agents.setup.clients import CLIENTS, HOOK_LINE
 from octostore.agents.setup.plan import CannotEdit, Scope, removed, set_up, status_of
 from octostore.cli.main import main
 from octostore.core.errors import InvalidInput
@@ -15,6 +18,8 @@ from tests.agents.reading import read_settings, without_ours
 from tests.support.cli import Done
 from tests.support.starting import SCRIPT
 
+LARGE_SECONDS = 20
+"""Of CPU; it takes about 2."""
 every_client = pytest.mark.parametrize("client", CLIENTS)
 every_configuration = pytest.mark.parametrize(
     ("client", "configuration"),
@@ -408,3 +413,127 @@ def test_clients_that_keep_their_settings_elsewhere(
     assert (home / "elsewhere" / "config.toml").exists()
     assert octostore("setup", "codex", "--global", "--remove").code == 0
     assert tree(home) == {}
+
+
+# What is somebody else's
+
+
+@pytest.mark.parametrize("command", ["{ours}; ./mine.sh", "command -v octostore >/dev/null && octostore list"])
+def test_hooks_about_octostore_that_somebody_else_wrote(project: Path, command: str) -> None:
+    theirs = {"type": "command", "command": command.format(ours=HOOK_LINE.format(event="stop"))}
+    text = json.dumps({"hooks": {"Stop": [{"hooks": [theirs]}]}}).encode()
+    write(project, {".claude/settings.json": text})
+    scope = scope_of("claude", project)
+    set_up(scope)
+    assert {"hooks": [theirs]} in read_settings(project / ".claude" / "settings.json")["hooks"]["Stop"]
+    removed(scope)
+    assert tree(project)[".claude/settings.json"] == text
+
+
+@pytest.mark.parametrize("end_of_line", ["\n", "\r\n"])
+def test_lines_that_somebody_wrote_between_our_marks_stay(project: Path, end_of_line: str) -> None:
+    scope, path = scope_of("claude", project), project / "AGENTS.md"
+    write(project, {"AGENTS.md": f"# Ours{end_of_line}".encode()})
+    set_up(scope)
+    text = path.read_bytes().decode()
+    path.write_bytes(text.replace("## Shared", f"No work on Fridays.{end_of_line}## Shared").encode())
+    assert status_of(scope)[0] == "outdated"
+    set_up(scope)
+    assert path.read_bytes().decode() == f"{text}No work on Fridays.{end_of_line}"
+    assert status_of(scope)[0] == "current"
+    path.write_bytes(text.replace("## Shared", f"No work on Fridays.{end_of_line}## Shared").encode())
+    removed(scope)
+    assert path.read_bytes().decode() == end_of_line.join(("# Ours", "", "No work on Fridays.", ""))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Ours\n<!-- octostore:begin v1 -->\nwithout an end\n",
+        "<!-- octostore:begin v1 -->\n",
+        "<!-- octostore:end -->\n",
+        "in a line <!-- octostore:begin v1 -->\nand <!-- octostore:end -->",
+    ],
+)
+def test_marks_that_are_not_ours(project: Path, text: str) -> None:
+    write(project, {"AGENTS.md": text.encode()})
+    set_up(scope_of("claude", project))
+    assert (project / "AGENTS.md").read_text(encoding="utf-8").startswith(text)
+    removed(scope_of("claude", project))
+    assert tree(project) == {"AGENTS.md": text.encode()}
+
+
+def test_a_block_that_was_moved_does_not_join_the_lines_around_it(project: Path) -> None:
+    set_up(scope_of("claude", project))
+    path = project / "AGENTS.md"
+    path.write_text(f"# Before\n{path.read_text(encoding='utf-8')}# Behind\n", encoding="utf-8")
+    removed(scope_of("claude", project))
+    assert tree(project) == {"AGENTS.md": b"# Before\n# Behind\n"}
+
+
+def test_two_clients_set_up_at_the_same_time(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(project, {"AGENTS.md": b"# Ours\n"})
+    before = tree(project)
+    written = plan._write
+
+    def between(*arguments: Any) -> bool:
+        monkeypatch.setattr(plan, "_write", written)
+        set_up(scope_of("claude", project))
+        set_up(scope_of("codex", project))
+        return written(*arguments)
+
+    monkeypatch.setattr(plan, "_write", between)
+    set_up(scope_of("claude", project))
+    assert all(status_of(scope_of(client, project))[0] == "current" for client in ("claude", "codex"))
+    for client in ("claude", "codex"):
+        removed(scope_of(client, project))
+    assert tree(project) == before
+
+
+def test_a_file_in_the_place_of_our_temporary_one_stays(project: Path) -> None:
+    path = project / f".AGENTS.md.{os.getpid()}"
+    path.write_text("theirs", encoding="utf-8")
+    with pytest.raises(InvalidInput, match="changed nothing"):
+        set_up(scope_of("claude", project))
+    assert tree(project) == {path.name: b"theirs"}
+
+
+@every_client
+def test_what_somebody_changes_at_the_same_time_stays(
+    client: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at a file and the moment at which it is written or deleted."""
+    scope, path = scope_of(client, project), project / "AGENTS.md"
+    write(project, {"AGENTS.md": b"# Ours\n"})
+    before = tree(project)
+    written, theirs = plan._write, [b"# Changed\n"]
+
+    def late(*arguments: Any) -> bool:
+        path.write_bytes(theirs[-1])
+        return written(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(plan, "_write", late)
+        with pytest.raises(InvalidInput, match="run this again"):
+            set_up(scope)
+    assert tree(project) == before | {"AGENTS.md": b"# Changed\n"}
+    set_up(scope)
+    before = tree(project)
+    theirs.append(b"# Changed again\n")
+    monkeypatch.setattr(plan, "_write", late)
+    with pytest.raises(InvalidInput, match="run this again"):
+        removed(scope)
+    assert tree(project) == before | {"AGENTS.md": theirs[-1]}
+
+
+def test_large_settings_are_read_in_one_go(project: Path) -> None:
+    """The time that this takes grows with the size of the file, not with its square."""
+    servers = ",\n".join(f'"server-{number}": {{}}' for number in range(20_000))
+    write(project, {".mcp.json": f'{{"mcpServers": {{{servers}}}, "text": "{"x" * 1_000_000}"}}'.encode()})
+    before = tree(project)
+    scope = scope_of("claude", project)
+    started = time.process_time()
+    set_up(scope)
+    removed(scope)
+    assert tree(project) == before
+    assert time.process_time() - started < LARGE_SECONDS

@@ -84,7 +84,7 @@ def test_a_job_that_nobody_has_had(cli: Cli) -> None:
 
 def test_a_checkpoint_is_shown(cli: Cli) -> None:
     """To people as much as fits; with --json all of it."""
-    small, large = {"step": 3}, {"files": [f"file-{number}" for number in range(100)]}
+    small, large = {"step": 3}, {"files": [f"file-{number}" for number in range(300)]}
     lease = cli.lease()
     for checkpoint in (small, large):
         cli.store.checkpoint_job(cli.job, lease, checkpoint)
@@ -95,7 +95,7 @@ def test_a_checkpoint_is_shown(cli: Cli) -> None:
     assert shown.endswith(f"… ({len(json.dumps(large, separators=(',', ':'))):,} bytes; --json shows all of it)")
     cli.store.release_job(cli.job, lease)
     assert "  checkpoint " in cli.call("owner", cli.job).out
-    assert "bytes; --json shows all of it" in cli.call("claim", cli.job).out
+    assert f"bytes; `octostore owner {cli.job} --json` shows all of it" in cli.call("claim", cli.job).out
 
 
 def test_a_finished_job(cli: Cli) -> None:

@@ -32,7 +32,7 @@ def test_a_job_through_its_queue(cli: Cli, queue: str) -> None:
     empty = cli.run("next", queue, "--owner", "ann")
     told, hint = empty.out.splitlines()
     assert (empty.code, told.startswith(f"empty nothing to claim in queue {queue} now: 2 claimed by ")) == (10, True)
-    assert hint.split("#")[0].split() == ["next", "octostore", "next", queue, "--wait"]
+    assert hint.split("#")[0].split() == ["next", "octostore", "next", queue, "--wait", "5m"]
     answer = cli.json("next", queue, code=10)
     assert (answer["status"], answer["all_done"], answer["available_at"]) == ("empty", False, None)
     assert (answer["queue_status"]["claimed"], "ann" in answer["queue_status"]["owners"]) == (2, True)
@@ -309,3 +309,22 @@ def test_several_jobs_at_once(cli: Cli, queue: str) -> None:
     assert jobs[1] in done.err
     requeued = cli.call("requeue", *jobs, "--json")
     assert [line[:10] for line in requeued.out.splitlines()] == ['{"job_id":', '{"error":"', '{"job_id":']
+
+
+def test_who_waits_says_for_what(cli: Cli, queue: str) -> None:
+    cli.run("enqueue", "build", "--queue", queue)
+    cli.run("next", queue, "--owner", "ann")
+    waited = cli.run("next", queue, "--wait", "0.1")
+    assert (waited.code, waited.err) == (
+        10,
+        f"octostore: waiting: nothing to claim in queue {queue} now: 1 claimed by ann\n",
+    )
+    assert cli.run("next", queue, "--wait", "0.1", "--json").err == ""
+    assert cli.run("next", queue, "--wait", "1e9").code == 64
+
+
+def test_who_claims_reads_the_whole_checkpoint(cli: Cli) -> None:
+    cli.run("claim", cli.job, "--keep", "--owner", "ann", "--while-pid", "0")
+    cli.run("checkpoint", cli.job, json.dumps({"next": "x" * 400}), "--owner", "ann")
+    cli.run("release", cli.job, "--owner", "ann")
+    assert json.dumps({"next": "x" * 400}) in cli.run("claim", cli.job, "--owner", "bob").out

@@ -21,7 +21,7 @@ from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.moments import to_datetime
 from octostore.core.replies import ClaimReply, HeartbeatReply
 from octostore.stores.clock import boottime
-from octostore.stores.memory import MemoryBackend
+from octostore.stores.memory import MemoryBackend, MemoryRows
 from octostore.stores.store import LocalStore
 from tests.support.processes import until
 
@@ -207,13 +207,16 @@ class Interrupted(LocalStore):
     """Ctrl-C comes while the first answer is waited for; the store has the command by then."""
 
     is_first = True
+    answered_after: float | None = None
+    """Seconds, if the answer is to come late."""
 
     def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[Any]]":
         answers = super().submit(commands)
         if self.is_first:
             self.is_first = False
             waited_for: Future[Any] = _Interrupting()
-            answers.add_done_callback(lambda done: waited_for.set_result(done.result()))
+            later = threading.Timer(self.answered_after or 0, lambda: waited_for.set_result(answers.result()))
+            later.start() if self.answered_after else answers.add_done_callback(lambda _: later.function())
             return waited_for
         return answers
 
@@ -236,6 +239,20 @@ def test_what_an_interrupted_call_claimed_is_given_back() -> None:
     until(lambda: [event.type for event in store.events()][:1] == ["claimed"])
     until(lambda: store.get_job_owner("job") is None)
     port.close()
+
+
+def test_an_interrupted_call_is_given_back_also_if_the_store_is_closed_right_away() -> None:
+    """As a command does that is stopped with Ctrl-C."""
+    rows = MemoryRows()
+    store = Interrupted(lambda: MemoryBackend(rows))
+    store.answered_after = 0.2
+    port = EmbeddedPort(store)
+    with pytest.raises(KeyboardInterrupt):
+        port.execute(ClaimJob(job_id="job", owner="ann", ttl=LONG))
+    port.close()
+    again = octostore.OctoStore(EmbeddedPort(LocalStore(lambda: MemoryBackend(rows))))
+    assert [event.type for event in again.events()] == ["claimed", "undone"]
+    again.close()
 
 
 # A session

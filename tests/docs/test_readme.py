@@ -18,6 +18,7 @@ def test_the_first_commands_work_as_they_stand_there(tmp_path: Path) -> None:
             "migrating",
             "deploying, one at a time",
             "no claimed jobs",
+            "  next       octostore list --status all    # also queued, done and dead ones",
         ]
         again, _ = machine.start(["octostore", "run", "migrate-42", "--once", "--", "true"]).end()
     assert again == 10

@@ -4,12 +4,14 @@ import json
 import os
 import shlex
 import signal
+import sys
 from pathlib import Path
 from subprocess import DEVNULL
 
 import pytest
 
 import octostore as library
+from octostore.keeping.keeper import NOBODY_HEARD
 from octostore.keeping.leases import KeptLease
 from octostore.keeping.processes import find
 from octostore.keeping.watching import agent_here
@@ -265,10 +267,16 @@ def test_a_claim_that_is_waited_for_is_kept(agent: Octostore, store: library.Oct
 def test_what_nobody_can_keep_is_released(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     lease = store.claim_job("job", "bob").lease_id or ""
     waiting = agent.start(*KEEP, "--wait", "30", program=SCRIPT)
-    until(lambda: len(agent.processes()) == 2)
-    (keeper,) = set(agent.processes()) - {waiting.pid}
-    until(lambda: signal.SIGINT in signals_of(keeper, "SigIgn"))
-    os.kill(keeper, signal.SIGKILL)
+    keepers: list[int] = []
+
+    def has_keeper() -> bool:
+        """What it is forked from has the same environment, and ends at once."""
+        others = set(agent.processes()) - {waiting.pid}
+        keepers[:] = [pid for pid in others if signal.SIGINT in signals_of(pid, "SigIgn")]
+        return len(keepers) == 1
+
+    until(has_keeper)
+    os.kill(keepers[0], signal.SIGKILL)
     store.release_job("job", lease)
     done = waiting.wait()
     assert (done.code, "has ended; the claim was released" in done.err) == (69, True)
@@ -276,11 +284,60 @@ def test_what_nobody_can_keep_is_released(agent: Octostore, store: library.OctoS
     assert kept_in(tmp_path) == []
 
 
+HANDED_OVER = """
+import os, sys
+from octostore.cli.keeping import _lease, _short
+from octostore.client.connect import connect
+from octostore.core.errors import Unreachable
+from octostore.keeping.keeper import Keeper, Order
+from octostore.keeping.leases import KeptLeases
+from octostore.stores.clock import boottime
+
+url, how = sys.argv[1:]
+with Keeper() as keeper, connect(url) as store:
+    reply = store.claim_job("job", "agent-3", ttl=120, pid=keeper.process.pid)
+    lease = _lease(reply, keeper.process, None, None)
+    KeptLeases.of_store(url).prepare(lease.owner)
+    KeptLeases.of_store(url).add(lease)
+    if how == "late":
+        store.force_release("job", reason="too late")
+    asked_at = boottime() - 119
+    if how == "killed":
+        keeper._line.sendall(__import__("msgspec").json.encode(Order(url, lease, _short(reply), asked_at)))
+        os.kill(os.getpid(), 9)
+    try:
+        keeper.keep(Order(url, lease, _short(reply), asked_at))
+    except Unreachable as error:
+        print(error)
+"""
+
+
+def test_what_was_lost_before_it_could_be_kept_is_not_told_as_kept(agent: Octostore, url: str) -> None:
+    """The command may have been stopped for longer than its TTL between claiming and handing over."""
+    done = agent.start("-c", HANDED_OVER, url, "late", program=[sys.executable]).wait()
+    assert (done.code, done.err) == (0, "")
+    assert "should keep the claim has ended" in done.out
+
+
+def test_a_command_that_is_killed_while_it_hands_over_has_claimed_nothing(
+    agent: Octostore, store: library.OctoStore, url: str
+) -> None:
+    assert agent.start("-c", HANDED_OVER, url, "killed", program=[sys.executable]).wait().code == -signal.SIGKILL
+    assert note_of(store) == NOBODY_HEARD
+
+
 def test_a_relative_store(agent: Octostore, tmp_path: Path) -> None:
     assert agent.run(*KEEP, "--ttl", "2", OCTOSTORE_URL="sqlite:///relative.db").code == 0
     with library.connect(f"sqlite:///{tmp_path}/relative.db") as store:
         beats(store)
     assert agent.run("release", OCTOSTORE_URL=f"sqlite:///{tmp_path}/relative.db").code == 0
+
+
+def test_a_relative_folder_for_data(agent: Octostore, tmp_path: Path) -> None:
+    """The keeper is in another one."""
+    assert agent.run(*KEEP, "--ttl", "2", OCTOSTORE_URL="", OCTOSTORE_HOME="data").code == 0
+    with library.connect(f"sqlite:///{tmp_path}/data/octostore.db") as store:
+        beats(store)
 
 
 def test_in_memory_nothing_can_be_kept(agent: Octostore) -> None:

@@ -95,6 +95,18 @@ def test_a_link_is_not_followed(kept: KeptLeases, tmp_path: Path) -> None:
         kept.of("ann")
 
 
+@pytest.mark.parametrize("name", ["kept", "kept/ann"])
+def test_no_folder_is_a_link(kept: KeptLeases, tmp_path: Path, name: str) -> None:
+    """Where others may create files, they could lead our leases to where we never look, or away from there later."""
+    kept.prepare("ann")
+    folder = tmp_path / "kept" if name == "kept" else next((tmp_path / "kept").iterdir())
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(octostore.InvalidInput, match="is a symbolic link"):
+        kept.add(lease())
+    assert not list((tmp_path / "elsewhere").rglob("*.lease"))
+
+
 def test_what_cannot_be_understood_is_named(kept: KeptLeases, tmp_path: Path) -> None:
     kept.add(lease())
     (path,) = (tmp_path / "kept").rglob("*.lease")
@@ -113,9 +125,9 @@ def test_no_lease_is_shown(kept: KeptLeases) -> None:
 def test_nothing_is_left_of_what_is_forgotten(kept: KeptLeases, tmp_path: Path) -> None:
     gone = lease(keeper=GONE)
     kept.add(gone)
-    assert kept.has(gone)
+    assert kept.confirm(gone)
     kept.forget(gone)
-    assert not kept.has(gone)
+    assert not kept.confirm(gone)
     assert list(tmp_path.iterdir()) == []
     kept.forget(gone)  # once more
 
@@ -163,6 +175,17 @@ def test_the_folder_of_the_users_data_may_be_anywhere(
     assert kept.find("ann", "job") is not None
 
 
+def test_what_is_kept_where_nobody_sees_the_keeper_is_no_leftover(kept: KeptLeases, tmp_path: Path) -> None:
+    """A container does not see the processes of another one that shares its store."""
+    kept.add(lease(keeper=GONE))
+    (path,) = (tmp_path / "kept").rglob("*.lease")
+    long_ago = time.time() - 2 * module.LEFTOVERS_KEPT_SECONDS
+    os.utime(path, (long_ago, long_ago))
+    assert kept.confirm(lease(keeper=GONE)), "as its keeper does all the time"
+    kept.prepare("ann")
+    assert kept.of("ann")
+
+
 def test_only_the_own_folder_is_made(tmp_path: Path) -> None:
     with pytest.raises(octostore.Unreachable, match="cannot be kept") as failed:
         KeptLeases.of_store(f"sqlite:///{tmp_path}/missing/x.db").prepare("ann")
@@ -176,6 +199,11 @@ def test_a_sign_of_life_that_was_tidied_up_comes_back(kept: KeptLeases) -> None:
     assert kept.life_shown_at("ann") is None
     assert kept.show_life("ann")
     assert kept.life_shown_at("ann") is not None
+
+
+def test_a_file_that_cannot_be_looked_at_is_not_taken_for_gone(tmp_path: Path) -> None:
+    assert KeptLeases(tmp_path / ("x" * 300)).confirm(lease())
+    assert not KeptLeases(tmp_path / "nothing").confirm(lease())
 
 
 def test_signs_of_life(kept: KeptLeases) -> None:
@@ -225,7 +253,7 @@ def test_commands_of_one_owner_do_not_disturb_each_other(kept: KeptLeases, tmp_p
         for token in range(100):
             one = lease(f"job-{number}", fencing_token=token, keeper=GONE)
             kept.add(one)
-            assert kept.has(one)
+            assert kept.confirm(one)
             kept.show_life("ann")
             kept.of("ann")
             kept.forget(one)

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 import octostore
-from octostore.keeping.processes import Process, Seen, ancestors, find, is_running, open_handle
+from octostore.keeping import processes
+from octostore.keeping.processes import Process, Seen, ancestors, find, is_running, open_handle, wake
 from octostore.keeping.watching import chosen, chosen_agent, is_of_another_agent, name_of, watched
 from tests.keeping.test_leases import lease
 from tests.support.processes import until
@@ -96,3 +97,15 @@ def test_a_process_that_has_ended_is_gone_also_before_anybody_has_waited_for_it(
         assert find(process.pid) is None
         assert open_handle(found) is None
     assert open_handle(Process(os.getpid(), "another")) is None
+
+
+def test_no_signal_goes_to_a_process_that_may_be_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    with start(["sleep", FOREVER]) as sleeper:
+        wake(Process(sleeper.pid, "before"))
+        monkeypatch.setattr(processes, "_has_proc", lambda: False)  # a system that does not say when one has started
+        assert is_running(Process(sleeper.pid))
+        wake(Process(sleeper.pid))
+        monkeypatch.undo()
+        with pytest.raises(subprocess.TimeoutExpired):
+            sleeper.wait(0.2)
+        sleeper.kill()

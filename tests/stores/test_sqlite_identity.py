@@ -12,6 +12,7 @@ from octostore.client.looking import look
 from octostore.client.reader import Questions, Reader
 from octostore.core.needs import Needs
 from octostore.stores.sqlite.backend import SqliteBackend
+from octostore.stores.sqlite.connection import make
 from tests.support.files import claim_and_die, fault, url
 from tests.support.founding import FIRST, NOT_FIRST, READS
 from tests.support.processes import Worker
@@ -145,6 +146,13 @@ def test_looking_at_a_killed_store_leaves_its_log_to_those_who_write(path: Path)
         assert store.claim_job("next").status == "claimed"
     assert listing(path) == ["octostore.db"]
     assert len(assert_sound(path)) == 4
+
+
+def test_who_comes_second_in_making_a_store_leaves_the_log_of_the_first(path: Path) -> None:
+    claim_and_die(path, "1")
+    make(str(path))  # as one that found no store a moment ago
+    with octostore.connect(url(path)) as store:
+        assert len(store.list_claimed_jobs()) == 1
 
 
 def test_one_of_two_processes_that_closes_it_leaves_nothing_to_be_lost(path: Path, tmp_path: Path) -> None:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from octostore.cli.keeping import Kept
 
 
+CHECKPOINT_SHOWN = 2_000
+"""Characters: whoever claims the job has to read it."""
+
+
 def tell_claim(
     reply: ClaimReply, console: Console, *, lease_only: bool = False, kept: "Kept | None" = None, again: str = ""
 ) -> int:
@@ -66,7 +70,7 @@ def _empty(status: QueueStatus, console: Console, again: str) -> Iterator[str]:
     yield f"{console.style('empty', 'yellow')} {queue_in_words(status)}"
     queue = words.typed(status.queue)
     if not status.all_done:
-        yield f"  next       octostore next {queue}{again} --wait    # until there is one, or every job is done or dead"
+        yield f"  next       octostore next {queue}{again} --wait 5m    # or --wait alone: until all are done or dead"
     if status.dead:
         yield f"  dead       octostore dead --queue {queue}"
 
@@ -79,10 +83,12 @@ def _without_lease(reply: ClaimReply, kept: "Kept") -> dict[str, Any]:
 
 def _kept_lines(reply: ClaimReply, kept: "Kept", console: Console) -> Iterator[str]:
     yield f"{console.style('claimed', 'green')} {reply.job_id} for {reply.owner}"
-    ends = "" if kept.watched is None else f"{kept.watched} ends, "
     silence = f"{words.duration(kept.max_silence)} pass without an octostore command"
-    yield f"  kept       by process {kept.keeper_pid} until you release it, {ends}or {silence}"
+    ends = f"or {silence} (no process is watched)" if kept.watched is None else f"{kept.watched} ends, or {silence}"
+    yield f"  kept       by process {kept.keeper_pid} until you release it, {ends}"
     yield from _details(reply)
+    if not reply.previous:
+        yield f"  attempt    {reply.attempt}{'' if reply.checkpoint else ', no checkpoint: start at the beginning'}"
     first, *others = kept.next
     yield f"  next       {first}"
     yield from (f"             {line}" for line in others)
@@ -95,7 +101,8 @@ def _details(reply: ClaimReply) -> Iterator[str]:
     if reply.payload is not None:
         yield f"  payload    {words.as_json(reply.payload)}"
     if reply.checkpoint is not None:
-        yield f"  checkpoint {words.glimpse(reply.checkpoint)}"
+        command = f"`octostore owner {words.typed(reply.job_id or '')} --json`"
+        yield f"  checkpoint {words.glimpse(reply.checkpoint, CHECKPOINT_SHOWN, command)}"
     if reply.note:
         yield f"  note       {words.gist(reply.note)}"
     if reply.previous:

@@ -140,7 +140,8 @@ def _name_the_agent(hook: Hook) -> None:
     path = os.environ.get(ENV_FILE_VARIABLE)
     line = f"export {OWNER_VARIABLE}={shlex.quote(hook.owner)}\n"
     if path and hook.has_to_say_who_it_is:
-        with Path(path).open("a+", encoding="utf-8") as file:
+        # If it cannot be written, the agent still reads what it is called.
+        with suppress(OSError), Path(path).open("a+", encoding="utf-8") as file:
             file.seek(0)
             if line not in file.read():
                 file.write(line)

@@ -100,8 +100,10 @@ def _keep(keeper: Keeper, store: "OctoStore", leases: KeptLeases, order: Order) 
         leases.add(order.lease)
         keeper.keep(order)
     except BaseException:
-        store.release_job(order.lease.job_id, order.lease.lease_id, note="it could not be kept")
-        leases.forget(order.lease)
+        try:
+            store.release_job(order.lease.job_id, order.lease.lease_id, note="it could not be kept")
+        finally:
+            leases.forget(order.lease)
         raise
     return order.lease
 

@@ -4,13 +4,14 @@ import argparse
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names
+from octostore.cli.living import my_name
 from octostore.cli.options import LEASE_VARIABLE, lease_or_none
 from octostore.client.owner import OWNER_VARIABLE
 from octostore.core.errors import InvalidInput, LeaseLost
@@ -53,7 +54,10 @@ def add_lease_options(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def found_lease(job_id: str | None, arguments: Arguments, context: Context) -> Iterator[Lease]:
     """For the length of a block. One that is kept is forgotten if the block finds that it is lost."""
-    lease = _given(job_id, arguments.lease_id) or _kept(job_id, arguments.owner, context)
+    lease = _given(job_id, arguments.lease_id)
+    # Which job a variable is about, it does not say; a file does.
+    if lease is None or (arguments.lease_id is None and _has_keeper(lease.job_id, arguments.owner, context)):
+        lease = _kept(job_id, arguments.owner, context)
     try:
         yield lease
     except LeaseLost:
@@ -63,9 +67,20 @@ def found_lease(job_id: str | None, arguments: Arguments, context: Context) -> I
 
 def is_kept_job(job_id: str, owner: str | None, context: Context) -> bool:
     """Whether that is the name of a job that is kept for the owner."""
+    return _find(job_id, owner, context) is not None
+
+
+def _has_keeper(job_id: str, owner: str | None, context: Context) -> bool:
+    with suppress(InvalidInput):  # whose it is need not be said by those who have a lease
+        kept = _find(job_id, owner, context)
+        return kept is not None and kept.is_kept
+    return False
+
+
+def _find(job_id: str, owner: str | None, context: Context) -> "KeptLease | None":
     leases = kept_leases(context)
     who = None if leases is None else who_keeps(owner, leases)
-    return leases is not None and who is not None and leases.find(who, job_id) is not None
+    return None if leases is None or who is None else leases.find(who, job_id)
 
 
 def kept_leases(context: Context) -> "KeptLeases | None":
@@ -95,8 +110,8 @@ def who_keeps(owner: str | None, leases: "KeptLeases") -> str | None:
     if len(owners) > 1:
         raise InvalidInput(
             "owner",
-            f"is required: {_listed(owners)} keep claims here. Say who you are: use --owner, or run "
-            f"`export {OWNER_VARIABLE}={shlex.quote(owners[0])}`",
+            f"is required: {_listed(owners)} keep claims here. Say which of them you are: add `--owner NAME` to every "
+            f"command, or set {OWNER_VARIABLE}",
         )
     return owners[0]
 
@@ -107,9 +122,9 @@ def _owners(leases: "Sequence[KeptLease]") -> list[str]:
 
 
 def said_again(owner: str | None, context: Context) -> str:
-    """The options that the next command needs, because the environment does not say it."""
+    """The options that the next command needs, because nothing else says it."""
     url = f" --url {shlex.quote(str(context.place))}" if context.place.setting == "--url" else ""
-    return f"{url} --owner {shlex.quote(owner)}" if owner and owner != os.environ.get(OWNER_VARIABLE) else url
+    return f"{url} --owner {shlex.quote(owner)}" if owner and owner != my_name(None) else url
 
 
 def _given(job_id: str | None, option: str | None) -> Lease | None:

@@ -13,7 +13,7 @@ from octostore.cli.leases import kept_leases, who_keeps
 from octostore.cli.living import my_name
 from octostore.cli.parser import Parser, configure
 from octostore.cli.place import Place
-from octostore.core.errors import OctoStoreError, Unreachable
+from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
 from octostore.core.replies import JobOwner
 from octostore.core.visible import visible
 
@@ -43,6 +43,8 @@ class _Answer:
         self.mine: list[MyClaim] = []
         self.others: list[JobOwner] = []
         self.problem: str | None = f"it has not answered within {patience:g} s"
+        self.doubt: str | None = None
+        """Why it is not clear who the agent is."""
 
 
 def prime(owner: str | None, place: Place, prefix: str | None = None, *, patience: float = PATIENCE_SECONDS) -> Primed:
@@ -59,7 +61,10 @@ def prime(owner: str | None, place: Place, prefix: str | None = None, *, patienc
 def _ask(answer: _Answer, owner: str | None, place: Place, prefix: str | None) -> None:
     try:
         leases = kept_leases(Context(Console(is_json=False), place))
-        answer.owner = (None if leases is None else who_keeps(owner, leases)) or answer.owner
+        try:
+            answer.owner = (None if leases is None else who_keeps(owner, leases)) or answer.owner
+        except InvalidInput as error:
+            answer.doubt = str(error)
         with place.look() as store:
             claimed = store.list_claimed_jobs()
         answer.mine = holdings(answer.owner, claimed, leases)
@@ -74,7 +79,11 @@ def _ask(answer: _Answer, owner: str | None, place: Place, prefix: str | None) -
 
 
 def _about_me(answer: _Answer, place: Place) -> Iterator[str]:
-    yield f"OctoStore ({_short(str(place), TEXT_MAX)}) gives every job one owner. You are {_short(answer.owner)}."
+    store = f"OctoStore ({_short(str(place), TEXT_MAX)}) gives every job one owner."
+    yield store if answer.doubt else f"{store} You are {_short(answer.owner)}."
+    if answer.doubt is not None:
+        yield f"It is not clear who you are: {_short(answer.doubt, 300)}."
+        return
     if answer.problem is not None:
         yield f"The store cannot be asked now: {_short(answer.problem, 200)}. `octostore doctor` says why."
         return
@@ -88,7 +97,9 @@ def _about_me(answer: _Answer, place: Place) -> Iterator[str]:
 def _told_mine(one: MyClaim) -> str:
     claim = one.claim
     doing = f": {_quoted(claim.progress.note)}" if claim and claim.progress and claim.progress.note else ""
-    stop = f" ({_short(claim.stop_requested.requested_by)} asked you to stop)" if claim and claim.stop_requested else ""
+    stop = (
+        f" ({_quoted(claim.stop_requested.requested_by)} asked you to stop)" if claim and claim.stop_requested else ""
+    )
     return f"- {_short(one.job_id)}{doing}{stop}" + ("" if one.kept else " (its lease is not kept here)")
 
 
@@ -100,7 +111,7 @@ def _about_others(answer: _Answer) -> Iterator[str]:
 
 def _told_other(claim: JobOwner) -> str:
     doing = f": {_quoted(claim.progress.note)}" if claim.progress and claim.progress.note else ""
-    return f"- {_short(claim.job_id)}, {_short(claim.owner)}{doing}"
+    return f"- {_short(claim.job_id)}, {_quoted(claim.owner)}{doing}"
 
 
 def _some(lines: list[str], count: int, command: str) -> list[str]:
@@ -131,7 +142,9 @@ def _fitted(lines: Iterable[str], last: list[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f'"{_short(words.gist(text), TEXT_MAX)}"'
+    """What others wrote. It cannot end the quotation, and go on as if it were ours."""
+    shown = _short(words.gist(text), TEXT_MAX).replace('"', "'")
+    return f'"{shown}"'
 
 
 def _short(text: str, length: int = NAME_MAX) -> str:

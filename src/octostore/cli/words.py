@@ -64,13 +64,13 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def glimpse(value: Any) -> str:
-    """All of a small document, and the beginning of a large one with its size."""
+def glimpse(value: Any, length: int = GLIMPSE, command: str = "--json") -> str:
+    """All of a small document, and the beginning of a large one, with its size and the `command` that shows it."""
     text = as_json(value)
-    if len(text) <= GLIMPSE:
+    if len(text) <= length:
         return text
     size = len(msgspec.json.encode(value))
-    return f"{shortened(text, GLIMPSE)} ({size:,} bytes; --json shows all of it)"
+    return f"{shortened(text, GLIMPSE)} ({size:,} bytes; {command} shows all of it)"
 
 
 def counted(number: int, noun: str) -> str:

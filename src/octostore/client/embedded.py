@@ -22,10 +22,14 @@ from octostore.stores.base import OnStep
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic, topics_of_claim
 
+GIVE_BACK_SECONDS = 5.0
+
 
 class EmbeddedPort:
     def __init__(self, store: LocalStore) -> None:
         self.store = store
+        self._given_back: list[threading.Event] = []
+        """Set when what came of an interrupted call has been undone."""
 
     def submit(self, command: Command[R_co]) -> "Future[R_co]":
         answer: Future[R_co] = Future()
@@ -72,6 +76,8 @@ class EmbeddedPort:
         return self.store.engine.backend.back_up(copy, on_step)
 
     def close(self) -> None:
+        for given_back in self._given_back:
+            given_back.wait(GIVE_BACK_SECONDS)  # there is no giving back after the end
         self.store.close()
 
     def _answer(self, command: Command[R_co]) -> R_co:
@@ -84,14 +90,19 @@ class EmbeddedPort:
         try:
             return answers.result()
         except (KeyboardInterrupt, SystemExit):  # also a signal handler that exits, in the middle of waiting
-            answers.add_done_callback(self._give_back)
+            given_back = threading.Event()
+            self._given_back.append(given_back)
+            answers.add_done_callback(partial(self._give_back, given_back))
             raise
 
-    def _give_back(self, answers: "Future[list[Any]]") -> None:
+    def _give_back(self, given_back: threading.Event, answers: "Future[list[Any]]") -> None:
         """For what nobody waits for any more: should a claim or a session come of it, nobody would ever know."""
-        for undo in [] if answers.exception() else map(undo_of, answers.result()):
-            if undo is not None:
-                self.submit(undo)
+        try:
+            for undo in [] if answers.exception() else map(undo_of, answers.result()):
+                if undo is not None:
+                    self.submit(undo)
+        finally:
+            given_back.set()
 
 
 def _settle(answer: "Future[Any]", outcome: list[Any] | Exception) -> None:

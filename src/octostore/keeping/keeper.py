@@ -29,8 +29,9 @@ from octostore.supervise.wakeups import SignalPipe
 WAIT_MAX_SECONDS = 10.0
 """Timers stand still while the machine sleeps."""
 LOOK_SECONDS = 1.0
-"""How often to look whether the watched process is there, where the system does not tell."""
+"""How often to look whether the watched process and the file are there, where the system does not tell."""
 RETRY_FIRST_SECONDS, RETRY_LONGEST_SECONDS = 0.1, 5.0
+NOBODY_HEARD = "released by its keeper: the command that claimed it was killed"
 _TAKEN = b"+"
 _PID_BYTES = 4
 
@@ -63,7 +64,7 @@ class Keeper:
         self.process = find(pid) or Process(pid)
 
     def keep(self, order: Order) -> None:
-        """It has begun to afterwards. Raises `Unreachable` if it cannot."""
+        """It has begun to afterwards. Raises `Unreachable` if it cannot, also because the claim is over by now."""
         with suppress(OSError):
             self._line.sendall(msgspec.json.encode(order))
             self._line.shutdown(socket.SHUT_WR)
@@ -117,11 +118,17 @@ def _keep(order: Order, line: socket.socket, signals: SignalPipe) -> None:
         store = block.enter_context(connect(order.url))  # here, because the URL may be relative
         leases = KeptLeases.of_store(order.url)
         os.chdir("/")
-        line.sendall(_TAKEN)
-        line.close()
         with suppress(OctoStoreError):  # the claim ends by itself, then
             claim = _enter(block, store, order, signals)
-            _end(claim, _Watch(order.lease, leases, claim, signals).wait())
+            _end(claim, _Watch(order.lease, leases, claim, signals).wait() if _has_told(line) else NOBODY_HEARD)
+
+
+def _has_told(line: socket.socket) -> bool:
+    """Whether the command has heard that its claim is kept: only once it surely is, however long that has taken."""
+    with suppress(OSError), line:
+        line.sendall(_TAKEN)
+        return True
+    return False
 
 
 def _enter(block: ExitStack, store: OctoStore, order: Order, signals: SignalPipe) -> HeldClaim:
@@ -160,7 +167,7 @@ class _Watch:
         """The note with which to release the claim; None if it is over."""
         is_told = False
         while not self._claim.lost.is_set():
-            is_filed = self._leases.has(self._lease)
+            is_filed = self._leases.confirm(self._lease)
             if is_told and not is_filed:
                 return None  # whoever has released it says so
             self._silence.note(self._leases.life_shown_at(self._lease.owner), time.time(), boottime())
@@ -181,7 +188,8 @@ class _Watch:
         return self._lease.watched is not None and not is_running(self._lease.watched)
 
     def _sleep(self) -> None:
-        is_looking = self._lease.watched is not None and self._handle is None
+        # Where the system tells no process from a later one of the same number, nobody is sent a signal either.
+        is_looking = (self._lease.watched is not None and self._handle is None) or not self._lease.keeper.started
         seconds = LOOK_SECONDS if is_looking else min(WAIT_MAX_SECONDS, self._silence.left(boottime()))
         handles = [self._signals.fileno()] + ([] if self._handle is None else [self._handle])
         select.select(handles, [], [], seconds)

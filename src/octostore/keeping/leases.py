@@ -81,8 +81,18 @@ class KeptLeases:
         """The newest for this job."""
         return next((lease for lease in self.of(owner) if lease.job_id == job_id), None)
 
-    def has(self, lease: KeptLease) -> bool:
-        return self._path_of(lease).exists()
+    def confirm(self, lease: KeptLease) -> bool:
+        """Whether it is there; also if it cannot be looked at just now, as that is no reason to give a claim back.
+
+        It is no leftover for a while, not even for those who cannot see its keeper: in another container, for example.
+        """
+        try:
+            os.utime(self._path_of(lease))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        return True
 
     def prepare(self, owner: str) -> None:
         """Make the folder of `owner`, before anything is claimed that could not be kept then."""
@@ -141,7 +151,7 @@ class KeptLeases:
             make_data_folder()
         for one in (self._root, self._folder, folder):
             one.mkdir(mode=0o700, exist_ok=True)
-            _check_private(one, one.stat())
+            _check_private(one, one.lstat())
         (folder / _LIFE).touch(mode=0o600)
         for lease in self._in(folder):
             if not lease.is_kept and time.time() - self._path_of(lease).stat().st_mtime > LEFTOVERS_KEPT_SECONDS:
@@ -153,7 +163,7 @@ class KeptLeases:
         for _ in range(TRIES):
             try:
                 return make()
-            except FileNotFoundError as error:
+            except (FileNotFoundError, FileExistsError) as error:  # the second from `mkdir`, of what is gone by now
                 problem = error
             except OSError as error:
                 problem = error
@@ -214,6 +224,8 @@ def _read(path: Path) -> KeptLease | None:
 
 
 def _check_private(path: Path, status: os.stat_result) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        raise InvalidInput("folder", f"{path} is a symbolic link, which could lead your leases anywhere; remove it")
     if status.st_uid != os.geteuid():
         raise InvalidInput("permissions", f"of {path} are up to user {status.st_uid}, who owns it; remove it")
     if stat.S_IMODE(status.st_mode) & _OTHERS:

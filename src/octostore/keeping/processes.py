@@ -97,8 +97,8 @@ def open_handle(process: Process) -> int | None:
 
 
 def wake(process: Process) -> None:
-    """Send it TERM, if it is still the same."""
-    if is_running(process):
+    """Send it TERM, if it surely is still the same. Where that cannot be known, it has to look by itself."""
+    if process.started and is_running(process):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, signal.SIGTERM)
 

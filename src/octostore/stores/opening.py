@@ -100,9 +100,9 @@ def data_folder() -> str:
     """The folder of this user's data, which need not be there."""
     folder = os.environ.get(HOME_VARIABLE)
     if folder:
-        return folder
+        return os.path.abspath(folder)  # from now on, as in `_sqlite_path`
     shared = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return os.path.join(shared, "octostore")
+    return os.path.abspath(os.path.join(shared, "octostore"))
 
 
 def keeping_root(url: str | None) -> str:
@@ -112,7 +112,7 @@ def keeping_root(url: str | None) -> str:
     """
     path = sqlite_path(url)
     if path is None:
-        return os.path.join(os.path.abspath(data_folder()), "kept")
+        return os.path.join(data_folder(), "kept")
     return f"{os.path.realpath(path)}-kept-{os.geteuid()}"  # users that share the file keep their own
 
 

@@ -63,7 +63,7 @@ class Payload(msgspec.Struct, frozen=True):
     @property
     def is_stopping_again(self) -> bool:
         """Or was interrupted. Whoever stops an agent twice never lets it go."""
-        return bool(self.stop_hook_active or self.loop_count) or self.status not in {None, "completed"}
+        return bool(self.stop_hook_active or self.loop_count) or self.status not in [None, "completed"]
 
 
 def read_payload(stream: TextIO | None) -> Payload:

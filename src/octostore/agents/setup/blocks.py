@@ -29,16 +29,19 @@ class Block(msgspec.Struct, frozen=True):
         return end_of_line.join(marked)
 
     def find(self, text: str) -> re.Match[str] | None:
-        """Of this or another version."""
+        """Of this or another version. A mark whose other one is missing is no part of it."""
         before, behind = ("# ", "") if self.comment == "toml" else ("<!-- ", " -->")
-        pattern = rf"^{before}octostore:begin v\d+{behind}\r?$.*?{before}octostore:end{behind}(?=\r?$)"
+        begin, end = rf"^{before}octostore:begin v\d+{behind}\r?$", rf"{before}octostore:end{behind}(?=\r?$)"
+        pattern = rf"{begin}(?:(?!{begin}).)*?{end}"
         return re.search(pattern, text, re.DOTALL | re.MULTILINE)
 
     def put(self, text: str) -> str:
         """With the block as it is now; at the end, if it is new."""
         found = self.find(text)
         if found:
-            return text[: found.start()] + self.text(end_of_line_in(found.group())) + text[found.end() :]
+            end_of_line = end_of_line_in(found.group())
+            added = "".join(end_of_line + line for line in self._added(found.group()))
+            return text[: found.start()] + self.text(end_of_line) + added + text[found.end() :]
         end_of_line = end_of_line_in(text)
         if text == "":
             return self.text()
@@ -53,9 +56,25 @@ class Block(msgspec.Struct, frozen=True):
             return text
         before, behind = text[: found.start()], text[found.end() :]
         end_of_line = end_of_line_in(found.group())
-        return before.removesuffix(end_of_line * (1 if behind else 2)) + behind.removeprefix(end_of_line)
+        added = self._added(found.group())
+        if added:
+            return before + end_of_line.join(added) + behind
+        if not behind:
+            return before.removesuffix(end_of_line * 2)
+        rest = before.removesuffix(end_of_line)
+        # Where the empty line is gone, the line before ends with this line break.
+        return (rest if rest.endswith("\n") else before) + behind.removeprefix(end_of_line)
+
+    def _added(self, block: str) -> list[str]:
+        """What somebody has written between the marks. Of an earlier version that cannot be told from what we wrote."""
+        first, *inside = block.splitlines()
+        if self.comment == "toml" or first != self.text().splitlines()[0]:
+            return []
+        return [line for line in inside[:-1] if line.strip() and line not in self.lines]
 
     def is_all(self, text: str) -> bool:
         """Whether that is what is written where there was no file."""
         found = self.find(text)
-        return found is not None and found.start() == 0 and text[found.end() :] in {"\n", "\r\n"}
+        if found is None or self._added(found.group()):
+            return False
+        return found.start() == 0 and text[found.end() :] in {"\n", "\r\n"}

@@ -68,8 +68,9 @@ def write_in_one_step(path: Path, text: str) -> None:
     real.parent.mkdir(parents=True, exist_ok=True)
     mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else None
     temporary = real.with_name(f".{real.name}.{os.getpid()}")
+    new = temporary.open("xb")  # only from here on is it ours to delete
     try:
-        with temporary.open("xb") as file:
+        with new as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             file.write(text.encode())

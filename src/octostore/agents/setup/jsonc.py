@@ -11,7 +11,7 @@ import msgspec
 
 MAX_DEPTH = 100
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\.)*+"')
 _SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null")
 
 
@@ -97,10 +97,11 @@ class _Parser:
     def _container(self, depth: int, *, is_object: bool) -> Node:
         node = Node(self._place, children=[], is_object=is_object)
         closing = "}" if is_object else "]"
+        keys: set[str] = set()
         self._place += 1
         self._skip()
         while self._next() != closing:
-            self._add_child(node, depth)
+            self._add_child(node, keys, depth)
             self._skip()
             if self._next() == ",":
                 self._place += 1
@@ -111,12 +112,13 @@ class _Parser:
         node.end = self._place
         return node
 
-    def _add_child(self, node: Node, depth: int) -> None:
+    def _add_child(self, node: Node, keys: set[str], depth: int) -> None:
         start, key = self._place, None
         if node.is_object:
             key = self._string()
-            if node.child(key) is not None:
+            if key in keys:
                 self._fail(f"the key {key!r} is there twice")
+            keys.add(key)
             self._skip()
             if self._next() != ":":
                 self._fail("expected :")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -149,22 +150,30 @@ def _edited(scope: Scope, part: Part, text: str | None, edit: Edit) -> str | Non
 
 def _carried_out(scope: Scope, changes: list[Change]) -> list[Change]:
     done: list[Change] = []
-    try:
-        for change in changes:
-            _write(scope, change.path, change.before, change.after)
-            done.append(change)
-    except OSError as error:
-        for change in reversed(done):
-            _write(scope, change.path, change.after, change.before)
-        path = changes[len(done)].path
-        raise InvalidInput("setup", f"changed nothing: {path} cannot be written: {error.strerror}") from error
+    for change in changes:
+        try:
+            if _write(scope, change.path, change.before, change.after):
+                done.append(change)
+        except (OSError, Unsafe) as error:
+            for earlier in reversed(done):
+                with suppress(Unsafe):  # somebody has changed it meanwhile, and that stays
+                    _write(scope, earlier.path, earlier.after, earlier.before)
+            why = error.strerror if isinstance(error, OSError) else error
+            raise InvalidInput("setup", f"changed nothing: {change.path} cannot be written: {why}") from error
     return changes
 
 
-def _write(scope: Scope, path: Path, before: str | None, after: str | None) -> None:
+def _write(scope: Scope, path: Path, before: str | None, after: str | None) -> bool:
+    """Whether there was anything to do. Raises `Unsafe` if the file is not what it was when it was looked at."""
     if after == before:
-        return
+        return False
+    found = read_safely(path, scope.root(path))
+    if found == after:
+        return False  # somebody sets up the same at the same time
+    if found != before:
+        raise Unsafe("it was changed just now; run this again")
     if after is None:
         delete(path, scope.root(path))
     else:
         write_in_one_step(path, after)
+    return True

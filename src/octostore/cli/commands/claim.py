@@ -67,8 +67,8 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
         "--max-silence",
         type=seconds,
         metavar="S",
-        help="show you as stuck after this long without progress, even if you send heartbeats (never); with --keep, "
-        "release the claim after this long without any octostore command (10m)",
+        help="with --keep: release the claim after this long without an octostore command (10m); without: show you as "
+        "stuck after this long without progress, even if you send heartbeats (never)",
     )
     parser.add_argument(
         "--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE or - (stdin) also work"
@@ -102,6 +102,11 @@ def carry_out(arguments: Arguments, context: Context, claim: "Claim") -> int:
     return tell_claim(reply, context.console, lease_only=arguments.lease)
 
 
+def told_silence(arguments: Arguments) -> float | None:
+    """What the store should know of it: of a claim that is kept, its keeper does."""
+    return None if arguments.keep else arguments.max_silence
+
+
 def _claim(arguments: Arguments, store: "OctoStore", owner: str, pid: int | None) -> ClaimReply:
     return store.claim_job(
         arguments.job,
@@ -113,6 +118,6 @@ def _claim(arguments: Arguments, store: "OctoStore", owner: str, pid: int | None
         request_id=arguments.request_id,
         again=arguments.again,
         lock_delay=arguments.lock_delay,
-        max_silence=arguments.max_silence,
+        max_silence=told_silence(arguments),
         pid=pid,
     )

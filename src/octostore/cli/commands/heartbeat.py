@@ -44,8 +44,10 @@ def run(arguments: Arguments, context: Context) -> None:
     tell_heartbeat(reply, lease, context.console)
 
 
-def tell_heartbeat(reply: HeartbeatReply, lease: Lease, console: Console) -> None:
-    console.answer(reply, _until(reply, lease), *told_to_stop(reply.stop_requested))
+def tell_heartbeat(reply: HeartbeatReply, lease: Lease, console: Console, *, shown: str | None = None) -> None:
+    """`shown` is what was reported with it."""
+    seen = [] if shown is None else [f"others see: {words.gist(shown)}"]
+    console.answer(reply, *seen, _until(reply, lease), *told_to_stop(reply.stop_requested))
 
 
 def _until(reply: HeartbeatReply, lease: Lease) -> str:

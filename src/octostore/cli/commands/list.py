@@ -138,6 +138,8 @@ def _nothing(arguments: Arguments) -> Iterator[str]:
     yield f"no {which}jobs{where}{named}"
     if arguments.queue is not None and status == ALL and not named:
         yield f"  next       octostore enqueue KIND --queue {words.typed(arguments.queue)}"
+    elif arguments.queue is None and status == "claimed" and not named:
+        yield "  next       octostore list --status all    # also queued, done and dead ones"
     elif arguments.queue is not None:
         yield f"  next       octostore list --queue {words.typed(arguments.queue)}    # every job in it"
 

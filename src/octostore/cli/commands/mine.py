@@ -61,13 +61,13 @@ def run(arguments: Arguments, context: Context) -> int | None:
     with context.place.look() as store:
         held = with_checkpoints(holdings(owner, store.list_claimed_jobs(), leases), store)
         claims = [*held, *losses(owner, held, leases, store)]
-    context.console.answer(Mine(owner, claims), *_lines(owner, claims, arguments, context))
+    context.console.answer(Mine(owner, claims), *_lines(owner, claims, context))
     return None
 
 
-def _lines(owner: str, claims: list[MyClaim], arguments: Arguments, context: Context) -> Iterator[str]:
+def _lines(owner: str, claims: list[MyClaim], context: Context) -> Iterator[str]:
     held = [one for one in claims if one.claim is not None]
-    options = said_again(arguments.owner, context)
+    options = said_again(owner, context)
     if held:
         yield from context.console.table(HEADER, [_row(one) for one in held])
     else:

@@ -10,9 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from octostore.cli.command import Arguments, Context
-from octostore.cli.commands.claim import add_claim_options, carry_out
+from octostore.cli.commands.claim import add_claim_options, carry_out, told_silence
+from octostore.cli.console import Console
 from octostore.cli.options import seconds
-from octostore.core.limits import WAIT_MAX_SECONDS
+from octostore.core.limits import WAIT_MAX_SECONDS, check_range
+from octostore.core.queue_words import queue_in_words
 from octostore.core.replies import ClaimReply
 
 if TYPE_CHECKING:
@@ -49,24 +51,33 @@ def _wait(text: str) -> float:
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    return carry_out(arguments, context, partial(_claim, arguments))
+    return carry_out(arguments, context, partial(_claim, arguments, context.console))
 
 
-def _claim(arguments: Arguments, store: "OctoStore", owner: str, pid: int | None) -> ClaimReply:
-    without_end = arguments.wait is None
-    while True:
-        reply = store.claim_next(
+def _claim(arguments: Arguments, console: Console, store: "OctoStore", owner: str, pid: int | None) -> ClaimReply:
+    def ask(wait: float, *, until_done: bool = False) -> ClaimReply:
+        return store.claim_next(
             arguments.queue,
             kinds=arguments.kind,
             owner=owner,
             metadata=arguments.metadata,
             ttl=arguments.ttl,
-            wait=WAIT_MAX_SECONDS if without_end else arguments.wait,
+            wait=wait,
             session_id=arguments.session,
             request_id=arguments.request_id,
-            max_silence=arguments.max_silence,
-            until_done=without_end,
+            max_silence=told_silence(arguments),
+            until_done=until_done,
             pid=pid,
         )
-        if not without_end or reply.status != "empty" or reply.all_done:
-            return reply
+
+    check_range("wait", arguments.wait or 0, 0, WAIT_MAX_SECONDS)
+    reply = ask(0)
+    if reply.status != "empty" or arguments.wait == 0 or (arguments.wait is None and reply.all_done):
+        return reply
+    if reply.queue_status is not None and not console.is_json:
+        console.remark(f"waiting: {queue_in_words(reply.queue_status)}")
+    if arguments.wait is not None:
+        return ask(arguments.wait)
+    while reply.status == "empty" and not reply.all_done:
+        reply = ask(WAIT_MAX_SECONDS, until_done=True)
+    return reply

@@ -41,7 +41,7 @@ def run(arguments: Arguments, context: Context) -> None:
             progress=note,
             percent=arguments.percent,
         )
-    tell_heartbeat(reply, lease, context.console)
+    tell_heartbeat(reply, lease, context.console, shown=note)
 
 
 def _read(arguments: Arguments, context: Context) -> tuple[str | None, str | None]:

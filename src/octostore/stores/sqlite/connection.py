@@ -58,14 +58,13 @@ def make(path: str) -> None:
         os.mknod(os.path.realpath(path), stat.S_IFREG | 0o600)
     connection = connect(path, create=True)
     try:
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         if is_new:
             os.chmod(path, 0o600)
         # All tables come to be in the database itself, and at once: without its -wal it is never taken for a new one.
         migrate(connection, path)
         _switch_to_wal(connection)
     finally:
-        connection.close()
+        connection.close()  # without copying a -wal: it is of somebody who was faster, and may still be marked as open
 
 
 def prepare(path: str) -> apsw.Connection:
