@@ -9,10 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from octostore import AsyncOctoStore, ClaimReply, LimitExceeded, Unreachable, connect_async
+from octostore import AsyncOctoStore, ClaimReply, LeaseLost, LimitExceeded, Unreachable, connect_async
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.core.replies import HeartbeatReply
 from octostore.mcp import claims as claims_module
+from octostore.mcp import sessions as sessions_module
 from octostore.mcp.arguments import ClaimJob, OneClaim, OpenSession
 from octostore.mcp.claims import Claims
 from octostore.mcp.connection import Agent, Connection
@@ -198,6 +199,30 @@ def test_there_is_room_for_so_many_and_for_more_when_some_are_over(loop: Loop, m
         kept = await claims.find(store, OneClaim(job_id="a"))
         await kept.release("done")
         await claim(store, claims, "c")
+
+    on_memory(loop, test)
+
+
+def test_what_is_lost_takes_no_room(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims_module, "CLAIMS_MAX", 1)
+    monkeypatch.setattr(sessions_module, "SESSIONS_MAX", 1)
+
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        await claim(store, claims, "a")
+        await store.force_release("a")
+        with pytest.raises(LeaseLost):
+            await (await claims.find(store, OneClaim(job_id="a"))).progress("half", None)
+        await claim(store, claims, "b")
+        assert [(view.job_id, view.status) for view in await claims.views(store)] == [("a", "lost"), ("b", "claimed")]
+
+        sessions = Sessions(claims)
+        await sessions.open(store, "agent", OpenSession(session_id="first"))
+        (first,) = sessions.current
+        first._session._session._authority.end()  # as after a night in which the machine slept
+        await sessions.open(store, "agent", OpenSession(session_id="second"))
+        with pytest.raises(LimitExceeded, match="1 sessions"):
+            await sessions.open(store, "agent", OpenSession(session_id="third"))
+        await sessions.close()
 
     on_memory(loop, test)
 

@@ -203,8 +203,12 @@ class Claims:
     async def views(self, _store: AsyncOctoStore) -> list[MyClaim]:
         return await asyncio.gather(*(kept.view() for kept in self.current))
 
+    @property
+    def _alive(self) -> list[KeptClaim]:
+        return [kept for kept in self.current if not kept.is_lost]
+
     def check_room(self) -> None:
-        if len(self.current) >= CLAIMS_MAX:
+        if len(self._alive) >= CLAIMS_MAX:
             problem = f"this server keeps {CLAIMS_MAX} claims alive, as many as it can"
             raise LimitExceeded(problem, limit=CLAIMS_MAX)
 
@@ -248,7 +252,7 @@ class Claims:
 
     async def release_silent(self, silence: Silence) -> None:
         """What cannot be released now is kept, to try again."""
-        for kept in [kept for kept in self.current if not kept.is_lost]:
+        for kept in self._alive:
             if not silence.lasts():
                 return
             try:
@@ -276,7 +280,7 @@ class Claims:
 
     async def close(self, but_not_bound_to: AbstractSet[str] = frozenset()) -> None:
         """Give back what is still held, as far as that is possible in time. Nothing heartbeats after this."""
-        held = [kept for kept in self.current if not kept.is_lost and kept.session_id not in but_not_bound_to]
+        held = [kept for kept in self._alive if kept.session_id not in but_not_bound_to]
         alive = [asyncio.create_task(kept.give_back(self._tell)) for kept in held]
         if alive:
             await asyncio.wait(alive, timeout=GIVE_BACK_SECONDS)

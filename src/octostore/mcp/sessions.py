@@ -84,8 +84,12 @@ class Sessions:
     def current(self) -> list[KeptSession]:
         return [kept for kept in self._kept.values() if not kept.is_over]
 
+    @property
+    def _alive(self) -> list[KeptSession]:
+        return [kept for kept in self.current if not kept.is_lost]
+
     async def open(self, store: AsyncOctoStore, agent: str | None, wanted: OpenSession) -> Opened:
-        if len(self.current) >= SESSIONS_MAX:
+        if len(self._alive) >= SESSIONS_MAX:
             raise LimitExceeded(f"this server already keeps {SESSIONS_MAX} sessions alive", limit=SESSIONS_MAX)
         asked_at = boottime()
         session = await store.open_session(agent, ttl=wanted.ttl, session_id=wanted.session_id)
@@ -111,7 +115,7 @@ class Sessions:
 
     async def release_silent(self, silence: Silence) -> None:
         """Whoever goes on may have the sessions at once. What cannot be closed now is kept, to try again."""
-        for kept in [kept for kept in self.current if not kept.is_lost]:
+        for kept in self._alive:
             if not silence.lasts():
                 return
             try:
@@ -131,8 +135,7 @@ class Sessions:
 
     async def close(self) -> None:
         """As far as that is possible in time. Their contexts stay, for whoever resumes them."""
-        alive = [kept for kept in self.current if not kept.is_lost]
-        closing = [asyncio.create_task(_closed(kept)) for kept in alive]
+        closing = [asyncio.create_task(_closed(kept)) for kept in self._alive]
         if closing:
             await asyncio.wait(closing, timeout=GIVE_BACK_SECONDS)
 
