@@ -3,7 +3,9 @@
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,38 @@ def test_a_cancellation_of_nothing_is_nothing(talk: Talk) -> None:
     talk.say(b'{"jsonrpc":"2.0","method":"notifications/cancelled"}')
     talk.say(b'{"jsonrpc":"2.0","id":"next","method":"ping"}')
     assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}
+
+
+def test_a_cancellation_that_crosses_the_answer_gives_back_what_it_claimed(tmp_path: Path) -> None:
+    """A client that cancels drops the answer, so its agent would hold what it does not know of."""
+    talk = Talk(tmp_path)
+    calls = {
+        "claim": {"name": "claim_job", "arguments": {"job_id": "crossing"}},
+        "open": {"name": "open_session", "arguments": {"session_id": "crossing"}},
+    }
+    told: list[str] = []
+    for name, call in calls.items():
+        talk.say(json.dumps({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": call}).encode())
+        result = talk.hear()["result"]
+        assert result["isError"] is False
+        told += [notice["text"] for notice in result["content"][1:]]
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": name}}
+        talk.say(json.dumps(cancel).encode())
+    look = {"name": "get_job_owner", "arguments": {"job_id": "crossing"}}
+    ends_at = time.monotonic() + PATIENCE_SECONDS
+    for number in count():
+        if len(told) == len(calls) or time.monotonic() > ends_at:
+            break
+        talk.say(json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": look}).encode())
+        answer, *notices = talk.hear()["result"]["content"]
+        told += [notice["text"] for notice in notices]
+    assert json.loads(answer["text"])["status"] == "free"
+    assert sorted(text.split(" because")[0] for text in told) == [
+        "lease_lost: 'crossing' was given back",
+        "lease_lost: session 'crossing', with every claim bound to it, was given back",
+    ]
+    _, err = talk.process.communicate(timeout=PATIENCE_SECONDS)
+    assert (talk.process.returncode, err) == (0, b"octostore: gave back crossing\n")
 
 
 def test_too_many_requests_and_one_id_twice(talk: Talk) -> None:

@@ -121,6 +121,36 @@ def test_a_call_that_is_cancelled_before_its_claim_is_kept_leaves_none(loop: Loo
     on_memory(loop, test)
 
 
+def test_what_a_cancelled_call_has_claimed_is_given_back_and_nothing_else(loop: Loop) -> None:
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        calls = [asyncio.create_task(claim(store, claims, job_id)) for job_id in ("a", "b")]
+        await asyncio.wait(calls)
+        await claims.undo(calls[0])
+        assert [owner.job_id for owner in await store.list_claimed_jobs()] == ["b"]
+        assert [kept.job_id for kept in claims.current] == ["b"]
+        (before,) = (await store.get_job("a")).previous
+        assert (before.how, before.reason or before.error) == ("released", "the call that claimed it was cancelled")
+
+    on_memory(loop, test)
+
+
+def test_what_a_cancelled_call_has_claimed_is_left_to_expire_if_nothing_else_can_be_done(loop: Loop) -> None:
+    async def test(store: AsyncOctoStore, claims: Claims) -> None:
+        reply = await claim(store, claims, "job")
+        kept = await claims.find(store, OneClaim(job_id="job"))
+        kept._store = cast("AsyncOctoStore", Away())
+        await claims.undo(asyncio.current_task())
+        assert claims.current == [], "nobody heartbeats for it any more"
+        await store.release_job("job", reply.lease_id or "")
+
+    on_memory(loop, test)
+
+
+class Away:
+    async def release_job(self, *_: object, **_options: object) -> None:
+        raise Unreachable("the store is away", reason="server")
+
+
 def test_an_agent_that_speaks_while_its_claims_are_released_keeps_the_rest(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         sessions = Sessions(claims)

@@ -1,13 +1,20 @@
 """An agent that hangs while its MCP server lives: after `--max-silence`, its jobs are for others."""
 
+import json
+import os
+import subprocess
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+import octostore
 from octostore.cli.parser import parse
 from octostore.mcp.silence import MAX_SILENCE_SECONDS, silence_left
 from tests.mcp.conftest import NewAgent, World
 from tests.mcp.test_ending import on_a_file
 from tests.support.processes import PATIENCE_SECONDS, until
+from tests.support.starting import PROGRAM, start
 
 SILENCE_SECONDS = 4
 """Longer than this test may be held up between two calls."""
@@ -72,6 +79,28 @@ def test_a_wait_is_no_silence_and_the_limit_can_be_turned_off(world: World, new_
     assert [one.result(PATIENCE_SECONDS).document["owner"] for one in later] == ["zoe", "kim"]
     world.ann.call("release_job", job_id=job)
     assert waiting.result(PATIENCE_SECONDS).status == "claimed"
+
+
+def test_an_answer_that_is_never_read_is_silence(tmp_path: Path) -> None:
+    """A client that hangs does not read either, and the call is not over before its answer is."""
+    env = {**os.environ, "OCTOSTORE_HOME": str(tmp_path)}
+    command = [*PROGRAM, "mcp", "--max-silence", "1s"]
+    with start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        claim = {"name": "claim_job", "arguments": {"job_id": "job"}}
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": claim}).encode())
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["result"]["isError"] is False
+        for number in range(1, 50):  # 0.6 MB of answers
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/list"}).encode() + b"\n")
+        process.stdin.flush()
+        with octostore.connect(f"sqlite:///{tmp_path}/octostore.db") as store:
+            until(lambda: bool(store.get_job("job").previous))
+            (before,) = store.get_job("job").previous
+        assert (before.how, before.note) == ("released", "the agent made no call for 1 seconds")
+        process.communicate(timeout=PATIENCE_SECONDS)
 
 
 def test_zero_turns_it_off_too() -> None:

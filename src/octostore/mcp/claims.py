@@ -30,6 +30,7 @@ GIVE_BACK_SECONDS = 1.5
 LOOK_SECONDS = 2.0
 """How long to look for who has a lost job now. That it is lost is the news, and often the store cannot be reached."""
 LEFT = "the session of the agent ended before it released the job"
+CANCELLED = "the call that claimed it was cancelled"
 
 Tell = Callable[[str], None]
 
@@ -44,6 +45,8 @@ class KeptClaim:
         """Whether the agent knows, if it is lost."""
         self.is_told_to_stop = False
         self.session_id = claim.reply.session_id
+        self.made_in = asyncio.current_task()
+        """The call that claimed it."""
         self._store = store
         self._claim = claim
         self._block = block
@@ -103,10 +106,10 @@ class KeptClaim:
         await self.stop()
         return reply
 
-    async def give_back(self, tell: Tell) -> None:
+    async def give_back(self, tell: Tell, why: str = LEFT) -> None:
         """For whoever comes next, at once and not as an attempt; what was left with the job stays there."""
         try:
-            await self.release(error=LEFT)
+            await self.release(error=why)
             tell(f"gave back {self.job_id}")
         except OctoStoreError as error:
             tell(f"could not give back {self.job_id}, which ends by itself: {error}")
@@ -177,7 +180,7 @@ class Claims:
     def __init__(self, tell: Tell) -> None:
         self._kept: dict[str, KeptClaim] = {}
         self._untold: list[str] = []
-        """What ended while the agent was silent, in words, until it hears of that."""
+        """What ended without the agent's doing, in words, until it hears of that."""
         self._tell = tell
 
     @property
@@ -257,6 +260,13 @@ class Claims:
             else:
                 self._tell(f"released {kept.job_id}: {texts.silent_note(silence.seconds)}")
                 self._untold.append(texts.silent_text(repr(kept.job_id), silence.seconds))
+
+    async def undo(self, call: "asyncio.Task[Any] | None") -> None:
+        """The client has cancelled the call, so it drops the answer: what was claimed, its agent does not know of."""
+        for kept in [kept for kept in self.current if kept.made_in is call]:
+            await kept.give_back(self._tell, CANCELLED)
+            await kept.stop()
+            self._untold.append(texts.cancelled_text(repr(kept.job_id)))
 
     async def end_bound_to(self, session_id: str) -> None:
         """The session is over, and so are its claims: the store has released them or handed them over."""

@@ -49,6 +49,12 @@ class Agent(NamedTuple):
         await self.claims.release_silent(silence)
         await self.sessions.release_silent(silence)
 
+    async def undo(self, call: "asyncio.Task[None]") -> None:
+        """What a call that was cancelled has claimed and opened, as far as it came."""
+        await asyncio.wait([call])
+        await self.claims.undo(call)
+        await self.sessions.undo(call)
+
     async def close(self) -> None:
         """Give back what the agent still has, at once: there is little time. Bound claims end with their session."""
         open_here = {kept.session_id for kept in self.sessions.current}

@@ -1,7 +1,9 @@
 """The sessions that the agent has opened through this process. Their leases never leave here."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_store import AsyncOctoStore
@@ -28,29 +30,43 @@ class KeptSession:
         self.is_over = False
         self.is_told = False
         """Whether the agent knows, if it is lost."""
+        self.made_in = asyncio.current_task()
+        """The call that opened it."""
+        self._is_ending = False
         self._session = session
         self._claims = claims
 
     @property
     def is_lost(self) -> bool:
-        return not self.is_over and self._session.remaining() <= 0
+        return not self.is_over and not self._is_ending and self._session.remaining() <= 0
 
     async def save(self, context: object, phase: Phase | None) -> Phase:
         await self._session.save(context, phase=phase)
         return self._session.phase
 
     async def hand_over(self, to_agent: str, note: str | None) -> HandedOverReply:
-        reply = await self._session.hand_over(to_agent, note)
+        with self._ending():
+            reply = await self._session.hand_over(to_agent, note)
         await self._end()
         return reply
 
     async def close(self) -> None:
         try:
-            await self._session.close()
+            with self._ending():
+                await self._session.close()
         except LeaseLost:
             await self._end()
             raise
         await self._end()
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Its heart stops first, which is no loss that the agent must be told of."""
+        self._is_ending = True
+        try:
+            yield
+        finally:
+            self._is_ending = False
 
     async def _end(self) -> None:
         self.is_over = True
@@ -62,7 +78,7 @@ class Sessions:
         self._claims = claims
         self._kept: dict[str, KeptSession] = {}
         self._untold: list[str] = []
-        """What ended while the agent was silent, in words, until it hears of that."""
+        """What ended without the agent's doing, in words, until it hears of that."""
 
     @property
     def current(self) -> list[KeptSession]:
@@ -105,8 +121,13 @@ class Sessions:
             except OctoStoreError:
                 continue
             else:
-                what = f"session {kept.session_id!r}, with every claim bound to it,"
-                self._untold.append(texts.silent_text(what, silence.seconds))
+                self._untold.append(texts.silent_text(texts.all_of(kept.session_id), silence.seconds))
+
+    async def undo(self, call: "asyncio.Task[Any] | None") -> None:
+        """The client has cancelled the call, so it drops the answer: what was opened, its agent does not know of."""
+        for kept in [kept for kept in self.current if kept.made_in is call]:
+            await _closed(kept)
+            self._untold.append(texts.cancelled_text(texts.all_of(kept.session_id)))
 
     async def close(self) -> None:
         """As far as that is possible in time. Their contexts stay, for whoever resumes them."""

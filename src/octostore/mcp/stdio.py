@@ -36,6 +36,8 @@ OPEN_SECONDS = 10.0
 """How long a client that leaves at once waits to be told that its set-up cannot work."""
 LOOK_AGAIN_SECONDS, RELEASE_AGAIN_SECONDS = 30.0, 5.0
 """A machine may have been asleep; a store may not have been reachable."""
+CROSSING_SECONDS = 1.0
+"""How late a cancellation may come: a client that cancels while the answer is on its way drops the answer."""
 CALLS_MAX = 200
 """How many requests of a client are answered at the same time."""
 TOO_MANY = -32_000
@@ -70,6 +72,11 @@ class _Session:
         self._wire = Wire()
         self._is_over = asyncio.Event()
         self._calls: dict[str | int, _Call] = {}
+        self._answered: dict[str | int, _Call] = {}
+        """Those whose cancellation may still be on its way."""
+        self._undoing: set[asyncio.Task[None]] = set()
+        self._under_way = 0
+        """How many calls have no answer yet. One that is not read is not under way: its client may hang."""
         self._max_silence = settings.max_silence
         self._heard_at = boottime()
         """When the agent last called a tool, or got the answer."""
@@ -122,7 +129,7 @@ class _Session:
 
     async def _watch_silence(self) -> None:
         def left() -> float | None:
-            return silence_left(boottime(), self._heard_at, self._max_silence, is_calling=bool(self._calls))
+            return silence_left(boottime(), self._heard_at, self._max_silence, is_calling=bool(self._under_way))
 
         while self._max_silence is not None:
             if left() == 0:
@@ -140,32 +147,44 @@ class _Session:
             raise Refused(TOO_MANY, f"{CALLS_MAX} requests are being answered; wait for one of them", request_id)
         else:
             task = asyncio.create_task(self._answer(request_id, message))
-            task.add_done_callback(lambda _: self._forget(request_id, message))
+            task.add_done_callback(lambda _: self._forget(request_id))
             self._calls[request_id] = _Call(task, waits=_waits(message))
 
     def _cancel(self, request_id: object) -> None:
-        call = self._calls.get(request_id) if isinstance(request_id, str | int) else None
+        if not isinstance(request_id, str | int):
+            return
+        call = self._calls.get(request_id) or self._answered.get(request_id)
         if call is not None:
             call.task.cancel()
+            undoing = asyncio.create_task(self._agent.undo(call.task))
+            self._undoing.add(undoing)
+            undoing.add_done_callback(self._undoing.discard)
 
-    def _forget(self, request_id: str | int, message: Message) -> None:
-        del self._calls[request_id]
-        if message.method == "tools/call":  # clients ping and list by themselves
-            self._heard_at = boottime()
+    def _forget(self, request_id: str | int) -> None:
+        self._answered[request_id] = self._calls.pop(request_id)
+        asyncio.get_running_loop().call_later(CROSSING_SECONDS, self._answered.pop, request_id, None)
 
     async def _answer(self, request_id: str | int, message: Message) -> None:
-        try:
-            line = result_line(request_id, await self._protocol.answer(message, self._agent, self._notify))
-        except Refused as refused:
-            refused.request_id = request_id
-            line = error_line(refused)
-        except Exception as fault:  # noqa: BLE001  # somebody waits for an answer
-            self._tell(f"internal error in {message.method}: {type(fault).__name__}: {fault}")
-            line = error_line(Refused(INTERNAL_ERROR, "internal error", request_id))
+        line = await self._line_for(request_id, message)
         try:
             await self._wire.send(line)
         except BrokenPipeError:
             self._is_over.set()
+
+    async def _line_for(self, request_id: str | int, message: Message) -> bytes:
+        self._under_way += 1
+        try:
+            return result_line(request_id, await self._protocol.answer(message, self._agent, self._notify))
+        except Refused as refused:
+            refused.request_id = request_id
+            return error_line(refused)
+        except Exception as fault:  # noqa: BLE001  # somebody waits for an answer
+            self._tell(f"internal error in {message.method}: {type(fault).__name__}: {fault}")
+            return error_line(Refused(INTERNAL_ERROR, "internal error", request_id))
+        finally:
+            self._under_way -= 1
+            if message.method == "tools/call":  # clients ping and list by themselves
+                self._heard_at = boottime()
 
     async def _notify(self, method: str, params: dict[str, Any]) -> None:
         with suppress(BrokenPipeError):

@@ -100,6 +100,17 @@ def silent_text(what: str, seconds: float) -> str:
     )
 
 
+def cancelled_text(what: str) -> str:
+    return (
+        f"lease_lost: {what} was given back because the call that asked for it was cancelled. To continue, claim or "
+        "open it again."
+    )
+
+
+def all_of(session_id: str) -> str:
+    return f"session {session_id!r}, with every claim bound to it,"
+
+
 def _claimed(answer: a.Claimed) -> str:
     resume = "Continue from `checkpoint`. " if answer.checkpoint is not None else ""
     return f"It is yours. {resume}This server heartbeats for you; end with release_job."
