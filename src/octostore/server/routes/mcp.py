@@ -23,7 +23,7 @@ class RpcMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
     jsonrpc: Annotated[Literal["2.0"], Meta(description="Always `2.0`.")]
     method: Annotated[str, Meta(description="What is asked for.", examples=["tools/call"])]
     id: Annotated[str | int, Meta(description="Yours; the answer has the same.")] | msgspec.UnsetType = msgspec.UNSET
-    params: Annotated[dict[str, Any], Meta(description="What the method takes.")] = {}
+    params: Annotated[dict[str, Any] | None, Meta(description="What the method takes.")] = None
 
 
 class RpcAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
