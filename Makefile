@@ -43,7 +43,7 @@ $(COLLECTED): $(READY) $(shell find src tests -name '*.py')
 	@touch $(COLLECTED)
 
 .PHONY: test
-test: $(COLLECTED) ## all tests, in about four minutes
+test: $(COLLECTED) ## all tests, in under five minutes
 	$(BIN)/pytest -n 5 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
 
 .PHONY: faults

@@ -24,8 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == Path(__file__).parent and isinstance(item, pytest.Function):
             store = getattr(item, "callspec", None) and item.callspec.params.get("world")
-            if store:
-                item.add_marker(pytest.mark.xdist_group(f"mcp on a {store}"))
+            item.add_marker(pytest.mark.xdist_group(f"mcp on a {store or 'server'}"))  # the SDK takes long to import
 
 
 @pytest.fixture(autouse=True)

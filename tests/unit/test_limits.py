@@ -202,7 +202,8 @@ def test_bad_names(name: Any) -> None:
 
 def test_which_signs_a_job_may_have_and_which_any_other_name() -> None:
     """As contract.md lists them. No sign beyond ASCII is allowed."""
-    signs = {chr(code) for code in range(0x2_0000) if not chr(code).isalnum()}
+    codes = [*range(0x1000), *range(0x1000, 0x2_0000, 11)]
+    signs = {chr(code) for code in codes if not chr(code).isalnum()}
     for check, allowed in [
         (names.check_job_id, "-_./#:@+="),
         (names.check_lock_name, "-_./"),
