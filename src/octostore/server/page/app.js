@@ -1,0 +1,1 @@
+// The live page starts here.
