@@ -90,6 +90,8 @@ BATCH_STEP = 100
 """How many commands one call may carry, and how many share a transaction if they do not all have to."""
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
+MATCHING_DEFAULT, MATCHING_MAX = 100, 500
+"""How many dead jobs one call requeues or discards, which is one transaction; and how many it looks through."""
 SEQ_MAX = 2**63 - 1
 
 _PLAIN_NUMBERS = {int, float}

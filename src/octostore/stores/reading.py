@@ -12,7 +12,7 @@ from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
 from octostore.core.model import LOCAL, Job, Scope, Session, read_history
-from octostore.core.needs import Needs
+from octostore.core.needs import JobFilter, Needs
 from octostore.core.replies import (
     ClaimedCount,
     EventPage,
@@ -33,7 +33,7 @@ from octostore.core.replies import (
 from octostore.core.retry import RetryPolicy
 from octostore.core.session_keys import SessionKey, id_of, no_such_session, session_key
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
+from octostore.stores.base import Backend, Reading, SessionFilter
 from octostore.stores.clock import Clock
 from octostore.stores.persist import persist
 
@@ -118,13 +118,13 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
     found: list[JobView] = []
     after = question.cursor or ""
     while len(found) <= question.limit:
-        wanted = JobFilter(question.status, question.prefix or "", question.queue, after, question.limit + 1)
-        page = reading.list_jobs(ws, wanted)
+        wanted = JobFilter(question.status, question.prefix or "", question.queue, after)
+        page = reading.list_jobs(ws, wanted, question.limit + 1)
         for job in page:
             settled(ws, job.job_id, given)
             if question.status in {None, job.status}:
                 found.append(views.job_view(ws, job, with_documents=False))
-        if len(page) < wanted.limit:
+        if len(page) <= question.limit:
             break
         after = page[-1].job_id
     jobs = found[: question.limit]

@@ -216,6 +216,19 @@ class RequeueBody(ReasonBody):
     keep_attempts: f.KeepAttempts = False
 
 
+class MatchingBody(Body):
+    reason: f.ReasonForAll
+    prefix: f.Prefix = ""
+    queue: f.OnlyQueue | None = None
+    kind: f.OnlyKind | None = None
+    after: f.AfterJob | None = None
+    limit: f.MatchingLimit = limits.MATCHING_DEFAULT
+
+
+class RequeueMatchingBody(MatchingBody):
+    keep_attempts: f.KeepAttempts = False
+
+
 class LimitQueueBody(Body):
     max_claimed: f.MaxClaimed | None
 
