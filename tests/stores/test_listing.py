@@ -7,8 +7,9 @@ import pytest
 from octostore.core.commands import ClaimJob, ClaimNext, Enqueue, OpenSession, ReleaseJob, SaveSession
 from octostore.core.events import Event
 from octostore.core.model import Status
+from octostore.core.moments import to_moment
 from octostore.core.questions import GetSession, ListEvents, ListJobs, ListSessions
-from tests.support.world import World
+from tests.support.world import START_MS, World
 
 
 def jobs(world: World, **which: Any) -> list[str]:
@@ -27,7 +28,7 @@ def jobs(world: World, **which: Any) -> list[str]:
 def events(world: World, **which: Any) -> list[Event]:
     """All that match, by pages."""
     found: list[Event] = []
-    after = 0
+    after = which.pop("after", 0)
     while True:
         page = world.ask(ListEvents(**which, after=after))
         found += page.events
@@ -78,6 +79,25 @@ def test_pages_of_the_log_have_each_event_once(lived: World) -> None:
             expected = [event for event in everything if (event.job_id or "").startswith(prefix)]
             assert events(lived, limit=limit, prefix=prefix) == expected
         assert [event.type for event in events(lived, limit=limit, job_id="b-done")] == ["claimed", "done"]
+
+
+def test_the_log_since_a_moment_and_by_type(world: World) -> None:
+    """Every moment: before, at, between and after those of its events."""
+    for number in range(5):
+        claims = world.batch([ClaimJob(job_id=f"job-{number}-{n}", owner="ann", ttl=1_000) for n in range(3)])
+        world.advance(2)
+        world.batch([ReleaseJob(job_id=claim.job_id or "", lease_id=claim.lease_id or "") for claim in claims[:2]])
+        world.advance(2)
+    everything = world.events()
+    for since in range(START_MS - 1_000, START_MS + 22_000, 1_000):
+        later = [event for event in everything if to_moment("at", event.at) >= since]
+        assert events(world, since=since, limit=4) == later
+        assert events(world, since=since, after=later[-2].seq if later else 3) == later[-1:]
+        released = [event for event in later if event.type == "released"]
+        assert events(world, since=since, types=("released",), limit=2) == released
+        of_one = [event for event in released if event.job_id == "job-3-1"]
+        assert events(world, since=since, types=("released",), job_id="job-3-1") == of_one
+    assert events(world, types=("done", "dead")[:1]) == []
 
 
 def test_a_page_of_the_log_never_leads_back(world: World) -> None:

@@ -3,9 +3,10 @@
 from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from octostore.core import limits
-from octostore.core.checks import Checked, against, check_session_name, check_word
+from octostore.core.checks import Checked, against, between, check_session_name, check_word
 from octostore.core.errors import InvalidInput
-from octostore.core.events import LogEntry
+from octostore.core.events import DETAILS, LogEntry
+from octostore.core.limits import check_whole
 from octostore.core.model import LOCAL, SessionStatus, Status
 from octostore.core.names import check_job_id
 from octostore.core.replies import (
@@ -90,8 +91,16 @@ class CountClaimed(Question[ClaimedCount], frozen=True, kw_only=True):
     prefix: str = ""
 
 
+def _check_types(field: str, types: tuple[str, ...]) -> None:
+    unknown = next((word for word in types if word not in DETAILS), None)
+    if unknown is not None:
+        raise InvalidInput(field, f"has {unknown!r}, which is not a type of event; use: {', '.join(DETAILS)}")
+    if not types:
+        raise InvalidInput(field, f"is empty; name at least one of: {', '.join(DETAILS)}")
+
+
 class ListEvents(Question[EventPage], frozen=True, kw_only=True):
-    """The log after an event, oldest first; all that is given must hold.
+    """The log after an event and from the moment `since` on, oldest first; all that is given must hold.
 
     `session_id` is the id of a session, or `principal/id`, here and below; without a principal it is `LOCAL`'s.
     """
@@ -103,10 +112,16 @@ class ListEvents(Question[EventPage], frozen=True, kw_only=True):
     limit: int = limits.PAGE_DEFAULT
     principal: str | None = None
     """Whose sessions it tells of; what is about those of anybody else, and about no job, is left out."""
+    since: int | None = None
+    types: tuple[str, ...] | None = None
+
+    CHECKS: ClassVar = {"since": between(check_whole, 0, limits.RUN_AT_MAX_MS), "types": _check_types}
 
     def matches(self, entry: LogEntry) -> bool:
         return (
             self.job_id in {None, entry.job_id}
+            and (self.since is None or entry.at >= self.since)
+            and (self.types is None or entry.type in self.types)
             and (self.session_id is None or entry.session_id == session_key(LOCAL, self.session_id))
             and (not self.prefix or (entry.job_id or "").startswith(self.prefix))
             and (self.principal is None or self._may_be_told(entry))
