@@ -1,5 +1,6 @@
 """Pages of jobs, sessions and events: each thing once, in order, and as it truly stands."""
 
+from itertools import product
 from typing import Any, get_args
 
 import pytest
@@ -9,6 +10,7 @@ from octostore.core.events import Event
 from octostore.core.model import Status
 from octostore.core.moments import to_moment
 from octostore.core.questions import GetSession, ListEvents, ListJobs, ListSessions
+from octostore.stores import reading, reading_queues
 from tests.support.world import START_MS, World
 
 
@@ -22,7 +24,8 @@ def jobs(world: World, **which: Any) -> list[str]:
         cursor = page.cursor
         if cursor is None:
             return found
-        assert len(page.jobs) == which["limit"], "a page that is followed by another is full"
+        is_searching = which.get("owner") or which.get("kind")
+        assert is_searching or len(page.jobs) == which["limit"], "a page that is followed by another is full"
 
 
 def events(world: World, **which: Any) -> list[Event]:
@@ -63,6 +66,29 @@ def test_pages_of_jobs_have_each_job_once_and_in_order(lived: World) -> None:
         for status, expected in by_status.items():
             assert jobs(lived, limit=limit, status=status) == expected
         assert jobs(lived, limit=limit, prefix="a-") == [name for name in names if name.startswith("a-")]
+
+
+@pytest.mark.parametrize("looked_through", [1, 4, 2_000])
+def test_jobs_of_an_owner_and_a_kind(lived: World, looked_through: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name and in run order, however many are looked through for a page."""
+    for module in (reading, reading_queues):
+        monkeypatch.setattr(module, "JOBS_LOOKED_THROUGH", looked_through)
+    monkeypatch.setattr(reading, "PAGE_MAX", 3)
+    lived.batch([Enqueue(job_id=f"rare-{number}", kind="rare", queue="default") for number in range(3)])
+    lived.do(ClaimJob(job_id="rare-1", owner="bob"))
+    everything = lived.ask(ListJobs(limit=1_000)).jobs
+    assert {job.owner for job in everything} == {None, "ann", "bob"}
+    assert {job.kind for job in everything} == {None, "build", "rare"}
+    for owner, kind, status in product(
+        (None, "ann", "bob", "eve"), (None, "build", "rare"), (None, "claimed", "queued")
+    ):
+        which: dict[str, Any] = {"owner": owner, "kind": kind, "status": status}
+        asked = {name: value for name, value in which.items() if value is not None}
+        expected = [job.job_id for job in everything if all(getattr(job, name) == asked[name] for name in asked)]
+        for limit in (1, 5, 100):
+            assert jobs(lived, **which, limit=limit) == expected
+            in_queue = jobs(lived, **which, limit=limit, queue="default", order="run")
+            assert sorted(in_queue) == [name for name in expected if name not in {"b-done", "b-free"}]
 
 
 def test_a_cursor_does_not_widen_the_prefix(lived: World) -> None:

@@ -81,6 +81,8 @@ QUESTIONS = st.one_of(
         queue=st.sampled_from([None, "default"]),
         limit=st.integers(1, 1_000),
         cursor=st.sampled_from([None, "d/e", "d#e+f"]),
+        owner=st.sampled_from([None, "agent 3 & co"]),
+        kind=st.sampled_from([None, "build"]),
     ),
     st.builds(
         q.ListEvents,

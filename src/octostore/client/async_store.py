@@ -80,13 +80,16 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         *,
         status: Status | None = None,
         queue: str | None = None,
+        owner: str | None = None,
+        kind: str | None = None,
         limit: int = PAGE_MAX,
         order: q.Order = "name",
     ) -> AsyncIterator[JobPage]:
         """See `OctoStore.job_pages`."""
-        return pages_async(
-            self._port.ask, q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, order=order)
+        question = q.ListJobs(
+            prefix=prefix, status=status, queue=queue, owner=owner, kind=kind, limit=limit, order=order
         )
+        return pages_async(self._port.ask, question)
 
     @asynccontextmanager
     async def keep(

@@ -98,6 +98,8 @@ class Questions:
         *,
         status: Status | None = None,
         queue: str | None = None,
+        owner: str | None = None,
+        kind: str | None = None,
         limit: int = PAGE_DEFAULT,
         cursor: str | None = None,
         order: q.Order = "name",
@@ -105,9 +107,19 @@ class Questions:
         """A page of jobs by name, without their documents; pass its `cursor` to get the next one.
 
         With a `queue` and `order="run"`, they come in the order in which they will run: ready, due later, and then
-        those that do not wait (claimed, dead, done).
+        those that do not wait (claimed, dead, done). `owner` is who has them now. With `owner` or `kind`, a page may
+        have fewer jobs than the `limit`, or none, and a `cursor` all the same.
         """
-        return q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor, order=order)
+        return q.ListJobs(
+            prefix=prefix,
+            status=status,
+            queue=queue,
+            owner=owner,
+            kind=kind,
+            limit=limit,
+            cursor=cursor,
+            order=order,
+        )
 
     @asked
     def queue_status(self, queue: str) -> q.GetQueue:
@@ -200,11 +212,15 @@ class Reader(Blocking, Questions):
         *,
         status: Status | None = None,
         queue: str | None = None,
+        owner: str | None = None,
+        kind: str | None = None,
         limit: int = PAGE_MAX,
         order: q.Order = "name",
     ) -> Iterator[JobPage]:
         """All pages of `list_jobs`, each with up to `limit` jobs, as they are read."""
-        question = q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, order=order)
+        question = q.ListJobs(
+            prefix=prefix, status=status, queue=queue, owner=owner, kind=kind, limit=limit, order=order
+        )
         return pages(self._port.ask, question)
 
     def events(

@@ -7,7 +7,7 @@ from octostore.core.checks import Checked, against, between, check_session_name,
 from octostore.core.errors import InvalidInput
 from octostore.core.events import DETAILS, LogEntry
 from octostore.core.limits import check_whole
-from octostore.core.model import LOCAL, SessionStatus, Status
+from octostore.core.model import LOCAL, Job, SessionStatus, Status
 from octostore.core.names import check_job_id
 from octostore.core.replies import (
     ClaimedCount,
@@ -58,6 +58,9 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
     limit: int = limits.PAGE_DEFAULT
     cursor: str | None = None
     order: Order = "name"
+    owner: str | None = None
+    """Who holds them now."""
+    kind: str | None = None
 
     CHECKS: ClassVar = {"status": against(check_word, get_args(Status)), "order": against(check_word, get_args(Order))}
 
@@ -67,6 +70,24 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
             raise InvalidInput("order", "is run, which needs a queue: jobs run in the order of their queue")
         if self.cursor is not None:
             _check_cursor(self.order, self.cursor)
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether it asks for what no index has: a page may be short then, and have a cursor all the same."""
+        return self.owner is not None or self.kind is not None
+
+    @property
+    def stored_status(self) -> Status | None:
+        """Under which they are to be found; what somebody holds is claimed."""
+        return self.status if self.owner is None else "claimed"
+
+    def matches(self, job: Job) -> bool:
+        """Of a job as it stands now."""
+        return (
+            self.status in {None, job.status}
+            and self.kind in {None, job.kind}
+            and (self.owner is None or (job.claim is not None and job.claim.owner == self.owner))
+        )
 
 
 def _check_cursor(order: Order, cursor: str) -> None:

@@ -334,6 +334,8 @@ class JobsQuery(PageQuery):
     queue: f.Queue | None = None
     cursor: f.JobsCursor | None = None
     order: f.OrderWord = "name"
+    owner: f.OnlyOwner | None = None
+    kind: f.OnlyKind | None = None
 
 
 class SessionsQuery(Body):

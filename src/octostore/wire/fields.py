@@ -113,6 +113,7 @@ SessionId: TypeAlias = Annotated[
     ),
 ]
 BoundTo: TypeAlias = Annotated[str, _own_session("Your session to bind it to.")]
+OnlyKind: TypeAlias = Annotated[str, _name("Only jobs of this kind.", "build")]
 OnlySession: TypeAlias = Annotated[
     str, _session("Only this session, which is yours; to operators, `ci/agent-3` is that of the principal `ci`.")
 ]
@@ -194,6 +195,9 @@ Owner: TypeAlias = Annotated[
     str, _text("Who this is, for people to read; by default the token's name.", limits.TEXT_BYTES, "agent-3", minimum=1)
 ]
 Agent: TypeAlias = Annotated[str, _text("Who this is, for people to read.", limits.TEXT_BYTES, "agent-3", minimum=1)]
+OnlyOwner: TypeAlias = Annotated[
+    str, _text("Only jobs that this owner has now.", limits.TEXT_BYTES, "agent-3", minimum=1)
+]
 Host: TypeAlias = Annotated[
     str,
     _text(
