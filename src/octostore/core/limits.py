@@ -84,6 +84,8 @@ OWNERS_FROM_CLAIMS = 20
 """How many owners a queue's status names, and among how many of its claims, by name, it looks for them."""
 CLAIMS_LOOKED_THROUGH = 1_000
 """How many claims of a queue are looked through for those of some kinds, which no index has."""
+JOBS_LOOKED_THROUGH = 2_000
+"""The same for a page of the jobs of an owner or a kind."""
 
 BATCH_MAX = 1_000
 BATCH_STEP = 100

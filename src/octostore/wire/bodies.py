@@ -359,6 +359,8 @@ class JobsQuery(PageQuery):
     queue: f.Queue | None = None
     cursor: f.JobsCursor | None = None
     order: f.OrderWord = "name"
+    owner: f.OnlyOwner | None = None
+    kind: f.OnlyKind | None = None
 
 
 class SessionsQuery(Body):
@@ -371,6 +373,8 @@ class EventsQuery(PageQuery):
     after: f.EventSeq = 0
     job: f.OnlyJob | None = None
     session: f.OnlySession | None = None
+    since: f.Since | None = None
+    types: f.EventTypes | None = None
 
     CORE_NAMES: ClassVar = {"job": "job_id", "session": "session_id"}
 
@@ -415,6 +419,10 @@ def _document(field: str) -> _Codec:
     return _Codec(partial(encode_json, field), _unless_none(Raw))
 
 
+def _moment(field: str) -> _Codec:
+    return _Codec(_unless_none(partial(to_moment, field)), _unless_none(to_datetime))
+
+
 _LIST = _Codec(_unless_none(tuple), _unless_none(list))
 _CODECS = {
     "metadata": _document("metadata"),
@@ -425,6 +433,8 @@ _CODECS = {
     "context": _Codec(partial(encode_any, "context"), Raw),
     "kinds": _LIST,
     "queues": _LIST,
-    "run_at": _Codec(_unless_none(lambda value: to_moment("run_at", value)), _unless_none(to_datetime)),
+    "run_at": _moment("run_at"),
+    "since": _moment("since"),
+    "types": _Codec(_unless_none(lambda words: tuple(words.split(","))), _unless_none(",".join)),
     "digest": _Codec(_unless_none(_digest_from), _unless_none(bytes.hex)),
 }

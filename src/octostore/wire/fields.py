@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeAlias, get_args
 from msgspec import Meta
 
 from octostore.core import limits
+from octostore.core.events import DETAILS
 from octostore.core.model import Phase, Scope, SessionStatus, Status
 from octostore.core.questions import Order
 
@@ -117,6 +118,7 @@ SessionId: TypeAlias = Annotated[
     ),
 ]
 BoundTo: TypeAlias = Annotated[str, _own_session("Your session to bind it to.")]
+OnlyKind: TypeAlias = Annotated[str, _name("Only jobs of this kind.", "build")]
 OnlySession: TypeAlias = Annotated[
     str, _session("Only this session, which is yours; to operators, `ci/agent-3` is that of the principal `ci`.")
 ]
@@ -203,6 +205,9 @@ Owner: TypeAlias = Annotated[
     str, _text("Who this is, for people to read; by default the token's name.", limits.TEXT_BYTES, "agent-3", minimum=1)
 ]
 Agent: TypeAlias = Annotated[str, _text("Who this is, for people to read.", limits.TEXT_BYTES, "agent-3", minimum=1)]
+OnlyOwner: TypeAlias = Annotated[
+    str, _text("Only jobs that this owner has now.", limits.TEXT_BYTES, "agent-3", minimum=1)
+]
 Host: TypeAlias = Annotated[
     str,
     _text(
@@ -320,6 +325,22 @@ Percent: TypeAlias = Annotated[float, _number("How much of it is done.", 0, 100,
 PageLimit: TypeAlias = Annotated[int, _number("How many at most.", 1, limits.PAGE_MAX, limits.PAGE_DEFAULT)]
 MatchingLimit: TypeAlias = Annotated[
     int, _number("How many to change at most.", 1, limits.MATCHING_MAX, limits.MATCHING_DEFAULT)
+]
+Since: TypeAlias = Annotated[
+    datetime,
+    Meta(
+        description="Only what has happened since this time; with its time zone.",
+        examples=["2026-07-01T10:00:00Z"],
+        extra_json_schema={"format": "date-time", "pattern": "^(?:19[7-9][0-9]|[2-9][0-9]{3})-"},
+    ),
+]
+EventTypes: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="Only events of these types, separated by commas: " + ", ".join(f"`{word}`" for word in DETAILS),
+        examples=["expired,force_released"],
+        extra_json_schema={"pattern": "^(?:{0})(?:,(?:{0}))*$".format("|".join(DETAILS))},
+    ),
 ]
 EventSeq: TypeAlias = Annotated[int, _number("Only what comes after the event of this `seq`.", 0, limits.SEQ_MAX, 0)]
 Scopes: TypeAlias = Annotated[

@@ -166,6 +166,10 @@ ROUTES = [
     asked(
         "list_jobs",
         summary="Jobs by name, a page at a time",
+        description=(
+            "All that is given must hold. With `owner` or `kind`, a page may have fewer jobs than the `limit`, or "
+            "none, and a `cursor` all the same: at most 2,000 are looked through for it."
+        ),
         example={
             "query": {"prefix": "github-issue-", "status": "claimed"},
             "answer": {"jobs": [CLAIMED_JOB]},
