@@ -7,7 +7,7 @@ STYLE = """
   --quiet: #9aa5af; --link: #79b4ff; --get: #57c278; --post: #79b4ff; --put: #e0a64b; --delete: #ff8a80; } }
 * { box-sizing: border-box; }
 body { margin: 0; font: 16px/1.55 system-ui, sans-serif; color: var(--text); background: var(--back); }
-a { color: var(--link); text-decoration: none; } a:hover { text-decoration: underline; }
+a { color: var(--link); text-decoration: none; } a:hover, main a { text-decoration: underline; }
 code, pre { font: 13.5px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 :not(pre) > code { background: var(--soft); border-radius: 3px; padding: .1em .3em; }
 pre { background: var(--soft); border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem; margin: .5rem 0;
