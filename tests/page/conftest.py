@@ -30,12 +30,11 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
                 _open.pop().close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def chromium() -> Chromium:
     if PROGRAM is None:
         pytest.skip("no Chromium here: apt install chromium")
-    if not _open:
-        _open.append(Chromium())
+    _open.append(Chromium())
     return _open[0]
 
 
