@@ -133,7 +133,8 @@ def test_rows_that_change_places_keep_their_elements_and_the_focus(modules: Modu
           let isMixedUp = false;
           let focused = null;
           for (const order of orders) {
-            render(app, "before", [...order].map((key) => h("button", { key, class: key }, key)), h("i", null, "after"));
+            const rows = [...order].map((key) => h("button", { key, class: key }, key));
+            render(app, "before", rows, h("i", null, "after"));
             told.push(app.textContent);
             for (const key in elements) if (!order.includes(key)) delete elements[key];
             for (const button of app.querySelectorAll("button")) {
@@ -156,7 +157,8 @@ def test_what_is_no_longer_wanted_goes(modules: Modules) -> None:
           const { h, render } = await import("/dom.js");
           const app = document.getElementById("app");
           let clicks = 0;
-          render(app, h("button", { title: "x", disabled: true, style: { left: "1px", top: "2px" }, onclick: () => (clicks += 1) }, "one"));
+          const style = { left: "1px", top: "2px" };
+          render(app, h("button", { title: "x", disabled: true, style, onclick: () => (clicks += 1) }, "one"));
           render(app, h("button", { disabled: false, style: { top: "3px" } }, "two"));
           app.firstChild.click();
           return [app.innerHTML, clicks];
