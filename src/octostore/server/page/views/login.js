@@ -23,7 +23,7 @@ export function render(data, ctx) {
     h("p", { class: "quiet" }, "On the machine where the server runs, this opens the page already logged in:"),
     h("pre", null, "octostore ui"),
     h("p", { class: "quiet" }, "For somebody else, an administrator makes a token that can only look:"),
-    h("pre", null, "octostore token create NAME --scopes read"),
+    h("pre", null, "octostore token create NAME --scope read"),
   ];
 }
 
