@@ -50,6 +50,8 @@ class Route(Endpoint, frozen=True, kw_only=True):
 
     name: str = ""
     """Unique, and fit for a metric's label."""
+    is_page: bool = False
+    """Only for the live page: called from our own origin, and with its cookie in place of a token."""
     has_deadline: bool = False
     """Whether it does something that must not be done for somebody who has given up."""
 

@@ -51,6 +51,16 @@ class Shape(msgspec.Struct, kw_only=True, omit_defaults=True):
         return cls(**more)
 
 
+def one_of(one: str, other: str) -> dict[str, Any]:
+    """That exactly one of two fields is given."""
+    return {
+        "oneOf": [
+            {"properties": {field: {"type": "string"}, left_out: {"type": "null"}}, "required": [field]}
+            for field, left_out in ((one, other), (other, one))
+        ]
+    }
+
+
 class Body(Shape, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A field that we do not know is refused, because ignoring it would do something else than was asked for."""
 
@@ -181,14 +191,7 @@ class UndoBody(Body):
     job_id: f.JobId | None = None
     session_id: f.BoundTo | None = None
 
-    RULES: ClassVar = [
-        {
-            "oneOf": [
-                {"properties": {field: {"type": "string"}, other: {"type": "null"}}, "required": [field]}
-                for field, other in (("job_id", "session_id"), ("session_id", "job_id"))
-            ]
-        }
-    ]
+    RULES: ClassVar = [one_of("job_id", "session_id")]
 
 
 class EnqueueBody(Body):
@@ -268,6 +271,15 @@ class TokenBody(Body):
     expires_in_seconds: f.ExpiresIn | None = None
     token_id: f.NewTokenId | None = None
     digest: f.Digest | None = None
+
+
+class LoginBody(Body):
+    """One of `token` and `code`."""
+
+    token: f.Secret | None = None
+    code: f.Code | None = None
+
+    RULES: ClassVar = [one_of("token", "code")]
 
 
 class RotateBody(Body):

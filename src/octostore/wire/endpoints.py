@@ -126,6 +126,9 @@ ENDPOINTS = [
     _at("resource", "GET /.well-known/oauth-protected-resource", **_PUBLIC),
     # The live page
     _at("page", "GET /", **_PUBLIC),
+    _at("log_in", "POST /ui/login", sends=b.LoginBody, **_PUBLIC),
+    _at("log_out", "POST /ui/logout", **_PUBLIC),
+    _at("make_link", "POST /auth/link", scope=None),
     # The server itself
     _at("livez", "GET /livez", **_PUBLIC),
     _at("readyz", "GET /readyz", c.Probe, r.ProbeReply, **_PUBLIC),

@@ -179,6 +179,11 @@ LockLease: TypeAlias = Annotated[
 RequestId: TypeAlias = Annotated[
     str, _text("A retry with the same one gets the same again.", limits.REQUEST_ID_BYTES, "4f1c2a6e", minimum=1)
 ]
+OwnOrigin: TypeAlias = Annotated[
+    str, Meta(description="The server's own, as browsers send it; or `Sec-Fetch-Site: same-origin`.")
+]
+Secret: TypeAlias = Annotated[str, Meta(description="A token, which begins with `octo_`.")]
+Code: TypeAlias = Annotated[str, Meta(description="From `POST /auth/link`.")]
 Digest: TypeAlias = Annotated[
     str,
     Meta(
