@@ -118,7 +118,6 @@ SessionId: TypeAlias = Annotated[
     ),
 ]
 BoundTo: TypeAlias = Annotated[str, _own_session("Your session to bind it to.")]
-OnlyKind: TypeAlias = Annotated[str, _name("Only jobs of this kind.", "build")]
 OnlySession: TypeAlias = Annotated[
     str, _session("Only this session, which is yours; to operators, `ci/agent-3` is that of the principal `ci`.")
 ]
