@@ -90,6 +90,10 @@ BATCH_STEP = 100
 """How many commands one call may carry, and how many share a transaction if they do not all have to."""
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
+
+HEARTBEATS_MAX = 200
+"""How many jobs one call or stream may name to get their heartbeats."""
+
 SEQ_MAX = 2**63 - 1
 
 _PLAIN_NUMBERS = {int, float}

@@ -96,6 +96,21 @@ LockName: TypeAlias = Annotated[
         LOCK_NAME_PATTERN,
     ),
 ]
+
+
+JobName: TypeAlias = Annotated[str, _job("The name of a job.")]
+HeartbeatsOf: TypeAlias = Annotated[
+    list[JobName],
+    _several("Up to 200 jobs, with commas between their names.", "github-issue-1842", limits.HEARTBEATS_MAX),
+]
+AlsoHeartbeatsOf: TypeAlias = Annotated[
+    list[JobName],
+    _several(
+        "Only on a stream: also send the heartbeats of these jobs (up to 200, with commas between their names).",
+        "github-issue-1842",
+        limits.HEARTBEATS_MAX,
+    ),
+]
 OnlyJob: TypeAlias = Annotated[str, _job("Only this job.")]
 NewJobId: TypeAlias = Annotated[str, _job("Its name; by default a new one.", "build-3f1c2aa")]
 Cursor: TypeAlias = Annotated[str, _job("The `cursor` of the page before.", "build-3f1c2aa")]
