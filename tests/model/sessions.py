@@ -8,7 +8,7 @@ from tests.model.jobs import Jobs, document
 from tests.model.state import Claim, Job, Refused, Session, Told, named_in
 
 Opening: TypeAlias = c.OpenSession | c.ClaimTask
-Write: TypeAlias = c.KeepSessionAlive | c.SaveSession | c.HandOverSession | c.CloseSession
+Write: TypeAlias = c.KeepSessionAlive | c.SaveSession | c.HandOverSession | c.CloseSession | c.ClaimTask
 
 MAY_FOLLOW = {
     "idle": {"planning", "executing", "done"},
