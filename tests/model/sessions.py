@@ -240,7 +240,7 @@ def may_write(session: Session, command: Write) -> bool:
     return session.without_lease and session.principal == command.principal
 
 
-def is_same_request(session: Session, command: Opening) -> bool:
+def is_same_request(session: Session | Claim, command: Opening) -> bool:
     return command.request_id is not None and session.request_id == command.request_id
 
 

@@ -414,11 +414,12 @@ class FoundTokens(Reply, frozen=True):
 
 
 class FoundLease(Reply, frozen=True):
-    """None where none is remembered. A claim that is bound to a session comes with that, too."""
+    """None where none is remembered. A claim that is bound to a session comes with that, a session with its agent."""
 
     lease_id: str | None
     session_id: str | None = None
     session_lease_id: str | None = None
+    agent: str | None = None
 
 
 class StoreKey(Reply, frozen=True):

@@ -37,6 +37,18 @@ class HeldByOther(answers.HeldByOther, tag="held", kw_only=True):
     """Claimed through this server: by you, or by another agent that shares it."""
 
 
+class TaskAtHand(msgspec.Struct, tag_field="status", tag="held", kw_only=True):
+    """The session has a task, and runs one at a time."""
+
+    session_id: str
+    job_id: str
+    queue: str | None
+    kind: str | None
+    owner: str
+    claimed_at: Moment
+    expires_at: Moment
+
+
 class Empty(msgspec.Struct, tag_field="status", tag="empty", kw_only=True):
     """What else is in the queue; see `QueueStatus`."""
 
@@ -63,6 +75,10 @@ def claim_answer(reply: ClaimReply, *, held_here: bool) -> msgspec.Struct:
     if isinstance(answer, HeldByOther):
         answer.held_here = held_here
     return answer
+
+
+def at_hand_answer(reply: ClaimReply) -> TaskAtHand:
+    return msgspec.convert(reply, TaskAtHand, from_attributes=True)
 
 
 class Kept(msgspec.Struct, kw_only=True):
