@@ -77,11 +77,12 @@ class Router:
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root = _Node()
         for route in routes:
-            self._add(route)
+            self.add(route.path, route)
 
-    def _add(self, route: Route) -> None:
+    def add(self, path: str, route: Route) -> None:
+        """`path` is that of the route, unless this has no parameters, and is found at several."""
         node = self._root
-        for segment in route.path[1:].split("/"):
+        for segment in path[1:].split("/"):
             if segment.startswith("{"):
                 node.param = node.param or _Node()
                 node = node.param

@@ -241,6 +241,15 @@ class LockList(msgspec.Struct, kw_only=True, omit_defaults=True):
 # The server itself
 
 
+class About(msgspec.Struct, kw_only=True):
+    """What answers here, and where to read on."""
+
+    name: Literal["OctoStore"]
+    version: str
+    docs: str
+    openapi: str
+
+
 class Health(msgspec.Struct, kw_only=True):
     status: Literal["ok"]
     version: str

@@ -125,6 +125,8 @@ ENDPOINTS = [
     _at("mcp", "POST /mcp", scope=None),
     _at("mcp_resource", "GET /.well-known/oauth-protected-resource/mcp", **_PUBLIC),
     _at("resource", "GET /.well-known/oauth-protected-resource", **_PUBLIC),
+    # The live page
+    _at("page", "GET /", **_PUBLIC),
     # The server itself
     _at("livez", "GET /livez", **_PUBLIC),
     _at("readyz", "GET /readyz", c.Probe, r.ProbeReply, **_PUBLIC),
