@@ -7,7 +7,16 @@ import msgspec
 from octostore.core.events import Event
 from octostore.core.model import Phase, Status
 from octostore.core.moments import Moment
-from octostore.core.replies import AttemptView, ClaimReply, InFlight, JobOwner, JobPage, Recovery, SessionReply
+from octostore.core.replies import (
+    AttemptView,
+    ClaimReply,
+    InFlight,
+    JobOwner,
+    JobPage,
+    QueueStatus,
+    Recovery,
+    SessionReply,
+)
 from octostore.wire import answers
 
 
@@ -49,20 +58,8 @@ class TaskAtHand(msgspec.Struct, tag_field="status", tag="held", kw_only=True):
     expires_at: Moment
 
 
-class Empty(msgspec.Struct, tag_field="status", tag="empty", kw_only=True):
-    """What else is in the queue; see `QueueStatus`."""
-
-    queue: str
-    all_done: bool
-    ready: int
-    later: int
-    available_at: Moment | None
-    claimed: int
-    owners: list[str]
-    dead: int
-    done: int
-    max_claimed: int | None
-    counted_to: int
+class Empty(QueueStatus, frozen=True, tag_field="status", tag="empty"):
+    """There is nothing to claim now; what else is in the queue."""
 
 
 _BY_STATUS = answers.by_status(Claimed, HeldByOther, answers.Done, answers.Delayed, answers.Dead)
