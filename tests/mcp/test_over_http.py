@@ -381,7 +381,7 @@ def test_a_session_that_was_opened_again_is_lost_to_the_first(world: World) -> N
 
 
 def test_the_section_of_the_page(world: World) -> None:
-    sets_up, types, prints, console = blocks_of(reference.PATH.with_name("agents.md"), under="MCP")[3:]
+    sets_up, types, prints, console = blocks_of(reference.PATH.with_name("agents.md"), under="MCP")[-4:]
     settings = json.loads(sets_up.text)["mcpServers"]["octostore"]
     assert (settings["type"], urlsplit(settings["url"]).path) == ("http", "/mcp")
     server = world.servers[0]
