@@ -19,6 +19,7 @@ from octostore.core.errors import InvalidInput
 from octostore.core.replies import FoundTokens, TokenView
 from octostore.server.auth import Auth, read_static_tokens
 from octostore.server.http import Request
+from octostore.server.logins import Logins
 from octostore.server.refusals import Refusal
 from octostore.server.router import Route
 from octostore.server.routes import ROUTES
@@ -77,7 +78,7 @@ def test_without_a_token_nothing_is_told(server: ServerProcess, route: Route) ->
     assert told == "Bearer" if route.challenge is None else told.startswith("Bearer resource_metadata=")
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.is_public], ids=by_name)
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.is_public and not route.is_page], ids=by_name)
 def test_what_needs_no_token(server: ServerProcess, route: Route) -> None:
     assert call(server, route, "").status == 200
 
@@ -91,7 +92,7 @@ def test_scopes_are_what_the_contract_says() -> None:
     assert {"POST /recover", "POST /tokens", "GET /tokens"} <= operating
     # What is about one's own token, whatever that may do; and where each command or tool has a scope of its own.
     unscoped = [route.name for route in BEHIND_TOKENS if route.scope is None]
-    assert unscoped == ["POST /batch", "POST /mcp", "GET /auth/whoami", "POST /auth/token/rotate"]
+    assert unscoped == ["POST /batch", "POST /mcp", "GET /auth/whoami", "POST /auth/token/rotate", "POST /auth/link"]
 
 
 # Prefixes
@@ -315,6 +316,7 @@ def test_another_server_on_the_same_store_knows_of_a_revocation(server: ServerPr
 
 class FakeRequest:
     client_address = "here"
+    route = None
 
     def __init__(self) -> None:
         self.headers = {b"authorization": f"Bearer {new_token()}".encode()}
@@ -344,7 +346,7 @@ def test_what_was_looked_up_before_a_revocation_is_not_let_in_after_it() -> None
 
     async def scenario() -> None:
         store = Store()
-        auth = Auth(cast("ServedStore", store), {})
+        auth = Auth(cast("ServedStore", store), {}, Logins())
         request = cast("Request", FakeRequest())
         looking = asyncio.create_task(auth.principal(request))
         await asyncio.wait_for(store.is_asked.wait(), PATIENCE_SECONDS)

@@ -105,6 +105,21 @@ def tokens() -> st.SearchStrategy[AnyCommand]:
     )
 
 
+def of_matching() -> st.SearchStrategy[AnyCommand]:
+    terms: dict[str, st.SearchStrategy[Any]] = {
+        "reason": st.just("all of them"),
+        "prefix": PREFIXES,
+        "queue": st.none() | QUEUES,
+        "kind": st.none() | KINDS,
+        "after": st.none() | JOBS,
+        "limit": st.sampled_from([1, 2, 100]),
+        "principal": PRINCIPALS,
+    }
+    return st.one_of(
+        st.builds(c.RequeueMatching, **terms, keep_attempts=st.booleans()), st.builds(c.DiscardMatching, **terms)
+    )
+
+
 def any_command() -> st.SearchStrategy[AnyCommand]:
     lease: dict[str, st.SearchStrategy[Any]] = {"job_id": JOBS, "lease_id": LEASES}
     session: dict[str, st.SearchStrategy[Any]] = {
@@ -145,6 +160,7 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
         st.builds(c.RequestStop, job_id=JOBS, reason=NOTES, principal=PRINCIPALS),
         st.builds(c.DiscardJob, job_id=JOBS, reason=NOTES),
         st.builds(c.RequeueJob, job_id=JOBS, reason=NOTES, keep_attempts=st.booleans()),
+        of_matching(),
         st.builds(c.ForceReleaseJob, job_id=JOBS, reason=NOTES),
         st.builds(c.LimitQueue, queue=QUEUES, max_claimed=st.sampled_from([None, 1, 2])),
         st.builds(

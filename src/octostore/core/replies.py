@@ -477,6 +477,13 @@ class ProbeReply(Reply, frozen=True):
     version: str = __version__
 
 
+class ChangedReply(Reply, frozen=True):
+    """One batch of the jobs that match. The next call goes on `after` this name; null means there are no more."""
+
+    changed: int
+    after: str | None
+
+
 class RecoverReply(Reply, frozen=True):
     """One step of a recovery; there is more to take back unless it `is_complete`."""
 

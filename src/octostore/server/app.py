@@ -20,7 +20,7 @@ from octostore.server.principals import Principal
 from octostore.server.refusals import refusal_of, retry_after, too_fast
 from octostore.server.router import Route, Router, decoded
 from octostore.server.routes import ROUTES
-from octostore.server.routes.page import ASSET
+from octostore.server.routes.page import ASSET, mounted
 from octostore.server.services import Services
 from octostore.server.shapes import problem_of, shape_error
 from octostore.wire.bodies import Shape, with_whole_numbers
@@ -43,7 +43,7 @@ class App:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._guard = Guard(services.settings)
-        self._router = Router(ROUTES)
+        self._router = Router([*ROUTES, *mounted(ROUTES)])
         for path in assets().by_path:
             self._router.add(path, ASSET)
         self._logs_access = services.settings.access_log
@@ -72,6 +72,8 @@ class App:
             return Answer(b"", 204, headers=preflight)
         route, params = self._router.find(request.method, request.raw_path)
         request.route = route
+        if route.is_page:
+            self._guard.check_page(request)
         if "%" in request.raw_path:
             params = {name: decoded(name, value) for name, value in params.items()}
         if route.has_deadline:

@@ -11,8 +11,9 @@ from octostore.core import views
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
+from octostore.core.limits import JOBS_LOOKED_THROUGH, PAGE_MAX
 from octostore.core.model import LOCAL, Job, Scope, Session, read_history
-from octostore.core.needs import Needs
+from octostore.core.needs import JobFilter, Needs
 from octostore.core.replies import (
     ClaimedCount,
     EventPage,
@@ -33,7 +34,7 @@ from octostore.core.replies import (
 from octostore.core.retry import RetryPolicy
 from octostore.core.session_keys import SessionKey, id_of, no_such_session, session_key
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
+from octostore.stores.base import Backend, Reading, SessionFilter
 from octostore.stores.clock import Clock
 from octostore.stores.persist import persist
 
@@ -115,20 +116,19 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
         from octostore.stores.reading_queues import list_in_run_order  # noqa: PLC0415  # here and below: few ask for it
 
         return list_in_run_order(reading, ws, question, given)
-    found: list[JobView] = []
-    after = question.cursor or ""
-    while len(found) <= question.limit:
-        wanted = JobFilter(question.status, question.prefix or "", question.queue, after, question.limit + 1)
-        page = reading.list_jobs(ws, wanted)
-        for job in page:
-            settled(ws, job.job_id, given)
-            if question.status in {None, job.status}:
-                found.append(views.job_view(ws, job, with_documents=False))
-        if len(page) < wanted.limit:
+    found: list[Job] = []
+    after: str | None = question.cursor or ""
+    limit, looked_at = PAGE_MAX if question.is_searching else question.limit + 1, 0
+    while after is not None and len(found) <= question.limit:
+        if question.is_searching and looked_at >= JOBS_LOOKED_THROUGH:
             break
-        after = page[-1].job_id
-    jobs = found[: question.limit]
-    return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else None)
+        wanted = JobFilter(question.stored_status, question.prefix or "", question.queue, after)
+        page = [settled(ws, job.job_id, given) for job in reading.list_jobs(ws, wanted, limit)]
+        found += [job for job in page if question.matches(job)]
+        looked_at += len(page)
+        after = page[-1].job_id if len(page) == limit else None
+    jobs = [views.job_view(ws, job, with_documents=False) for job in found[: question.limit]]
+    return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else after)
 
 
 def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Given) -> QueueStatus:

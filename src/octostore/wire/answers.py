@@ -187,6 +187,13 @@ class RotatedToken(SecretFree, msgspec.Struct, kw_only=True):
     namespace: str
 
 
+class LoginLink(SecretFree, msgspec.Struct, kw_only=True):
+    """`code` works once, until `expires_at`, on the server that made it."""
+
+    code: str
+    expires_at: Moment
+
+
 # Locks
 
 

@@ -93,6 +93,8 @@ ENDPOINTS = [
     _at("request_stop", f"POST {_JOB}/stop", c.RequestStop, r.JobView, b.ReasonBody, **_ONCE),
     _at("discard_job", f"POST {_JOB}/discard", c.DiscardJob, r.JobView, b.ReasonBody, **_ONCE),
     _at("force_release_job", f"POST {_JOB}/force-release", c.ForceReleaseJob, r.JobView, b.ReasonBody, **_ONCE),
+    _at("requeue_matching", "POST /jobs/requeue", c.RequeueMatching, r.ChangedReply, b.RequeueMatchingBody, **_ONCE),
+    _at("discard_matching", "POST /jobs/discard", c.DiscardMatching, r.ChangedReply, b.MatchingBody, **_ONCE),
     _at("recover", "POST /recover", c.Recover, r.RecoverReply, **_ADMIN_OF_ALL),
     _at("claim_next", "POST /queues/{queue}/claim", c.ClaimNext, r.ClaimReply, b.ClaimNextBody, **_CLAIM),
     _at("get_queue", "GET /queues/{queue}", q.GetQueue, r.QueueStatus),
@@ -127,6 +129,9 @@ ENDPOINTS = [
     _at("resource", "GET /.well-known/oauth-protected-resource", **_PUBLIC),
     # The live page
     _at("page", "GET /", **_PUBLIC),
+    _at("log_in", "POST /ui/login", sends=b.LoginBody, **_PUBLIC),
+    _at("log_out", "POST /ui/logout", **_PUBLIC),
+    _at("make_link", "POST /auth/link", scope=None),
     # The server itself
     _at("livez", "GET /livez", **_PUBLIC),
     _at("readyz", "GET /readyz", c.Probe, r.ProbeReply, **_PUBLIC),
