@@ -57,7 +57,8 @@ def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrat
 
 def task_claims(kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[AnyCommand]:
     queues = st.sampled_from([("default",), ("other", "default")])
-    terms = claims({"session_id": SESSIONS, "queues": queues, "kinds": kinds, "prefix": PREFIXES})
+    named = {"session_id": SESSIONS, "lease_id": st.none() | LEASES}
+    terms = claims({**named, "queues": queues, "kinds": kinds, "prefix": PREFIXES})
     return st.builds(c.ClaimTask, **terms)
 
 

@@ -236,15 +236,21 @@ class Calls:
         wait: float = 0,
         request_id: str | None = None,
         max_silence: float | None = None,
+        lease_id: str | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Acquire a session and claim its next task, in one step: that of the first queue that has one.
 
         `claimed`, with `session` (its context, phase and what was in flight) and one `lease_id` for both; `held` if
         somebody else has the session; `empty` if there is no task, and then the session is left as it is. A session
         runs one task at a time, and `release_task` frees it. One that was handed over to `agent` comes with its task.
+
+        With the `lease_id` of a session that you have open, the task is claimed within it: `session` is None, `ttl` has
+        no effect, and `held` names the task (`job_id`) that the session already has. `release_job` ends that task and
+        leaves the session open.
         """
         command = c.ClaimTask(
             session_id=session_id,
+            lease_id=lease_id,
             owner=default_owner() if agent is None else agent,
             queues=listed("queues", queues),
             kinds=None if kinds is None else listed("kinds", kinds),

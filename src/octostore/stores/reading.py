@@ -216,7 +216,8 @@ def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _given:
 def _find_session_lease(reading: Reading, ws: WorkingSet, question: q.FindSessionLease, _given: Given) -> FoundLease:
     key = session_key(LOCAL, question.session_id)
     reading.load(ws, Needs(sessions={key}, sweep_limit=0))
-    return FoundLease(lease_id=_session_lease(ws, key))
+    session = ws.session(key)
+    return FoundLease(lease_id=_session_lease(ws, key), agent=session.agent if session else None)
 
 
 def _session_lease(ws: WorkingSet, key: SessionKey) -> str | None:

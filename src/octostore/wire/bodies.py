@@ -123,6 +123,9 @@ class ClaimTaskBody(Body):
     host: f.Host | None = None
     pid: f.Pid | None = None
     max_silence_seconds: f.MaxSilence | None = None
+    lease_id: (
+        Annotated[f.LeaseId, Meta(description="The session's, if you have it open: claim the task within it.")] | None
+    ) = None
 
     CORE_NAMES: ClassVar = {"agent": "owner", "wait_seconds": None}
 

@@ -61,7 +61,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     def can_repeat(self, asked: Any) -> bool:
         """Whether `asked` may be sent again after it may have worked. Without a lease, it may end the next session."""
-        return self.is_repeatable and getattr(asked, "lease_id", "") is not None
+        is_known = getattr(asked, "lease_id", "") is not None or isinstance(asked, c.ClaimTerms)  # by its request
+        return self.is_repeatable and is_known
 
 
 def _at(operation: str, line: str, asks: Any = None, reply: Any = None, sends: Any = None, **more: Any) -> Endpoint:
