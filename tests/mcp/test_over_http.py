@@ -249,8 +249,9 @@ def test_each_token_is_shown_the_tools_that_it_may_use(world: World) -> None:
     assert world.agent("claimer", "claim").tools == [name for name in NAMES if name not in READING]
 
 
-def test_the_list_is_short(world: World) -> None:
-    token = world.servers[0].new_token("lister")
+@pytest.mark.parametrize("scopes", [("read", "claim"), ("admin",)])
+def test_the_list_is_short(world: World, scopes: tuple[str, ...]) -> None:
+    token = world.servers[0].new_token("lister", *scopes)
     listed = world.servers[0].post("/mcp", message("tools/list"), token=token)
     assert len(listed.body) <= LIST_CHARACTERS_MAX
 

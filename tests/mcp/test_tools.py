@@ -30,7 +30,6 @@ def test_every_tool_explains_itself(world: World) -> None:
     tools = {tool.name: tool for tool in world.ann.tools() + world.eve.tools()}
     assert tools.keys() == NAMES | OPERATOR_NAMES
     for name, tool in tools.items():
-        assert tool.title
         assert tool.description
         assert tool.annotations is not None
         assert bool(tool.annotations.read_only_hint) == (name in READING)

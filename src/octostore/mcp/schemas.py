@@ -24,7 +24,6 @@ def described(tool: Tool) -> dict[str, Any]:
     """A tool as the protocol lists it."""
     return {
         "name": tool.name,
-        "title": tool.title,
         "description": tool.description,
         "inputSchema": input_schema(tool.takes),
         "annotations": _hints(tool),
@@ -36,8 +35,6 @@ def _hints(tool: Tool) -> dict[str, bool]:
     hints = {"openWorldHint": False}
     if tool.is_reading:
         return {**hints, "readOnlyHint": True}
-    if tool.is_idempotent:
-        hints["idempotentHint"] = True
     return hints if tool.is_destructive else {**hints, "destructiveHint": False}
 
 

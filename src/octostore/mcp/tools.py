@@ -301,11 +301,9 @@ async def _page(desk: Desk, given: g.Listing, status: Status) -> JobPage:
 class Tool(NamedTuple):
     """`name` is that of the function; hints are those of the protocol."""
 
-    title: str
     call: Callable[[Desk, Any], Awaitable[msgspec.Struct]]
     takes: type[g.Arguments]
     is_reading: bool = False
-    is_idempotent: bool = True
     is_destructive: bool = False
 
     @property
@@ -320,32 +318,32 @@ class Tool(NamedTuple):
 
 
 TOOLS = [
-    Tool("Claim a job", claim_job, g.ClaimJob, is_idempotent=False),
-    Tool("Claim the next job", claim_next_job, g.ClaimNext, is_idempotent=False),
-    Tool("Report progress", report_progress, g.Progress),
-    Tool("Save a checkpoint", checkpoint, g.Checkpoint),
-    Tool("Release a job", release_job, g.Release),
-    Tool("My claims", my_claims, g.Nothing, is_reading=True),
-    Tool("Who has a job", get_job_owner, g.OneJob, is_reading=True),
-    Tool("Look at a job", get_job, g.OneJob, is_reading=True),
-    Tool("Who has what", list_claimed_jobs, g.Listing, is_reading=True),
-    Tool("What happened", read_events, g.Events, is_reading=True),
-    Tool("Enqueue a job", enqueue_job, g.Enqueue, is_idempotent=False),
-    Tool("Look at a queue", queue_status, g.OneQueue, is_reading=True),
-    Tool("Open a session", open_session, g.OpenSession, is_idempotent=False),
-    Tool("Claim a task", claim_task, g.ClaimTask, is_idempotent=False),
-    Tool("Release a task", release_task, g.ReleaseTask),
-    Tool("Save a session", save_session, g.SaveSession),
-    Tool("Hand a session over", hand_over_session, g.HandOver),
-    Tool("Close a session", close_session, g.OneSession),
+    Tool(claim_job, g.ClaimJob),
+    Tool(claim_next_job, g.ClaimNext),
+    Tool(report_progress, g.Progress),
+    Tool(checkpoint, g.Checkpoint),
+    Tool(release_job, g.Release),
+    Tool(my_claims, g.Nothing, is_reading=True),
+    Tool(get_job_owner, g.OneJob, is_reading=True),
+    Tool(get_job, g.OneJob, is_reading=True),
+    Tool(list_claimed_jobs, g.Listing, is_reading=True),
+    Tool(read_events, g.Events, is_reading=True),
+    Tool(enqueue_job, g.Enqueue),
+    Tool(queue_status, g.OneQueue, is_reading=True),
+    Tool(open_session, g.OpenSession),
+    Tool(claim_task, g.ClaimTask),
+    Tool(release_task, g.ReleaseTask),
+    Tool(save_session, g.SaveSession),
+    Tool(hand_over_session, g.HandOver),
+    Tool(close_session, g.OneSession),
 ]
 OPERATOR_TOOLS = [
-    Tool("Recover jobs", recover_jobs, g.Nothing),
-    Tool("Dead jobs", dead_jobs, g.DeadListing, is_reading=True),
-    Tool("Run a job again", requeue_job, g.Operation),
-    Tool("Stop a job", stop_job, g.Operation),
-    Tool("Cancel a job", cancel_job, g.Operation, is_destructive=True),
-    Tool("Take a job away", force_release_job, g.Operation, is_destructive=True),
+    Tool(recover_jobs, g.Nothing),
+    Tool(dead_jobs, g.DeadListing, is_reading=True),
+    Tool(requeue_job, g.Operation),
+    Tool(stop_job, g.Operation),
+    Tool(cancel_job, g.Operation, is_destructive=True),
+    Tool(force_release_job, g.Operation, is_destructive=True),
 ]
 """Only for those whom a person has started with `--operator`."""
 

@@ -12,25 +12,21 @@ TTL_DEFAULT_SECONDS = 600
 HANDLE_LETTERS = 400
 HANDLES_MAX = 100
 
-Handle: TypeAlias = Annotated[
-    str, Meta(description="The `handle` from the answer to your claim.", max_length=HANDLE_LETTERS)
-]
-SessionHandle: TypeAlias = Annotated[
-    str, Meta(description="The `handle` from open_session.", max_length=HANDLE_LETTERS)
-]
+Handle: TypeAlias = Annotated[str, Meta(description="From the answer to your claim.", max_length=HANDLE_LETTERS)]
+SessionHandle: TypeAlias = Annotated[str, Meta(description="From open_session.", max_length=HANDLE_LETTERS)]
 Ttl: TypeAlias = Annotated[
     f.Ttl, Meta(description="Seconds until it ends, counted from your last call with its handle.")
 ]
 Wait: TypeAlias = Annotated[
     float,
     Meta(
-        description="Seconds to wait if it is not available now.",
+        description="Seconds to wait for it.",
         extra_json_schema={"minimum": 0, "maximum": f.WAIT_MAX_SECONDS},
     ),
 ]
 RequestId: TypeAlias = Annotated[
     f.RequestId,
-    Meta(description="Any unique text. If the answer is lost, repeat the call with it to get the same one."),
+    Meta(description="Any unique text; repeat it to get a lost answer again."),
 ]
 
 

@@ -59,18 +59,18 @@ def _claims(desk: Desk) -> HandledClaims:
 # The table
 
 _DIFFERENT = [
-    Tool("Claim a job", claim_job, g.ClaimJob, is_idempotent=False),
-    Tool("Claim the next job", t.claim_next_job, g.ClaimNext, is_idempotent=False),
-    Tool("Report progress", t.report_progress, g.Progress),
-    Tool("Save a checkpoint", checkpoint, g.Checkpoint),
-    Tool("Release a job", t.release_job, g.Release),
-    Tool("My claims", my_claims, g.Handles),
-    Tool("Open a session", t.open_session, g.OpenSession, is_idempotent=False),
-    Tool("Claim a task", t.claim_task, g.ClaimTask, is_idempotent=False),
-    Tool("Release a task", t.release_task, g.ReleaseTask),
-    Tool("Save a session", t.save_session, g.SaveSession),
-    Tool("Hand a session over", t.hand_over_session, g.HandOver),
-    Tool("Close a session", t.close_session, g.BySessionHandle),
+    Tool(claim_job, g.ClaimJob),
+    Tool(t.claim_next_job, g.ClaimNext),
+    Tool(t.report_progress, g.Progress),
+    Tool(checkpoint, g.Checkpoint),
+    Tool(t.release_job, g.Release),
+    Tool(my_claims, g.Handles),
+    Tool(t.open_session, g.OpenSession),
+    Tool(t.claim_task, g.ClaimTask),
+    Tool(t.release_task, g.ReleaseTask),
+    Tool(t.save_session, g.SaveSession),
+    Tool(t.hand_over_session, g.HandOver),
+    Tool(t.close_session, g.BySessionHandle),
 ]
 _BY_NAME = {tool.name: tool for tool in _DIFFERENT}
 TOOLS = [_BY_NAME.get(tool.name, tool) for tool in t.TOOLS]
