@@ -129,7 +129,10 @@ ROUTES = [
             "With `Accept: text/event-stream` it goes on with what happens next: `id` is the event's `seq`, and "
             "`Last-Event-ID` resumes after it. A reader that is too slow is disconnected, and nothing is skipped. A "
             "principal may have 100 streams open (`--max-streams`). What happens to a session itself is told to its "
-            "principal and to operators."
+            "principal and to operators. `heartbeats` names up to 200 jobs. The stream then also sends `heartbeat` "
+            "frames: how each of their live claims stands, at once and again when it has changed, every two seconds at "
+            "most. Each has one of the `claims` of `GET /heartbeats` as its `data`, and no `id`. When a claim ends, its "
+            "event says so; a last heartbeat of it may follow, so compare `fencing_token`."
         ),
         headers={"Last-Event-ID": f.EventSeq},
         codes={409: ("limit_exceeded",)},
