@@ -51,6 +51,8 @@ class Model(Undoing, Operators):
             c.RequestStop: self.request_stop,
             c.DiscardJob: self.discard_job,
             c.RequeueJob: self.requeue_job,
+            c.RequeueMatching: self.requeue_matching,
+            c.DiscardMatching: self.discard_matching,
             c.ForceReleaseJob: self.force_release_job,
             c.OpenSession: self.open_session,
             c.KeepSessionAlive: self.keep_session_alive,

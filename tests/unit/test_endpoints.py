@@ -12,6 +12,7 @@ from octostore.core import questions as q
 from octostore.core.commands import AnyCommand, Batch, Command
 from octostore.core.decide.rules import RULES
 from octostore.core.encoding import decode_strictly
+from octostore.core.limits import RUN_AT_MAX_MS
 from octostore.wire.batches import encode_batch, endpoint_in, is_for_batches, values_in
 from octostore.wire.endpoints import BY_KIND, ENDPOINTS
 from octostore.wire.errors import ERRORS
@@ -21,7 +22,7 @@ from tests.support.commands import any_command
 KINDS = {
     kind for name, kind in vars(c).items() if isinstance(kind, type) and issubclass(kind, Command) and name[0] != "_"
 }
-KINDS -= {Command, c.ClaimTerms, c.LeaseCommand}
+KINDS -= {Command, c.ClaimTerms, c.LeaseCommand, c.MatchingCommand}
 
 OF_SERVER = {
     "principal": "local",
@@ -40,7 +41,7 @@ OF_SERVER = {
 def as_sent(command: Any) -> Any:
     """Without what does not go over the wire."""
     absent: dict[str, Any] = {name: value for name, value in OF_SERVER.items() if name in command.__struct_fields__}
-    if isinstance(command, c.CreateToken):
+    if isinstance(command, c.CreateToken | c.MatchingCommand):
         absent.pop("prefix")
     if isinstance(command, c.ClaimTask):
         absent["lock_delay"] = 0  # the session's claims have none
@@ -80,6 +81,8 @@ QUESTIONS = st.one_of(
         queue=st.sampled_from([None, "default"]),
         limit=st.integers(1, 1_000),
         cursor=st.sampled_from([None, "d/e", "d#e+f"]),
+        owner=st.sampled_from([None, "agent 3 & co"]),
+        kind=st.sampled_from([None, "build"]),
     ),
     st.builds(
         q.ListEvents,
@@ -88,6 +91,8 @@ QUESTIONS = st.one_of(
         prefix=st.sampled_from([None, "a"]),
         session_id=st.sampled_from([None, "s"]),
         limit=st.integers(1, 1_000),
+        since=st.none() | st.integers(0, RUN_AT_MAX_MS),
+        types=st.sampled_from([None, ("expired",), ("claimed", "done")]),
     ),
     st.builds(q.ListSessions, status=st.sampled_from([None, "open"]), cursor=st.sampled_from([None, "s"])),
 )

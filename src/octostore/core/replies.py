@@ -122,7 +122,8 @@ class ClaimReply(Reply, frozen=True, dict=True):
       it, `available_at` when the first of its jobs is due (None if none is scheduled), and `all_done` whether every job
       is settled, so that nothing will come unless somebody enqueues, requeues or claims again.
 
-    For claim_task, `session` is what was acquired, and `held` is about the session.
+    For claim_task, `session` is what was acquired, and `held` is about the session. With the `lease_id` of a session,
+    nothing is acquired besides the task, and `held` is about the task that the session has already.
     """
 
     status: Literal["claimed", "held", "done", "delayed", "dead", "empty"]
@@ -437,11 +438,12 @@ class FoundTokens(Reply, frozen=True):
 
 
 class FoundLease(Reply, frozen=True):
-    """None where none is remembered. A claim that is bound to a session comes with that, too."""
+    """None where none is remembered. A claim that is bound to a session comes with that, a session with its agent."""
 
     lease_id: str | None
     session_id: str | None = None
     session_lease_id: str | None = None
+    agent: str | None = None
 
 
 class StoreKey(Reply, frozen=True):
@@ -497,6 +499,13 @@ class ProbeReply(Reply, frozen=True):
     seq: int
     at: Moment
     version: str = __version__
+
+
+class ChangedReply(Reply, frozen=True):
+    """One batch of the jobs that match. The next call goes on `after` this name; null means there are no more."""
+
+    changed: int
+    after: str | None
 
 
 class RecoverReply(Reply, frozen=True):

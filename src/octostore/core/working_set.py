@@ -14,7 +14,7 @@ from octostore.core.evolve import evolve
 from octostore.core.limits import EMPTY_COUNT_MAX
 from octostore.core.line import Line
 from octostore.core.model import EndedRequest, Job, Queue, Session, Token
-from octostore.core.needs import Selection
+from octostore.core.needs import JobFilter, Selection
 from octostore.core.replies import Recovery
 from octostore.core.session_keys import SessionKey
 
@@ -42,6 +42,8 @@ class WorkingSet(msgspec.Struct):
     """(principal, request id, queue) of live claims -> the job."""
     ended: dict[tuple[str, str], list[EndedRequest]] = {}
     """(principal, request id) -> what it had, where that was asked for."""
+    listed_to: dict[JobFilter, str | None] = {}
+    """The last name up to which all jobs of a list are here; None where all are."""
     sessions_with_all_claims: set[SessionKey] = set()
     has_all_expired: bool = False
     """Whether everything that has run out was loaded; otherwise there is more to sweep."""

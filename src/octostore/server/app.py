@@ -11,6 +11,7 @@ from octostore.core.commands import AnyCommand
 from octostore.core.encoding import decode_strictly
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import JSON_DEPTH
+from octostore.server.assets import assets
 from octostore.server.calls import Call, admit, answer_to, heed, wait_and_answer
 from octostore.server.guard import Guard
 from octostore.server.http import Answer, ClientGone, Request, Streaming
@@ -19,6 +20,7 @@ from octostore.server.principals import Principal
 from octostore.server.refusals import refusal_of, retry_after, too_fast
 from octostore.server.router import Route, Router, decoded
 from octostore.server.routes import ROUTES
+from octostore.server.routes.page import ASSET, mounted
 from octostore.server.services import Services
 from octostore.server.shapes import problem_of, shape_error
 from octostore.wire.bodies import Shape, with_lists, with_whole_numbers
@@ -41,7 +43,9 @@ class App:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._guard = Guard(services.settings)
-        self._router = Router(ROUTES)
+        self._router = Router([*ROUTES, *mounted(ROUTES)])
+        for path in assets().by_path:
+            self._router.add(path, ASSET)
         self._logs_access = services.settings.access_log
         self._limits = (services.settings.max_body_bytes, services.settings.max_batch_bytes)
         services.routes = {route.operation: route for route in ROUTES}
@@ -68,6 +72,8 @@ class App:
             return Answer(b"", 204, headers=preflight)
         route, params = self._router.find(request.method, request.raw_path)
         request.route = route
+        if route.is_page:
+            self._guard.check_page(request)
         if "%" in request.raw_path:
             params = {name: decoded(name, value) for name, value in params.items()}
         if route.has_deadline:

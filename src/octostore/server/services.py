@@ -16,6 +16,7 @@ from octostore.core.replies import Figures, ProbeReply
 from octostore.server import auth
 from octostore.server.attention import Attention
 from octostore.server.feed import Feed
+from octostore.server.logins import Logins
 from octostore.server.metrics import Metrics
 from octostore.server.outage import Outage
 from octostore.server.pulse import Pulse
@@ -53,7 +54,8 @@ class Services:
         self.rates = Rates(settings.requests_per_second)
         self.max_claims = Spaced(settings.max_claims)
         static = auth.read_static_tokens(settings.tokens_file) if settings.tokens_file else {}
-        self.auth = auth.Auth(self.store, static)
+        self.logins = Logins(settings.base_path)
+        self.auth = auth.Auth(self.store, static, self.logins)
         self.waiting = WaitingRoom(self.store)
         self.streams = OpenStreams(settings.max_streams)
         self.attention = Attention()
@@ -73,6 +75,7 @@ class Services:
         await self.store.in_thread(self.store.local.found)  # for whoever comes, also if they only look
         known = await self.store.ask(GetStoreKey())
         self._key, self.store_id = known.key, known.store_id
+        self.logins.start(known.store_id, known.key)
         if self.settings.tokens_file is None:
             await auth.ensure_admin_token(self.store, self.admin_file)
         self.feed.start()

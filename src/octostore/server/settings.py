@@ -23,6 +23,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[str, ...] = ()
     """Networks, or `unix`: the proxies that are believed when they tell whose request it is."""
 
+    base_path: str = ""
+    """What browsers and clients see in front of our own paths, behind a proxy that serves more than us: `/octo`."""
+
     log_format: LogFormat = "text"
     access_log: bool = False
     """Whether each request is logged."""

@@ -8,8 +8,8 @@ import msgspec
 
 from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
-from octostore.core.model import Job, Session, SessionStatus, Status, Token
-from octostore.core.needs import Needs
+from octostore.core.model import Job, Session, SessionStatus, Token
+from octostore.core.needs import JobFilter, Needs
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
@@ -30,19 +30,6 @@ class Counters(NamedTuple):
     store_id: str
     next_expiry: int = 0
     """Before this moment nothing runs out; 0 where that is not known."""
-
-
-class JobFilter(msgspec.Struct, frozen=True):
-    """Which jobs to list: in name order after `after`, those stored with `status` (None: with any).
-
-    For a status other than `claimed`, claims that have run out are to be among them: they may have it by now.
-    """
-
-    status: Status | None
-    prefix: str
-    queue: str | None
-    after: str
-    limit: int
 
 
 class QueueFilter(msgspec.Struct, frozen=True):
@@ -77,8 +64,8 @@ class Reading(Protocol):
         A claimed job comes with the session its claim is bound to, an enqueued one with its queue.
         """
 
-    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
-        """The jobs, also put into `ws`, with the sessions and queues that belong to them."""
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter, limit: int) -> list[Job]:
+        """The first of these jobs, also put into `ws`, with the sessions and queues that belong to them."""
 
     def claimed_jobs(self, ws: WorkingSet, job_ids: Sequence[str]) -> list[Job]:
         """Those of these jobs that are stored as claimed, also put into `ws`, with their sessions; in any order.

@@ -15,15 +15,16 @@ from octostore.core.health import TAKEN_BACK_MS
 from octostore.core.limits import FIGURES_QUEUES, OWNERS_FROM_CLAIMS, REQUESTS_KEPT, REQUESTS_KEPT_MS, SWEEP_LIMIT
 from octostore.core.model import Claim, EndedRequest, Job, Queue, Session, SessionStatus, Token, read_in_flight
 from octostore.core.moments import to_datetime, to_datetime_or_none
-from octostore.core.needs import Needs, Selection
+from octostore.core.needs import JobFilter, Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.queue_counts import QueueCounts
 from octostore.core.replies import Figures
 from octostore.core.run_order import place_of
 from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Counters, JobFilter, OnStep, QueueFilter, SessionFilter
+from octostore.stores.base import Counters, OnStep, QueueFilter, SessionFilter
 from octostore.stores.clock import Mark
+from octostore.stores.listing import listed_to
 
 LOOK_SECONDS = 1.0
 
@@ -75,18 +76,23 @@ class MemoryRows:
             ws.ended[ended] = list(self._ended_by_id.get(ended, ()))
         for queue, line in needs.lines.items():
             self._add_line(ws, queue, line.selections, line.count)
+        self._add_lists(ws, needs.lists)
         self._add_rights(ws, needs)
 
-    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter, limit: int) -> list[Job]:
         found = [
             job
-            for job_id, job in sorted(self.jobs.items())
-            if job_id > wanted.after
-            and job_id.startswith(wanted.prefix)
-            and (wanted.status in {None, job.status} or (wanted.status != "claimed" and self._is_over(job, ws.now)))
-            and wanted.queue in {None, job.queue}
+            for job in self._named(wanted)
+            if wanted.status in {None, job.status} or (wanted.status != "claimed" and self._is_over(job, ws.now))
         ]
-        return [self._add_job(ws, job) for job in found[: wanted.limit]]
+        return [self._add_job(ws, job) for job in found[:limit]]
+
+    def _named(self, wanted: JobFilter) -> list[Job]:
+        return [
+            job
+            for job_id, job in sorted(self.jobs.items())
+            if job_id > wanted.after and job_id.startswith(wanted.prefix) and wanted.queue in {None, job.queue}
+        ]
 
     def claimed_jobs(self, ws: WorkingSet, job_ids: Sequence[str]) -> list[Job]:
         known = [self.jobs[job_id] for job_id in job_ids if job_id in self.jobs]
@@ -233,6 +239,14 @@ class MemoryRows:
         ws.sessions_with_all_claims |= needs.claims_of
 
     # What is found by looking
+
+    def _add_lists(self, ws: WorkingSet, lists: dict[JobFilter, int]) -> None:
+        for wanted, count in lists.items():
+            stored = [job for job in self._named(wanted) if job.status == wanted.status][:count]
+            expired = [job for job in self._named(wanted) if self._is_over(job, ws.now)][:SWEEP_LIMIT]
+            ws.listed_to[wanted] = listed_to((stored, count), ([] if ws.has_all_expired else expired, SWEEP_LIMIT))
+            for job in [*stored, *expired]:
+                self._add_job(ws, job)
 
     def _add_rights(self, ws: WorkingSet, needs: Needs) -> None:
         ws.tokens.update(dict.fromkeys(needs.tokens))

@@ -322,6 +322,18 @@ WHERE status = 'open' AND expires_at <= {now} AND (principal = %(principal)s OR 
     AND {unindexed}session_id > %(after)s
 ORDER BY {unindexed}session_id LIMIT %(limit)s
 
+-- name: last_event_before
+-- The seq of the last event before a moment, or 0. There is no index by time, and none is needed: time never runs backwards
+-- in the log, so half of what is left is ruled out with each event that is looked at.
+WITH RECURSIVE span(first, length) AS (
+    SELECT CAST(0 AS bigint), seq FROM {schema}.counters
+    UNION ALL
+    SELECT first + CASE WHEN %(moment)s > (SELECT at FROM {schema}.events WHERE seq >= first + (length + 1) / 2
+        ORDER BY seq LIMIT 1) THEN (length + 1) / 2 ELSE 0 END, length / 2
+    FROM span WHERE length > 0
+)
+SELECT first FROM span WHERE length = 0
+
 -- name: list_events
 -- The log after an event.
 SELECT {event_columns} FROM {schema}.events WHERE seq > %(after)s ORDER BY seq LIMIT %(limit)s

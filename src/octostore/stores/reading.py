@@ -11,9 +11,10 @@ from octostore.core import views
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
+from octostore.core.limits import JOBS_LOOKED_THROUGH, PAGE_MAX
 from octostore.core.model import LOCAL, Job, Scope, Session, read_history
 from octostore.core.moments import to_datetime
-from octostore.core.needs import Needs
+from octostore.core.needs import JobFilter, Needs
 from octostore.core.replies import (
     ClaimedCount,
     EventPage,
@@ -35,7 +36,7 @@ from octostore.core.replies import (
 from octostore.core.retry import RetryPolicy
 from octostore.core.session_keys import SessionKey, id_of, no_such_session, session_key
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
+from octostore.stores.base import Backend, Reading, SessionFilter
 from octostore.stores.clock import Clock
 from octostore.stores.persist import persist
 
@@ -117,20 +118,19 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
         from octostore.stores.reading_queues import list_in_run_order  # noqa: PLC0415  # here and below: few ask for it
 
         return list_in_run_order(reading, ws, question, given)
-    found: list[JobView] = []
-    after = question.cursor or ""
-    while len(found) <= question.limit:
-        wanted = JobFilter(question.status, question.prefix or "", question.queue, after, question.limit + 1)
-        page = reading.list_jobs(ws, wanted)
-        for job in page:
-            settled(ws, job.job_id, given)
-            if question.status in {None, job.status}:
-                found.append(views.job_view(ws, job, with_documents=False))
-        if len(page) < wanted.limit:
+    found: list[Job] = []
+    after: str | None = question.cursor or ""
+    limit, looked_at = PAGE_MAX if question.is_searching else question.limit + 1, 0
+    while after is not None and len(found) <= question.limit:
+        if question.is_searching and looked_at >= JOBS_LOOKED_THROUGH:
             break
-        after = page[-1].job_id
-    jobs = found[: question.limit]
-    return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else None)
+        wanted = JobFilter(question.stored_status, question.prefix or "", question.queue, after)
+        page = [settled(ws, job.job_id, given) for job in reading.list_jobs(ws, wanted, limit)]
+        found += [job for job in page if question.matches(job)]
+        looked_at += len(page)
+        after = page[-1].job_id if len(page) == limit else None
+    jobs = [views.job_view(ws, job, with_documents=False) for job in found[: question.limit]]
+    return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else after)
 
 
 def _list_heartbeats(reading: Reading, ws: WorkingSet, question: q.ListHeartbeats, _given: Given) -> Heartbeats:
@@ -216,7 +216,8 @@ def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _given:
 def _find_session_lease(reading: Reading, ws: WorkingSet, question: q.FindSessionLease, _given: Given) -> FoundLease:
     key = session_key(LOCAL, question.session_id)
     reading.load(ws, Needs(sessions={key}, sweep_limit=0))
-    return FoundLease(lease_id=_session_lease(ws, key))
+    session = ws.session(key)
+    return FoundLease(lease_id=_session_lease(ws, key), agent=session.agent if session else None)
 
 
 def _session_lease(ws: WorkingSet, key: SessionKey) -> str | None:

@@ -5,26 +5,32 @@ process: to lock and find the jobs that it needs (`Finding`), for what else belo
 to save and commit.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from heapq import merge
-from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args
 
 from octostore.core.events import LogEntry
 from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS
-from octostore.core.model import Job, Session, SessionStatus, Status, Token
+from octostore.core.model import Job, Session, SessionStatus, Token
 from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
-from octostore.core.needs import Needs, Selection
+from octostore.core.needs import JobFilter, Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
-from octostore.stores.asking import Answer, Asking
-from octostore.stores.base import Counters, JobFilter, QueueFilter, SessionFilter
+from octostore.stores.asking import Asking
+from octostore.stores.base import Counters, QueueFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.completing import Completing, count_lines
 from octostore.stores.finding import Finding
-from octostore.stores.listing import LAST_NAME, first_name, page_of_log, to_forget
+from octostore.stores.listing import (
+    LAST_NAME,
+    ask_for_expired,
+    ask_for_jobs,
+    first_name,
+    page_of,
+    page_of_log,
+    to_forget,
+)
 from octostore.stores.rows import (
     Row,
     job_to_renewal,
@@ -83,25 +89,13 @@ class Transaction:
 
     # Listing
 
-    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter, limit: int) -> list[Job]:
         asking = self._asking(ws.now)
-        ask = partial(
-            asking.ask,
-            first=first_name(wanted.prefix, wanted.after),
-            last=wanted.prefix + LAST_NAME,
-            limit=wanted.limit,
-        )
-        if wanted.queue is not None:
-            statuses = get_args(Status) if wanted.status is None else (wanted.status,)
-            parts = [ask("list_jobs_by_queue", queue=wanted.queue, status=status) for status in statuses]
-        elif wanted.status is not None:
-            parts = [ask("list_jobs_by_status", status=wanted.status)]
-        else:
-            parts = [ask("list_jobs")]
+        parts = ask_for_jobs(asking, wanted, limit)
         if wanted.status not in {None, "claimed"}:
-            parts.append(ask("list_expired", queue=wanted.queue))
+            parts.append(ask_for_expired(asking, wanted, limit))
         asking.run()
-        jobs = add_jobs(ws, _page(parts, wanted.limit))
+        jobs = add_jobs(ws, page_of(parts, limit))
         self._complete(ws, Completing(ws))
         return jobs
 
@@ -152,7 +146,7 @@ class Transaction:
             parts = [ask(ended, status=status) for status in statuses if status != "open"]
             parts += [ask(f"list_{status}_sessions") for status in statuses if status != "closed"]
         asking.run()
-        sessions = [session_from_row(row) for row in _page(parts, wanted.limit)]
+        sessions = [session_from_row(row) for row in page_of(parts, wanted.limit)]
         ws.sessions.update({session.session_id: session for session in sessions})
         return sessions
 
@@ -241,8 +235,3 @@ def _save_checkpoints(saving: Asking, changed: dict[str, bytes | None]) -> None:
         saving.write("save_checkpoints", kept)
     if dropped := [job_id for job_id, data in changed.items() if data is None]:
         saving.ask("drop_checkpoints", jobs=dropped)
-
-
-def _page(parts: Iterable[Answer], limit: int) -> Iterable[Row]:
-    """The first of parts that are sorted, by names that are in one of them only."""
-    return islice(merge(*(part.rows for part in parts)), limit)

@@ -61,7 +61,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     def can_repeat(self, asked: Any) -> bool:
         """Whether `asked` may be sent again after it may have worked. Without a lease, it may end the next session."""
-        return self.is_repeatable and getattr(asked, "lease_id", "") is not None
+        is_known = getattr(asked, "lease_id", "") is not None or isinstance(asked, c.ClaimTerms)  # by its request
+        return self.is_repeatable and is_known
 
 
 def _at(operation: str, line: str, asks: Any = None, reply: Any = None, sends: Any = None, **more: Any) -> Endpoint:
@@ -94,6 +95,8 @@ ENDPOINTS = [
     _at("request_stop", f"POST {_JOB}/stop", c.RequestStop, r.JobView, b.ReasonBody, **_ONCE),
     _at("discard_job", f"POST {_JOB}/discard", c.DiscardJob, r.JobView, b.ReasonBody, **_ONCE),
     _at("force_release_job", f"POST {_JOB}/force-release", c.ForceReleaseJob, r.JobView, b.ReasonBody, **_ONCE),
+    _at("requeue_matching", "POST /jobs/requeue", c.RequeueMatching, r.ChangedReply, b.RequeueMatchingBody, **_ONCE),
+    _at("discard_matching", "POST /jobs/discard", c.DiscardMatching, r.ChangedReply, b.MatchingBody, **_ONCE),
     _at("recover", "POST /recover", c.Recover, r.RecoverReply, **_ADMIN_OF_ALL),
     _at("claim_next", "POST /queues/{queue}/claim", c.ClaimNext, r.ClaimReply, b.ClaimNextBody, **_CLAIM),
     _at("get_queue", "GET /queues/{queue}", q.GetQueue, r.QueueStatus),
@@ -126,6 +129,11 @@ ENDPOINTS = [
     _at("mcp", "POST /mcp", scope=None),
     _at("mcp_resource", "GET /.well-known/oauth-protected-resource/mcp", **_PUBLIC),
     _at("resource", "GET /.well-known/oauth-protected-resource", **_PUBLIC),
+    # The live page
+    _at("page", "GET /", **_PUBLIC),
+    _at("log_in", "POST /ui/login", sends=b.LoginBody, **_PUBLIC),
+    _at("log_out", "POST /ui/logout", **_PUBLIC),
+    _at("make_link", "POST /auth/link", scope=None),
     # The server itself
     _at("livez", "GET /livez", **_PUBLIC),
     _at("readyz", "GET /readyz", c.Probe, r.ProbeReply, **_PUBLIC),

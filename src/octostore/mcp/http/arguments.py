@@ -1,10 +1,10 @@
 """What the tools take over HTTP, where it differs: a handle names a claim or session, which lives by its TTL."""
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 from msgspec import Meta
 
-from octostore.core.model import Outcome, Phase
+from octostore.core.model import Phase
 from octostore.mcp import arguments as g
 from octostore.wire import fields as f
 
@@ -35,12 +35,16 @@ RequestId: TypeAlias = Annotated[
 
 
 class ClaimJob(g.ClaimJob, kw_only=True):
+    WAIT_MAX_SECONDS: ClassVar = f.WAIT_MAX_SECONDS
+
     ttl: Ttl = TTL_DEFAULT_SECONDS
     wait: Wait = 0
     request_id: RequestId | None = None
 
 
 class ClaimNext(g.ClaimNext, kw_only=True):
+    WAIT_MAX_SECONDS: ClassVar = f.WAIT_MAX_SECONDS
+
     ttl: Ttl = TTL_DEFAULT_SECONDS
     wait: Wait = 0
     request_id: RequestId | None = None
@@ -54,7 +58,7 @@ class ByHandle(g.Arguments):
 
 class Progress(ByHandle, kw_only=True):
     note: Annotated[f.ProgressNote, Meta(description="What you are doing.")] | None = None
-    percent: Annotated[f.Percent, Meta(description="How much is done.")] | None = None
+    percent: g.Percent | None = None
 
 
 class Checkpoint(ByHandle, kw_only=True):
@@ -62,11 +66,15 @@ class Checkpoint(ByHandle, kw_only=True):
 
 
 class Release(ByHandle, kw_only=True):
-    outcome: Annotated[Outcome, Meta(description="How it went.")] = "released"
+    outcome: g.How = "released"
     result: f.Result = None
-    error: f.ErrorText | None = None
-    note: Annotated[f.Note, Meta(description="What the next owner should know.")] | None = None
-    retry_after: Annotated[f.RetryAfter, Meta(description="Seconds; only with `failed` or `deferred`.")] | None = None
+    error: g.ErrorText | None = None
+    note: Annotated[f.Note, Meta(description="For the next owner.")] | None = None
+    retry_after: Annotated[f.RetryAfter, Meta(description="Seconds, if `failed` or `deferred`.")] | None = None
+
+
+class ReleaseTask(Release):
+    outcome: g.How = "done"
 
 
 class Handles(g.Arguments):
@@ -84,11 +92,19 @@ class BySessionHandle(g.Arguments):
     handle: SessionHandle
 
 
+class ClaimTask(g.Task, kw_only=True):
+    WAIT_MAX_SECONDS: ClassVar = f.WAIT_MAX_SECONDS
+
+    handle: SessionHandle
+    wait: Wait = 0
+    request_id: RequestId | None = None
+
+
 class SaveSession(BySessionHandle, kw_only=True):
     context: f.Context
-    phase: Annotated[Phase, Meta(description="What you are doing now.")] | None = None
+    phase: Annotated[Phase, Meta(description="The phase.")] | None = None
 
 
 class HandOver(BySessionHandle, kw_only=True):
-    to_agent: Annotated[f.ToAgent, Meta(description="Who takes over, by the name it uses as `owner`.")]
-    note: Annotated[f.Note, Meta(description="What the next agent should know.")] | None = None
+    to_agent: Annotated[f.ToAgent, Meta(description="Its `owner` name.")]
+    note: Annotated[f.Note, Meta(description="For the next agent.")] | None = None

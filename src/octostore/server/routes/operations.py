@@ -8,13 +8,13 @@ from octostore.core.errors import OctoStoreError
 from octostore.server import metrics
 from octostore.server.calls import Call, asked
 from octostore.server.examples import NOW
-from octostore.server.http import Answer, encode
+from octostore.server.http import PAGE_START, Answer, encode
 from octostore.server.refusals import Refusal, shutting_down
 from octostore.server.router import Route
+from octostore.server.routes.page import HTML
 from octostore.wire.answers import Health, Readiness, ServerStatus
 
 TAG = "server"
-HTML = b"text/html; charset=utf-8"
 
 
 async def livez(call: Call) -> Answer:
@@ -74,7 +74,7 @@ async def openapi(call: Call) -> Answer:
 
 async def api_page(call: Call) -> Answer:
     _, page = await call.services.store.in_thread(_documents)
-    return Answer(page, content_type=HTML)
+    return Answer(page, content_type=HTML, start=PAGE_START)
 
 
 @cache
