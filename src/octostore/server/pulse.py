@@ -19,17 +19,17 @@ from octostore.server.feed import Feed, wake_in_groups
 from octostore.server.store import ServedStore
 
 READ_SECONDS = 2.0
-"""How often they are read at most."""
-REST = 20
-"""For how many times as long as a reading took there is no other: however many are wanted, it takes one part in 20."""
+"""The shortest time from one reading to the next."""
+REST, REST_MAX_SECONDS = 20, 30.0
+"""After a reading, rest for 20 times as long as it took, so that any number of names costs at most 5 % of a core."""
 READ_AT_ONCE = 64
-"""Few enough that whoever wants the interpreter meanwhile hardly notices."""
+"""So few that other threads hardly wait for the interpreter."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Beat(NamedTuple):
-    """How a claim stood, how that looks on a stream, and the first reading that found it so."""
+    """A claim as it stands, the same as a frame of a stream, and the first reading that found it so."""
 
     heartbeat: Heartbeat
     frame: bytes
@@ -65,7 +65,7 @@ class Pulse:
                 self.stop()
 
     def stop(self) -> None:
-        """What was read is old by the time that somebody wants it again."""
+        """Also forget what was read: it is old by the time somebody wants it again."""
         if self._task is not None:
             self._task.cancel()
         self._task, self.beats = None, {}
@@ -74,10 +74,9 @@ class Pulse:
         while True:
             await asyncio.sleep(self._next_at - time.monotonic())
             began_at = time.monotonic()
-            with suppress(OctoStoreError):  # the store is away: what follows the log finds out as well, and tells
+            with suppress(OctoStoreError):  # the store is away; everything else on the stream says so
                 await self._read()
-            now = time.monotonic()
-            self._next_at = max(began_at + self._read_seconds, now + (now - began_at) * REST)
+            self._next_at = next_reading(began_at, time.monotonic(), self._read_seconds)
 
     async def _read(self) -> None:
         wanted = tuple(set().union(*(watcher.job_ids for watcher in self._watchers)))
@@ -102,6 +101,11 @@ class Pulse:
         return found
 
 
+def next_reading(began_at: float, ended_at: float, read_seconds: float = READ_SECONDS) -> float:
+    rest_seconds = min((ended_at - began_at) * REST, REST_MAX_SECONDS)
+    return max(began_at + read_seconds, ended_at + rest_seconds)
+
+
 class Watcher:
     """A stream that wants the heartbeats of some jobs."""
 
@@ -109,11 +113,11 @@ class Watcher:
         self.job_ids = job_ids
         self._pulse = pulse
         self._seen = 0
-        """The reading that it has told of."""
+        """The last reading whose changes it has sent."""
         self.reader: asyncio.Future[None] | None = None
 
     def news(self) -> bytes:
-        """What has changed since the last call; at first, how all of them stand."""
+        """The frames of what has changed since the last call; the first time, of all its jobs."""
         seen, self._seen = self._seen, self._pulse.reading
         if seen == self._seen:
             return b""
@@ -121,6 +125,6 @@ class Watcher:
         return b"".join([beat.frame for beat in found if beat.reading > seen])
 
     async def next_change(self) -> None:
-        """As of the feed: until there may be news, of either."""
+        """Until there may be new heartbeats, or the feed has something new."""
         self.reader = self._pulse.feed.next_change()
         await self.reader

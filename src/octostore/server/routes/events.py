@@ -129,8 +129,12 @@ ROUTES = [
             "Oldest first; all that is given must hold. With a `prefix` or `types`, a page may have fewer events than "
             "the `limit`, or none: go on from `after` until it stands still. With `Accept: text/event-stream` it goes "
             "on with what happens next: `id` is the event's `seq`, and `Last-Event-ID` resumes after it. A reader "
-            "that is too slow is disconnected, and nothing is skipped. A principal may have 100 streams open (`--max- "
-            "streams`). Only a session's principal and operators see what happens to the session itself."
+            "that is too slow is disconnected, and nothing is skipped. A principal may have 100 streams open "
+            "(`--max-streams`). Only a session's principal and operators see what happens to the session itself. "
+            "With `heartbeats`, the stream also sends `heartbeat` frames: how the live claims on these jobs stand, at "
+            "once and whenever one has changed, at most every two seconds. Their `data` is one of the `claims` of "
+            "`GET /heartbeats`, and they have no `id`. When a claim ends, its event says so; a heartbeat read just "
+            "before may come just after, so compare `fencing_token`."
         ),
         headers={"Last-Event-ID": f.EventSeq},
         codes={409: ("limit_exceeded",)},
