@@ -6,7 +6,16 @@ import msgspec
 
 from octostore.core.commands import AnyCommand, ClaimNext, ClaimTask, Probe
 from octostore.core.errors import LeaseLost, NotFound
-from octostore.core.questions import GetFigures, GetJob, GetQueue, GetSession, ListJobs, ListSessions, ListTokens
+from octostore.core.questions import (
+    GetFigures,
+    GetJob,
+    GetQueue,
+    GetSession,
+    ListJobs,
+    ListQueues,
+    ListSessions,
+    ListTokens,
+)
 from octostore.core.replies import ClaimReply, SessionReply
 from octostore.core.retry import RetryPolicy
 from octostore.stores.memory import MemoryBackend
@@ -86,11 +95,18 @@ class SideBySide:
         in_order = self.real.ask(ListJobs(queue="default", order="run")).jobs
         self.compare_plain(seen.list_in_run_order("default"), in_order)
         self.compare_plain(seen.queue_status("default"), self.real.ask(GetQueue(queue="default")))
+        self.compare_queues(seen)
         for state in ("open", "closed", "expired"):
             for whose in (None, "local", "guest"):
                 listed = self.real.ask(ListSessions(status=state, principal=whose)).sessions
                 self.compare_plain(seen.list_sessions(state, whose), listed)
         self.compare_plain(seen.list_tokens(), self.real.ask(ListTokens()).tokens)
+
+    def compare_queues(self, seen: Model) -> None:
+        """What happened is told from the log, in which there is nothing yet of what has run out by now."""
+        listed = self.real.ask(ListQueues())
+        by_name = sorted(listed.queues, key=lambda queue: queue.queue)
+        self.compare_plain(seen.list_queues(self.model.log), msgspec.structs.replace(listed, queues=by_name))
 
     def compare_session(self, seen: Model, name: str) -> None:
         expected = seen.get_session(name)

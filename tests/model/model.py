@@ -11,10 +11,10 @@ from octostore.core import commands as c
 from octostore.core.commands import AnyCommand
 from tests.model import told
 from tests.model.operators import Operators
-from tests.model.state import Fields, Refused, Rule, Told
+from tests.model.state import Event, Fields, Refused, Rule, Told
 from tests.model.undo import Undoing
 
-HOUR_MS = 3_600_000
+HOUR_MS, MINUTE_MS = 3_600_000, 60_000
 
 
 class Model(Undoing, Operators):
@@ -106,6 +106,33 @@ class Model(Undoing, Operators):
 
     def queue_status(self, queue: str) -> Fields:
         return told.queue_status(self, [queue], None, "", 10_000)
+
+    def list_queues(self, log: list[Event]) -> Fields:
+        """By name. In the last hour by the minute, of which the first is the one after an hour ago; from the `log`."""
+        queues = {job.queue for job in self.jobs.values() if job.queue} | {name for name, n in self.limits.items() if n}
+        return {
+            "queues": [self.queue_status(name) | self.rates(name, log) for name in sorted(queues)],
+            "more": False,
+            "counted_at": self.now,
+            "counted_to": 10_000,
+            "rates_since": (self.now - HOUR_MS) // MINUTE_MS * MINUTE_MS + MINUTE_MS,
+            "bucket_seconds": 60,
+        }
+
+    def rates(self, queue: str, log: list[Event]) -> Fields:
+        def moments(*types: str) -> list[int]:
+            return [event.at for event in log if event.job_id and event.queue == queue and event.type in types]
+
+        def per_minute(*types: str) -> list[int]:
+            minutes = [self.now // MINUTE_MS - moment // MINUTE_MS for moment in moments(*types)]
+            return [minutes.count(ago) for ago in reversed(range(60))]
+
+        rates = {
+            "enqueued": per_minute("enqueued"),
+            "done": per_minute("done"),
+            "failed": per_minute("failed", "expired"),
+        }
+        return {"last_claim_at": max(moments("claimed"), default=None), "rates": rates}
 
     def get_session(self, name: str) -> Fields | None:
         """`name` is `principal/id`."""

@@ -31,6 +31,7 @@ from octostore.core.questions import (
     GetQueue,
     GetSession,
     ListJobs,
+    ListQueues,
     ListSessions,
     ListTokens,
     Question,
@@ -72,6 +73,8 @@ STATUSES: tuple[SessionStatus | None, ...] = ("open", "closed", "expired", None)
 ABOUT_QUEUES: list[Question[Any]] = [
     GetQueue(queue="default"),
     GetQueue(queue="other", prefix="d"),
+    ListQueues(),
+    ListQueues(prefix="d"),
     ListJobs(queue="default", order="run", limit=2),
     ListJobs(queue="default", order="run", prefix="d"),
     ListJobs(queue="other", order="run", status="queued"),

@@ -105,6 +105,15 @@ class Questions:
         """
         return q.GetQueue(queue=queue)
 
+    @asked
+    def list_queues(self) -> q.ListQueues:
+        """What is in each queue, as `queue_status` tells it, with the last claim and the rates of the last hour.
+
+        The longest 200 queues, with the most jobs waiting first. A server counts at most every 10 seconds; `counted_at`
+        says when it did.
+        """
+        return q.ListQueues()
+
     # Sessions
 
     @asked

@@ -22,6 +22,7 @@ from octostore.core.replies import (
     JobPage,
     JobView,
     PrincipalView,
+    QueueList,
     QueueStatus,
     SessionPage,
     SessionView,
@@ -137,6 +138,12 @@ def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Gi
     return get_queue(reading, ws, question, given)
 
 
+def _list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, given: Given) -> QueueList:
+    from octostore.stores.reading_queues import list_queues  # noqa: PLC0415
+
+    return list_queues(reading, ws, question, given)
+
+
 def _count_claimed(reading: Reading, _ws: WorkingSet, question: q.CountClaimed, _given: Given) -> ClaimedCount:
     return ClaimedCount(number=reading.count_claimed(question.prefix))
 
@@ -230,6 +237,7 @@ _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.FindSimilar: _find_similar,
     q.ListJobs: _list_jobs,
     q.GetQueue: _get_queue,
+    q.ListQueues: _list_queues,
     q.CountClaimed: _count_claimed,
     q.ListEvents: _list_events,
     q.GetSession: _get_session,
