@@ -62,3 +62,13 @@ def test_changing_a_queue_shows_at_once(store: OctoStore) -> None:
     store.limit_queue("ci", 2)
     (queue,) = store.list_queues().queues
     assert (queue.queue, queue.max_claimed) == ("ci", 2)
+
+
+def test_figures_say_whether_work_gets_done(system: System) -> None:
+    store = system.store
+    store.enqueue("build", job_id="job")
+    assert (store.figures().status, store.figures().reasons) == ("ok", [])
+    system.advance(300)
+    figures = store.figures()
+    assert (figures.status, figures.reasons) == ("degraded", ["a job has been waiting for 300 s"])
+    assert (store.health().status, store.health().reasons) == (figures.status, figures.reasons)

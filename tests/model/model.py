@@ -157,7 +157,7 @@ class Model(Undoing, Operators):
         due = [job.available_at for job in queued if job.available_at <= now]
         due += [self.expiry(job.claim) for job in returned if job.claim]
         lost = [e for e in self.log if e.type in {"expired", "force_released"} and e.at > now - HOUR_MS]
-        return {
+        counted = {
             "claimed": len(live),
             "late": sum(self.is_late(claim, now) for claim in live),
             "stuck": sum(self.is_stuck(claim, now) for claim in live),
@@ -170,8 +170,23 @@ class Model(Undoing, Operators):
             "seq": len(self.log),
             "at": now,
         }
+        return counted | {"status": health(counted, waited_ms=now - min(due, default=now))}
 
     def is_late(self, claim: Any, now: int) -> bool:
         """Two thirds of its TTL have gone by without a heartbeat."""
         ttl_ms = claim.ttl_ms if claim.expires_at is not None else self.sessions[claim.session_id].ttl_ms
         return bool(3 * (now - self.heartbeat(claim)) >= 2 * ttl_ms)
+
+
+def health(counted: Fields, waited_ms: int) -> str:
+    """The thresholds of `octostore health`: from which number on it is degraded, and from which unhealthy."""
+    levels = [
+        (counted["late"], 1, 10),
+        (counted["stuck"], 1, 10),
+        (counted["dead"], 1, 100),
+        (counted["taken_back"], 5, 50),
+        (waited_ms, 300_000, 3_600_000),
+    ]
+    if any(number >= unhealthy for number, _, unhealthy in levels):
+        return "unhealthy"
+    return "degraded" if any(number >= degraded for number, degraded, _ in levels) else "ok"

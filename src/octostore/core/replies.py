@@ -11,7 +11,7 @@ import msgspec
 from octostore._version import __version__
 from octostore.core.documents import Decoded, raw
 from octostore.core.events import Event
-from octostore.core.model import HowEnded, LastOutcome, Outcome, Phase, Scope, SessionStatus, Status
+from octostore.core.model import HealthStatus, HowEnded, LastOutcome, Outcome, Phase, Scope, SessionStatus, Status
 from octostore.core.moments import Moment
 from octostore.core.secret_free import SecretFree
 
@@ -462,7 +462,9 @@ class StoreKey(Reply, frozen=True):
 
 
 class Figures(Reply, frozen=True):
-    """`queued` is by queue, and only the longest are told; `waiting` is the sum over all of them.
+    """`status` is how it goes, by the usual thresholds, and `reasons` say why in words; see `health`.
+
+    `queued` is by queue, and only the longest are told; `waiting` is the sum over all of them.
 
     `late` are the claims whose owners have missed heartbeats but still have time, `stuck` those whose owners heartbeat
     and report no progress for longer than their `max_silence`. `oldest_due_at` is since when the job
@@ -483,6 +485,8 @@ class Figures(Reply, frozen=True):
     at: Moment
     store_id: str = ""
     stuck: int = 0
+    status: HealthStatus = "ok"
+    reasons: list[str] = []
 
 
 class Recovery(Reply, frozen=True):

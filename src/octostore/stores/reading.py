@@ -11,6 +11,7 @@ from octostore.core import views
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
+from octostore.core.health import judged
 from octostore.core.model import LOCAL, Job, Scope, Session, read_history
 from octostore.core.needs import Needs
 from octostore.core.replies import (
@@ -229,7 +230,7 @@ def _store_key(reading: Reading, _ws: WorkingSet, _question: q.GetStoreKey, _giv
 
 
 def _figures(reading: Reading, ws: WorkingSet, _question: q.GetFigures, _given: Given) -> Figures:
-    return reading.figures(ws.now)
+    return judged(reading.figures(ws.now))
 
 
 _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
