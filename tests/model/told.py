@@ -186,12 +186,14 @@ def queue_status(
     wanted = [job for job in here if kinds is None or job.kind in kinds]
     queued = [job.available_at for job in wanted if job.status == "queued"]
     later = [moment for moment in queued if moment > ground.now]
+    due = [moment for moment in queued if moment <= ground.now]
     claimed = [job for job in wanted if job.status == "claimed"]
     limit = ground.limits.get(queues[0]) if len(queues) == 1 else None
     return {
         "queue": queues[0],
         "all_done": not queued and not claimed,
-        "ready": len(queued) - len(later),
+        "ready": len(due),
+        "oldest_due_at": min(due, default=None),
         "later": len(later),
         "available_at": min(later, default=None),
         "claimed": len(claimed),

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from octostore.core.commands import AnyCommand, Recover
 from octostore.core.events import LogEntry
 from octostore.core.needs import Needs
-from octostore.core.questions import GetFigures
+from octostore.core.questions import GetFigures, ListQueues
 from octostore.core.replies import ClaimReply
 from octostore.stores.memory import MemoryBackend, MemoryRows
 from tests.model.comparing import Pair, View, differences, event_pair, plain
 from tests.model.histories import SideBySide
+from tests.model.model import Model
 from tests.model.state import Event, Told
 
 EXPIRIES = {"expired", "session_expired"}
@@ -105,6 +106,13 @@ class UntidySideBySide(SideBySide):
         if is_of_expiry:
             one, other = [{**head, "at": None} for head in (one, other)]
         assert one == other, differences(one, other)
+
+    def compare_queues(self, seen: Model) -> None:
+        """But for the expiries among what failed."""
+        expected = [{**queue, "rates": None} for queue in seen.list_queues(self.model.log)["queues"]]
+        told = sorted(plain(self.real.ask(ListQueues()).queues), key=lambda queue: str(queue["queue"]))
+        actual = [{**queue, "rates": None} for queue in told]
+        assert expected == actual, differences(expected, actual)
 
     def compare_figures(self) -> None:
         """Others tell apart what is written down and what is not."""

@@ -565,17 +565,15 @@ def test_expiries_are_written_down_to_the_last_and_faults_do_not_end_that(tmp_pa
     asyncio.run(run())
 
 
-def test_what_costs_a_scan_is_asked_once_for_all_who_want_to_know(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_costs_a_scan_is_asked_once_for_all_who_want_to_know(tmp_path: Path) -> None:
     async def run() -> None:
         services = await started(Place(), ManualClock(), tmp_path, sweep_seconds=3_600)
         await services.store.execute(ClaimJob(job_id="a", owner="ann"))
-        monkeypatch.setattr("octostore.server.services.FIGURES_SECONDS", 3_600)
+        services.figures.seconds = 3_600
         figures = await asyncio.gather(*(services.figures() for _ in range(5)))
         await services.store.execute(ClaimJob(job_id="b", owner="ann"))
         assert [one.claimed for one in [*figures, await services.figures()]] == [1] * 6
-        monkeypatch.setattr("octostore.server.services.FIGURES_SECONDS", -1)
+        services.figures.seconds = -1
         assert (await services.figures()).claimed == 2
         await services.close()
 

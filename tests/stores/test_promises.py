@@ -32,6 +32,7 @@ from octostore.core.questions import (
     GetSession,
     ListHeartbeats,
     ListJobs,
+    ListQueues,
     ListSessions,
     ListTokens,
     Question,
@@ -75,6 +76,8 @@ STATUSES: tuple[SessionStatus | None, ...] = ("open", "closed", "expired", None)
 ABOUT_QUEUES: list[Question[Any]] = [
     GetQueue(queue="default"),
     GetQueue(queue="other", prefix="d"),
+    ListQueues(),
+    ListQueues(prefix="d"),
     ListJobs(queue="default", order="run", limit=2),
     ListJobs(queue="default", order="run", prefix="d"),
     ListJobs(queue="other", order="run", status="queued"),

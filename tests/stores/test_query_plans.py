@@ -47,6 +47,7 @@ PLANS = {
     "count_claimed": "SEARCH jobs USING COVERING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",
     "list_jobs_by_queue": "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
     "list_ready": "SEARCH jobs USING INDEX jobs_in_line (queue=? AND (priority,available_at,enqueued_seq)>(?,?,?))",
+    "moment_of_event": "SEARCH events USING INTEGER PRIMARY KEY (rowid=?)",
     "list_sessions": "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id>?)",
     "list_ended_sessions": "SEARCH sessions USING INDEX sessions_ended (status=? AND session_id>?)",
     "list_ended_sessions_by_principal": "SEARCH sessions USING INDEX sessions_ended_by_principal "
@@ -92,6 +93,8 @@ def waiting_at_each(index: str, which: str) -> tuple[str, ...]:
     at = f"{index} ({which} AND priority=? AND available_at"
     return (
         *counted("due", f"INDEX {at}<?)"),
+        f"SEARCH jobs USING INDEX {at}<?)",
+        *LOADED,
         *counted("not_due", f"INDEX {at}>?)"),
         f"SEARCH jobs USING INDEX {at}>?)",
         *LOADED,
@@ -174,6 +177,30 @@ LONGER_PLANS = {
         *counted("dead", f"COVERING INDEX {IN_QUEUE}"),
         *counted("done", f"COVERING INDEX {IN_QUEUE}"),
     ),
+    # From one name to the next, however many jobs each has; only names are sorted, and jobs are counted up to a limit.
+    "queue_names": (
+        "CO-ROUTINE every",
+        "MERGE (UNION)",
+        "LEFT",
+        "CO-ROUTINE found",
+        "SETUP",
+        "SEARCH jobs USING COVERING INDEX jobs_by_queue (queue>?)",
+        "RECURSIVE STEP",
+        "SCAN f",
+        "SEARCH j USING COVERING INDEX jobs_by_queue (queue>?)",
+        "SCAN found",
+        f"SEARCH j USING COVERING INDEX {IN_QUEUE}",
+        SORTED,
+        "RIGHT",
+        "SCAN queues USING INDEX sqlite_autoindex_queues_1",  # those that somebody has limited, which are few
+        "SCAN every",
+        "CO-ROUTINE waiting",
+        f"SEARCH j USING COVERING INDEX {IN_QUEUE}",
+        "SCAN waiting",
+        SORTED,
+    ),
+    # The end of the log, of a bounded length.
+    "happened_in_queues": ("SEARCH events USING INTEGER PRIMARY KEY (rowid>?)", "USE TEMP B-TREE FOR GROUP BY"),
     # There are few tokens, and nobody waits for the list of them.
     "list_tokens": ("SCAN tokens", SORTED),
     # Figures count, but only what waits or is claimed, and without looking at the rows; the queues are sorted.

@@ -14,6 +14,7 @@ READS: dict[str, Callable[[octostore.OctoStore], Any]] = {
     "dead_jobs": lambda store: store.dead_jobs(),
     "list_jobs": lambda store: store.list_jobs(),
     "queue_status": lambda store: store.queue_status("queue"),
+    "list_queues": lambda store: store.list_queues(),
     "get_session": lambda store: store.get_session("session"),
     "list_sessions": lambda store: store.list_sessions(),
     "whoami": lambda store: store.whoami(),

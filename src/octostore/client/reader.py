@@ -167,6 +167,15 @@ class Questions:
         """
         return log_question(since, types, limit, after=after, job_id=job_id, prefix=prefix, session_id=session_id)
 
+    @asked
+    def list_queues(self) -> q.ListQueues:
+        """What is in each queue, as `queue_status` tells it, with the last claim and the rates of the last hour.
+
+        The longest 200 queues, with the most jobs waiting first. A server counts at most every 10 seconds; `counted_at`
+        says when it did.
+        """
+        return q.ListQueues()
+
     # Sessions
 
     @asked

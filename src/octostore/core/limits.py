@@ -79,6 +79,13 @@ QUEUE_COUNT_MAX = 10_000
 """How far the jobs of a queue are counted: for whoever finds nothing to claim, which idle workers do all the time and
 while others wait to write; and for whoever asks.
 """
+QUEUES_TOLD = 200
+QUEUES_LOOKED_AT = 10_000
+"""How many queues are listed, and among how many, by name, it is looked for the longest."""
+LOOK_BACK_EVENTS = 50_000
+LOOK_BACK_MS = 3_600_000
+BUCKET_MS = 60_000
+"""How far it is looked back into the log for what happened in queues, for how long that is told, and how finely."""
 OWNERS_TOLD = 5
 OWNERS_FROM_CLAIMS = 20
 """How many owners a queue's status names, and among how many of its claims, by name, it looks for them."""

@@ -22,6 +22,7 @@ HowEnded: TypeAlias = Literal[
 LastOutcome: TypeAlias = HowEnded | Literal["discarded"]
 RequestEnd: TypeAlias = HowEnded | Literal["closed", "handed_over"]
 Scope: TypeAlias = Literal["read", "claim", "admin"]
+HealthStatus: TypeAlias = Literal["ok", "degraded", "unhealthy"]
 
 LOCAL = "local"
 """The principal of everything that opens the store itself: whoever can write the file may do anything in it."""

@@ -19,6 +19,7 @@ from octostore.core.replies import (
     JobPage,
     JobView,
     PrincipalView,
+    QueueList,
     QueueStatus,
     Reply,
     SessionPage,
@@ -110,6 +111,12 @@ class GetQueue(Question[QueueStatus], frozen=True, kw_only=True):
     """What there is in a queue, of jobs whose names begin with `prefix`."""
 
     queue: str
+    prefix: str = ""
+
+
+class ListQueues(Question[QueueList], frozen=True, kw_only=True):
+    """What there is in each queue, and what happened in it of late; of jobs whose names begin with `prefix`."""
+
     prefix: str = ""
 
 

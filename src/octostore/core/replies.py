@@ -11,7 +11,7 @@ import msgspec
 from octostore._version import __version__
 from octostore.core.documents import Decoded, raw
 from octostore.core.events import Event
-from octostore.core.model import HowEnded, LastOutcome, Outcome, Phase, Scope, SessionStatus, Status
+from octostore.core.model import HealthStatus, HowEnded, LastOutcome, Outcome, Phase, Scope, SessionStatus, Status
 from octostore.core.moments import Moment
 from octostore.core.secret_free import SecretFree
 
@@ -382,9 +382,10 @@ class QueueView(Reply, frozen=True):
 class QueueStatus(Reply, frozen=True):
     """What is in a queue. Counts stop at `counted_to`, which means that many or more.
 
-    `ready` jobs can be claimed now, unless `max_claimed` are claimed already; `later` ones are scheduled, deferred or
-    waiting for a retry, the first of them until `available_at`. `owners` are some of those who hold the `claimed` ones.
-    `all_done` is true if none is ready, later or claimed: also for a queue that never had a job.
+    `ready` jobs can be claimed now, unless `max_claimed` are claimed already; the oldest of them has been due since
+    `oldest_due_at`. `later` ones are scheduled, deferred or waiting for a retry, the first of them until
+    `available_at`. `owners` are some of those who hold the `claimed` ones. `all_done` is true if none is ready, later
+    or claimed: also for a queue that never had a job.
     """
 
     queue: str
@@ -400,6 +401,39 @@ class QueueStatus(Reply, frozen=True):
     counted_to: int
     kinds: list[str] | None = None
     """Of which kinds `ready`, `later` and `claimed` are, where only some were asked for."""
+    oldest_due_at: Moment | None = None
+
+
+class QueueRates(Reply, frozen=True):
+    """Counts for each minute, oldest first: jobs enqueued, jobs done, and attempts that failed or expired."""
+
+    enqueued: list[int]
+    done: list[int]
+    failed: list[int]
+
+
+class QueueFigures(QueueStatus, frozen=True, kw_only=True):
+    """What is in a queue, and what happened in it of late."""
+
+    last_claim_at: Moment | None
+    """None if no job of the queue was claimed in the last 50,000 events of the log."""
+    rates: QueueRates
+
+
+class QueueList(Reply, frozen=True):
+    """The longest queues first; `more` if there are others.
+
+    A server counts them every 10 seconds at most: `counted_at` is when it did. Counts stop at `counted_to`, which means
+    that many or more. Rates are per `bucket_seconds`, from `rates_since` on: an hour, or less if the log is that busy.
+    Buckets begin at full minutes, so the first and the last may be shorter.
+    """
+
+    queues: list[QueueFigures]
+    more: bool
+    counted_at: Moment
+    counted_to: int
+    rates_since: Moment
+    bucket_seconds: int
 
 
 class TokenView(Reply, frozen=True):
@@ -454,7 +488,9 @@ class StoreKey(Reply, frozen=True):
 
 
 class Figures(Reply, frozen=True):
-    """`queued` is by queue, and only the longest are told; `waiting` is the sum over all of them.
+    """`status` is how it goes, by the usual thresholds, and `reasons` say why in words; see `health`.
+
+    `queued` is by queue, and only the longest are told; `waiting` is the sum over all of them.
 
     `late` are the claims whose owners have missed heartbeats but still have time, `stuck` those whose owners heartbeat
     and report no progress for longer than their `max_silence`. `oldest_due_at` is since when the job
@@ -475,6 +511,8 @@ class Figures(Reply, frozen=True):
     at: Moment
     store_id: str = ""
     stuck: int = 0
+    status: HealthStatus = "ok"
+    reasons: list[str] = []
 
 
 class Recovery(Reply, frozen=True):

@@ -9,13 +9,14 @@ import msgspec
 from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
 from octostore.core.model import Job, Session, SessionStatus, Token
-from octostore.core.needs import JobFilter, Needs
+from octostore.core.needs import JobFilter, Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.clock import Mark
 
 if TYPE_CHECKING:
+    from octostore.core.queue_counts import LookBack
     from octostore.core.run_order import Place
 
 OnStep: TypeAlias = Callable[[int, int], None]
@@ -78,6 +79,18 @@ class Reading(Protocol):
 
     def list_queue(self, ws: WorkingSet, wanted: QueueFilter) -> list[Job]:
         """The same for a part of a queue, in run order."""
+
+    def queue_names(self, ws: WorkingSet, prefix: str, limit: int) -> list[str]:
+        """Up to `limit` queues that have jobs whose names begin with `prefix`, those in which most wait first.
+
+        Without a prefix, also those that have a limit.
+        """
+
+    def count_queues(self, ws: WorkingSet, queues: Sequence[str], selection: Selection) -> None:
+        """Fill `ws.queue_counts` for these queues."""
+
+    def look_back(self, now: int, prefix: str) -> "LookBack":
+        """What happened in queues in the last `LOOK_BACK_EVENTS`, to jobs whose names begin with `prefix`."""
 
     def count_claimed(self, prefix: str) -> int:
         """How many claimed jobs have a name that begins with `prefix`."""

@@ -12,12 +12,21 @@ from octostore.core.beats import LATE_SHARE, is_stuck
 from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
 from octostore.core.health import TAKEN_BACK_MS
-from octostore.core.limits import FIGURES_QUEUES, OWNERS_FROM_CLAIMS, REQUESTS_KEPT, REQUESTS_KEPT_MS, SWEEP_LIMIT
+from octostore.core.limits import (
+    BUCKET_MS,
+    FIGURES_QUEUES,
+    LOOK_BACK_EVENTS,
+    OWNERS_FROM_CLAIMS,
+    REQUESTS_KEPT,
+    REQUESTS_KEPT_MS,
+    SWEEP_LIMIT,
+)
 from octostore.core.model import Claim, EndedRequest, Job, Queue, Session, SessionStatus, Token, read_in_flight
 from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.needs import JobFilter, Needs, Selection
 from octostore.core.questions import ListEvents
-from octostore.core.queue_counts import QueueCounts
+from octostore.core.queue_counts import Happened, LookBack, QueueCounts
+from octostore.core.queue_figures import rates_begin
 from octostore.core.replies import Figures
 from octostore.core.run_order import place_of
 from octostore.core.session_keys import SessionKey
@@ -27,6 +36,7 @@ from octostore.stores.clock import Mark
 from octostore.stores.listing import listed_to
 
 LOOK_SECONDS = 1.0
+TOLD_OF_QUEUES = {"enqueued", "claimed", "done", "failed", "expired"}
 
 
 class MemoryRows:
@@ -114,6 +124,27 @@ class MemoryRows:
         found = [job for job in named if places[job.job_id].is_after(after)]
         found.sort(key=lambda job: places[job.job_id].key)
         return [self._add_job(ws, job) for job in found[: wanted.limit]]
+
+    def queue_names(self, ws: WorkingSet, prefix: str, limit: int) -> list[str]:
+        here = [job for job in self.jobs.values() if job.queue is not None and job.job_id.startswith(prefix)]
+        names = {job.queue or "" for job in here}
+        if not prefix:
+            names |= {queue.name for queue in self.queues.values() if queue.max_claimed is not None}
+        depths = Counter(job.queue for job in here if job.status == "queued")
+        return sorted(names, key=lambda name: (-min(depths[name], ws.count_to + 1), name))[:limit]
+
+    def count_queues(self, ws: WorkingSet, queues: Sequence[str], selection: Selection) -> None:
+        ws.queue_counts.update({(queue, selection): self._count_queue(ws, queue, selection) for queue in queues})
+
+    def look_back(self, now: int, prefix: str) -> LookBack:
+        begin = rates_begin(now) - 1
+        older, newer = self.log[:-LOOK_BACK_EVENTS], self.log[-LOOK_BACK_EVENTS:]
+        found: dict[tuple[str, str, int], list[int]] = {}
+        for entry in newer:
+            if entry.queue and entry.type in TOLD_OF_QUEUES and (entry.job_id or "").startswith(prefix):
+                found.setdefault((entry.queue, entry.type, max(entry.at, begin) // BUCKET_MS), []).append(entry.at)
+        happened = [Happened(*what, len(moments), max(moments)) for what, moments in found.items()]
+        return LookBack(happened, older[-1].at if older else None)
 
     def count_claimed(self, prefix: str) -> int:
         return sum(job.claim is not None and job_id.startswith(prefix) for job_id, job in self.jobs.items())
@@ -335,9 +366,11 @@ class MemoryRows:
         here = [job for job in map(self.jobs.__getitem__, names) if job.queue == queue]
         wanted = [job for job in here if kinds is None or job.kind in kinds]
         later = [job.available_at for job in wanted if job.status == "queued" and job.available_at > ws.now]
+        due = [job.available_at for job in wanted if job.status == "queued" and job.available_at <= ws.now]
         owners = [(job.job_id, job.claim.owner) for job in wanted if job.claim]
         return QueueCounts(
-            ready=sum(job.status == "queued" for job in wanted) - len(later),
+            ready=len(due),
+            oldest_due_at=min(due, default=None),
             later=len(later),
             due_at=min(later, default=None),
             claimed=len(owners),

@@ -177,12 +177,15 @@ SELECT min(at) FROM (
     SELECT min(expires_at) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}) moments
 
 -- name: waiting
--- How many jobs of a queue wait and are due, how many are not, and when the first of these is; of each priority up to a
--- limit. Here and below, without the jobs that the transaction has loaded, whose state it knows better.
+-- How many jobs of a queue wait and are due, and since when the first of them; how many are not, and when the first of
+-- these is. Of each priority up to a limit. Here and below, without the jobs that the transaction has loaded, whose state
+-- it knows better.
 {priorities}
-SELECT CAST(sum(ready) AS bigint), CAST(sum(later) AS bigint), min(due_at) FROM (SELECT
+SELECT CAST(sum(ready) AS bigint), min(since), CAST(sum(later) AS bigint), min(due_at) FROM (SELECT
     (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
         AND priority = p.level AND available_at <= {now} AND {not_loaded} LIMIT %(most)s) due) AS ready,
+    (SELECT available_at FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
+        AND priority = p.level AND available_at <= {now} AND {not_loaded} ORDER BY available_at LIMIT 1) AS since,
     (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
         AND priority = p.level AND available_at > {now} AND {not_loaded} LIMIT %(most)s) not_due) AS later,
     (SELECT available_at FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
@@ -192,9 +195,11 @@ SELECT CAST(sum(ready) AS bigint), CAST(sum(later) AS bigint), min(due_at) FROM 
 -- name: waiting_of_kind
 -- The same for one kind of job.
 {priorities_of_kind}
-SELECT CAST(sum(ready) AS bigint), CAST(sum(later) AS bigint), min(due_at) FROM (SELECT
+SELECT CAST(sum(ready) AS bigint), min(since), CAST(sum(later) AS bigint), min(due_at) FROM (SELECT
     (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line_by_kind} WHERE status = 'queued' AND queue = %(queue)s
         AND kind = %(kind)s AND priority = p.level AND available_at <= {now} AND {not_loaded} LIMIT %(most)s) due) AS ready,
+    (SELECT available_at FROM {jobs_in_line_by_kind} WHERE status = 'queued' AND queue = %(queue)s AND kind = %(kind)s
+        AND priority = p.level AND available_at <= {now} AND {not_loaded} ORDER BY available_at LIMIT 1) AS since,
     (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line_by_kind} WHERE status = 'queued' AND queue = %(queue)s
         AND kind = %(kind)s AND priority = p.level AND available_at > {now} AND {not_loaded} LIMIT %(most)s) not_due) AS later,
     (SELECT available_at FROM {jobs_in_line_by_kind} WHERE status = 'queued' AND queue = %(queue)s AND kind = %(kind)s
@@ -203,8 +208,8 @@ SELECT CAST(sum(ready) AS bigint), CAST(sum(later) AS bigint), min(due_at) FROM 
 
 -- name: waiting_by_name
 -- The same for names in a range, and one kind or any (NULL). Found by name, like the line of whoever may only see these.
-SELECT count(*) FILTER (WHERE available_at <= {now}), count(*) FILTER (WHERE available_at > {now}),
-    min(available_at) FILTER (WHERE available_at > {now})
+SELECT count(*) FILTER (WHERE available_at <= {now}), min(available_at) FILTER (WHERE available_at <= {now}),
+    count(*) FILTER (WHERE available_at > {now}), min(available_at) FILTER (WHERE available_at > {now})
 FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'queued' AND job_id >= %(first)s AND job_id < %(last)s
     AND (kind = %(kind)s OR %(kind)s IS NULL) AND {not_loaded}
 
@@ -221,6 +226,37 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM {schema}.jobs WHERE queue = %(queue)
 -- The first claims of a queue by name, and of what kind their jobs are.
 SELECT job_id, owner, kind FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'claimed'
     AND job_id >= %(first)s AND job_id < %(last)s AND {not_loaded} ORDER BY job_id LIMIT %(most)s
+
+-- name: queue_names
+-- Queues that have jobs with names in a range, and all with a limit if that is the range of all names: those in which most
+-- wait, among the first so many by name. Each name is found from the one before.
+WITH RECURSIVE found(queue, place) AS (
+    SELECT min(queue), 1 FROM {schema}.jobs WHERE queue IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(j.queue) FROM {schema}.jobs j WHERE j.queue > f.queue), f.place + 1
+    FROM found f WHERE f.queue IS NOT NULL AND f.place < %(looked_at)s
+)
+SELECT queue FROM (
+    SELECT queue, (SELECT count(*) FROM (SELECT 1 FROM {schema}.jobs j WHERE j.queue = every.queue
+        AND j.status = 'queued' AND j.job_id >= %(first)s AND j.job_id < %(last)s LIMIT %(most)s) waiting) AS depth
+    FROM (
+        SELECT queue FROM found WHERE queue IS NOT NULL AND (%(first)s = '' OR EXISTS (
+            SELECT 1 FROM {schema}.jobs j WHERE j.queue = found.queue
+            AND j.status IN ('queued', 'claimed', 'dead', 'done') AND j.job_id >= %(first)s AND j.job_id < %(last)s))
+        UNION
+        SELECT name FROM {schema}.queues WHERE max_claimed IS NOT NULL AND %(first)s = '') every) counted
+ORDER BY depth DESC, {queue_by_bytes} LIMIT %(limit)s
+
+-- name: happened_in_queues
+-- What happened in queues after an event, to jobs with names in a range: how often in each bucket of time, and when last.
+-- All that was before a moment is in the bucket of that moment.
+SELECT queue, type, {later}(at, %(before)s) / %(bucket)s AS bucket, count(*), max(at) FROM {schema}.events
+WHERE seq > %(after)s AND queue IS NOT NULL AND type IN ('enqueued', 'claimed', 'done', 'failed', 'expired') AND {in_span}
+GROUP BY queue, type, bucket
+
+-- name: moment_of_event
+-- When it happened.
+SELECT at FROM {schema}.events WHERE seq = %(seq)s
 
 -- name: tokens
 -- Tokens by their ids.

@@ -11,6 +11,7 @@ from octostore.core import views
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
+from octostore.core.health import judged
 from octostore.core.limits import JOBS_LOOKED_THROUGH, PAGE_MAX
 from octostore.core.model import LOCAL, Job, Scope, Session, read_history
 from octostore.core.moments import to_datetime
@@ -25,6 +26,7 @@ from octostore.core.replies import (
     JobPage,
     JobView,
     PrincipalView,
+    QueueList,
     QueueStatus,
     SessionPage,
     SessionView,
@@ -152,6 +154,12 @@ def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Gi
     return get_queue(reading, ws, question, given)
 
 
+def _list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, given: Given) -> QueueList:
+    from octostore.stores.reading_queues import list_queues  # noqa: PLC0415
+
+    return list_queues(reading, ws, question, given)
+
+
 def _count_claimed(reading: Reading, _ws: WorkingSet, question: q.CountClaimed, _given: Given) -> ClaimedCount:
     return ClaimedCount(number=reading.count_claimed(question.prefix))
 
@@ -238,7 +246,7 @@ def _store_key(reading: Reading, _ws: WorkingSet, _question: q.GetStoreKey, _giv
 
 
 def _figures(reading: Reading, ws: WorkingSet, _question: q.GetFigures, _given: Given) -> Figures:
-    return reading.figures(ws.now)
+    return judged(reading.figures(ws.now))
 
 
 _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
@@ -247,6 +255,7 @@ _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.ListJobs: _list_jobs,
     q.ListHeartbeats: _list_heartbeats,
     q.GetQueue: _get_queue,
+    q.ListQueues: _list_queues,
     q.CountClaimed: _count_claimed,
     q.ListEvents: _list_events,
     q.GetSession: _get_session,

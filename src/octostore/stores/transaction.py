@@ -10,7 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from octostore.core.events import LogEntry
-from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS
+from octostore.core.limits import (
+    BUCKET_MS,
+    FIGURES_QUEUES,
+    LOOK_BACK_EVENTS,
+    QUEUES_LOOKED_AT,
+    REQUESTS_KEPT,
+    REQUESTS_KEPT_MS,
+)
 from octostore.core.model import Job, Session, SessionStatus, Token
 from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
 from octostore.core.needs import JobFilter, Needs, Selection
@@ -43,7 +50,7 @@ from octostore.stores.rows import (
 from octostore.stores.taking import add_jobs, short_lines_of, take, take_in_flight
 
 if TYPE_CHECKING:
-    from octostore.core.queue_counts import QueueCounts
+    from octostore.core.queue_counts import LookBack, QueueCounts
 
 
 class Transaction:
@@ -78,10 +85,8 @@ class Transaction:
 
     def _count_queue(self, ws: WorkingSet, queue: str, selection: Selection) -> "QueueCounts":
         """For what turns out to be needed after all: others in the batch took the last job, or filled the queue."""
-        asking = self._asking(ws.now)
-        (counting,) = count_lines(asking, ws, [(queue, selection)]).values()
-        asking.run()
-        return counting.counts
+        self.count_queues(ws, [queue], selection)
+        return ws.queue_counts[queue, selection]
 
     def _complete(self, ws: WorkingSet, completing: Completing) -> None:
         if completing.is_needed:
@@ -130,6 +135,29 @@ class Transaction:
         jobs = add_jobs(ws, answer.rows)
         self._complete(ws, Completing(ws))
         return jobs
+
+    def queue_names(self, ws: WorkingSet, prefix: str, limit: int) -> list[str]:
+        span = {"first": prefix, "last": prefix + LAST_NAME, "limit": limit}
+        return [name for (name,) in self._rows("queue_names", **span, looked_at=QUEUES_LOOKED_AT, most=ws.count_to + 1)]
+
+    def count_queues(self, ws: WorkingSet, queues: Sequence[str], selection: Selection) -> None:
+        asking = self._asking(ws.now)
+        counted = count_lines(asking, ws, [(queue, selection) for queue in queues])
+        asking.run()
+        ws.queue_counts.update({line: counting.counts for line, counting in counted.items()})
+
+    def look_back(self, now: int, prefix: str) -> "LookBack":
+        from octostore.core.queue_counts import Happened, LookBack  # noqa: PLC0415  # few ask for it
+        from octostore.core.queue_figures import rates_begin  # noqa: PLC0415
+
+        after = max(0, self._counters.seq - LOOK_BACK_EVENTS)
+        span = {"first": prefix, "last": prefix + LAST_NAME}
+        asking = self._asking(now)
+        rows = asking.ask("happened_in_queues", **span, after=after, before=rates_begin(now) - 1, bucket=BUCKET_MS)
+        before = asking.ask("moment_of_event", seq=after)
+        asking.run()
+        began_at = next((at for (at,) in before.rows), None)
+        return LookBack([Happened(*row) for row in rows.rows], began_at)
 
     def count_claimed(self, prefix: str) -> int:
         ((number,),) = self._rows("count_claimed", first=prefix, last=prefix + LAST_NAME)

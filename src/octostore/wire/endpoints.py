@@ -100,6 +100,7 @@ ENDPOINTS = [
     _at("recover", "POST /recover", c.Recover, r.RecoverReply, **_ADMIN_OF_ALL),
     _at("claim_next", "POST /queues/{queue}/claim", c.ClaimNext, r.ClaimReply, b.ClaimNextBody, **_CLAIM),
     _at("get_queue", "GET /queues/{queue}", q.GetQueue, r.QueueStatus),
+    _at("list_queues", "GET /queues", q.ListQueues, r.QueueList),
     _at("limit_queue", "PUT /queues/{queue}/limit", c.LimitQueue, r.QueueView, b.LimitQueueBody, **_ADMIN_OF_ALL),
     _at("open_session", "POST /sessions", c.OpenSession, r.SessionReply, b.OpenSessionBody, **_CLAIM),
     _at("keepalive", f"POST {_SESSION}/keepalive", c.KeepSessionAlive, r.KeepaliveReply, b.SessionLeaseBody, **_CLAIM),

@@ -129,6 +129,8 @@ ROUTES = [
         "figures",
         summary="How much there is of everything, and how it goes",
         description=(
+            "`status` is `ok`, `degraded` (it works, but somebody should look) or `unhealthy` (work is not getting "
+            "done), by the same thresholds as `octostore health`; `reasons` say why. "
             "`late` are claims whose owners have missed heartbeats, but still have time; `stuck` those whose owners "
             "heartbeat, and have reported no progress for longer than their `max_silence`."
         ),
@@ -144,6 +146,8 @@ ROUTES = [
                 "oldest_due_at": NOW,
                 "taken_back": 0,
                 "queued": {"default": 1},
+                "status": "ok",
+                "reasons": [],
             },
             "first": ["enqueue"],
         },
