@@ -8,7 +8,7 @@ from tests.model.jobs import Jobs, document
 from tests.model.state import Claim, Job, Refused, Session, Told, named_in
 
 Opening: TypeAlias = c.OpenSession | c.ClaimTask
-Write: TypeAlias = c.KeepSessionAlive | c.SaveSession | c.HandOverSession | c.CloseSession
+Write: TypeAlias = c.KeepSessionAlive | c.SaveSession | c.HandOverSession | c.CloseSession | c.ClaimTask
 
 MAY_FOLLOW = {
     "idle": {"planning", "executing", "done"},
@@ -240,7 +240,7 @@ def may_write(session: Session, command: Write) -> bool:
     return session.without_lease and session.principal == command.principal
 
 
-def is_same_request(session: Session, command: Opening) -> bool:
+def is_same_request(session: Session | Claim, command: Opening) -> bool:
     return command.request_id is not None and session.request_id == command.request_id
 
 

@@ -41,15 +41,8 @@ from octostore.wire.bodies import ClaimBody
 from octostore.wire.token_files import write_token_file
 from octostore.wire.tokens import digest_of, new_token
 from tests.support.processes import PATIENCE_SECONDS
-from tests.support.waiting_room import Place
+from tests.support.waiting_room import Place, until
 from tests.support.world import ManualClock
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        await asyncio.sleep(0.001)
 
 
 def on_store(test: Callable[[ServedStore, Place], Awaitable[None]]) -> None:

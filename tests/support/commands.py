@@ -13,7 +13,8 @@ from octostore.core.model import Phase
 from tests.support.world import START_MS
 
 LOCKS = st.sampled_from(["a", "b", "c", "d/e"])
-JOBS = st.sampled_from(["a", "b", "c", "d/e", "d/e#1"])
+JOB_NAMES = ("a", "b", "c", "d/e", "d/e#1")
+JOBS = st.sampled_from(JOB_NAMES)
 OWNERS = st.sampled_from(["ann", "bob"])
 QUEUES = st.sampled_from(["default", "other"])
 KINDS = st.sampled_from(["build", "test"])
@@ -56,7 +57,8 @@ def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrat
 
 def task_claims(kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[AnyCommand]:
     queues = st.sampled_from([("default",), ("other", "default")])
-    terms = claims({"session_id": SESSIONS, "queues": queues, "kinds": kinds, "prefix": PREFIXES})
+    named = {"session_id": SESSIONS, "lease_id": st.none() | LEASES}
+    terms = claims({**named, "queues": queues, "kinds": kinds, "prefix": PREFIXES})
     return st.builds(c.ClaimTask, **terms)
 
 

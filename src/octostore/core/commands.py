@@ -135,9 +135,12 @@ class ClaimTask(ClaimTerms, frozen=True, kw_only=True):
 
     `owner` is the agent, and `ttl` the session's. The lease of the session is that of the claim, too. Where there is no
     task, the session is left as it is. One that was handed over to the agent is taken, with the task that it has.
+
+    With the `lease_id` of a session that is open, the task is claimed within it, and the session's own TTL goes on.
     """
 
     session_id: str
+    lease_id: str | None = None
     queues: tuple[str, ...]
     kinds: tuple[str, ...] | None = None
     prefix: str = ""

@@ -94,6 +94,10 @@ BATCH_STEP = 100
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
 MATCHING_DEFAULT, MATCHING_MAX = 100, 500
 """How many dead jobs one call requeues or discards, which is one transaction; and how many it looks through."""
+
+HEARTBEATS_MAX = 200
+"""How many jobs one call or stream may name to get their heartbeats."""
+
 SEQ_MAX = 2**63 - 1
 
 _PLAIN_NUMBERS = {int, float}

@@ -15,6 +15,7 @@ from octostore.core.replies import (
     Figures,
     FoundLease,
     FoundTokens,
+    Heartbeats,
     JobPage,
     JobView,
     PrincipalView,
@@ -97,6 +98,12 @@ def _check_cursor(order: Order, cursor: str) -> None:
     from octostore.core.run_order import read_place  # noqa: PLC0415  # few ask for it
 
     read_place("cursor", cursor)
+
+
+class ListHeartbeats(Question[Heartbeats], frozen=True, kw_only=True):
+    """The live claims on these jobs, in this order: alive since when, until when, and how far."""
+
+    job_ids: tuple[str, ...]
 
 
 class GetQueue(Question[QueueStatus], frozen=True, kw_only=True):

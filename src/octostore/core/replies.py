@@ -69,6 +69,30 @@ class JobOwner(Reply, frozen=True, dict=True):
     metadata = Decoded()
 
 
+class Heartbeat(Reply, frozen=True):
+    """A live claim: its owner was alive at `heartbeat_at`, and has until `expires_at` to send the next heartbeat.
+
+    A claim that is bound to a session lives by the session's heartbeats.
+    """
+
+    job_id: str
+    fencing_token: int
+    heartbeat_at: Moment
+    expires_at: Moment
+    progress: ProgressView | None
+    late: bool
+    """Two heartbeats are missing."""
+    stuck: bool
+    """Alive, but it has reported no progress for longer than its `max_silence`."""
+
+
+class Heartbeats(Reply, frozen=True):
+    """The live claims on some jobs at the store's time `at`. A job that nobody has is not among them."""
+
+    at: Moment
+    claims: list[Heartbeat]
+
+
 class AttemptView(Reply, frozen=True):
     """An earlier claim on the job, and how it ended."""
 
@@ -98,7 +122,8 @@ class ClaimReply(Reply, frozen=True, dict=True):
       it, `available_at` when the first of its jobs is due (None if none is scheduled), and `all_done` whether every job
       is settled, so that nothing will come unless somebody enqueues, requeues or claims again.
 
-    For claim_task, `session` is what was acquired, and `held` is about the session.
+    For claim_task, `session` is what was acquired, and `held` is about the session. With the `lease_id` of a session,
+    nothing is acquired besides the task, and `held` is about the task that the session has already.
     """
 
     status: Literal["claimed", "held", "done", "delayed", "dead", "empty"]
@@ -413,11 +438,12 @@ class FoundTokens(Reply, frozen=True):
 
 
 class FoundLease(Reply, frozen=True):
-    """None where none is remembered. A claim that is bound to a session comes with that, too."""
+    """None where none is remembered. A claim that is bound to a session comes with that, a session with its agent."""
 
     lease_id: str | None
     session_id: str | None = None
     session_lease_id: str | None = None
+    agent: str | None = None
 
 
 class StoreKey(Reply, frozen=True):

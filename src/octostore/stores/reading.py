@@ -13,6 +13,7 @@ from octostore.core.events import public_event
 from octostore.core.given import Given
 from octostore.core.limits import JOBS_LOOKED_THROUGH, PAGE_MAX
 from octostore.core.model import LOCAL, Job, Scope, Session, read_history
+from octostore.core.moments import to_datetime
 from octostore.core.needs import JobFilter, Needs
 from octostore.core.replies import (
     ClaimedCount,
@@ -20,6 +21,7 @@ from octostore.core.replies import (
     Figures,
     FoundLease,
     FoundTokens,
+    Heartbeats,
     JobPage,
     JobView,
     PrincipalView,
@@ -131,6 +133,19 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
     return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else after)
 
 
+def _list_heartbeats(reading: Reading, ws: WorkingSet, question: q.ListHeartbeats, _given: Given) -> Heartbeats:
+    claimed = {job.job_id: job.claim for job in reading.claimed_jobs(ws, question.job_ids)}
+    wanted = [(job_id, claimed.get(job_id)) for job_id in dict.fromkeys(question.job_ids)]
+    return Heartbeats(
+        at=to_datetime(ws.now),
+        claims=[
+            views.heartbeat_view(ws, job_id, claim)
+            for job_id, claim in wanted
+            if claim is not None and views.expiry_of(ws, claim) > ws.now
+        ],
+    )
+
+
 def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Given) -> QueueStatus:
     from octostore.stores.reading_queues import get_queue  # noqa: PLC0415
 
@@ -201,7 +216,8 @@ def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _given:
 def _find_session_lease(reading: Reading, ws: WorkingSet, question: q.FindSessionLease, _given: Given) -> FoundLease:
     key = session_key(LOCAL, question.session_id)
     reading.load(ws, Needs(sessions={key}, sweep_limit=0))
-    return FoundLease(lease_id=_session_lease(ws, key))
+    session = ws.session(key)
+    return FoundLease(lease_id=_session_lease(ws, key), agent=session.agent if session else None)
 
 
 def _session_lease(ws: WorkingSet, key: SessionKey) -> str | None:
@@ -229,6 +245,7 @@ _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.GetJob: _get_job,
     q.FindSimilar: _find_similar,
     q.ListJobs: _list_jobs,
+    q.ListHeartbeats: _list_heartbeats,
     q.GetQueue: _get_queue,
     q.CountClaimed: _count_claimed,
     q.ListEvents: _list_events,

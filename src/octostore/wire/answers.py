@@ -125,15 +125,16 @@ def claim_answer(reply: ClaimReply) -> msgspec.Struct:
 
 
 class TaskClaimed(Claimed, tag="claimed"):
-    """The session is yours, and this task. `lease_id` is that of both."""
+    """The session is yours, and this task. `lease_id` is that of both. `session` is null if you had it open before."""
 
-    session: SessionReply
+    session: SessionReply | None
 
 
 class SessionHeld(_Owned, tag="held"):
-    """Somebody else has the session, and is alive."""
+    """Somebody else has the session, and is alive; or, with the session's `lease_id`, it has a task: `job_id`."""
 
     session_id: str
+    fencing_token: int | None
     retry_after_ms: int
 
 

@@ -123,6 +123,9 @@ class ClaimTaskBody(Body):
     host: f.Host | None = None
     pid: f.Pid | None = None
     max_silence_seconds: f.MaxSilence | None = None
+    lease_id: (
+        Annotated[f.LeaseId, Meta(description="The session's, if you have it open: claim the task within it.")] | None
+    ) = None
 
     CORE_NAMES: ClassVar = {"agent": "owner", "wait_seconds": None}
 
@@ -363,6 +366,12 @@ class JobsQuery(PageQuery):
     kind: f.OnlyKind | None = None
 
 
+class HeartbeatsQuery(Body):
+    jobs: f.HeartbeatsOf
+
+    CORE_NAMES: ClassVar = {"jobs": "job_ids"}
+
+
 class SessionsQuery(Body):
     status: f.SessionStatusWord | None = None
     limit: f.PageLimit = limits.PAGE_DEFAULT
@@ -375,8 +384,9 @@ class EventsQuery(PageQuery):
     session: f.OnlySession | None = None
     since: f.Since | None = None
     types: f.EventTypes | None = None
+    heartbeats: f.AlsoHeartbeatsOf | None = None
 
-    CORE_NAMES: ClassVar = {"job": "job_id", "session": "session_id"}
+    CORE_NAMES: ClassVar = {"job": "job_id", "session": "session_id", "heartbeats": None}
 
 
 def with_whole_numbers(value: Any, kind: type) -> Any:
@@ -388,17 +398,35 @@ def with_whole_numbers(value: Any, kind: type) -> Any:
     return value
 
 
+def with_lists(query: dict[str, Any], kind: type) -> dict[str, Any]:
+    """What a query has with commas in between, none of which is part of a name."""
+    for name in _list_fields(kind):
+        if name in query:
+            query[name] = query[name].split(",")
+    return query
+
+
+@cache
+def _list_fields(kind: type) -> list[str]:
+    return _fields_of(kind, msgspec.inspect.ListType)
+
+
 @cache
 def _whole_fields(kind: type) -> list[str]:
-    return [field.name for field in msgspec.structs.fields(kind) if _is_whole(msgspec.inspect.type_info(field.type))]
+    return _fields_of(kind, msgspec.inspect.IntType)
 
 
-def _is_whole(info: msgspec.inspect.Type) -> bool:
+def _fields_of(kind: type, wanted: type[msgspec.inspect.Type]) -> list[str]:
+    fields = msgspec.structs.fields(kind)
+    return [field.name for field in fields if _can_be(wanted, msgspec.inspect.type_info(field.type))]
+
+
+def _can_be(wanted: type[msgspec.inspect.Type], info: msgspec.inspect.Type) -> bool:
     if isinstance(info, msgspec.inspect.UnionType):
-        return any(_is_whole(option) for option in info.types)
+        return any(_can_be(wanted, option) for option in info.types)
     if isinstance(info, msgspec.inspect.Metadata):
-        return _is_whole(info.type)
-    return isinstance(info, msgspec.inspect.IntType)
+        return _can_be(wanted, info.type)
+    return isinstance(info, wanted)
 
 
 # How values of some fields are written, by the name that the core has for them
@@ -435,6 +463,7 @@ _CODECS = {
     "queues": _LIST,
     "run_at": _moment("run_at"),
     "since": _moment("since"),
-    "types": _Codec(_unless_none(lambda words: tuple(words.split(","))), _unless_none(",".join)),
+    "types": _LIST,
+    "job_ids": _LIST,
     "digest": _Codec(_unless_none(_digest_from), _unless_none(bytes.hex)),
 }

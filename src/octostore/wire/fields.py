@@ -97,6 +97,21 @@ LockName: TypeAlias = Annotated[
         LOCK_NAME_PATTERN,
     ),
 ]
+
+
+JobName: TypeAlias = Annotated[str, _job("The name of a job.")]
+HeartbeatsOf: TypeAlias = Annotated[
+    list[JobName],
+    _several("Up to 200 jobs, with commas between their names.", "github-issue-1842", limits.HEARTBEATS_MAX),
+]
+AlsoHeartbeatsOf: TypeAlias = Annotated[
+    list[JobName],
+    _several(
+        "Only on a stream: also send the heartbeats of these jobs (up to 200, with commas between their names).",
+        "github-issue-1842",
+        limits.HEARTBEATS_MAX,
+    ),
+]
 OnlyJob: TypeAlias = Annotated[str, _job("Only this job.")]
 NewJobId: TypeAlias = Annotated[str, _job("Its name; by default a new one.", "build-3f1c2aa")]
 Cursor: TypeAlias = Annotated[str, _job("The `cursor` of the page before.", "build-3f1c2aa")]
@@ -333,13 +348,12 @@ Since: TypeAlias = Annotated[
         extra_json_schema={"format": "date-time", "pattern": "^(?:19[7-9][0-9]|[2-9][0-9]{3})-"},
     ),
 ]
+EventType: TypeAlias = Annotated[
+    str, Meta(description="A type of event.", examples=["expired"], extra_json_schema={"enum": list(DETAILS)})
+]
 EventTypes: TypeAlias = Annotated[
-    str,
-    Meta(
-        description="Only events of these types, separated by commas: " + ", ".join(f"`{word}`" for word in DETAILS),
-        examples=["expired,force_released"],
-        extra_json_schema={"pattern": "^(?:{0})(?:,(?:{0}))*$".format("|".join(DETAILS))},
-    ),
+    list[EventType],
+    _several("Only events of these types, with commas between them.", "expired", len(DETAILS)),
 ]
 EventSeq: TypeAlias = Annotated[int, _number("Only what comes after the event of this `seq`.", 0, limits.SEQ_MAX, 0)]
 Scopes: TypeAlias = Annotated[

@@ -176,6 +176,19 @@ ROUTES = [
             **CLAIMED,
         },
     ),
+    asked(
+        "list_heartbeats",
+        summary="Which of these jobs have a live owner, and since when",
+        description=(
+            "The live claims on up to 200 jobs, without documents and history; a job that nobody has is left out. To "
+            "follow them, use `heartbeats` of `GET /events`."
+        ),
+        example={
+            "query": {"jobs": "github-issue-1842"},
+            "first": ["claim_job", "heartbeat_job"],
+            "answer": {"claims": [{"progress": {"note": "running tests", "percent": 40}}]},
+        },
+    ),
     carried_out(
         "enqueue",
         prepare=_prepare_enqueue,
