@@ -117,15 +117,24 @@ def test_a_job_that_dies_again_on_the_way_is_not_visited_twice(world: World) -> 
     assert dead(world) == ["a", "b", "c"]
 
 
-def test_what_happens_in_the_same_transaction_counts(world: World) -> None:
-    kill(world, "a", "b", "c", "d", "e", "f")
-    enqueue(world, "bb")
-    _, _, _, one, other, last = world.batch(
-        [RequeueJob(job_id="a"), DiscardJob(job_id="b"), CancelJob(job_id="bb"), ALL, ALL, replace(ALL, after="d")]
-    )
-    assert (one, other) == (ChangedReply(changed=2, after="c"), ChangedReply(changed=2, after="e"))
-    assert last == ChangedReply(changed=1, after=None)
-    assert changed(world) == ["a", "bb", "c", "d", "e", "f"]
+def test_what_others_change_in_the_same_transaction_takes_no_room(world: World) -> None:
+    kill(world, "a", "b", "c", "d", "e")
+    *_, one, other = world.batch([RequeueJob(job_id="a"), DiscardJob(job_id="b"), replace(ALL, limit=1), ALL])
+    assert (one, other) == (ChangedReply(changed=1, after="c"), ChangedReply(changed=2, after=None))
+    assert changed(world) == ["a", "c", "d", "e"]
+
+
+def test_nor_do_others_that_want_all_of_something_else(world: World) -> None:
+    kill(world, "a", "b", "c", "d")
+    one, other = world.batch([ALL, DiscardMatching(reason="gone", queue="default", limit=1)])
+    assert (one, other) == (ChangedReply(changed=2, after="b"), ChangedReply(changed=1, after="c"))
+
+
+def test_what_dies_in_the_same_transaction_is_dead(world: World) -> None:
+    kill(world, "a", "c")
+    enqueue(world, "b")
+    assert world.batch([CancelJob(job_id="b"), ALL])[1] == ChangedReply(changed=2, after="b")
+    assert changed(world) == ["a", "b"]
 
 
 def test_what_is_requeued_can_be_claimed_in_the_same_transaction(world: World) -> None:
