@@ -252,6 +252,7 @@ class About(msgspec.Struct, kw_only=True):
 
     name: Literal["OctoStore"]
     version: str
+    page: str
     docs: str
     openapi: str
 
