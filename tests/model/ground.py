@@ -81,6 +81,11 @@ class Ground:
             return claim.heartbeat_at
         return max(claim.heartbeat_at, self.sessions[claim.session_id].heartbeat_at)
 
+    def is_late(self, claim: Claim, now: int) -> bool:
+        """Two thirds of its TTL have gone by without a heartbeat."""
+        beats = self.sessions[claim.session_id or ""] if claim.expires_at is None else claim
+        return 3 * (now - self.heartbeat(claim)) >= 2 * beats.ttl_ms
+
     def is_stuck(self, claim: Claim, now: int) -> bool:
         """Alive, and without progress for as long as it may be (docs/decisions/0039)."""
         return claim.max_silence_ms is not None and now - claim.progress_at >= claim.max_silence_ms

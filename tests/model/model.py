@@ -4,6 +4,7 @@ Where no document says what happens, a comment says so. `begin_transaction`, the
 reads tell is what `look` sees.
 """
 
+from collections.abc import Iterable
 from copy import copy, deepcopy
 from typing import Any
 
@@ -91,6 +92,12 @@ class Model(Undoing, Operators):
     def get_job(self, name: str) -> Fields:
         return told.job_view(self, self.jobs[name]) if name in self.jobs else told.never_seen(name)
 
+    def list_heartbeats(self, names: Iterable[str]) -> Fields:
+        """Only of those that somebody has."""
+        found = [(name, self.jobs[name].claim) for name in names if name in self.jobs]
+        claims = [told.heartbeat_view(self, name, claim) for name, claim in found if claim is not None]
+        return {"at": self.now, "claims": claims}
+
     def list_jobs(self, status: str | None = None, queue: str | None = None) -> list[Fields]:
         found = [job for job in self.jobs.values() if status in {None, job.status} and queue in {None, job.queue}]
         return [told.job_view(self, job, with_documents=False) for job in sorted(found, key=lambda job: job.name)]
@@ -145,8 +152,3 @@ class Model(Undoing, Operators):
             "seq": len(self.log),
             "at": now,
         }
-
-    def is_late(self, claim: Any, now: int) -> bool:
-        """Two thirds of its TTL have gone by without a heartbeat."""
-        ttl_ms = claim.ttl_ms if claim.expires_at is not None else self.sessions[claim.session_id].ttl_ms
-        return bool(3 * (now - self.heartbeat(claim)) >= 2 * ttl_ms)

@@ -30,6 +30,7 @@ from octostore.core.questions import (
     GetFigures,
     GetQueue,
     GetSession,
+    ListHeartbeats,
     ListJobs,
     ListSessions,
     ListTokens,
@@ -40,6 +41,7 @@ from octostore.core.replies import (
     Figures,
     HandedOverReply,
     HeartbeatReply,
+    Heartbeats,
     KeepaliveReply,
     RecoverReply,
     SessionReply,
@@ -55,6 +57,7 @@ from octostore.stores.sqlite.asking import SQL
 from octostore.stores.sqlite.connection import connect
 from tests.support.commands import (
     ALL_DIGESTS,
+    JOB_NAMES,
     JOBS,
     PREFIXES,
     PRINCIPALS,
@@ -114,7 +117,7 @@ class Histories(RuleBasedStateMachine):
 
     def all_questions(self) -> list[Question[Any]]:
         """About everything together. Some are asked after each step, and all of them in the end."""
-        return [GetFigures(), ListTokens(), *LISTS_OF_SESSIONS, *ABOUT_QUEUES]
+        return [GetFigures(), ListTokens(), ListHeartbeats(job_ids=JOB_NAMES), *LISTS_OF_SESSIONS, *ABOUT_QUEUES]
 
     def teardown(self) -> None:
         try:
@@ -424,6 +427,8 @@ def timeless(answer: Any) -> Any:
 
     After a clock was set back, each store knows another moment as its latest.
     """
+    if isinstance(answer, Heartbeats):
+        return answer.claims
     return msgspec.structs.replace(answer, at=None, store_id="") if isinstance(answer, Figures) else answer
 
 

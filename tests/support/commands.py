@@ -13,7 +13,8 @@ from octostore.core.model import Phase
 from tests.support.world import START_MS
 
 LOCKS = st.sampled_from(["a", "b", "c", "d/e"])
-JOBS = st.sampled_from(["a", "b", "c", "d/e", "d/e#1"])
+JOB_NAMES = ("a", "b", "c", "d/e", "d/e#1")
+JOBS = st.sampled_from(JOB_NAMES)
 OWNERS = st.sampled_from(["ann", "bob"])
 QUEUES = st.sampled_from(["default", "other"])
 KINDS = st.sampled_from(["build", "test"])

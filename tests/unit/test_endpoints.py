@@ -12,6 +12,7 @@ from octostore.core import questions as q
 from octostore.core.commands import AnyCommand, Batch, Command
 from octostore.core.decide.rules import RULES
 from octostore.core.encoding import decode_strictly
+from octostore.core.limits import RUN_AT_MAX_MS
 from octostore.wire.batches import encode_batch, endpoint_in, is_for_batches, values_in
 from octostore.wire.endpoints import BY_KIND, ENDPOINTS
 from octostore.wire.errors import ERRORS
@@ -80,6 +81,8 @@ QUESTIONS = st.one_of(
         queue=st.sampled_from([None, "default"]),
         limit=st.integers(1, 1_000),
         cursor=st.sampled_from([None, "d/e", "d#e+f"]),
+        owner=st.sampled_from([None, "agent 3 & co"]),
+        kind=st.sampled_from([None, "build"]),
     ),
     st.builds(
         q.ListEvents,
@@ -88,6 +91,8 @@ QUESTIONS = st.one_of(
         prefix=st.sampled_from([None, "a"]),
         session_id=st.sampled_from([None, "s"]),
         limit=st.integers(1, 1_000),
+        since=st.none() | st.integers(0, RUN_AT_MAX_MS),
+        types=st.sampled_from([None, ("expired",), ("claimed", "done")]),
     ),
     st.builds(q.ListSessions, status=st.sampled_from([None, "open"]), cursor=st.sampled_from([None, "s"])),
 )

@@ -6,13 +6,13 @@ Defaults are filled in, JSON is encoded, and each is safe to send twice.
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Concatenate, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate
 
 import msgspec
 
 from octostore.client.batching import Released, carry_out, carry_out_async, lease_of
 from octostore.client.claiming import ClaimCall, HoldCall, claim, claim_async
-from octostore.client.methods import Making, Method, P, Steps, stepped
+from octostore.client.methods import Making, Method, P, Steps, listed, stepped
 from octostore.client.owner import HOST, default_owner
 from octostore.core import commands as c
 from octostore.core.checks import OUTCOMES, check_word
@@ -28,7 +28,6 @@ from octostore.stores.ids import new_job_id, new_request_id, new_session_id, new
 if TYPE_CHECKING:
     from octostore.wire.answers import NewToken
 
-W = TypeVar("W", bound=str)
 _OF_ENQUEUE = {"kind", "payload", "job_id", "queue", "priority", "run_at", "max_attempts"}
 
 
@@ -212,7 +211,7 @@ class Calls:
         command = c.ClaimNext(
             queue=queue,
             until_done=until_done,
-            kinds=None if kinds is None else _listed("kinds", kinds),
+            kinds=None if kinds is None else listed("kinds", kinds),
             owner=default_owner() if owner is None else owner,
             metadata=encode_json("metadata", metadata),
             ttl=ttl,
@@ -247,8 +246,8 @@ class Calls:
         command = c.ClaimTask(
             session_id=session_id,
             owner=default_owner() if agent is None else agent,
-            queues=_listed("queues", queues),
-            kinds=None if kinds is None else _listed("kinds", kinds),
+            queues=listed("queues", queues),
+            kinds=None if kinds is None else listed("kinds", kinds),
             metadata=encode_json("metadata", metadata),
             ttl=ttl,
             request_id=new_request_id() if request_id is None else request_id,
@@ -405,7 +404,7 @@ class Calls:
             "pid": os.getpid(),
             "max_silence": max_silence,
         }
-        return Batch([c.ClaimJob(job_id=job_id, **terms) for job_id in _listed("job_ids", job_ids)], atomic=False)
+        return Batch([c.ClaimJob(job_id=job_id, **terms) for job_id in listed("job_ids", job_ids)], atomic=False)
 
     @together
     def release_many(
@@ -491,7 +490,7 @@ class Calls:
             token_id=new_token_id(),
             name=name,
             digest=digest_of(token),
-            scopes=_listed("scopes", scopes),
+            scopes=listed("scopes", scopes),
             prefix=prefix,
             expires_in=expires_in,
         )
@@ -601,13 +600,6 @@ def _change_all(command: c.MatchingCommand, on_batch: Callable[[int], None] | No
 def _execute(command: Command[R_co]) -> Steps[R_co]:
     reply: R_co = yield lambda port: port.execute(command)
     return reply
-
-
-def _listed(field: str, words: Iterable[W]) -> tuple[W, ...]:
-    if isinstance(words, str):
-        # It would pass for a list of one-letter words, and the worker would wait for ever.
-        raise InvalidInput(field, f"must be a list of {field}, such as [{words!r}]")
-    return tuple(words)
 
 
 class _Commands(Making, Calls):

@@ -84,6 +84,8 @@ OWNERS_FROM_CLAIMS = 20
 """How many owners a queue's status names, and among how many of its claims, by name, it looks for them."""
 CLAIMS_LOOKED_THROUGH = 1_000
 """How many claims of a queue are looked through for those of some kinds, which no index has."""
+JOBS_LOOKED_THROUGH = 2_000
+"""The same for a page of the jobs of an owner or a kind."""
 
 BATCH_MAX = 1_000
 BATCH_STEP = 100
@@ -92,6 +94,10 @@ BATCH_STEP = 100
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
 MATCHING_DEFAULT, MATCHING_MAX = 100, 500
 """How many dead jobs one call requeues or discards, which is one transaction; and how many it looks through."""
+
+HEARTBEATS_MAX = 200
+"""How many jobs one call or stream may name to get their heartbeats."""
+
 SEQ_MAX = 2**63 - 1
 
 _PLAIN_NUMBERS = {int, float}

@@ -69,6 +69,30 @@ class JobOwner(Reply, frozen=True, dict=True):
     metadata = Decoded()
 
 
+class Heartbeat(Reply, frozen=True):
+    """A live claim: its owner was alive at `heartbeat_at`, and has until `expires_at` to send the next heartbeat.
+
+    A claim that is bound to a session lives by the session's heartbeats.
+    """
+
+    job_id: str
+    fencing_token: int
+    heartbeat_at: Moment
+    expires_at: Moment
+    progress: ProgressView | None
+    late: bool
+    """Two heartbeats are missing."""
+    stuck: bool
+    """Alive, but it has reported no progress for longer than its `max_silence`."""
+
+
+class Heartbeats(Reply, frozen=True):
+    """The live claims on some jobs at the store's time `at`. A job that nobody has is not among them."""
+
+    at: Moment
+    claims: list[Heartbeat]
+
+
 class AttemptView(Reply, frozen=True):
     """An earlier claim on the job, and how it ended."""
 

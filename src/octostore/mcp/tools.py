@@ -2,15 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict
 
 from octostore.client.async_store import AsyncOctoStore
-from octostore.core.errors import InvalidInput
-from octostore.core.events import DETAILS, Event
 from octostore.core.limits import check_range, check_whole
 from octostore.core.model import Status
 from octostore.core.replies import (
@@ -29,8 +27,6 @@ from octostore.stores.clock import boottime
 
 FIRST_WORD_SECONDS, PAUSE_SECONDS = 1.0, 5.0
 """When a waiting claim first says that it is waiting, and how often after that."""
-LOOKED_AT_MAX = 20_000
-"""How many events are looked at for a call that wants few types of them."""
 
 
 class Desk(NamedTuple):
@@ -142,14 +138,13 @@ async def list_claimed_jobs(desk: Desk, given: g.Listing) -> a.ClaimedJobs:
 async def read_events(desk: Desk, given: g.Events) -> a.Events:
     """What happened, oldest first: who had a job before, and why it was taken away. Continue with `after`."""
     check_whole("limit", given.limit, 1, g.PAGE_MAX)
-    unknown = sorted(set(given.types or ()) - DETAILS.keys())
-    if unknown:
-        raise InvalidInput("types", f"has {unknown[0]!r}, which is not a type of event; use: {', '.join(DETAILS)}")
-    events, after = await _events(desk, given)
-    if given.details:
-        return a.Events(events=events, after=after)
+    wanted = asdict(given)
+    with_details = wanted.pop("details")
+    page = await desk.store.list_events(**wanted)
+    if with_details:
+        return a.Events(events=page.events, after=page.after)
     is_of_one_job = given.job_id is not None
-    return a.Events(events=[a.short(event, is_of_one_job=is_of_one_job) for event in events], after=after)
+    return a.Events(events=[a.short(event, is_of_one_job=is_of_one_job) for event in page.events], after=page.after)
 
 
 # Queues
@@ -279,21 +274,6 @@ async def _saying_that_it_waits(desk: Desk, what: str, wait: float) -> AsyncIter
 async def _page(desk: Desk, given: g.Listing, status: Status) -> JobPage:
     check_whole("limit", given.limit, 1, g.PAGE_MAX)
     return await desk.store.list_jobs(**asdict(given), status=status)
-
-
-async def _events(desk: Desk, given: g.Events) -> tuple[list[Event], int]:
-    """Those that are wanted, and up to where the log was looked at."""
-    events: list[Event] = []
-    after, looked_at = given.after, 0
-    log: Any = desk.store.events(given.after, job_id=given.job_id, prefix=given.prefix)
-    async with aclosing(log):
-        async for event in log:
-            after, looked_at = event.seq, looked_at + 1
-            if given.types is None or event.type in given.types:
-                events.append(event)
-            if len(events) == given.limit or looked_at == LOOKED_AT_MAX:
-                break
-    return events, after
 
 
 # The table

@@ -21,7 +21,7 @@ from octostore.server.router import Route, decoded
 from octostore.server.routes import ROUTES, router_of
 from octostore.server.services import Services
 from octostore.server.shapes import problem_of, shape_error
-from octostore.wire.bodies import Shape, with_whole_numbers
+from octostore.wire.bodies import Shape, with_lists, with_whole_numbers
 from octostore.wire.failures import Failure, Problem
 
 PROBLEM_JSON = b"application/problem+json"
@@ -245,6 +245,6 @@ def _read_body(body: bytes, kind: type[Shape]) -> Any:
 
 def _read_query(request: Request, kind: type) -> Any:
     try:
-        return msgspec.convert(request.query, kind, strict=False)
+        return msgspec.convert(with_lists(request.query, kind), kind, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidInput(*problem_of("query", error)) from None

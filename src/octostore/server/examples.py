@@ -38,6 +38,7 @@ USUAL: dict[str, Any] = {
     "job_id": "github-issue-1842",
     "keepalive_interval_secs": 30,
     "kind": None,
+    "late": False,
     "late_ms": 212,
     "lease_id": LEASE_ID,
     "lock_count": 0,

@@ -152,7 +152,7 @@ class _Writer:
         if route.query is not None:
             query = self._components[route.query.__name__]
             for name, schema in query["properties"].items():
-                yield _parameter(name, "query", schema, examples)
+                yield _parameter(name, "query", schema, examples, is_required=name in query.get("required", ()))
         for name, kind in route.headers.items():
             yield _parameter(name, "header", self._schema(kind), examples)
 
@@ -294,18 +294,23 @@ def _structs(infos: Any) -> Iterator[Any]:
             yield from _structs(field.type for field in info.fields)
 
 
-def _parameter(name: str, where: str, schema: dict[str, Any], examples: dict[str, str]) -> dict[str, Any]:
+def _parameter(
+    name: str, where: str, schema: dict[str, Any], examples: dict[str, str], *, is_required: bool = False
+) -> dict[str, Any]:
     schema = _without_null(schema)
+    is_list = schema.get("type") == "array"
     parameter = {
         "name": name,
         "in": where,
         "description": schema.pop("description"),
         "schema": schema,
-        "required": where == "path",
+        "required": where == "path" or is_required,
+        **({"style": "form", "explode": False} if is_list else {}),  # with commas between them
     }
     example = examples.get(name, "$")
     if not example.startswith("$"):
-        parameter["example"] = int(example) if schema.get("type") == "integer" else example
+        whole = schema.get("type") == "integer"
+        parameter["example"] = example.split(",") if is_list else int(example) if whole else example
     return parameter
 
 

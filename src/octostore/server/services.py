@@ -19,6 +19,7 @@ from octostore.server.feed import Feed
 from octostore.server.logins import Logins
 from octostore.server.metrics import Metrics
 from octostore.server.outage import Outage
+from octostore.server.pulse import Pulse
 from octostore.server.quotas import Spaced
 from octostore.server.rate import Rates
 from octostore.server.settings import Settings
@@ -59,6 +60,7 @@ class Services:
         self.streams = OpenStreams(settings.max_streams)
         self.attention = Attention()
         self.feed = Feed(self.store, self._on_entries, settings.keepalive_seconds / 3)
+        self.pulse = Pulse(self.store, self.feed)
         self.is_stopping = False
         self.routes: dict[str, Any] = {}
         """By operation, as a batch names them."""
@@ -89,6 +91,7 @@ class Services:
         """Let what waits and what streams come to an end; requests under way finish by themselves."""
         self.is_stopping = True
         self.waiting.stop()
+        self.pulse.stop()
         self.feed.stop()
 
     async def close(self) -> None:

@@ -67,6 +67,12 @@ class Reading(Protocol):
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter, limit: int) -> list[Job]:
         """The first of these jobs, also put into `ws`, with the sessions and queues that belong to them."""
 
+    def claimed_jobs(self, ws: WorkingSet, job_ids: Sequence[str]) -> list[Job]:
+        """Those of these jobs that are stored as claimed, also put into `ws`, with their sessions; in any order.
+
+        Contexts, documents and queues need not be there.
+        """
+
     def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
         """Up to `limit` names from each place on, and before the first; only those that begin with `within`."""
 

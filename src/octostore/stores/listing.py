@@ -26,8 +26,8 @@ FORGET_EVERY = 64
 """Events. Looking for what may be forgotten costs as much as remembering it."""
 SCAN_LIMIT = 10_000
 SCAN_STEP = 10
-"""How many events are looked through for a prefix, and how many for each that is wanted at a time: a rare one must not
-make a page slow, and for a frequent one it is over soon."""
+"""How many events are looked through for a prefix or types, and how many for each that is wanted at a time: rare ones
+must not make a page slow, and frequent ones are found soon."""
 
 
 def first_name(prefix: str, after: str) -> str:
@@ -69,16 +69,19 @@ def listed_to(*pages: tuple[Sequence[Job], int]) -> str | None:
 def page_of_log(wanted: ListEvents, seq: int, ask: Callable[..., Sequence[Row]]) -> tuple[list[LogEntry], int]:
     """The events, and how far the log, whose last event is `seq`, was looked through for them."""
     limit = most = wanted.limit
+    after, looked_at = wanted.after, 0
+    if wanted.since is not None:
+        ((before,),) = ask("last_event_before", moment=wanted.since)
+        after = max(after, before)
     if wanted.job_id is not None:
         ask_after = partial(ask, "list_events_by_job", job=wanted.job_id)
     elif wanted.session_id is not None:
         ask_after = partial(_of_session, session_key(LOCAL, wanted.session_id), ask)
     else:
         ask_after = partial(ask, "list_events")
-        if wanted.prefix:
-            limit, most = min(SCAN_LIMIT, SCAN_STEP * wanted.limit), SCAN_LIMIT
+    if wanted.prefix or wanted.types:
+        limit, most = min(SCAN_LIMIT, SCAN_STEP * wanted.limit), SCAN_LIMIT
     matching: list[LogEntry] = []
-    after, looked_at = wanted.after, 0
     while looked_at < most and len(matching) < wanted.limit:
         rows = ask_after(after=after, limit=limit)
         matching += [entry for entry in map(entry_from_row, rows) if wanted.matches(entry)]

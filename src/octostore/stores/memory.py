@@ -94,6 +94,10 @@ class MemoryRows:
             if job_id > wanted.after and job_id.startswith(wanted.prefix) and wanted.queue in {None, job.queue}
         ]
 
+    def claimed_jobs(self, ws: WorkingSet, job_ids: Sequence[str]) -> list[Job]:
+        known = [self.jobs[job_id] for job_id in job_ids if job_id in self.jobs]
+        return [self._add_job(ws, job) for job in known if job.claim is not None]
+
     def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
         names = sorted(name for name in self.jobs if name.startswith(within))
         found = [name for name in reversed(names) if name < places[0]][:limit]

@@ -61,6 +61,10 @@ DELETE FROM {schema}.ended_requests WHERE principal = %(principal)s AND ended_at
 -- Jobs by their names.
 SELECT {job_columns} FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s)
 
+-- name: claimed_jobs
+-- Those of some jobs that are claimed.
+SELECT {job_columns} FROM {jobs_by_status} WHERE status = 'claimed' AND job_id = ANY(%(jobs)s)
+
 -- name: documents_of_job
 -- What a job brings with it: payload, result and checkpoint.
 (SELECT body FROM {schema}.documents WHERE seq = payload_seq), (SELECT body FROM {schema}.documents WHERE seq = result_seq),
@@ -82,6 +86,10 @@ SELECT {checkpoint_columns} FROM {schema}.checkpoints WHERE job_id = ANY(%(jobs)
 -- Sessions by their ids, each with its context.
 SELECT {session_columns}, (SELECT data FROM {schema}.contexts WHERE contexts.session_id = sessions.session_id)
 FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
+
+-- name: sessions_alone
+-- Sessions by their ids, without their contexts.
+SELECT {session_columns} FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 
 -- name: claims_of_sessions
 -- The live claims bound to sessions.
@@ -313,6 +321,18 @@ SELECT {session_columns} FROM {schema}.sessions
 WHERE status = 'open' AND expires_at <= {now} AND (principal = %(principal)s OR %(principal)s IS NULL)
     AND {unindexed}session_id > %(after)s
 ORDER BY {unindexed}session_id LIMIT %(limit)s
+
+-- name: last_event_before
+-- The seq of the last event before a moment, or 0. There is no index by time, and none is needed: time never runs backwards
+-- in the log, so half of what is left is ruled out with each event that is looked at.
+WITH RECURSIVE span(first, length) AS (
+    SELECT CAST(0 AS bigint), seq FROM {schema}.counters
+    UNION ALL
+    SELECT first + CASE WHEN %(moment)s > (SELECT at FROM {schema}.events WHERE seq >= first + (length + 1) / 2
+        ORDER BY seq LIMIT 1) THEN (length + 1) / 2 ELSE 0 END, length / 2
+    FROM span WHERE length > 0
+)
+SELECT first FROM span WHERE length = 0
 
 -- name: list_events
 -- The log after an event.

@@ -11,7 +11,9 @@ from octostore.core import views
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
+from octostore.core.limits import JOBS_LOOKED_THROUGH, PAGE_MAX
 from octostore.core.model import LOCAL, Job, Scope, Session, read_history
+from octostore.core.moments import to_datetime
 from octostore.core.needs import JobFilter, Needs
 from octostore.core.replies import (
     ClaimedCount,
@@ -19,6 +21,7 @@ from octostore.core.replies import (
     Figures,
     FoundLease,
     FoundTokens,
+    Heartbeats,
     JobPage,
     JobView,
     PrincipalView,
@@ -115,20 +118,32 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
         from octostore.stores.reading_queues import list_in_run_order  # noqa: PLC0415  # here and below: few ask for it
 
         return list_in_run_order(reading, ws, question, given)
-    found: list[JobView] = []
-    after = question.cursor or ""
-    while len(found) <= question.limit:
-        wanted = JobFilter(question.status, question.prefix or "", question.queue, after)
-        page = reading.list_jobs(ws, wanted, question.limit + 1)
-        for job in page:
-            settled(ws, job.job_id, given)
-            if question.status in {None, job.status}:
-                found.append(views.job_view(ws, job, with_documents=False))
-        if len(page) <= question.limit:
+    found: list[Job] = []
+    after: str | None = question.cursor or ""
+    limit, looked_at = PAGE_MAX if question.is_searching else question.limit + 1, 0
+    while after is not None and len(found) <= question.limit:
+        if question.is_searching and looked_at >= JOBS_LOOKED_THROUGH:
             break
-        after = page[-1].job_id
-    jobs = found[: question.limit]
-    return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else None)
+        wanted = JobFilter(question.stored_status, question.prefix or "", question.queue, after)
+        page = [settled(ws, job.job_id, given) for job in reading.list_jobs(ws, wanted, limit)]
+        found += [job for job in page if question.matches(job)]
+        looked_at += len(page)
+        after = page[-1].job_id if len(page) == limit else None
+    jobs = [views.job_view(ws, job, with_documents=False) for job in found[: question.limit]]
+    return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else after)
+
+
+def _list_heartbeats(reading: Reading, ws: WorkingSet, question: q.ListHeartbeats, _given: Given) -> Heartbeats:
+    claimed = {job.job_id: job.claim for job in reading.claimed_jobs(ws, question.job_ids)}
+    wanted = [(job_id, claimed.get(job_id)) for job_id in dict.fromkeys(question.job_ids)]
+    return Heartbeats(
+        at=to_datetime(ws.now),
+        claims=[
+            views.heartbeat_view(ws, job_id, claim)
+            for job_id, claim in wanted
+            if claim is not None and views.expiry_of(ws, claim) > ws.now
+        ],
+    )
 
 
 def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Given) -> QueueStatus:
@@ -229,6 +244,7 @@ _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.GetJob: _get_job,
     q.FindSimilar: _find_similar,
     q.ListJobs: _list_jobs,
+    q.ListHeartbeats: _list_heartbeats,
     q.GetQueue: _get_queue,
     q.CountClaimed: _count_claimed,
     q.ListEvents: _list_events,

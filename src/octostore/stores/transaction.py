@@ -99,6 +99,14 @@ class Transaction:
         self._complete(ws, Completing(ws))
         return jobs
 
+    def claimed_jobs(self, ws: WorkingSet, job_ids: Sequence[str]) -> list[Job]:
+        jobs = add_jobs(ws, self._rows("claimed_jobs", jobs=job_ids))
+        bound_to = {job.claim.session_id for job in jobs if job.claim is not None and job.claim.session_id is not None}
+        if bound_to:
+            sessions = [session_from_row(row) for row in self._rows("sessions_alone", sessions=bound_to)]
+            ws.sessions.update({session.session_id: session for session in sessions})
+        return jobs
+
     def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
         asking = self._asking(self._counters.mark.now)
         last = within + LAST_NAME

@@ -359,6 +359,14 @@ class JobsQuery(PageQuery):
     queue: f.Queue | None = None
     cursor: f.JobsCursor | None = None
     order: f.OrderWord = "name"
+    owner: f.OnlyOwner | None = None
+    kind: f.OnlyKind | None = None
+
+
+class HeartbeatsQuery(Body):
+    jobs: f.HeartbeatsOf
+
+    CORE_NAMES: ClassVar = {"jobs": "job_ids"}
 
 
 class SessionsQuery(Body):
@@ -371,8 +379,11 @@ class EventsQuery(PageQuery):
     after: f.EventSeq = 0
     job: f.OnlyJob | None = None
     session: f.OnlySession | None = None
+    since: f.Since | None = None
+    types: f.EventTypes | None = None
+    heartbeats: f.AlsoHeartbeatsOf | None = None
 
-    CORE_NAMES: ClassVar = {"job": "job_id", "session": "session_id"}
+    CORE_NAMES: ClassVar = {"job": "job_id", "session": "session_id", "heartbeats": None}
 
 
 def with_whole_numbers(value: Any, kind: type) -> Any:
@@ -384,17 +395,35 @@ def with_whole_numbers(value: Any, kind: type) -> Any:
     return value
 
 
+def with_lists(query: dict[str, Any], kind: type) -> dict[str, Any]:
+    """What a query has with commas in between, none of which is part of a name."""
+    for name in _list_fields(kind):
+        if name in query:
+            query[name] = query[name].split(",")
+    return query
+
+
+@cache
+def _list_fields(kind: type) -> list[str]:
+    return _fields_of(kind, msgspec.inspect.ListType)
+
+
 @cache
 def _whole_fields(kind: type) -> list[str]:
-    return [field.name for field in msgspec.structs.fields(kind) if _is_whole(msgspec.inspect.type_info(field.type))]
+    return _fields_of(kind, msgspec.inspect.IntType)
 
 
-def _is_whole(info: msgspec.inspect.Type) -> bool:
+def _fields_of(kind: type, wanted: type[msgspec.inspect.Type]) -> list[str]:
+    fields = msgspec.structs.fields(kind)
+    return [field.name for field in fields if _can_be(wanted, msgspec.inspect.type_info(field.type))]
+
+
+def _can_be(wanted: type[msgspec.inspect.Type], info: msgspec.inspect.Type) -> bool:
     if isinstance(info, msgspec.inspect.UnionType):
-        return any(_is_whole(option) for option in info.types)
+        return any(_can_be(wanted, option) for option in info.types)
     if isinstance(info, msgspec.inspect.Metadata):
-        return _is_whole(info.type)
-    return isinstance(info, msgspec.inspect.IntType)
+        return _can_be(wanted, info.type)
+    return isinstance(info, wanted)
 
 
 # How values of some fields are written, by the name that the core has for them
@@ -415,6 +444,10 @@ def _document(field: str) -> _Codec:
     return _Codec(partial(encode_json, field), _unless_none(Raw))
 
 
+def _moment(field: str) -> _Codec:
+    return _Codec(_unless_none(partial(to_moment, field)), _unless_none(to_datetime))
+
+
 _LIST = _Codec(_unless_none(tuple), _unless_none(list))
 _CODECS = {
     "metadata": _document("metadata"),
@@ -425,6 +458,9 @@ _CODECS = {
     "context": _Codec(partial(encode_any, "context"), Raw),
     "kinds": _LIST,
     "queues": _LIST,
-    "run_at": _Codec(_unless_none(lambda value: to_moment("run_at", value)), _unless_none(to_datetime)),
+    "run_at": _moment("run_at"),
+    "since": _moment("since"),
+    "types": _LIST,
+    "job_ids": _LIST,
     "digest": _Codec(_unless_none(_digest_from), _unless_none(bytes.hex)),
 }

@@ -51,7 +51,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.params:
             path = path.replace(f"{{{name}}}", quote(getattr(asked, name), safe=""))
         query = {} if self.query is None else msgspec.to_builtins(self.query.of(asked))
-        return f"{path}?{urlencode(query)}" if query else path
+        written = {name: ",".join(value) if isinstance(value, list) else value for name, value in query.items()}
+        return f"{path}?{urlencode(written)}" if query else path
 
     def body_of(self, asked: Any, wait: float = 0) -> b.Shape | None:
         if self.body is None:
@@ -86,6 +87,7 @@ ENDPOINTS = [
     _at("get_job", f"GET {_JOB}", q.GetJob, r.JobView),
     _at("find_similar", f"GET {_JOB}/similar", q.FindSimilar, r.SimilarNames),
     _at("list_jobs", "GET /jobs", q.ListJobs, r.JobPage, b.JobsQuery),
+    _at("list_heartbeats", "GET /heartbeats", q.ListHeartbeats, r.Heartbeats, b.HeartbeatsQuery),
     _at("enqueue", "POST /jobs", c.Enqueue, r.EnqueueReply, b.EnqueueBody, **_CLAIM),
     _at("requeue_job", f"POST {_JOB}/requeue", c.RequeueJob, r.JobView, b.RequeueBody, **_ONCE),
     _at("cancel_job", f"POST {_JOB}/cancel", c.CancelJob, r.JobView, b.CancelBody, **_ONCE),

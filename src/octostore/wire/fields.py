@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeAlias, get_args
 from msgspec import Meta
 
 from octostore.core import limits
+from octostore.core.events import DETAILS
 from octostore.core.model import Phase, Scope, SessionStatus, Status
 from octostore.core.questions import Order
 
@@ -94,6 +95,21 @@ LockName: TypeAlias = Annotated[
         "address. A job whose name has other signs cannot be used as a lock.",
         "deploy-main",
         LOCK_NAME_PATTERN,
+    ),
+]
+
+
+JobName: TypeAlias = Annotated[str, _job("The name of a job.")]
+HeartbeatsOf: TypeAlias = Annotated[
+    list[JobName],
+    _several("Up to 200 jobs, with commas between their names.", "github-issue-1842", limits.HEARTBEATS_MAX),
+]
+AlsoHeartbeatsOf: TypeAlias = Annotated[
+    list[JobName],
+    _several(
+        "Only on a stream: also send the heartbeats of these jobs (up to 200, with commas between their names).",
+        "github-issue-1842",
+        limits.HEARTBEATS_MAX,
     ),
 ]
 OnlyJob: TypeAlias = Annotated[str, _job("Only this job.")]
@@ -203,6 +219,9 @@ Owner: TypeAlias = Annotated[
     str, _text("Who this is, for people to read; by default the token's name.", limits.TEXT_BYTES, "agent-3", minimum=1)
 ]
 Agent: TypeAlias = Annotated[str, _text("Who this is, for people to read.", limits.TEXT_BYTES, "agent-3", minimum=1)]
+OnlyOwner: TypeAlias = Annotated[
+    str, _text("Only jobs that this owner has now.", limits.TEXT_BYTES, "agent-3", minimum=1)
+]
 Host: TypeAlias = Annotated[
     str,
     _text(
@@ -320,6 +339,21 @@ Percent: TypeAlias = Annotated[float, _number("How much of it is done.", 0, 100,
 PageLimit: TypeAlias = Annotated[int, _number("How many at most.", 1, limits.PAGE_MAX, limits.PAGE_DEFAULT)]
 MatchingLimit: TypeAlias = Annotated[
     int, _number("How many to change at most.", 1, limits.MATCHING_MAX, limits.MATCHING_DEFAULT)
+]
+Since: TypeAlias = Annotated[
+    datetime,
+    Meta(
+        description="Only what has happened since this time; with its time zone.",
+        examples=["2026-07-01T10:00:00Z"],
+        extra_json_schema={"format": "date-time", "pattern": "^(?:19[7-9][0-9]|[2-9][0-9]{3})-"},
+    ),
+]
+EventType: TypeAlias = Annotated[
+    str, Meta(description="A type of event.", examples=["expired"], extra_json_schema={"enum": list(DETAILS)})
+]
+EventTypes: TypeAlias = Annotated[
+    list[EventType],
+    _several("Only events of these types, with commas between them.", "expired", len(DETAILS)),
 ]
 EventSeq: TypeAlias = Annotated[int, _number("Only what comes after the event of this `seq`.", 0, limits.SEQ_MAX, 0)]
 Scopes: TypeAlias = Annotated[

@@ -225,9 +225,19 @@ function layout() {
 function content() {
   const parts = [];
   if (page.failure !== null) parts.push(failed(page.failure, () => load()));
-  if (page.data !== null) parts.push(h("div", { key: page.view.title, class: "view" }, page.view.render(page.data, ctx)));
+  if (page.data !== null) parts.push(h("div", { key: page.view.title, class: "view" }, viewed()));
   else if (page.failure === null) parts.push(loading());
   return parts;
+}
+
+/** A fault in one view must not take the menu away, and is told to the console as any other. */
+function viewed() {
+  try {
+    return page.view.render(page.data, ctx);
+  } catch (error) {
+    reportError(error);
+    return failed(new Failure("refused", "This view cannot be shown: internal error of the page.", String(error.message)), () => load());
+  }
 }
 
 function header() {
@@ -241,12 +251,12 @@ function header() {
       { "aria-label": "Views" },
       shown.map((name) => h("a", { key: name, href: name === "now" ? "./" : address({ view: name }), "aria-current": VIEWS[name] === page.view ? "page" : null }, VIEWS[name].title)),
     ),
-    h("span", { class: `state ${stateNow()}` }, STATES[stateNow()]),
+    h("span", { class: `state ${stateNow()}` }, STATES[stateNow()] ?? `Updated ${span((performance.now() - page.loadedAt) / 1_000)} ago`),
     page.me && h("span", { class: "me" }, h("span", { title: `may ${page.me.scopes.join(", ")}${page.me.prefix ? ` on ${page.me.prefix}…` : ""}` }, page.me.name), " ", h("button", { class: "link", onclick: leave }, "Log out")),
   );
 }
 
-const STATES = { live: "Live", connecting: "Connecting…", lost: "Not connected", off: "" };
+const STATES = { live: "Live", connecting: "Connecting…", lost: "Not connected" };
 
 function stateNow() {
   return page.failure?.kind === "unreachable" ? "lost" : stream.state;

@@ -5,9 +5,17 @@ import { address } from "./url.js";
 
 export const jobLink = (jobId, props = {}) => h("a", { href: address({ view: "job", job: jobId }), class: "name", ...props }, visible(jobId));
 
+// As in core/visible.py. The first part is what says that the symbol before it is an emoji, anywhere else.
+const UNSEEN = /(?<![#*0-9\u00a9\u00ae\u203c-\u3299\u{1f000}-\u{1faff}])\ufe0f|[\p{C}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\u{1d159}\u{e0000}-\u{e0fff}]/gu;
+const SHORT = { "\t": "\\t", "\n": "\\n", "\r": "\\r" };
+
 /** Text from outside, with what cannot be seen, or would turn the line around, as a visible escape. */
 export function visible(text) {
-  return String(text).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0).toString(16)}}`);
+  return String(text).replace(UNSEEN, (char) => {
+    const code = char.codePointAt(0);
+    const [letter, digits] = code < 0x100 ? ["x", 2] : code < 0x10000 ? ["u", 4] : ["U", 8];
+    return SHORT[char] ?? `\\${letter}${code.toString(16).padStart(digits, "0")}`;
+  });
 }
 
 export function loading() {

@@ -166,10 +166,27 @@ ROUTES = [
     asked(
         "list_jobs",
         summary="Jobs by name, a page at a time",
+        description=(
+            "All that is given must hold. With `owner` or `kind`, a page may have fewer jobs than the `limit`, or "
+            "none, and a `cursor` all the same: at most 2,000 are looked through for it."
+        ),
         example={
             "query": {"prefix": "github-issue-", "status": "claimed"},
             "answer": {"jobs": [CLAIMED_JOB]},
             **CLAIMED,
+        },
+    ),
+    asked(
+        "list_heartbeats",
+        summary="Which of these jobs have a live owner, and since when",
+        description=(
+            "The live claims on up to 200 jobs, without documents and history; a job that nobody has is left out. To "
+            "follow them, use `heartbeats` of `GET /events`."
+        ),
+        example={
+            "query": {"jobs": "github-issue-1842"},
+            "first": ["claim_job", "heartbeat_job"],
+            "answer": {"claims": [{"progress": {"note": "running tests", "percent": 40}}]},
         },
     ),
     carried_out(

@@ -57,7 +57,7 @@ function nothing(model, ctx, seconds) {
   return empty(
     [`Nobody has claimed anything in the last ${span(seconds)}. Last claim: `, when(model.last_claim_at, "none found"), ". To see one here:"],
     "octostore run my-first-job -- sleep 60",
-    "octostore demo",
+    "octostore demo --here",
   );
 }
 
