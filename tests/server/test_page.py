@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
-from octostore.server.assets import Assets, assets
+from octostore.server.assets import TYPES, Assets, assets
 from octostore.server.http import DATA_POLICY, PAGE_POLICY
 from tests.support.connections import Response
 from tests.support.processes import ROOT
@@ -47,11 +47,8 @@ def test_others_are_told_where_to_go_from_here(server: ServerProcess) -> None:
     for accept in ("*/*", "application/json"):
         answer = look(server, Accept=accept)
         assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-        assert (answer.json["name"], answer.json["docs"], answer.json["openapi"]) == (
-            "OctoStore",
-            "/docs",
-            "/openapi.json",
-        )
+        assert answer.json["name"] == "OctoStore"
+        assert [answer.json[name] for name in ("page", "docs", "openapi")] == ["/", "/docs", "/openapi.json"]
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
@@ -82,7 +79,7 @@ def test_an_asset_is_kept_for_ever(server: ServerProcess, path: str) -> None:
         assert answer.status == 200
         assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
         assert answer.headers["vary"] == "accept-encoding"
-        assert answer.headers["content-type"] in {"text/css; charset=utf-8", "text/javascript; charset=utf-8"}
+        assert answer.headers["content-type"].encode() == TYPES[path.rpartition(".")[2]]
     assert "content-encoding" not in plain.headers
     assert packed.headers["content-encoding"] == "gzip"
     assert gzip.decompress(packed.body) == plain.body

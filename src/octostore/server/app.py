@@ -11,16 +11,14 @@ from octostore.core.commands import AnyCommand
 from octostore.core.encoding import decode_strictly
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import JSON_DEPTH
-from octostore.server.assets import assets
 from octostore.server.calls import Call, admit, answer_to, heed, wait_and_answer
 from octostore.server.guard import Guard
 from octostore.server.http import Answer, ClientGone, Request, Streaming
 from octostore.server.log import log, tell
 from octostore.server.principals import Principal
 from octostore.server.refusals import refusal_of, retry_after, too_fast
-from octostore.server.router import Route, Router, decoded
-from octostore.server.routes import ROUTES
-from octostore.server.routes.page import ASSET, mounted
+from octostore.server.router import Route, decoded
+from octostore.server.routes import ROUTES, router_of
 from octostore.server.services import Services
 from octostore.server.shapes import problem_of, shape_error
 from octostore.wire.bodies import Shape, with_lists, with_whole_numbers
@@ -43,9 +41,8 @@ class App:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._guard = Guard(services.settings)
-        self._router = Router([*ROUTES, *mounted(ROUTES)])
-        for path in assets().by_path:
-            self._router.add(path, ASSET)
+        self._router = router_of(services.settings)
+        self._base_path = services.settings.base_path
         self._logs_access = services.settings.access_log
         self._limits = (services.settings.max_body_bytes, services.settings.max_batch_bytes)
         services.routes = {route.operation: route for route in ROUTES}
@@ -70,6 +67,8 @@ class App:
         request.answer_headers = self._guard.check(request)
         if request.method == "OPTIONS" and (preflight := self._guard.preflight(request)):
             return Answer(b"", 204, headers=preflight)
+        if self._base_path and (elsewhere := self._strip(request)):
+            return elsewhere
         route, params = self._router.find(request.method, request.raw_path)
         request.route = route
         if route.is_page:
@@ -83,6 +82,15 @@ class App:
             return self._read(request, route, params, principal)
         call = self._let_in(Call(route, params, request, principal, self.services))
         return self._handle(call, request.whole_body(self._limits[route.is_batch]))
+
+    def _strip(self, request: Request) -> Answer | None:
+        """Take away the base path, unless a proxy has; to the page without its last slash, say where it is."""
+        if request.raw_path.startswith(f"{self._base_path}/"):
+            request.raw_path = request.raw_path[len(self._base_path) :]
+        elif request.raw_path == self._base_path:
+            query = b"?%b" % request.raw_query if request.raw_query else b""
+            return Answer(b"", 308, headers=[(b"location", b"%b/%b" % (self._base_path.encode(), query))])
+        return None
 
     async def _read(self, request: Request, route: Route, params: dict[str, str], principal: Principal | None) -> Any:
         """The rest of a body is not read before its token is checked."""

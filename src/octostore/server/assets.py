@@ -10,6 +10,7 @@ from importlib.resources.abc import Traversable
 from octostore.server.http import Answer, Headers, Request, security_headers, start_of
 
 SHELL = "index.html"
+API_STYLE = "api.css"
 TYPES = {
     "css": b"text/css; charset=utf-8",
     "js": b"text/javascript; charset=utf-8",

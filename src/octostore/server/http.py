@@ -116,17 +116,17 @@ class Request:
         """Not decoded: a name with a `/` in it is one segment."""
         self.headers = headers
         self._line = line
-        self._query = query
+        self.raw_query = query
 
     # What it says
 
     @cached_property
     def query(self) -> dict[str, str]:
-        if not self._query:
+        if not self.raw_query:
             return {}
         try:
             pairs = parse_qsl(
-                self._query.decode("ascii"),
+                self.raw_query.decode("ascii"),
                 keep_blank_values=True,
                 strict_parsing=True,
                 errors="strict",
@@ -210,6 +210,11 @@ class Request:
     def scheme(self) -> str:
         """How the client calls us, as far as we can know."""
         return self._line.company.proxies.scheme_of(self._line.peer_address, self.headers)
+
+    @property
+    def base_path(self) -> str:
+        """What the client has in front of our paths."""
+        return self._line.company.settings.base_path
 
     @property
     def is_closed(self) -> bool:

@@ -67,8 +67,8 @@ WITH_TOKEN = [refusals.no_token(), refusals.bad_token(), refusals.too_fast(1_000
 WITH_DEADLINE = [refusals.too_late("nobody waits for the answer any more")]
 
 
-def document_of(routes: list[Route]) -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(_Writer(routes).document()))
+def document_of(routes: list[Route], base_path: str = "") -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(_Writer(routes).document(base_path)))
     return document  # with nothing in it that is no JSON
 
 
@@ -95,7 +95,7 @@ class _Writer:
         # These are optional for those who read what others have sent; we always send them.
         self._components["Failure"]["required"] += ["details", "request_id"]
 
-    def document(self) -> dict[str, Any]:
+    def document(self, base_path: str) -> dict[str, Any]:
         paths: dict[str, dict[str, Any]] = {}
         for route in self._routes:
             paths.setdefault(route.path, {})[route.method.lower()] = self._operation(route)
@@ -109,7 +109,7 @@ class _Writer:
                 "description": DESCRIPTION,
                 "license": {"name": "MIT", "identifier": "MIT"},
             },
-            "servers": [{"url": "/"}],
+            "servers": [{"url": base_path or "/"}],
             "security": [{"token": []}],
             "tags": [{"name": tag, "description": text} for tag, text in tags_of(self._routes).items()],
             "paths": paths,

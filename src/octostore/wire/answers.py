@@ -253,6 +253,7 @@ class About(msgspec.Struct, kw_only=True):
 
     name: Literal["OctoStore"]
     version: str
+    page: Annotated[str, Meta(pattern="^/")]
     docs: str
     openapi: str
 

@@ -28,9 +28,11 @@ BY_ACCEPT = [(b"vary", b"accept")]
 async def page(call: Call) -> Answer:
     if b"text/html" in call.request.headers.get(b"accept", b"").lower():
         return Answer(assets().shell, content_type=HTML, headers=BY_ACCEPT, start=PAGE_START)
-    return Answer(
-        About(name="OctoStore", version=__version__, docs="/docs", openapi="/openapi.json"), headers=BY_ACCEPT
+    base = call.request.base_path
+    about = About(
+        name="OctoStore", version=__version__, page=f"{base}/", docs=f"{base}/docs", openapi=f"{base}/openapi.json"
     )
+    return Answer(about, headers=BY_ACCEPT)
 
 
 async def log_in(call: Call) -> Answer:
@@ -85,7 +87,7 @@ ROUTES = [
         summary="The live page, or where to go from here",
         description="Browsers, and all others whose `Accept` names `text/html`, get the page.",
         answers={200: About},
-        example={"answer": {"name": "OctoStore", "docs": "/docs", "openapi": "/openapi.json"}},
+        example={"answer": {"name": "OctoStore", "page": "/", "docs": "/docs", "openapi": "/openapi.json"}},
     ),
     Route.at(
         "log_in",
