@@ -181,11 +181,6 @@ class Model(Undoing, Operators):
         }
         return counted | {"status": health(counted, waited_ms=now - min(due, default=now))}
 
-    def is_late(self, claim: Any, now: int) -> bool:
-        """Two thirds of its TTL have gone by without a heartbeat."""
-        ttl_ms = claim.ttl_ms if claim.expires_at is not None else self.sessions[claim.session_id].ttl_ms
-        return bool(3 * (now - self.heartbeat(claim)) >= 2 * ttl_ms)
-
 
 def health(counted: Fields, waited_ms: int) -> str:
     """The thresholds of `octostore health`: from which number on it is degraded, and from which unhealthy."""
