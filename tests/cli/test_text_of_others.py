@@ -68,6 +68,7 @@ LINES: dict[str, list[str]] = {
     "prime": ["prime", "prime --owner NASTY", "prime --url sqlite:///NASTY", "prime NASTY"],
     "doctor": ["doctor --url sqlite:///NASTY", "doctor"],
     "completion": ["completion NASTY"],
+    "ui": ["ui --print --url http://NASTY", "ui --print --url http://127.0.0.1:1/NASTY"],
     "setup": [],  # shows the names of its own files, and nothing of a store
     "hook": [],  # has its own tests, in tests/agents: its stdout is for a program
     "mcp": [],  # has its own tests: its stdout is for a program
