@@ -305,7 +305,7 @@ def _parameter(name: str, where: str, schema: dict[str, Any], examples: dict[str
     }
     example = examples.get(name, "$")
     if not example.startswith("$"):
-        parameter["example"] = int(example) if schema.get("type") == "integer" else example
+        parameter["example"] = {"integer": int, "number": float}.get(schema.get("type", ""), str)(example)
     return parameter
 
 
