@@ -35,8 +35,9 @@ class ClaimView(Reply, frozen=True):
     """The owner before, if that handed its session over."""
     progress: ProgressView | None
     """Here and below, of a live claim."""
+    late_at: Moment | None
+    """From then on it has missed heartbeats, and still has time: it is `late`."""
     late: bool
-    """It has missed heartbeats, and still has time."""
     stuck: bool
     """It heartbeats, and has not reported progress for longer than its `max_silence`."""
     stop_requested: StopView | None
