@@ -306,6 +306,7 @@ def test_no_secret_of_a_login_is_logged(tmp_path: Path) -> None:
         browser.get("/ui/api/jobs")
         log = server.log
     assert "path=/ui/login" in log
+    assert "token_refused: a token was refused, reason=unknown" in log
     assert "principal=admin" in log
     assert code not in log
     assert browser.cookie.partition("=")[2] not in log
