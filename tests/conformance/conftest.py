@@ -20,10 +20,10 @@ from octostore.stores.memory import MemoryBackend
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.sqlite.connection import make
 from octostore.stores.store import LocalStore, usual_given
 from octostore.stores.wakeups import Topic
 from tests.support.async_as_sync import Loop, StoreAsSync
+from tests.support.files import make_empty
 from tests.support.postgres import empty_store, give_back
 from tests.support.served import ServedStore
 from tests.support.world import ManualClock
@@ -93,11 +93,12 @@ def open_memory(_folder: Path, clock: ManualClock) -> Opened:
 
 
 def open_sqlite(folder: Path, clock: ManualClock) -> Opened:
-    make(str(folder / "store.db"))
+    make_empty(folder / "store.db")
     return OneForEach(lambda: SqliteBackend(folder / "store.db"), clock).opened()
 
 
 def open_server(folder: Path, clock: ManualClock) -> Opened:
+    make_empty(folder / "store.db")
     store = LocalStore(lambda: SqliteBackend(folder / "store.db"), clock=clock, given=usual_given(RETRY))
     server = ServedStore(store, folder)
     place, token = server.place, server.token

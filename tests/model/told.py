@@ -59,6 +59,7 @@ def heartbeat_view(ground: Ground, name: str, claim: Claim) -> Fields:
         "heartbeat_at": ground.heartbeat(claim),
         "expires_at": ground.expiry(claim),
         "progress": claim.progress,
+        "late_at": ground.late_at(claim),
         "late": ground.is_late(claim, ground.now),
         "stuck": ground.is_stuck(claim, ground.now),
     }

@@ -13,7 +13,7 @@ from octostore.server.router import Route
 from octostore.server.routes import ROUTES
 from octostore.server.routes.page import mounted
 from octostore.wire.tokens import new_token
-from tests.support.connections import Response
+from tests.support.page_client import Browser, is_refused, made
 from tests.support.server import ServerProcess
 
 MOUNTED = mounted(ROUTES)
@@ -23,34 +23,6 @@ UNSAFE = [route for route in MOUNTED if route.method != "GET"]
 
 def by_name(route: Route) -> str:
     return route.name
-
-
-class Browser:
-    """Sends what a browser sends from our own page, and keeps its cookie."""
-
-    def __init__(self, server: ServerProcess, **headers: str) -> None:
-        self.server = server
-        self.headers = {"Origin": server.url, **headers}
-        self.cookie = ""
-
-    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Response:
-        fields = {**self.headers, **({"Cookie": self.cookie} if self.cookie else {}), **headers}
-        return self.server.request(method, path, body, token="", headers={n: v for n, v in fields.items() if v})
-
-    def get(self, path: str, **headers: str) -> Response:
-        return self.call("GET", path, **headers)
-
-    def post(self, path: str, body: Any = None, **headers: str) -> Response:
-        return self.call("POST", path, body, **headers)
-
-    def log_in(self, **body: str) -> Response:
-        answer = self.post("/ui/login", body)
-        if answer.status == 204:
-            self.cookie = answer.headers["set-cookie"].partition(";")[0]
-        return answer
-
-    def stream(self, path: str) -> Any:
-        return self.server.stream(path, token="", headers={"Cookie": self.cookie})
 
 
 @pytest.fixture
@@ -63,16 +35,6 @@ def admin(server: ServerProcess) -> Browser:
     browser = Browser(server)
     assert browser.log_in(token=server.token).status == 204
     return browser
-
-
-def made(server: ServerProcess, name: str, *scopes: str, **options: Any) -> tuple[str, str]:
-    """A token, and its id."""
-    answer = server.post("/tokens", {"name": name, "scopes": list(scopes) or ["read"], **options})
-    return answer.json["token"], answer.json["token_id"]
-
-
-def is_refused(answer: Response, code: str = "authentication_failed") -> bool:
-    return (answer.status, answer.json["code"]) == (401, code)
 
 
 # In and out
@@ -344,6 +306,7 @@ def test_no_secret_of_a_login_is_logged(tmp_path: Path) -> None:
         browser.get("/ui/api/jobs")
         log = server.log
     assert "path=/ui/login" in log
+    assert "token_refused: a token was refused, reason=unknown" in log
     assert "principal=admin" in log
     assert code not in log
     assert browser.cookie.partition("=")[2] not in log

@@ -69,6 +69,7 @@ from tests.support.commands import (
     locks,
     tokens,
 )
+from tests.support.files import make_empty
 from tests.support.replay import logged_job, logged_session, logged_token, replay
 from tests.support.world import ManualClock, World
 
@@ -371,6 +372,7 @@ class Histories(RuleBasedStateMachine):
 class Promises(Histories):
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
+        make_empty(self.folder / "store.db")
         super().__init__()
 
     def new_store(self) -> World:

@@ -147,6 +147,15 @@ LONGER_PLANS = {
         *DOCUMENTS,
         SORTED,
     ),
+    "last_event_before": (
+        "CO-ROUTINE span",
+        "SETUP",
+        "SCAN counters",  # it has one row
+        "RECURSIVE STEP",
+        "SCAN span",  # as many rows as the log can be halved
+        "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
+        "SCAN span",
+    ),
     "next_expiry": (
         "CO-ROUTINE moments",
         "COMPOUND QUERY",

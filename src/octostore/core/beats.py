@@ -16,6 +16,11 @@ def renew_after(remaining_ms: int) -> int:
     return remaining_ms // BEATS_PER_TTL
 
 
+def late_after(ttl_ms: int) -> int:
+    """Milliseconds after the last heartbeat, rounded up."""
+    return -(-ttl_ms * (BEATS_PER_TTL - 1) // BEATS_PER_TTL)
+
+
 def is_late(heartbeat_at: datetime, expires_at: datetime, now: datetime) -> bool:
     return now - heartbeat_at >= (expires_at - heartbeat_at) * LATE_SHARE
 

@@ -80,8 +80,9 @@ class Heartbeat(Reply, frozen=True):
     heartbeat_at: Moment
     expires_at: Moment
     progress: ProgressView | None
+    late_at: Moment
+    """From then on two heartbeats are missing, and it is `late`."""
     late: bool
-    """Two heartbeats are missing."""
     stuck: bool
     """Alive, but it has reported no progress for longer than its `max_silence`."""
 

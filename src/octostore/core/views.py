@@ -1,7 +1,7 @@
 """Rows as callers see them: effective state, readable times, no secrets."""
 
 from octostore.core import replies
-from octostore.core.beats import LATE_SHARE, is_stuck, renew_after
+from octostore.core.beats import is_stuck, late_after, renew_after
 from octostore.core.documents import NO_DOCUMENT, written
 from octostore.core.model import (
     Attempt,
@@ -31,10 +31,14 @@ def heartbeat_of(ws: WorkingSet, claim: Claim) -> int:
     return max(claim.heartbeat_at, _session_of(ws, claim).heartbeat_at)
 
 
-def is_late_claim(ws: WorkingSet, claim: Claim) -> bool:
-    """Two of the heartbeats that it lives by, its own or its session's, are missing."""
+def late_at_of(ws: WorkingSet, claim: Claim) -> int:
+    """From when on two of the heartbeats that it lives by, its own or its session's, are missing."""
     ttl_ms = _session_of(ws, claim).ttl_ms if claim.expires_at is None else claim.ttl_ms
-    return ws.now - heartbeat_of(ws, claim) >= ttl_ms * LATE_SHARE
+    return heartbeat_of(ws, claim) + late_after(ttl_ms)
+
+
+def is_late_claim(ws: WorkingSet, claim: Claim) -> bool:
+    return ws.now >= late_at_of(ws, claim)
 
 
 def _session_of(ws: WorkingSet, claim: Claim) -> Session:
@@ -111,6 +115,7 @@ def heartbeat_view(ws: WorkingSet, job_id: str, claim: Claim) -> replies.Heartbe
         heartbeat_at=to_datetime(heartbeat_of(ws, claim)),
         expires_at=to_datetime(expiry_of(ws, claim)),
         progress=progress_view(claim.progress),
+        late_at=to_datetime(late_at_of(ws, claim)),
         late=is_late_claim(ws, claim),
         stuck=is_stuck(claim, ws.now),
     )

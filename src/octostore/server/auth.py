@@ -164,7 +164,15 @@ def _until(request: Request, principal: Principal, ends_at_ms: int | None) -> Pr
     return msgspec.structs.replace(principal, expires_at_ms=ends_at_ms)
 
 
-def refused(request: Request, reason: str, principal: str | None = None, token_id: str | None = None) -> Refusal:
+def refused(
+    request: Request,
+    reason: str,
+    principal: str | None = None,
+    token_id: str | None = None,
+    *,
+    refusal: Refusal | None = None,
+) -> Refusal:
+    """What to answer, by default that the token is not valid. The log says why."""
     address = request.client_address
     seldom.warning(
         "token_refused",
@@ -175,7 +183,7 @@ def refused(request: Request, reason: str, principal: str | None = None, token_i
         token_id=token_id,
         address=address,
     )
-    return bad_token()
+    return refusal or bad_token()
 
 
 async def ensure_admin_token(store: ServedStore, path: Path) -> None:

@@ -28,6 +28,7 @@ USUAL: dict[str, Any] = {
     "ended_at": "2026-07-01T09:41:07Z",
     "error": None,
     "expires_at": "2026-07-01T10:02:00Z",
+    "late_at": "2026-07-01T10:01:20Z",
     "fencing_token": 4711,
     "in_flight": [],
     "heartbeat_at": NOW,

@@ -9,7 +9,7 @@ from octostore._version import __version__
 from octostore.core.errors import InvalidInput
 from octostore.core.moments import to_datetime
 from octostore.server.assets import assets
-from octostore.server.auth import check_form
+from octostore.server.auth import check_form, refused
 from octostore.server.calls import Call
 from octostore.server.http import PAGE_START, Answer, Request
 from octostore.server.logins import LINK_SECONDS
@@ -55,7 +55,7 @@ def _digest_in(call: Call, body: bodies.LoginBody) -> bytes:
         case bodies.LoginBody(token=None, code=str(code)):
             digest = call.services.logins.redeem(code)
             if digest is None:
-                raise auth.slow_down(call.request, bad_code())
+                raise auth.slow_down(call.request, refused(call.request, "unknown", refusal=bad_code()))
             return digest
     raise InvalidInput("body", "needs either a token or a code")
 

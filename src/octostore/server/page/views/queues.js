@@ -31,9 +31,9 @@ function columns(data, ctx) {
     ["Claimed", (one) => (one.max_claimed === null ? `${count(one.claimed)}, no limit` : `${count(one.claimed)} of ${one.max_claimed} at once`)],
     ["Dead", (one) => (one.dead > 0 ? h("a", { href: address({ view: "dead", queue: one.queue }) }, count(one.dead)) : "none")],
     ["Done", (one) => count(one.done)],
-    ["Enqueued", (one) => spark(one.enqueued, data, "enqueued")],
-    ["Finished", (one) => spark(one.finished, data, "finished")],
-    ["Failed", (one) => spark(one.failed, data, "failed")],
+    ["Enqueued", (one) => spark(one.rates.enqueued, data, "enqueued")],
+    ["Finished", (one) => spark(one.rates.done, data, "finished")],
+    ["Failed", (one) => spark(one.rates.failed, data, "failed")],
     ...(ctx.may("admin") && !ctx.me.prefix ? [["Change", (one) => buttons(one, ctx)]] : []),
   ];
 }
