@@ -47,7 +47,10 @@ class Assets:
         for name, content in sorted(contents.items()):
             digest.update(b"%s\0%d\0%s" % (name.encode(), len(content), content))
         self.folder = f"ui/{digest.hexdigest()[:DIGEST_CHARACTERS]}"
-        self.shell = contents[SHELL].replace(b"{assets}", self.folder.encode())
+        # All at once: a browser that has to find out what a module imports asks for one after the other.
+        modules = "\n".join(f'<link rel="modulepreload" href="{{assets}}/{name}">' for name in _scripts(contents))
+        shell = contents[SHELL].decode().replace("{modules}", modules).replace("{assets}", self.folder)
+        self.shell = shell.encode()
         self.by_path = {f"/{self.folder}/{name}": Asset(name, contents[name]) for name in contents if name != SHELL}
         """By the path of a request."""
 
@@ -55,6 +58,10 @@ class Assets:
 @cache
 def assets() -> Assets:
     return Assets(dict(_contents_of(files("octostore.server") / "page")))
+
+
+def _scripts(contents: dict[str, bytes]) -> list[str]:
+    return sorted(name for name in contents if name.endswith(".js"))
 
 
 def _contents_of(folder: Traversable, within: str = "") -> list[tuple[str, bytes]]:

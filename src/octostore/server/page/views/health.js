@@ -27,14 +27,14 @@ export function render(data) {
   ];
 }
 
-const linked = (number, one, query, many) => (number > 0 ? h("a", { href: address(query) }, plural(number, one, many)) : `no ${one}`);
+const linked = (number, one, query, many) => (number > 0 ? h("a", { href: address(query) }, plural(number, one, many)) : `no ${many ?? `${one}s`}`);
 
 function facts(data) {
   return [
     ["Claimed", linked(data.claimed, "job", { status: "claimed" })],
     ["Late", linked(data.late, "claim", {})],
     ["Stuck", linked(data.stuck, "owner", {})],
-    ["Waiting", data.waiting > 0 ? [linked(data.waiting, "job", { view: "queues" }), ", the oldest due ", when(data.oldest_due_at)] : "no job"],
+    ["Waiting", data.waiting > 0 ? [linked(data.waiting, "job", { view: "queues" }), ", the oldest due ", when(data.oldest_due_at)] : "no jobs"],
     ["Dead", linked(data.dead, "job", { view: "dead" })],
     ["Taken over in the last hour", linked(data.taken_back, "claim", { view: "takeovers" })],
     ["Open sessions", linked(data.open_sessions, "session", { view: "workers" })],

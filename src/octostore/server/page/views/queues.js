@@ -23,13 +23,13 @@ export function render(data, ctx) {
 }
 
 function columns(data, ctx) {
-  const count = (number) => capped(number, data.counted_to);
+  const count = (number) => (number === 0 ? "none" : capped(number, data.counted_to));
   return [
     ["Queue", (one) => [h("a", { href: address({ queue: one.queue }), "data-row": "", class: "name" }, visible(one.queue)), one.paused && h("strong", { class: "chip" }, "paused")]],
     ["Due now", (one) => (one.ready > 0 ? [count(one.ready), ", oldest ", when(one.oldest_due_at)] : ["none; last claim ", when(one.last_claim_at, "unknown")])],
     ["Later", (one) => (one.later > 0 ? [count(one.later), ", next ", when(one.available_at)] : "none scheduled")],
     ["Claimed", (one) => (one.max_claimed === null ? `${count(one.claimed)}, no limit` : `${count(one.claimed)} of ${one.max_claimed} at once`)],
-    ["Dead", (one) => (one.dead > 0 ? h("a", { href: address({ view: "dead", queue: one.queue }) }, count(one.dead)) : "none")],
+    ["Dead", (one) => (one.dead > 0 ? h("a", { href: address({ view: "dead", queue: one.queue }) }, count(one.dead)) : count(0))],
     ["Done", (one) => count(one.done)],
     ["Enqueued", (one) => spark(one.rates.enqueued, data, "enqueued")],
     ["Finished", (one) => spark(one.rates.done, data, "finished")],
@@ -45,7 +45,7 @@ function spark(counts, data, what) {
   const perMinute = counts.length > 0 ? total / ((counts.length * data.bucket_seconds) / 60) : 0;
   return [
     h("span", { class: "spark", "aria-hidden": "true" }, counts.map((one) => h("i", { style: { height: `${Math.round((one / most) * 22)}px` } }))),
-    " ",
+    h("br"),
     total === 0 ? h("span", { class: "quiet" }, `none ${what}`) : `${perMinute >= 10 ? Math.round(perMinute).toLocaleString("en") : perMinute.toFixed(1)} a minute`,
   ];
 }
