@@ -30,6 +30,7 @@ from octostore.core.questions import (
     GetFigures,
     GetQueue,
     GetSession,
+    ListClaims,
     ListHeartbeats,
     ListJobs,
     ListQueues,
@@ -83,6 +84,13 @@ ABOUT_QUEUES: list[Question[Any]] = [
     ListJobs(queue="default", order="run", prefix="d"),
     ListJobs(queue="other", order="run", status="queued"),
 ]
+ABOUT_CLAIMS: list[Question[Any]] = [
+    ListClaims(),
+    ListClaims(window=30, limit=2),
+    ListClaims(lost=True, window=60, prefix="d"),
+    ListClaims(owner="ann", queue="default"),
+    ListClaims(status="queued", window=600_000),
+]
 LISTS_OF_SESSIONS = [
     ListSessions(status=status, principal=principal, limit=limit)
     for status in STATUSES
@@ -121,7 +129,14 @@ class Histories(RuleBasedStateMachine):
 
     def all_questions(self) -> list[Question[Any]]:
         """About everything together. Some are asked after each step, and all of them in the end."""
-        return [GetFigures(), ListTokens(), ListHeartbeats(job_ids=JOB_NAMES), *LISTS_OF_SESSIONS, *ABOUT_QUEUES]
+        return [
+            GetFigures(),
+            ListTokens(),
+            ListHeartbeats(job_ids=JOB_NAMES),
+            *LISTS_OF_SESSIONS,
+            *ABOUT_QUEUES,
+            *ABOUT_CLAIMS,
+        ]
 
     def teardown(self) -> None:
         try:
