@@ -41,7 +41,7 @@ export function picture(ranked, now, windowSeconds) {
 function ticks(windowSeconds) {
   return Array.from({ length: TICKS + 1 }, (_, index) => {
     const share = index / TICKS;
-    return h("span", { style: { left: `${share * 100}%` } }, index === TICKS ? "now" : `−${span(windowSeconds * (1 - share))}`);
+    return h("span", { style: { left: `${share * 100}%` } }, index === TICKS ? "now" : `−${span(Math.round(windowSeconds * (1 - share)))}`);
   });
 }
 
