@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from octostore.server.api_page import render_page
-from octostore.server.assets import assets
+from octostore.server.assets import ICON, assets
 from octostore.server.examples import curl_line
 from octostore.server.http import PAGE_POLICY
 from octostore.server.openapi import codes_of, document_of
@@ -91,7 +91,7 @@ def test_it_tells_of_every_error() -> None:
 
 def test_it_needs_nothing_from_elsewhere() -> None:
     links = [link for link in READ.values_of("href") if not link.startswith("#")]
-    assert sorted(links) == ["openapi.json", STYLESHEET]
+    assert sorted(links) == ["openapi.json", STYLESHEET, f"{assets().folder}/{ICON}"]
     assert READ.values_of("src", "srcset", "action", "data", "poster", "style") == []
     assert {"script", "style", "iframe", "object", "img", "form", "base"} & {tag for tag, _ in READ.tags} == set()
     assert not any(name.startswith("on") for _, attrs in READ.tags for name in attrs)

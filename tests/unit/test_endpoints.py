@@ -96,6 +96,16 @@ QUESTIONS = st.one_of(
         since=st.none() | st.integers(0, RUN_AT_MAX_MS),
         types=st.sampled_from([None, ("expired",), ("claimed", "done")]),
     ),
+    st.builds(
+        q.ListClaims,
+        window=st.integers(1, 604_800) | st.floats(1, 604_800),
+        prefix=st.sampled_from([None, "a#+"]),
+        queue=st.sampled_from([None, "default"]),
+        owner=st.sampled_from([None, "agent 3 & co"]),
+        status=st.sampled_from([None, "claimed"]),
+        lost=st.booleans(),
+        limit=st.integers(1, 200),
+    ),
     st.builds(q.ListSessions, status=st.sampled_from([None, "open"]), cursor=st.sampled_from([None, "s"])),
 )
 

@@ -13,7 +13,7 @@ from octostore.core import questions as q
 from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
 from octostore.core.health import Health, Thresholds, judge
-from octostore.core.limits import HEARTBEATS_MAX, PAGE_DEFAULT, PAGE_MAX
+from octostore.core.limits import CLAIM_ROWS_MAX, HEARTBEATS_MAX, PAGE_DEFAULT, PAGE_MAX, WINDOW_DEFAULT_SECONDS
 from octostore.core.model import SessionStatus, Status
 from octostore.core.moments import to_moment
 from octostore.core.names import check_job_id
@@ -137,6 +137,28 @@ class Questions:
             answer = yield from ask(q.ListHeartbeats(job_ids=portion))
             claims += answer.claims
         return Heartbeats(at=answer.at, claims=claims)
+
+    @asked
+    def list_claims(
+        self,
+        window: float = WINDOW_DEFAULT_SECONDS,
+        *,
+        prefix: str | None = None,
+        queue: str | None = None,
+        owner: str | None = None,
+        status: Status | None = None,
+        lost: bool = False,
+        limit: int = CLAIM_ROWS_MAX,
+    ) -> q.ListClaims:
+        """Claims that were live in the last `window` seconds, by job, those that need attention first.
+
+        That is: lost and not taken up, stuck, late, asked to stop, failed, dead; then the other live ones, and those
+        that have ended, newest first. With `lost`, only jobs that somebody lost, the newest loss first. `owner` has or
+        had one of the claims; `status` is that of the job now. Follow the log from the answer's `seq` to keep up.
+        """
+        return q.ListClaims(
+            window=window, prefix=prefix, queue=queue, owner=owner, status=status, lost=lost, limit=limit
+        )
 
     @asked
     def queue_status(self, queue: str) -> q.GetQueue:

@@ -1,12 +1,12 @@
 """Everything that can be asked without changing anything, as values. `Question[A]` is answered with an `A`."""
 
-from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from octostore.core import limits
 from octostore.core.checks import Checked, against, between, check_session_name, check_word
 from octostore.core.errors import InvalidInput
 from octostore.core.events import DETAILS, LogEntry
-from octostore.core.limits import check_whole
+from octostore.core.limits import check_seconds, check_whole
 from octostore.core.model import LOCAL, Job, SessionStatus, Status
 from octostore.core.names import check_job_id
 from octostore.core.replies import (
@@ -31,6 +31,9 @@ from octostore.core.replies import (
 )
 from octostore.core.secret_free import SecretFree
 from octostore.core.session_keys import session_key, whose
+
+if TYPE_CHECKING:
+    from octostore.core.claim_replies import ClaimsPage  # noqa: F401  # below, in quotes: few ask for it
 
 Order: TypeAlias = Literal["name", "run"]
 A_co = TypeVar("A_co", bound=Reply, covariant=True)
@@ -105,6 +108,28 @@ class ListHeartbeats(Question[Heartbeats], frozen=True, kw_only=True):
     """The live claims on these jobs, in this order: alive since when, until when, and how far."""
 
     job_ids: tuple[str, ...]
+
+
+class ListClaims(Question["ClaimsPage"], frozen=True, kw_only=True):
+    """Claims that were live in the last `window` seconds, by job, those that need attention first.
+
+    `owner` has or had one of them, `status` is that of the job now. With `lost`, only jobs that somebody lost in that
+    time, the newest loss first.
+    """
+
+    window: float = limits.WINDOW_DEFAULT_SECONDS
+    prefix: str | None = None
+    queue: str | None = None
+    owner: str | None = None
+    status: Status | None = None
+    lost: bool = False
+    limit: int = limits.CLAIM_ROWS_MAX
+
+    CHECKS: ClassVar = {
+        "window": between(check_seconds, 1_000, limits.WINDOW_MAX_MS),
+        "status": against(check_word, get_args(Status)),
+        "limit": between(check_whole, 1, limits.CLAIM_ROWS_MAX),
+    }
 
 
 class GetQueue(Question[QueueStatus], frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from octostore._version import __version__
-from octostore.server.assets import API_STYLE, assets
+from octostore.server.assets import API_STYLE, ICON, assets
 from octostore.server.examples import SHELL_NAMES, curl_line
 from octostore.server.openapi import (
     ANY_REQUEST,
@@ -39,7 +39,8 @@ def render_page(routes: list[Route], document: dict[str, Any]) -> str:
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>OctoStore API</title><link rel="stylesheet" href="{assets().folder}/{API_STYLE}"></head><body>
+<title>OctoStore API</title><link rel="icon" href="{assets().folder}/{ICON}" type="image/svg+xml">
+<link rel="stylesheet" href="{assets().folder}/{API_STYLE}"></head><body>
 <nav aria-label="Calls"><a href="#top"><b>OctoStore API</b></a>{menu}
 <h2>more</h2><ul><li><a href="#errors">Errors</a></li><li><a href="#types">Types</a></li>
 <li><a href="openapi.json">openapi.json</a></li></ul></nav>

@@ -11,6 +11,7 @@ from octostore.server.http import Answer, Headers, Request, security_headers, st
 
 SHELL = "index.html"
 API_STYLE = "api.css"
+ICON = "icon.svg"
 TYPES = {
     "css": b"text/css; charset=utf-8",
     "js": b"text/javascript; charset=utf-8",

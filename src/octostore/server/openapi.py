@@ -309,8 +309,8 @@ def _parameter(
     }
     example = examples.get(name, "$")
     if not example.startswith("$"):
-        whole = schema.get("type") == "integer"
-        parameter["example"] = example.split(",") if is_list else int(example) if whole else example
+        read = {"integer": int, "number": float}.get(schema.get("type", ""), str)
+        parameter["example"] = example.split(",") if is_list else read(example)
     return parameter
 
 

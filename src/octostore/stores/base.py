@@ -16,6 +16,7 @@ from octostore.core.working_set import WorkingSet
 from octostore.stores.clock import Mark
 
 if TYPE_CHECKING:
+    from octostore.core.claims_window import Glance
     from octostore.core.queue_counts import LookBack
     from octostore.core.run_order import Place
 
@@ -52,6 +53,29 @@ class SessionFilter(msgspec.Struct, frozen=True):
     principal: str | None
     after: str
     limit: int
+
+
+class ClaimsFilter(msgspec.Struct, frozen=True):
+    """Of which jobs to look for claims that were live after the moment `since`; `owner` is that of one of them."""
+
+    since: int
+    prefix: str = ""
+    queue: str | None = None
+    owner: str | None = None
+
+
+class ClaimsFound(NamedTuple):
+    """Jobs at a glance; `lost` and `ended` ones with their last loss, or end of any kind."""
+
+    live: "list[Glance]"
+    """Also those whose claim has run out, and that is not written down yet."""
+    lost: "list[Glance]"
+    ended: "list[Glance]"
+    last_claim_at: int | None
+    before: int
+    """The last event before `since`."""
+    is_all: bool
+    """Whether everything was looked at."""
 
 
 class Reading(Protocol):
@@ -100,6 +124,14 @@ class Reading(Protocol):
 
     def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
         """The events, and the seq up to which the log was looked through for them."""
+
+    def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
+        """Jobs at a glance, among no more than a limited number of claims and events."""
+
+    def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
+        """The events after `after` that ended claims on these jobs: the last of each, and one more than are shown."""
+
+    def events_at(self, seqs: Sequence[int]) -> list[LogEntry]: ...
 
     def list_tokens(self) -> list[Token]:
         """Newest first."""

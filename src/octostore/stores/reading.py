@@ -4,7 +4,7 @@ The rules are imported only where something has run out: a process that only loo
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from octostore.core import questions as q
 from octostore.core import views
@@ -41,6 +41,9 @@ from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend, Reading, SessionFilter
 from octostore.stores.clock import Clock
 from octostore.stores.persist import persist
+
+if TYPE_CHECKING:
+    from octostore.core.claim_replies import ClaimsPage
 
 
 def ask(backend: Backend, question: q.Question[q.A_co], clock: Clock, retry: RetryPolicy) -> q.A_co:
@@ -146,6 +149,12 @@ def _list_heartbeats(reading: Reading, ws: WorkingSet, question: q.ListHeartbeat
             if claim is not None and views.expiry_of(ws, claim) > ws.now
         ],
     )
+
+
+def _list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, given: Given) -> "ClaimsPage":
+    from octostore.stores.reading_claims import list_claims  # noqa: PLC0415
+
+    return list_claims(reading, ws, question, given)
 
 
 def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Given) -> QueueStatus:
@@ -254,6 +263,7 @@ _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.FindSimilar: _find_similar,
     q.ListJobs: _list_jobs,
     q.ListHeartbeats: _list_heartbeats,
+    q.ListClaims: _list_claims,
     q.GetQueue: _get_queue,
     q.ListQueues: _list_queues,
     q.CountClaimed: _count_claimed,

@@ -7,6 +7,7 @@ to save and commit.
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, get_args
 
 from octostore.core.events import LogEntry
@@ -25,7 +26,7 @@ from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.asking import Asking
-from octostore.stores.base import Counters, QueueFilter, SessionFilter
+from octostore.stores.base import ClaimsFilter, ClaimsFound, Counters, QueueFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.completing import Completing, count_lines
 from octostore.stores.finding import Finding
@@ -40,6 +41,7 @@ from octostore.stores.listing import (
 )
 from octostore.stores.rows import (
     Row,
+    entry_from_row,
     job_to_renewal,
     job_to_row,
     session_from_row,
@@ -180,6 +182,20 @@ class Transaction:
 
     def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
         return page_of_log(wanted, self._counters.seq, self._rows)
+
+    def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
+        from octostore.stores.finding_claims import find_claims  # noqa: PLC0415  # few ask for it
+
+        return find_claims(self._asking(ws.now), self._counters.seq, wanted)
+
+    def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
+        asking = self._asking(self._counters.mark.now)
+        answer = asking.each("last_ends", [(job_id, after) for job_id in job_ids])
+        asking.run()
+        return sorted(map(entry_from_row, answer.rows), key=attrgetter("seq"))
+
+    def events_at(self, seqs: Sequence[int]) -> list[LogEntry]:
+        return [entry_from_row(row) for row in self._rows("events_at", seqs=list(seqs))]
 
     def list_tokens(self) -> list[Token]:
         return [token_from_row(row) for row in self._rows("list_tokens")]

@@ -372,6 +372,15 @@ class HeartbeatsQuery(Body):
     CORE_NAMES: ClassVar = {"jobs": "job_ids"}
 
 
+class ClaimsQuery(PrefixQuery):
+    window: f.Window = limits.WINDOW_DEFAULT_SECONDS
+    queue: f.Queue | None = None
+    owner: f.AnyOwner | None = None
+    status: f.StatusWord | None = None
+    lost: f.OnlyLost = False
+    limit: f.ClaimRows = limits.CLAIM_ROWS_MAX
+
+
 class SessionsQuery(Body):
     status: f.SessionStatusWord | None = None
     limit: f.PageLimit = limits.PAGE_DEFAULT

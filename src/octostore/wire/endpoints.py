@@ -12,6 +12,7 @@ import msgspec
 from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core import replies as r
+from octostore.core.claim_replies import ClaimsPage
 from octostore.core.model import Scope
 from octostore.wire import bodies as b
 
@@ -89,6 +90,7 @@ ENDPOINTS = [
     _at("find_similar", f"GET {_JOB}/similar", q.FindSimilar, r.SimilarNames),
     _at("list_jobs", "GET /jobs", q.ListJobs, r.JobPage, b.JobsQuery),
     _at("list_heartbeats", "GET /heartbeats", q.ListHeartbeats, r.Heartbeats, b.HeartbeatsQuery),
+    _at("list_claims", "GET /claims", q.ListClaims, ClaimsPage, b.ClaimsQuery),
     _at("enqueue", "POST /jobs", c.Enqueue, r.EnqueueReply, b.EnqueueBody, **_CLAIM),
     _at("requeue_job", f"POST {_JOB}/requeue", c.RequeueJob, r.JobView, b.RequeueBody, **_ONCE),
     _at("cancel_job", f"POST {_JOB}/cancel", c.CancelJob, r.JobView, b.CancelBody, **_ONCE),

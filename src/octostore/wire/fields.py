@@ -222,6 +222,9 @@ Agent: TypeAlias = Annotated[str, _text("Who this is, for people to read.", limi
 OnlyOwner: TypeAlias = Annotated[
     str, _text("Only jobs that this owner has now.", limits.TEXT_BYTES, "agent-3", minimum=1)
 ]
+AnyOwner: TypeAlias = Annotated[
+    str, _text("Only jobs that this owner has, or had in the window.", limits.TEXT_BYTES, "agent-3", minimum=1)
+]
 Host: TypeAlias = Annotated[
     str,
     _text(
@@ -334,6 +337,15 @@ MaxAttempts: TypeAlias = Annotated[
 ]
 MaxClaimed: TypeAlias = Annotated[
     int, _number("How many of its jobs may be claimed at once.", 1, limits.QUEUE_LIMIT_MAX, 1)
+]
+Window: TypeAlias = Annotated[
+    float, _number("How far back to look, in seconds.", 1, limits.WINDOW_MAX_MS // 1_000, limits.WINDOW_DEFAULT_SECONDS)
+]
+ClaimRows: TypeAlias = Annotated[
+    int, _number("Maximum number of jobs.", 1, limits.CLAIM_ROWS_MAX, limits.CLAIM_ROWS_MAX)
+]
+OnlyLost: TypeAlias = Annotated[
+    bool, Meta(description="Only jobs that somebody lost in the window, the newest loss first.", examples=[False])
 ]
 Percent: TypeAlias = Annotated[float, _number("How much of it is done.", 0, 100, 40)]
 PageLimit: TypeAlias = Annotated[int, _number("How many at most.", 1, limits.PAGE_MAX, limits.PAGE_DEFAULT)]

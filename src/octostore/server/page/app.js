@@ -251,7 +251,7 @@ function header() {
       { "aria-label": "Views" },
       shown.map((name) => h("a", { key: name, href: name === "now" ? "./" : address({ view: name }), "aria-current": VIEWS[name] === page.view ? "page" : null }, VIEWS[name].title)),
     ),
-    h("span", { class: `state ${stateNow()}` }, STATES[stateNow()] ?? `Updated ${span((performance.now() - page.loadedAt) / 1_000)} ago`),
+    h("span", { class: `state ${stateNow()}` }, STATES[stateNow()] ?? (page.data && `Updated ${span((performance.now() - page.loadedAt) / 1_000)} ago`)),
     page.me && h("span", { class: "me" }, h("span", { title: `may ${page.me.scopes.join(", ")}${page.me.prefix ? ` on ${page.me.prefix}…` : ""}` }, page.me.name), " ", h("button", { class: "link", onclick: leave }, "Log out")),
   );
 }
@@ -301,7 +301,12 @@ async function begin() {
   onNavigation(navigate);
   heedKeys({ go, href, draw, params });
   document.addEventListener("visibilitychange", onVisibility);
-  addEventListener("online", () => page.data !== null && page.me !== null && load());
+  addEventListener("offline", () => stream.cut());
+  addEventListener("online", () => {
+    if (page.data === null || page.me === null) return;
+    stream.stop(); // it may be pausing for long
+    load();
+  });
   setInterval(tick, TICK_MS);
   if (!location.hash.startsWith(CODE)) return start();
   const code = decodeURIComponent(location.hash.slice(CODE.length));

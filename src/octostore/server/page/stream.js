@@ -17,6 +17,7 @@ export class Stream {
     this.wanted = null;
     this.after = 0;
     this.closing = null;
+    this.silence = null; // aborts the request that is under way, and not what is wanted
   }
 
   /** Follow the log after `after`: of one `job`, or a `prefix`, some `types`, with the `heartbeats` of some jobs. */
@@ -35,6 +36,11 @@ export class Stream {
     this.closing = null;
     this.wanted = null;
     this.set("off");
+  }
+
+  /** The network is gone, which the stream itself would only notice by silence. */
+  cut() {
+    this.silence?.abort();
   }
 
   set(state) {
@@ -69,11 +75,10 @@ export class Stream {
 
   async readOnce(query, signal) {
     if (this.heardAt !== null && performance.now() - this.heardAt > STALE_MS && this.state === "lost") {
-      this.heardAt = performance.now();
       this.on.stale();
       return;
     }
-    const silence = new AbortController();
+    const silence = (this.silence = new AbortController());
     const given = Object.entries(query).filter(([, value]) => value);
     const response = await fetched(`ui/api/events?${new URLSearchParams(given)}`, {
       headers: { accept: "text/event-stream", "last-event-id": String(this.after) },

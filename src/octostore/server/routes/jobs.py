@@ -77,6 +77,23 @@ BUILD = {"job_id": "build-3f1c2aa", "queue": "default", "kind": "build"}
 CLAIMED_BUILD = {**BUILD, "metadata": None, "payload": {"commit": "3f1c2aa"}}
 FREE_BUILD = {**BUILD, "owner": None, "payload": {"commit": "3f1c2aa"}}
 
+LIVE_CLAIM: dict[str, Any] = {
+    "ended_at": None,
+    "how": None,
+    "reason": None,
+    "note": None,
+    "took_over_from": None,
+    "late": False,
+    "progress": None,
+    "stop_requested": None,
+}
+CLAIMS = {
+    "since": "2026-07-01T09:45:00Z",
+    "rows": [{"status": "claimed", "attention": None, "claims": [LIVE_CLAIM], "more": False}],
+    "more": False,
+    "last_claim_at": NOW,
+}
+
 ROUTES = [
     carried_out(
         "claim_job",
@@ -187,6 +204,22 @@ ROUTES = [
             "query": {"jobs": "github-issue-1842"},
             "first": ["claim_job", "heartbeat_job"],
             "answer": {"claims": [{"progress": {"note": "running tests", "percent": 40}}]},
+        },
+    ),
+    asked(
+        "list_claims",
+        summary="Claims of the last minutes, by job, those that need attention first",
+        description=(
+            "Claims that were live at some time in the last `window` seconds: who had a job, since when, how that "
+            "ended, and who took over. Jobs come in this order: lost and not taken up, stuck, late, asked to stop, "
+            "failed, dead; then the other live ones, and those that have ended, newest first. `more` says that some "
+            "may be left out: jobs beyond the `limit`, live claims beyond the first 5,000, losses before the last "
+            "2,000, and other ends before the last 2,000 events. To keep up, follow `/events?after=` from `seq`."
+        ),
+        example={
+            "query": {"window": "900", "prefix": "github-issue-"},
+            "answer": CLAIMS,
+            **CLAIMED,
         },
     ),
     carried_out(

@@ -52,6 +52,15 @@ SELECT is_open FROM {schema}.counters
 -- That it would not, once the -wal has been copied into it.
 UPDATE {schema}.counters SET is_open = 0
 
+-- name: details_json
+-- The details of an event.
+CAST(details AS text)
+
+-- name: last_ends
+-- The last events after one with which claims on a job ended.
+SELECT {event_columns} FROM {schema}.events WHERE job_id = %s AND seq > %s AND type IN ({ends})
+ORDER BY seq DESC LIMIT {ends_limit}
+
 -- name: names_in_flight
 -- The jobs that sessions were working on when they were lost; for a condition to follow.
 SELECT lost.value FROM {schema}.sessions, json_each(CAST(in_flight AS text)) lost WHERE true

@@ -6,6 +6,7 @@ import { jobLink, visible } from "../words.js";
 import { attention, life, LOSSES } from "./model.js";
 
 const TICKS = 5;
+const NARROW = 8; // percent: a name would not fit into such a bar, and stands before it
 
 export const HOW = {
   done: "done",
@@ -41,7 +42,7 @@ export function picture(ranked, now, windowSeconds) {
 function ticks(windowSeconds) {
   return Array.from({ length: TICKS + 1 }, (_, index) => {
     const share = index / TICKS;
-    return h("span", { style: { left: `${share * 100}%` } }, index === TICKS ? "now" : `−${span(windowSeconds * (1 - share))}`);
+    return h("span", { style: { left: `${share * 100}%` } }, index === TICKS ? "now" : `−${span(Math.round(windowSeconds * (1 - share)))}`);
   });
 }
 
@@ -67,9 +68,17 @@ function barsOf(claim, next, now, at) {
     h("div", { key: `bar-${key}`, title, class: `bar ${claim.how ?? "held"}`, style: between(at(ms(claim.claimed_at)), at(solid)) }),
     end > solid && h("div", { key: `tail-${key}`, title, class: `tail ${state ?? "gone"}`, style: between(at(solid), at(end)) }),
     claim.progress && h("div", { key: `mark-${key}`, class: "mark", title: `progress: ${visible(claim.progress.note ?? "")}`, style: { left: `${at(ms(claim.progress.at))}%` } }),
-    h("span", { key: `name-${key}`, class: "owner", style: between(at(ms(claim.claimed_at)), at(end)) }, visible(claim.owner)),
+    nameOf(claim, next, at(ms(claim.claimed_at)), at(end)),
     isLost && next && h("div", { key: `next-${key}`, class: "takeover", title: sentence(claim, next), style: between(at(end), at(ms(next.claimed_at))) }),
   ];
+}
+
+/** Within its bar; the last one of a row before it, if it has no room there. All of them are in the bars' titles. */
+function nameOf(claim, next, from, to) {
+  const props = { key: `name-${claim.fencing_token}`, class: "owner", style: between(from, to) };
+  if (to - from >= NARROW || from < NARROW) return h("span", props, visible(claim.owner));
+  if (next) return null;
+  return h("span", { ...props, class: "owner before", style: { right: `${(100 - from).toFixed(3)}%` } }, visible(claim.owner));
 }
 
 const between = (from, to) => ({ left: `${from.toFixed(3)}%`, width: `${Math.max(0, to - from).toFixed(3)}%` });

@@ -9,7 +9,7 @@ import { empty, filters, jobLink, plural, table, visible } from "../words.js";
 export const title = "Now";
 export const every = 60;
 
-const WINDOWS = [["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
+const WINDOWS = [["60", "1 min"], ["300", "5 min"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
 const STATUSES = [["", "any"], ["claimed", "claimed"], ["queued", "queued"], ["free", "free"], ["done", "done"], ["dead", "dead"]];
 
 const windowOf = (params) => Number(params.window ?? 900);

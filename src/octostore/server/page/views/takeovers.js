@@ -10,6 +10,7 @@ export const title = "Takeovers";
 export const every = 60;
 
 const WINDOWS = [["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"], ["604800", "7 d"]];
+const windowName = (seconds) => WINDOWS.find(([value]) => value === String(seconds))?.[1] ?? span(seconds);
 const windowOf = (params) => Number(params.window ?? 86_400);
 
 export async function load(ctx) {
@@ -30,8 +31,8 @@ export function render(model, ctx) {
   return [
     filters([{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner" }, { name: "queue", label: "Queue" }, { name: "window", label: "Window", options: WINDOWS }], { ...ctx, params: { window: "86400", ...ctx.params } }),
     found.length === 0
-      ? empty([`Nobody has lost a job in the last ${span(seconds)}. Last claim: `, when(model.last_claim_at, "none found"), ". To watch a worker being killed and its job taken over:"], "octostore demo")
-      : [h("p", { class: "quiet" }, `${plural(found.length, "claim")} lost in the last ${span(seconds)}${model.more ? " (the newest; there are more)" : ""}.`), tableOf(found)],
+      ? empty([`Nobody has lost a job in the last ${windowName(seconds)}. Last claim: `, when(model.last_claim_at, "none found"), ". To watch a worker being killed and its job taken over:"], "octostore demo")
+      : [h("p", { class: "quiet" }, `${plural(found.length, "claim")} lost in the last ${windowName(seconds)}${model.more ? " (the newest; there are more)" : ""}.`), tableOf(found)],
   ];
 }
 
