@@ -298,7 +298,8 @@ def test_a_path_that_is_nowhere(server: ServerProcess, path: str) -> None:
 
 @pytest.mark.parametrize("path", sorted({route.path for route in ROUTES}))
 def test_a_method_that_is_not_possible(server: ServerProcess, path: str) -> None:
-    possible = {route.method for route in ROUTES if route.path == path}
+    # A job may be called `requeue`, and can be read as any other.
+    possible = {route.method for route in ROUTES if re.fullmatch(re.sub(r"{\w+}", "[^/]+", route.path), path)}
     for method in {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"} - possible:
         answer = server.request(method, re.sub(r"{\w+}", "x", path))
         check_refused(answer, 405, "method_not_allowed")
