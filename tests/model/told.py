@@ -254,6 +254,7 @@ def session_view(ground: Ground, session: Session, *, with_context: bool = True)
         "offered": session.offered,
         "note": session.note,
         "in_flight": list(session.in_flight),
+        "context_bytes": session.context_bytes,
     }
 
 

@@ -364,6 +364,8 @@ class SessionView(Reply, frozen=True, dict=True):
     note: str | None = None
     in_flight: list[str] = []
     """What it was working on when it was lost, and has not claimed again since."""
+    context_bytes: int | None = None
+    """The size of its context, also where the context itself is left out; None if it has saved none."""
 
     context = Decoded()
 

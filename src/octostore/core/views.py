@@ -272,6 +272,7 @@ def session_view(ws: WorkingSet, session: Session, *, with_context: bool = True)
         offered=session.offered,
         note=session.note,
         in_flight=list(read_in_flight(session)),
+        context_bytes=ws.context_bytes(session),
     )
 
 

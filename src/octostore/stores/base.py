@@ -120,7 +120,7 @@ class Reading(Protocol):
         """How many claimed jobs have a name that begins with `prefix`."""
 
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
-        """The sessions, also put into `ws`; their contexts need not be there, nor what is bound to them."""
+        """The sessions, also put into `ws`; their contexts need not be there, only how long they are."""
 
     def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
         """The events, and the seq up to which the log was looked through for them."""

@@ -91,6 +91,10 @@ FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 -- Sessions by their ids, without their contexts.
 SELECT {session_columns} FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 
+-- name: context_sizes
+-- The sizes of contexts in bytes. Neither database reads them for that.
+SELECT session_id, length(data) FROM {schema}.contexts WHERE session_id = ANY(%(sessions)s)
+
 -- name: claims_of_sessions
 -- The live claims bound to sessions.
 SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)

@@ -178,6 +178,9 @@ class Transaction:
         asking.run()
         sessions = [session_from_row(row) for row in page_of(parts, wanted.limit)]
         ws.sessions.update({session.session_id: session for session in sessions})
+        with_context = [session.session_id for session in sessions if session.context_seq is not None]
+        if with_context:
+            ws.context_sizes.update(self._rows("context_sizes", sessions=with_context))
         return sessions
 
     def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
