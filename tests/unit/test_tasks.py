@@ -12,11 +12,11 @@ from octostore.core.commands import (
     Enqueue,
     HandOverSession,
     KeepSessionAlive,
-    LimitQueue,
     OpenSession,
     Recover,
     ReleaseTask,
     SaveSession,
+    SetQueue,
 )
 from octostore.core.errors import InvalidInput, LeaseLost, LimitExceeded
 from octostore.core.model import Outcome
@@ -87,7 +87,7 @@ def test_the_first_queue_that_has_a_task_is_served_first(world: World) -> None:
 
 
 def test_a_full_queue_is_passed_over(world: World) -> None:
-    world.do(LimitQueue(queue="tasks", max_claimed=1))
+    world.do(SetQueue(queue="tasks", max_claimed=1))
     enqueue(world, "one")
     enqueue(world, "two")
     claim(world)
@@ -100,7 +100,7 @@ def test_what_it_lost_waits_for_a_place_in_a_full_queue_too(world: World) -> Non
     enqueue(world, "lost")
     claim(world)
     world.advance(100)
-    world.do(LimitQueue(queue="tasks", max_claimed=1))
+    world.do(SetQueue(queue="tasks", max_claimed=1))
     enqueue(world, "urgent", priority=1)
     claim(world, "bob", session_id="t")
     assert claim(world).status == "empty"

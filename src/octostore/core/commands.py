@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from octostore.core import limits
-from octostore.core.checks import Checked, check_session_id
+from octostore.core.checks import CHECKS, Checked, check_session_id
 from octostore.core.errors import InvalidInput
 from octostore.core.model import LOCAL, Outcome, Phase, Scope
 from octostore.core.names import check_lock_name
@@ -266,13 +266,31 @@ class ForceReleaseJob(_OperatorCommand, frozen=True, kw_only=True):
     """Take a live claim away from its owner. Not an attempt; the owner's next write is told."""
 
 
-class LimitQueue(Command[QueueView], frozen=True, kw_only=True):
-    """Say how many jobs of a queue may be claimed at once; 1 makes it serial, None lifts the limit."""
+def _check_limit(field: str, limit: int | None) -> None:
+    if limit is not None:
+        CHECKS[field](field, limit)
+
+
+class SetQueue(Command[QueueView], frozen=True, kw_only=True):
+    """Change the settings of a queue; what is left out stays as it is.
+
+    `max_claimed` is how many of its jobs may be claimed at once: 1 makes it serial, None lifts the limit. While it is
+    `paused` none can be claimed; claims that exist go on.
+    """
 
     founds = True
 
     queue: str
-    max_claimed: int | None = None
+    max_claimed: int | msgspec.UnsetType | None = msgspec.UNSET
+    paused: bool | None = None
+    reason: str | None = None
+
+    CHECKS: ClassVar = {"max_claimed": _check_limit}
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        if self.max_claimed is msgspec.UNSET and self.paused is None:
+            raise InvalidInput("max_claimed", "or paused must be given: there is nothing to change")
 
 
 class OpenSession(Command[SessionReply], frozen=True, kw_only=True):

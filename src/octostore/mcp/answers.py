@@ -7,7 +7,16 @@ import msgspec
 from octostore.core.events import Event
 from octostore.core.model import Phase, Status
 from octostore.core.moments import Moment
-from octostore.core.replies import AttemptView, ClaimReply, InFlight, JobOwner, JobPage, Recovery, SessionReply
+from octostore.core.replies import (
+    AttemptView,
+    ClaimReply,
+    InFlight,
+    JobOwner,
+    JobPage,
+    PauseView,
+    Recovery,
+    SessionReply,
+)
 from octostore.wire import answers
 
 
@@ -51,6 +60,8 @@ class Empty(msgspec.Struct, tag_field="status", tag="empty", kw_only=True):
     done: int
     max_claimed: int | None
     counted_to: int
+    paused: bool
+    pause: PauseView | None
 
 
 _BY_STATUS = answers.by_status(Claimed, HeldByOther, answers.Done, answers.Delayed, answers.Dead)
