@@ -107,7 +107,7 @@ class Reading(Protocol):
     def queue_names(self, ws: WorkingSet, prefix: str, limit: int) -> list[str]:
         """Up to `limit` queues that have jobs whose names begin with `prefix`, those in which most wait first.
 
-        Without a prefix, also those that have a limit.
+        Without a prefix, also those that have a limit or are paused.
         """
 
     def count_queues(self, ws: WorkingSet, queues: Sequence[str], selection: Selection) -> None:

@@ -260,7 +260,8 @@ def _save_rest(saving: Asking, ws: WorkingSet) -> None:
     if ws.changed_sessions:
         saving.write("save_sessions", [to_row(session) for session in ws.changed_sessions.values()])
     if ws.changed_queues:
-        saving.write("save_queues", [(queue.name, queue.max_claimed) for queue in ws.changed_queues.values()])
+        rows = [(queue.name, queue.max_claimed, queue.pause) for queue in ws.changed_queues.values()]
+        saving.write("save_queues", rows)
     if counts := [(principal, change) for principal, change in ws.queued_changes.items() if change]:
         saving.write("count_queued", counts)
     if ws.changed_tokens:
