@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route
 
 import octostore.server
 from octostore.core.visible import visible
-from tests.support.chromium import Chromium, Complaints
+from tests.support.chromium import Chromium, no_complaints
 from tests.support.text_of_others import NASTY, hidden_in
 
 ASSETS = Path(octostore.server.__file__).parent / "page"
@@ -33,13 +33,10 @@ class Modules:
 
 @pytest.fixture(scope="module")
 def modules(chromium: Chromium) -> Iterator[Modules]:
-    with chromium.context() as context:
-        context.route("http://page.test/**", serve_from_disk)
-        page = context.new_page()
-        complaints = Complaints(page)
-        page.goto("http://page.test/empty?view=log&job=a")
-        yield Modules(page)
-        complaints.check()
+    with chromium.tab() as tab, no_complaints(tab):
+        tab.route("http://page.test/**", serve_from_disk)
+        tab.goto("http://page.test/empty?view=log&job=a")
+        yield Modules(tab)
 
 
 def serve_from_disk(route: Route) -> None:
