@@ -94,13 +94,13 @@ class SampleRows:
     def events(self) -> Iterator[LogEntry]:
         """In rounds: first of every job its first event, then of every job its second, and so on."""
         for position in range(self._events):
-            turn, index = divmod(position, self._jobs)
-            at = self._moment(position)
-            queue = self._queues[index]
-            kind, details = self._event(turn if queue is None else turn - 1, index, at)
-            yield LogEntry(position + 1, at, kind, LOCAL, self._names[index], queue, None, encode_details(details))
+            index, at = position % self._jobs, self._moment(position)
+            kind, details = self._event(position, index, at)
+            name, queue = self._names[index], self._queues[index]
+            yield LogEntry(position + 1, at, kind, LOCAL, name, queue, None, encode_details(details))
 
-    def _event(self, turn: int, index: int, at: int) -> tuple[str, Details]:
+    def _event(self, position: int, index: int, at: int) -> tuple[str, Details]:
+        turn = position // self._jobs - (self._queues[index] is not None)
         if turn < 0:
             queue = self._queues[index] or ""
             return "enqueued", Enqueued(_kind(index), queue, _priority(index), at, MAX_ATTEMPTS_DEFAULT, "queued", True)
@@ -109,7 +109,9 @@ class SampleRows:
         if turn % 2 == 0:
             return "claimed", Claimed(owner, attempt, TTL_MS, at + TTL_MS, msgspec.Raw(b'{"branch":"main"}'))
         status = self._statuses[index]
-        ended = Ended(owner, index + 1, attempt, at - 9_000, at - 50, status, at, attempt, at, note="as far as I got")
+        claimed = position - self._jobs
+        since, token = self._moment(claimed), claimed + 1
+        ended = Ended(owner, token, attempt, since, at - 50, status, at, attempt, at, note="as far as I got")
         return _how_ended(status), ended
 
     def _available_at(self, index: int) -> int:

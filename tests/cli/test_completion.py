@@ -92,6 +92,14 @@ def test_names_with_signs(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("path")
+def test_names_of_queues(cli: Cli) -> None:
+    queue = cli.new_name("tab")
+    cli.store.set_queue(queue, paused=True)
+    for line in ("queue set", "next", "list --queue"):
+        assert offered(f"octostore {line} {queue[:-1]}") == [queue]
+
+
+@pytest.mark.usefixtures("path")
 def test_names_of_sessions(cli: Cli) -> None:
     prefix = cli.new_name("tab")
     for name in "ab":

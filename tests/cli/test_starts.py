@@ -25,6 +25,8 @@ LINES = {
     "enqueue": "enqueue build --job-id new-2",
     "next": "next q",
     "work": "work q-2 --until-empty -- true",
+    "queues": "queues",
+    "queue": "queue set q-3 --pause",
     "dead": "dead",
     "requeue": "requeue dead-1",
     "discard": "discard dead-2",

@@ -24,7 +24,7 @@ PLACE = "NASTY"
 DAY = 86_400
 LINES: dict[str, list[str]] = {
     "run": ["run held -- true", "run held --wait 1 -- true", "run done --once -- true", "run dead -- true"],
-    "claim": ["claim held", "claim done", "claim dead", "claim tried", "claim later", "claim NASTY"],
+    "claim": ["claim held", "claim done", "claim dead", "claim tried", "claim later", "claim NASTY", "claim not-now"],
     "heartbeat": ["heartbeat held --lease-id wrong", "heartbeat forced --lease-id wrong"],
     "release": ["release held --lease-id wrong --error NASTY"],
     "mine": ["mine --owner NASTY", "mine --release-all --owner NASTY"],
@@ -33,13 +33,15 @@ LINES: dict[str, list[str]] = {
     "checkpoint": ["checkpoint @NASTY", "checkpoint NASTY", "checkpoint NASTY 1"],
     "batch": ["batch"],
     "enqueue": ["enqueue kind --job-id tried", "enqueue NASTY"],
-    "next": ["next line", "next NASTY"],
+    "next": ["next line", "next NASTY", "next paused"],
     "work": ["work other --until-empty -- false", "work line --until-empty -- true"],
     "dead": ["dead", "dead --story"],
     "requeue": ["requeue held", "requeue dead", "requeue --all --queue NASTY --reason why"],
     "discard": ["discard held", "discard dead", "discard NASTY", "discard --all --reason NASTY"],
     "cancel": ["cancel held", "cancel tried", "cancel NASTY"],
     "stop": ["stop held --reason NASTY", "stop dead", "stop NASTY"],
+    "queues": ["queues", "queues --json"],
+    "queue": ["queue set paused --max-claimed 3", "queue set NASTY --pause", "queue set third --pause --reason NASTY"],
     "owner": [
         "owner held",
         "owner done",
@@ -104,6 +106,8 @@ def fill(store: octostore.OctoStore) -> None:
     store.enqueue(f"kind-{PLACE}", nasty, queue="line", job_id=f"job-{PLACE}")
     store.enqueue(f"kind-{PLACE}", nasty, queue="other", job_id="other")
     store.limit_queue(f"queue-{PLACE}", 3)
+    store.enqueue("build", queue="paused", job_id="not-now")
+    store.set_queue("paused", paused=True, reason=nasty)
     store.create_token(f"token {PLACE}", prefix=PLACE)
 
 

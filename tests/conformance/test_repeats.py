@@ -308,10 +308,17 @@ def request_stop(trial: Trial) -> None:
 
 
 def limit_queue(trial: Trial) -> None:
-    command = c.LimitQueue(queue=trial.queue, max_claimed=3)
+    command = c.SetQueue(queue=trial.queue, max_claimed=3)
     trial.is_quietly(command, trial.send(command))
     trial.store.limit_queue(trial.queue, 5)
     assert trial.send(command).max_claimed == 3
+
+
+def set_queue(trial: Trial) -> None:
+    command = c.SetQueue(queue=trial.queue, paused=True, reason="deploying")
+    trial.is_quietly(command, trial.send(command))
+    trial.store.set_queue(trial.queue, paused=False)
+    assert trial.send(command).paused
 
 
 # Sessions
@@ -437,6 +444,7 @@ CALLS = [
     force_release,
     request_stop,
     limit_queue,
+    set_queue,
     open_session,
     keep_session_alive,
     save_session,

@@ -232,6 +232,17 @@ def test_queues(world: World) -> None:
     status = world.ann.call("queue_status", queue=queue).document
     assert (status["queue"], status["ready"], status["claimed"], status["later"]) == (queue, 0, 1, 1)
     assert status["available_at"] == busy.document["available_at"]
+    world.store.set_queue(queue, paused=True, reason="deploying")
+    paused = world.ann.call("claim_next_job", queue=queue)
+    assert (paused.status, paused.document["paused"], paused.document["pause"]["reason"]) == (
+        "empty",
+        True,
+        "deploying",
+    )
+    by_name = world.ann.call("claim_job", job_id=f"{job}-later")
+    asked = world.ann.call("queue_status", queue=queue)
+    assert all("queue is paused" in answer.next for answer in (paused, by_name, asked))
+    world.store.set_queue(queue, paused=False)
     world.store.cancel(f"{job}-later")
     world.bob.call("release_job", job_id=job, outcome="deferred", retry_after=0, note="out of quota")
     again = world.bob.call("claim_next_job", queue=queue)

@@ -23,6 +23,7 @@ class Ground:
         self.jobs: dict[str, Job] = {}
         self.sessions: dict[str, Session] = {}
         self.limits: dict[str, int | None] = {}
+        self.pauses: dict[str, Fields] = {}
         self.tokens: dict[str, Token] = {}
         self.log: list[Event] = []
         self.ended: list[EndedRequest] = []
@@ -99,9 +100,11 @@ class Ground:
     def live_claims(self) -> Iterable[Claim]:
         return [job.claim for job in self.jobs.values() if job.claim]
 
-    def is_full(self, queue: str) -> bool:
+    def hands_out(self, queue: str) -> bool:
+        """Unless it is paused, or full."""
         limit = self.limits.get(queue)
-        return limit is not None and sum(1 for job in self.jobs.values() if job.queue == queue and job.claim) >= limit
+        claimed = sum(1 for job in self.jobs.values() if job.queue == queue and job.claim)
+        return queue not in self.pauses and (limit is None or claimed < limit)
 
     # Expiry
 

@@ -222,13 +222,37 @@ class JobRules(Machine):
     def a_queue_is_limited_and_asked(self, queue: str, limit: int, more: list[AnyCommand], owner: str) -> None:
         ask = c.ClaimNext(owner=owner, queue=queue)
         self.run(*(c.Enqueue(job_id=job_id, kind="build", queue=queue) for job_id in ("a", "b", "c")))
-        self.run(c.LimitQueue(queue=queue, max_claimed=limit), ask, *more, ask)
+        self.run(c.SetQueue(queue=queue, max_claimed=limit), ask, *more, ask)
+
+    @rule(queue=QUEUES, more=st.lists(any_command(), max_size=2), in_one=st.booleans(), reason=NOTES)
+    def a_queue_is_paused_and_resumed(
+        self, queue: str, more: list[AnyCommand], in_one: bool, reason: str | None
+    ) -> None:
+        """Whoever has a job of it goes on; nobody gets another one, by name or as a task neither."""
+        pause = c.SetQueue(queue=queue, paused=True, reason=reason, principal="root")
+        asked: list[AnyCommand] = [
+            c.ClaimNext(owner="bob", queue=queue),
+            c.ClaimJob(job_id="b", owner="bob"),
+            c.ClaimTask(session_id="t", owner="bob", queues=(queue,)),
+        ]
+        self.run(*(c.Enqueue(job_id=job_id, kind="build", queue=queue) for job_id in ("a", "b", "c")))
+        (claim,) = self.run(c.ClaimNext(owner="ann", queue=queue))
+        self.run_in_turn(in_one, pause, *asked)
+        if leases_in(claim):
+            self.run(c.HeartbeatJob(job_id=claim.job_id, lease_id=claim.lease_id, note="half"))
+        self.run(*more)
+        self.run_in_turn(in_one, c.SetQueue(queue=queue, paused=False), *asked)
+
+    def run_in_turn(self, in_one: bool, *commands: AnyCommand) -> None:
+        """In one transaction, or each in its own."""
+        for batch in [commands] if in_one else [[command] for command in commands]:
+            self.run(*batch)
 
     @rule(jobs=st.permutations(["a", "b", "c"]), queue=QUEUES, limit=st.sampled_from([1, 2]), is_limited=st.booleans())
     def a_limit_counts_what_is_enqueued_under_a_claim(
         self, jobs: list[str], queue: str, limit: int, is_limited: bool
     ) -> None:
-        limits = c.LimitQueue(queue=queue, max_claimed=limit)
+        limits = c.SetQueue(queue=queue, max_claimed=limit)
         enqueued = [c.Enqueue(job_id=job_id, kind="build", queue=queue) for job_id in jobs]
         if is_limited:
             self.run(limits)

@@ -46,7 +46,7 @@ class Model(Undoing, Operators):
             c.ReleaseLock: self.release_lock,
             c.Undo: self.undo,
             c.Enqueue: self.enqueue,
-            c.LimitQueue: self.limit_queue,
+            c.SetQueue: self.set_queue,
             c.CancelJob: self.cancel_job,
             c.RequestStop: self.request_stop,
             c.DiscardJob: self.discard_job,
@@ -119,6 +119,7 @@ class Model(Undoing, Operators):
     def list_queues(self, log: list[Event]) -> Fields:
         """By name. In the last hour by the minute, of which the first is the one after an hour ago; from the `log`."""
         queues = {job.queue for job in self.jobs.values() if job.queue} | {name for name, n in self.limits.items() if n}
+        queues |= self.pauses.keys()
         return {
             "queues": [self.queue_status(name) | self.rates(name, log) for name in sorted(queues)],
             "more": False,

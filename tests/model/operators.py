@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import UNSET
+
 from octostore.core import commands as c
 from octostore.core.model import LOCAL
 from tests.model import told
@@ -62,12 +64,22 @@ class Operators(Tasks):
         job.max_attempts, job.payload = command.max_attempts, document(command.payload)
         job.status, job.available_at, job.attempts = status, available_at, 0
 
-    def limit_queue(self, command: c.LimitQueue) -> Told:
-        if self.limits.get(command.queue) != command.max_claimed:
-            details = {"max_claimed": command.max_claimed}
-            self.record("queue_limited", command.principal, details, queue=command.queue)
-            self.limits[command.queue] = command.max_claimed
-        return Told("QueueView", {"queue": command.queue, "max_claimed": command.max_claimed})
+    def set_queue(self, command: c.SetQueue) -> Told:
+        """What is left out stays. Pausing what is paused changes nothing, not even the reason."""
+        name, limit, was_paused = command.queue, self.limits.get(command.queue), command.queue in self.pauses
+        if command.max_claimed is not UNSET:
+            limit = command.max_claimed
+        is_changed = command.paused is not None and command.paused != was_paused
+        if is_changed or limit != self.limits.get(name):
+            details = {"max_claimed": limit, "paused": command.paused if is_changed else None, "reason": command.reason}
+            self.record("queue_limited", command.principal, details, queue=name)
+            self.limits[name] = limit
+        if is_changed and command.paused:
+            self.pauses[name] = {"at": self.now, "by": command.principal, "reason": command.reason}
+        elif is_changed:
+            del self.pauses[name]
+        pause = self.pauses.get(name)
+        return Told("QueueView", {"queue": name, "max_claimed": limit, "paused": bool(pause), "pause": pause})
 
     # Jobs
 

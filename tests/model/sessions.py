@@ -81,6 +81,7 @@ class Sessions(Jobs):
         if before is not None:
             session.resumed = True
             session.context, session.context_seq = before.context, before.context_seq
+            session.context_bytes = before.context_bytes
             session.phase, session.note, session.in_flight = before.phase, before.note, before.in_flight
             session.giver_lease = before.giver_lease if before.offered else None
         session.phase = phase or session.phase
@@ -135,7 +136,7 @@ class Sessions(Jobs):
             "phase_before": session.phase if phase else None,
         }
         session.context_seq = self.record("session_saved", command.principal, details, session_id=session.name)
-        session.context = document(command.context)
+        session.context, session.context_bytes = document(command.context), len(command.context)
         session.phase = phase or session.phase
         session.save_number = command.number or session.save_number
         return saved(session)

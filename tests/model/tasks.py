@@ -65,7 +65,7 @@ class Tasks(Sessions):
         session = self.sessions.get(named_in(command))
         if self.any_task(command) is not None:
             return None
-        queues = [queue for queue in command.queues if not self.is_full(queue)]
+        queues = [queue for queue in command.queues if self.hands_out(queue)]
         lost = [self.jobs[name] for name in session.in_flight] if session else []
         again = [job for job in lost if job.queue in queues and self.is_wanted(job, command)]
         again.sort(key=lambda job: job.name != self.noticed_first)

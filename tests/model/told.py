@@ -167,6 +167,7 @@ def delayed(ground: Ground, job: Job, until: int) -> Told:
         "retry_after_ms": until - ground.now,
         "error": job.error,
         "previous": previous(job),
+        "pause": ground.pauses.get(job.queue or ""),
     }
     return Told("ClaimReply", fields)
 
@@ -190,6 +191,7 @@ def queue_status(
     due = [moment for moment in queued if moment <= ground.now]
     claimed = [job for job in wanted if job.status == "claimed"]
     limit = ground.limits.get(queues[0]) if len(queues) == 1 else None
+    pauses = [ground.pauses[queue] for queue in queues if queue in ground.pauses]
     return {
         "queue": queues[0],
         "all_done": not queued and not claimed,
@@ -204,6 +206,8 @@ def queue_status(
         "max_claimed": limit,
         "counted_to": counted_to,
         "kinds": None if kinds is None else list(kinds),
+        "paused": bool(pauses),
+        "pause": pauses[0] if pauses else None,
     }
 
 
@@ -254,6 +258,7 @@ def session_view(ground: Ground, session: Session, *, with_context: bool = True)
         "offered": session.offered,
         "note": session.note,
         "in_flight": list(session.in_flight),
+        "context_bytes": session.context_bytes,
     }
 
 

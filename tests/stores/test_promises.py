@@ -369,8 +369,9 @@ class Histories(RuleBasedStateMachine):
         assert {s.session_id: logged_session(s) for s in rows.sessions.values()} == expected_sessions
         assert {t.token_id: logged_token(t) for t in rows.tokens.values()} == expected_tokens
         assert +rows.queued == +Counter(replayed.queued_changes)
-        limits = {name: queue.max_claimed for name, queue in rows.queues.items()}
-        assert limits == {name: queue.max_claimed for name, queue in replayed.queues.items() if queue is not None}
+        set_to = {name: (queue.max_claimed, queue.pause) for name, queue in rows.queues.items()}
+        queues = {name: queue for name, queue in replayed.queues.items() if queue is not None}
+        assert set_to == {name: (queue.max_claimed, queue.pause) for name, queue in queues.items()}
 
     @invariant()
     def a_secret_is_that_of_the_token_it_was_last_given_to_and_of_no_other(self) -> None:

@@ -25,6 +25,7 @@ WRITES = {
 PLANS = {
     "jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id=?)",
     "claimed_jobs": "SEARCH jobs USING INDEX jobs_by_status (status=? AND job_id=?)",
+    "context_sizes": "SEARCH contexts USING INDEX sqlite_autoindex_contexts_1 (session_id=?)",
     "sessions_alone": "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)",
     "checkpoints": "SEARCH checkpoints USING INDEX sqlite_autoindex_checkpoints_1 (job_id=?)",
     "documents": "SEARCH documents USING INTEGER PRIMARY KEY (rowid=?)",

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from octostore.core.commands import CancelJob, ClaimNext, Enqueue, LimitQueue
+from octostore.core.commands import CancelJob, ClaimNext, Enqueue, SetQueue
 from octostore.core.limits import QUEUES_TOLD
 from octostore.core.moments import to_datetime
 from octostore.core.questions import ListQueues
@@ -29,7 +29,7 @@ def test_as_many_as_can_be_told_are_all_there_is(world: World) -> None:
 
 @pytest.mark.parametrize("status", ["queued", "claimed", "dead"])
 def test_whoever_may_only_see_some_names_sees_the_queues_of_these(world: World, status: str) -> None:
-    world.do(LimitQueue(queue="limited", max_claimed=1))
+    world.do(SetQueue(queue="limited", max_claimed=1))
     world.do(Enqueue(job_id="mine/1", kind="build", queue="shared"))
     if status == "claimed":
         world.do(ClaimNext(owner="ann", queue="shared"))

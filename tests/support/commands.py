@@ -163,7 +163,15 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
         st.builds(c.RequeueJob, job_id=JOBS, reason=NOTES, keep_attempts=st.booleans()),
         of_matching(),
         st.builds(c.ForceReleaseJob, job_id=JOBS, reason=NOTES),
-        st.builds(c.LimitQueue, queue=QUEUES, max_claimed=st.sampled_from([None, 1, 2])),
+        st.builds(
+            c.SetQueue,
+            queue=QUEUES,
+            max_claimed=st.sampled_from([None, 1, 2]),
+            paused=st.sampled_from([None, None, None, False, False, True]),
+            reason=NOTES,
+            principal=PRINCIPALS,
+        ),
+        st.builds(c.SetQueue, queue=QUEUES, paused=st.sampled_from([False, False, True])),
         st.builds(
             c.OpenSession,
             session_id=SESSIONS,

@@ -12,12 +12,12 @@ from octostore.core.commands import (
     Enqueue,
     HandOverSession,
     KeepSessionAlive,
-    LimitQueue,
     OpenSession,
     Recover,
     ReleaseJob,
     ReleaseTask,
     SaveSession,
+    SetQueue,
 )
 from octostore.core.errors import InvalidInput, LeaseLost, LimitExceeded, NotFound
 from octostore.core.model import Outcome
@@ -182,7 +182,7 @@ def test_the_first_queue_that_has_a_task_is_served_first(world: World) -> None:
 
 
 def test_a_full_queue_is_passed_over(world: World) -> None:
-    world.do(LimitQueue(queue="tasks", max_claimed=1))
+    world.do(SetQueue(queue="tasks", max_claimed=1))
     enqueue(world, "one")
     enqueue(world, "two")
     claim(world)
@@ -195,7 +195,7 @@ def test_what_it_lost_waits_for_a_place_in_a_full_queue_too(world: World) -> Non
     enqueue(world, "lost")
     claim(world)
     world.advance(100)
-    world.do(LimitQueue(queue="tasks", max_claimed=1))
+    world.do(SetQueue(queue="tasks", max_claimed=1))
     enqueue(world, "urgent", priority=1)
     claim(world, "bob", session_id="t")
     assert claim(world).status == "empty"

@@ -59,6 +59,8 @@ COMMANDS = [
     Command("enqueue", QUEUES, "put a job in a queue"),
     Command("next", QUEUES, "claim the next job of a queue"),
     Command("work", QUEUES, "run a command for each job in a queue"),
+    Command("queues", QUEUES, "list queues: what waits, runs and is done, and how fast"),
+    Command("queue", QUEUES, "pause, resume or limit a queue"),
     Command("dead", QUEUES, "list dead jobs: out of attempts, or cancelled"),
     Command("requeue", QUEUES, "run a dead or finished job again"),
     Command("discard", QUEUES, "drop a dead job for good"),

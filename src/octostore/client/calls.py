@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from octostore.client.batching import Released, carry_out, carry_out_async, lease_of
 from octostore.client.claiming import ClaimCall, HoldCall, claim, claim_async
@@ -367,9 +368,27 @@ class Calls:
         return c.ForceReleaseJob(job_id=job_id, reason=reason)
 
     @executed
-    def limit_queue(self, queue: str, max_claimed: int | None) -> c.LimitQueue:
-        """Let at most `max_claimed` jobs of a queue be claimed at once; 1 makes it serial, None lifts the limit."""
-        return c.LimitQueue(queue=queue, max_claimed=max_claimed)
+    def set_queue(
+        self,
+        name: str,
+        *,
+        max_claimed: int | UnsetType | None = UNSET,
+        paused: bool | None = None,
+        reason: str | None = None,
+    ) -> c.SetQueue:
+        """Change the settings of a queue; what you leave out stays as it is. For operators.
+
+        At most `max_claimed` of its jobs can be claimed at once: 1 makes it serial, None lifts the limit. While it is
+        `paused` none can be claimed, neither as the next one nor by name; claims that exist go on, jobs can be
+        enqueued, and `paused=False` wakes those who wait. The `reason` is in the log, and told to those who find
+        nothing to claim.
+        """
+        return c.SetQueue(queue=name, max_claimed=max_claimed, paused=paused, reason=reason)
+
+    @executed
+    def limit_queue(self, queue: str, max_claimed: int | None) -> c.SetQueue:
+        """`set_queue(queue, max_claimed=…)`."""
+        return c.SetQueue(queue=queue, max_claimed=max_claimed)
 
     # Several at once
 

@@ -63,6 +63,11 @@ def check_word(field: str, word: str, known: Sequence[str]) -> None:
         raise InvalidInput(field, f"is {word!r}; it must be one of {', '.join(known)}")
 
 
+def _check_flag(field: str, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise InvalidInput(field, f"must be true or false, not {type(value).__name__}")
+
+
 def _check_lease(field: str, lease_id: str | None) -> None:
     if lease_id is None:
         raise InvalidInput(field, "is None: that claim did not succeed; look at its `status`")
@@ -140,6 +145,7 @@ CHECKS: dict[str, Check] = {
     "phase": against(check_word, get_args(Phase)),
     "digest": _check_digest,
     "scopes": _check_scopes,
+    "paused": _check_flag,
     # Documents
     "metadata": against(check_bytes, limits.METADATA_BYTES),
     "data": lambda _, data: check_bytes("checkpoint", data, limits.CHECKPOINT_BYTES),

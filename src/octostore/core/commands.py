@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from octostore.core import limits
-from octostore.core.checks import Checked, against, between, check_session_id
+from octostore.core.checks import CHECKS, Checked, against, between, check_session_id
 from octostore.core.errors import InvalidInput
 from octostore.core.model import LOCAL, Outcome, Phase, Scope
 from octostore.core.names import check_job_id, check_lock_name
@@ -302,13 +302,31 @@ class DiscardMatching(MatchingCommand, frozen=True, kw_only=True):
     """`DiscardJob` for the dead jobs that match."""
 
 
-class LimitQueue(Command[QueueView], frozen=True, kw_only=True):
-    """Say how many jobs of a queue may be claimed at once; 1 makes it serial, None lifts the limit."""
+def _check_limit(field: str, limit: int | None) -> None:
+    if limit is not None:
+        CHECKS[field](field, limit)
+
+
+class SetQueue(Command[QueueView], frozen=True, kw_only=True):
+    """Change the settings of a queue; what is left out stays as it is.
+
+    `max_claimed` is how many of its jobs may be claimed at once: 1 makes it serial, None lifts the limit. While it is
+    `paused` none can be claimed; claims that exist go on.
+    """
 
     founds = True
 
     queue: str
-    max_claimed: int | None = None
+    max_claimed: int | msgspec.UnsetType | None = msgspec.UNSET
+    paused: bool | None = None
+    reason: str | None = None
+
+    CHECKS: ClassVar = {"max_claimed": _check_limit}
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        if self.max_claimed is msgspec.UNSET and self.paused is None:
+            raise InvalidInput("max_claimed", "or paused must be given: there is nothing to change")
 
 
 class OpenSession(Command[SessionReply], frozen=True, kw_only=True):

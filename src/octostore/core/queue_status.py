@@ -9,6 +9,7 @@ from octostore.core.model import Job
 from octostore.core.moments import earliest, to_datetime_or_none
 from octostore.core.needs import Selection
 from octostore.core.replies import QueueStatus
+from octostore.core.views import pause_view
 from octostore.core.working_set import WorkingSet
 
 EVERYTHING: Selection = (None, "")
@@ -27,7 +28,8 @@ def queue_status(ws: WorkingSet, queue: str, selection: Selection = EVERYTHING) 
     due = [job.available_at for job in wanted if is_due(job, ws.now)]
     ready = beside.ready + len(due)
     held = [(job.job_id, job.claim.owner) for job in wanted if job.claim is not None]
-    limit = ws.queues.get(queue)
+    settings = ws.queues.get(queue)
+    pause = pause_view(settings)
     return QueueStatus(
         queue=queue,
         all_done=not (ready or beside.later or later or beside.claimed or held or beside.has_more_claims),
@@ -38,10 +40,12 @@ def queue_status(ws: WorkingSet, queue: str, selection: Selection = EVERYTHING) 
         owners=_owners([*beside.owners, *held]),
         dead=min(beside.dead + sum(job.status == "dead" for job in here), ws.count_to),
         done=min(beside.done + sum(job.status == "done" for job in here), ws.count_to),
-        max_claimed=None if limit is None else limit.max_claimed,
+        max_claimed=None if settings is None else settings.max_claimed,
         counted_to=ws.count_to,
         kinds=None if kinds is None else list(kinds),
         oldest_due_at=to_datetime_or_none(earliest(beside.oldest_due_at, min(due, default=None))),
+        paused=pause is not None,
+        pause=pause,
     )
 
 
@@ -73,6 +77,8 @@ def together(statuses: Iterable[QueueStatus]) -> QueueStatus:
         counted_to=first.counted_to,
         kinds=first.kinds,
         oldest_due_at=first_of(status.oldest_due_at for status in each),
+        paused=any(status.paused for status in each),
+        pause=next((status.pause for status in each if status.paused), None),
     )
 
 

@@ -117,7 +117,7 @@ class ClaimReply(Reply, frozen=True, dict=True):
       unless it heartbeats; `stuck` if it does nothing else.
     - `done`: finished before, with `result`.
     - `delayed`: nobody has it, but it cannot be claimed before `available_at` (backoff, schedule, lock-delay, full
-      queue).
+      queue), or not at all while its queue is paused; `pause` says who did that.
     - `dead`: out of attempts or cancelled; it waits for a person (`requeue`).
     - `empty` (claim_next and claim_task): nothing in the queue can be claimed now. `queue_status` says what else is in
       it, `available_at` when the first of its jobs is due (None if none is scheduled), and `all_done` whether every job
@@ -164,6 +164,7 @@ class ClaimReply(Reply, frozen=True, dict=True):
     stuck: bool = False
     all_done: bool | None = None
     queue_status: "QueueStatus | None" = None
+    pause: "PauseView | None" = None
 
     metadata = Decoded()
     payload = Decoded()
@@ -364,6 +365,8 @@ class SessionView(Reply, frozen=True, dict=True):
     note: str | None = None
     in_flight: list[str] = []
     """What it was working on when it was lost, and has not claimed again since."""
+    context_bytes: int | None = None
+    """The size of its context, also where the context itself is left out; None if it has saved none."""
 
     context = Decoded()
 
@@ -375,9 +378,21 @@ class SessionPage(Reply, frozen=True):
     cursor: str | None
 
 
+class PauseView(Reply, frozen=True):
+    """Since when a queue is paused, by which principal, and why."""
+
+    at: Moment
+    by: str
+    reason: str | None
+
+
 class QueueView(Reply, frozen=True):
+    """The settings of a queue."""
+
     queue: str
     max_claimed: int | None
+    paused: bool = False
+    pause: PauseView | None = None
 
 
 class QueueStatus(Reply, frozen=True):
@@ -386,7 +401,8 @@ class QueueStatus(Reply, frozen=True):
     `ready` jobs can be claimed now, unless `max_claimed` are claimed already; the oldest of them has been due since
     `oldest_due_at`. `later` ones are scheduled, deferred or waiting for a retry, the first of them until
     `available_at`. `owners` are some of those who hold the `claimed` ones. `all_done` is true if none is ready, later
-    or claimed: also for a queue that never had a job.
+    or claimed: also for a queue that never had a job. While it is `paused`, nothing can be claimed; `pause` says who
+    wants it so, and why.
     """
 
     queue: str
@@ -403,6 +419,8 @@ class QueueStatus(Reply, frozen=True):
     kinds: list[str] | None = None
     """Of which kinds `ready`, `later` and `claimed` are, where only some were asked for."""
     oldest_due_at: Moment | None = None
+    paused: bool = False
+    pause: PauseView | None = None
 
 
 class QueueRates(Reply, frozen=True):

@@ -8,10 +8,12 @@ from octostore.core.model import (
     Claim,
     Job,
     Progress,
+    Queue,
     Session,
     Token,
     read_history,
     read_in_flight,
+    read_pause,
     read_stop_request,
 )
 from octostore.core.moments import to_datetime, to_datetime_or_none
@@ -137,6 +139,11 @@ def stop_view(claim: Claim) -> replies.StopView | None:
     )
 
 
+def pause_view(queue: Queue | None) -> replies.PauseView | None:
+    pause = read_pause(queue)
+    return None if pause is None else replies.PauseView(at=to_datetime(pause.at), by=pause.by, reason=pause.reason)
+
+
 def _seconds(ms: int | None) -> float | None:
     return None if ms is None else ms / 1_000
 
@@ -230,6 +237,7 @@ def delayed_reply(ws: WorkingSet, job: Job, available_at: int) -> replies.ClaimR
         retry_after_ms=available_at - ws.now,
         error=job.error,
         previous=previous(job),
+        pause=None if job.queue is None else pause_view(ws.queues[job.queue]),
     )
 
 
@@ -275,6 +283,7 @@ def session_view(ws: WorkingSet, session: Session, *, with_context: bool = True)
         offered=session.offered,
         note=session.note,
         in_flight=list(read_in_flight(session)),
+        context_bytes=ws.context_bytes(session),
     )
 
 

@@ -38,6 +38,8 @@ class WorkingSet(msgspec.Struct):
     documents: dict[int, bytes] = {}
     checkpoints: dict[str, bytes | None] = {}
     contexts: dict[SessionKey, bytes] = {}
+    context_sizes: dict[SessionKey, int] = {}
+    """In bytes, also of contexts that are not here."""
     requests: dict[tuple[str, str, str], str] = {}
     """(principal, request id, queue) of live claims -> the job."""
     ended: dict[tuple[str, str], list[EndedRequest]] = {}
@@ -132,6 +134,12 @@ class WorkingSet(msgspec.Struct):
 
     def context(self, session: Session) -> bytes | None:
         return None if session.context_seq is None else self.contexts[session.session_id]
+
+    def context_bytes(self, session: Session) -> int | None:
+        if session.context_seq is None:
+            return None
+        context = self.contexts.get(session.session_id)
+        return self.context_sizes[session.session_id] if context is None else len(context)
 
     def touch_job(self, job: Job) -> None:
         self.jobs[job.job_id] = self.changed_jobs[job.job_id] = job

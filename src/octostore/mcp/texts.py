@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from octostore.core.errors import OctoStoreError
-from octostore.core.replies import EnqueueReply, HandedOverReply, JobView, ReleaseReply
+from octostore.core.replies import EnqueueReply, HandedOverReply, JobView, QueueStatus, ReleaseReply
 from octostore.core.visible import visible
 from octostore.mcp import answers as a
 from octostore.mcp.http import answers as h
@@ -52,6 +52,9 @@ NEXT = {
 }
 NO_STORE = "Nothing was ever claimed or enqueued here. claim_job and enqueue_job create the store."
 OUR_FAULT = "This is a bug in OctoStore, not your mistake. Check the job with get_job before you continue."
+
+
+QUEUE_PAUSED = "This queue is paused: nobody gets a job from it until an operator resumes it (see `pause`)."
 
 
 def next_of(answer: msgspec.Struct) -> str:
@@ -137,10 +140,18 @@ def _empty(answer: a.Empty) -> str:
     """Nothing for this agent now is not the same as nothing left to do."""
     if answer.all_done:
         return "Every job in this queue is done or dead. There is nothing left to do unless somebody adds more."
+    if answer.paused:
+        return f"{QUEUE_PAUSED} To wait for that, call again with `wait`."
     return (
         "There is nothing for you in this queue now, but it is not finished: others hold some of its jobs, or they are "
         "due later. To stay for them, call again with `wait`."
     )
+
+
+def _delayed(answer: answers.Delayed) -> str:
+    if answer.pause is not None:
+        return "Nobody has it, but its queue is paused: it cannot be claimed until an operator resumes that."
+    return "Nobody has it, but it cannot be claimed before `available_at`."
 
 
 def _unknown(job: a.OwnerAnswer | JobView) -> str:
@@ -181,11 +192,12 @@ _NEXT: dict[type, Callable[[Any], str]] = {
     h.ClaimedByHandle: _claimed_by_handle,
     a.HeldByOther: _held,
     answers.Done: lambda _: "Do not do it again.",
-    answers.Delayed: lambda _: "Nobody has it, but it cannot be claimed before `available_at`.",
+    answers.Delayed: _delayed,
     answers.Dead: lambda _: "Do not work on it; it needs a person.",
     a.TaskAtHand: lambda _: _AT_HAND,
     h.TaskAtHandByHandle: lambda _: f"{_AT_HAND} `handle` is that of the task.",
     a.Empty: _empty,
+    QueueStatus: lambda status: QUEUE_PAUSED if status.paused else "",
     a.Kept: lambda _: "It is still yours.",
     ReleaseReply: lambda _: "It is no longer yours.",
     EnqueueReply: lambda reply: "" if reply.created else "It was enqueued before; nothing has changed.",

@@ -154,7 +154,7 @@ async def enqueue_job(desk: Desk, given: g.Enqueue) -> EnqueueReply:
 
 
 async def queue_status(desk: Desk, given: g.OneQueue) -> QueueStatus:
-    """How many jobs of a queue are ready, due later, claimed (by whom), dead and done; and `all_done`."""
+    """How many jobs of a queue are ready, due later, claimed (by whom), dead and done; `paused`; and `all_done`."""
     return await desk.store.queue_status(given.queue)
 
 

@@ -107,7 +107,7 @@ class Reading(Protocol):
     def queue_names(self, ws: WorkingSet, prefix: str, limit: int) -> list[str]:
         """Up to `limit` queues that have jobs whose names begin with `prefix`, those in which most wait first.
 
-        Without a prefix, also those that have a limit.
+        Without a prefix, also those that have a limit or are paused.
         """
 
     def count_queues(self, ws: WorkingSet, queues: Sequence[str], selection: Selection) -> None:
@@ -120,7 +120,7 @@ class Reading(Protocol):
         """How many claimed jobs have a name that begins with `prefix`."""
 
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
-        """The sessions, also put into `ws`; their contexts need not be there, nor what is bound to them."""
+        """The sessions, also put into `ws`; their contexts need not be there, only how long they are."""
 
     def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
         """The events, and the seq up to which the log was looked through for them."""

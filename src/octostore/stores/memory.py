@@ -132,7 +132,7 @@ class MemoryRows:
         here = [job for job in self.jobs.values() if job.queue is not None and job.job_id.startswith(prefix)]
         names = {job.queue or "" for job in here}
         if not prefix:
-            names |= {queue.name for queue in self.queues.values() if queue.max_claimed is not None}
+            names |= {queue.name for queue in self.queues.values() if queue.max_claimed is not None or queue.pause}
         depths = Counter(job.queue for job in here if job.status == "queued")
         return sorted(names, key=lambda name: (-min(depths[name], ws.count_to + 1), name))[:limit]
 

@@ -3,7 +3,7 @@
 -- the values of a row. {now} is the moment of the transaction.
 
 -- name: save_queues
--- The limits of queues.
+-- The settings of queues.
 INSERT INTO {schema}.queues ({queue_columns}) {queue_values} ON CONFLICT (name) DO UPDATE SET {queue_changes}
 
 -- name: count_queued
@@ -91,6 +91,10 @@ FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 -- Sessions by their ids, without their contexts.
 SELECT {session_columns} FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 
+-- name: context_sizes
+-- The sizes of contexts in bytes. Neither database reads them for that.
+SELECT session_id, length(data) FROM {schema}.contexts WHERE session_id = ANY(%(sessions)s)
+
 -- name: claims_of_sessions
 -- The live claims bound to sessions.
 SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
@@ -110,9 +114,9 @@ SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
 SELECT {job_columns} FROM {schema}.jobs WHERE job_id IN ({names_in_flight} AND session_id = ANY(%(sessions)s))
 
 -- name: queues
--- Queues that have a limit, and how many of their jobs are claimed.
-SELECT name, max_claimed, (SELECT count(*) FROM {schema}.jobs WHERE queue = name AND status = 'claimed')
-FROM {schema}.queues WHERE name = ANY(%(names)s) AND max_claimed IS NOT NULL
+-- Queues that have a limit or are paused, and how many of their jobs are claimed.
+SELECT name, max_claimed, pause, (SELECT count(*) FROM {schema}.jobs WHERE queue = name AND status = 'claimed')
+FROM {schema}.queues WHERE name = ANY(%(names)s) AND (max_claimed IS NOT NULL OR pause IS NOT NULL)
 
 -- name: claimed_in_queues
 -- How many jobs of queues are claimed; nothing of those without any.
@@ -228,8 +232,8 @@ SELECT job_id, owner, kind FROM {schema}.jobs WHERE queue = %(queue)s AND status
     AND job_id >= %(first)s AND job_id < %(last)s AND {not_loaded} ORDER BY job_id LIMIT %(most)s
 
 -- name: queue_names
--- Queues that have jobs with names in a range, and all with a limit if that is the range of all names: those in which most
--- wait, among the first so many by name. Each name is found from the one before.
+-- Queues that have jobs with names in a range, and all that are limited or paused if that is the range of all names: those
+-- in which most wait, among the first so many by name. Each name is found from the one before.
 WITH RECURSIVE found(queue, place) AS (
     SELECT min(queue), 1 FROM {schema}.jobs WHERE queue IS NOT NULL
     UNION ALL
@@ -244,7 +248,8 @@ SELECT queue FROM (
             SELECT 1 FROM {schema}.jobs j WHERE j.queue = found.queue
             AND j.status IN ('queued', 'claimed', 'dead', 'done') AND j.job_id >= %(first)s AND j.job_id < %(last)s))
         UNION
-        SELECT name FROM {schema}.queues WHERE max_claimed IS NOT NULL AND %(first)s = '') every) counted
+        SELECT name FROM {schema}.queues
+        WHERE (max_claimed IS NOT NULL OR pause IS NOT NULL) AND %(first)s = '') every) counted
 ORDER BY depth DESC, {queue_by_bytes} LIMIT %(limit)s
 
 -- name: happened_in_queues

@@ -53,7 +53,7 @@ def add_sessions(ws: WorkingSet, rows: Iterable[Row]) -> None:
 
 
 def add_queues(ws: WorkingSet, names: Iterable[str], rows: Iterable[Row]) -> None:
-    """Those without a row have no limit."""
+    """Those without a row have no limit, and are not paused."""
     ws.queues.update(dict.fromkeys(names))
     ws.queues.update({row[0]: Queue(*row) for row in rows})
 
@@ -94,7 +94,7 @@ def _take_queues(ws: WorkingSet, found: Finding) -> None:
     add_queues(ws, found.needs.queues, found.queues.rows)
     claimed: dict[str, int] = dict(found.claimed_in_queues.rows)
     for name in found.needs.counted_queues:
-        ws.queues[name] = ws.queues[name] or Queue(name, None, claimed.get(name, 0))
+        ws.queues[name] = ws.queues[name] or Queue(name, claimed=claimed.get(name, 0))
 
 
 def _take_expired(ws: WorkingSet, found: Finding) -> list[SessionKey]:

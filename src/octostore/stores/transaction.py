@@ -178,6 +178,9 @@ class Transaction:
         asking.run()
         sessions = [session_from_row(row) for row in page_of(parts, wanted.limit)]
         ws.sessions.update({session.session_id: session for session in sessions})
+        with_context = [session.session_id for session in sessions if session.context_seq is not None]
+        if with_context:
+            ws.context_sizes.update(self._rows("context_sizes", sessions=with_context))
         return sessions
 
     def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
@@ -257,7 +260,8 @@ def _save_rest(saving: Asking, ws: WorkingSet) -> None:
     if ws.changed_sessions:
         saving.write("save_sessions", [to_row(session) for session in ws.changed_sessions.values()])
     if ws.changed_queues:
-        saving.write("save_queues", [(queue.name, queue.max_claimed) for queue in ws.changed_queues.values()])
+        rows = [(queue.name, queue.max_claimed, queue.pause) for queue in ws.changed_queues.values()]
+        saving.write("save_queues", rows)
     if counts := [(principal, change) for principal, change in ws.queued_changes.items() if change]:
         saving.write("count_queued", counts)
     if ws.changed_tokens:

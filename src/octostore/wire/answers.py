@@ -13,6 +13,7 @@ from octostore.core.moments import Moment
 from octostore.core.replies import (
     AttemptView,
     ClaimReply,
+    PauseView,
     ProgressView,
     QueueStatus,
     SessionReply,
@@ -80,12 +81,13 @@ class Done(_Claim, tag="done"):
 
 
 class Delayed(_Claim, tag="delayed"):
-    """Nobody has it, but it cannot be claimed before `available_at`."""
+    """Nobody has it, but it cannot be claimed before `available_at`; nor then, if its queue is still paused."""
 
     available_at: Moment
     retry_after_ms: int
     error: str | None
     previous: list[AttemptView]
+    pause: PauseView | None
 
 
 class Dead(_Claim, tag="dead"):

@@ -236,6 +236,13 @@ class LimitQueueBody(Body):
     max_claimed: f.MaxClaimed | None
 
 
+class SetQueueBody(ReasonBody):
+    max_claimed: f.MaxClaimed | msgspec.UnsetType | None = msgspec.UNSET
+    paused: f.Paused | None = None
+
+    RULES: ClassVar = [{"anyOf": [{"required": ["max_claimed"]}, {"required": ["paused"]}]}]
+
+
 class OpenSessionBody(Body):
     """Without an `agent` it is a lock client's session: 60 seconds by default, and never under 10 or over 300."""
 

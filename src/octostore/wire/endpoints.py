@@ -103,7 +103,8 @@ ENDPOINTS = [
     _at("claim_next", "POST /queues/{queue}/claim", c.ClaimNext, r.ClaimReply, b.ClaimNextBody, **_CLAIM),
     _at("get_queue", "GET /queues/{queue}", q.GetQueue, r.QueueStatus),
     _at("list_queues", "GET /queues", q.ListQueues, r.QueueList),
-    _at("limit_queue", "PUT /queues/{queue}/limit", c.LimitQueue, r.QueueView, b.LimitQueueBody, **_ADMIN_OF_ALL),
+    _at("limit_queue", "PUT /queues/{queue}/limit", c.SetQueue, r.QueueView, b.LimitQueueBody, **_ADMIN_OF_ALL),
+    _at("set_queue", "PUT /queues/{queue}", c.SetQueue, r.QueueView, b.SetQueueBody, **_ADMIN_OF_ALL),
     _at("open_session", "POST /sessions", c.OpenSession, r.SessionReply, b.OpenSessionBody, **_CLAIM),
     _at("keepalive", f"POST {_SESSION}/keepalive", c.KeepSessionAlive, r.KeepaliveReply, b.SessionLeaseBody, **_CLAIM),
     _at("get_session", f"GET {_SESSION}", q.GetSession, r.SessionView),
@@ -149,4 +150,4 @@ ENDPOINTS = [
 ]
 BY_OPERATION = {endpoint.operation: endpoint for endpoint in ENDPOINTS}
 BY_KIND = {endpoint.asks: endpoint for endpoint in ENDPOINTS if endpoint.reply is not None}
-"""Where the library sends what."""
+"""Where the library sends what; of two that stand for the same, to the last."""

@@ -336,7 +336,10 @@ MaxAttempts: TypeAlias = Annotated[
     int, _number("It is dead after so many.", 1, limits.MAX_ATTEMPTS_MAX, limits.MAX_ATTEMPTS_DEFAULT)
 ]
 MaxClaimed: TypeAlias = Annotated[
-    int, _number("How many of its jobs may be claimed at once.", 1, limits.QUEUE_LIMIT_MAX, 1)
+    int, _number("How many of its jobs may be claimed at once; null lifts the limit.", 1, limits.QUEUE_LIMIT_MAX, 1)
+]
+Paused: TypeAlias = Annotated[
+    bool, Meta(description="Whether to hand out none of its jobs until it is resumed.", examples=[True])
 ]
 Window: TypeAlias = Annotated[
     float, _number("How far back to look, in seconds.", 1, limits.WINDOW_MAX_MS // 1_000, limits.WINDOW_DEFAULT_SECONDS)

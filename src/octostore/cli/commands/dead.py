@@ -10,7 +10,7 @@ from datetime import datetime
 
 from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import job_names
+from octostore.cli.completing import job_names, queue_names
 from octostore.cli.console import Console
 from octostore.cli.naming import find_similar, told_unknown
 from octostore.cli.story import told_attempts, told_event_of_job
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="only jobs whose names begin with this"),
         job_names,
     )
-    parser.add_argument("--queue", metavar="Q", help="only jobs of this queue")
+    completed_by(parser.add_argument("--queue", metavar="Q", help="only jobs of this queue"), queue_names)
     parser.add_argument("--story", action="store_true", help="show each job in full, with its history")
 
 

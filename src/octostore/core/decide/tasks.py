@@ -5,7 +5,7 @@ import msgspec
 from octostore.core import views
 from octostore.core.commands import ClaimTask, OpenSession, ReleaseTask
 from octostore.core.decide import needs
-from octostore.core.decide.claim import check_count, grant, is_full, nothing_to_claim
+from octostore.core.decide.claim import check_count, grant, hands_out, nothing_to_claim
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.release import release_job
 from octostore.core.decide.repeats import check_not_ended, note_replay, replay_claim
@@ -100,7 +100,7 @@ def _first_task(ws: WorkingSet, command: ClaimTask) -> Job | None:
     if session is not None and _any_task_of(ws, session) is not None:
         return None
     lost = [ws.job(name) for name in read_in_flight(session)] if session is not None else []
-    queues = [queue for queue in command.queues if not is_full(ws, queue)]
+    queues = [queue for queue in command.queues if hands_out(ws, queue)]
     for job in lost:
         if job.queue in queues and is_due(job, ws.now) and _is_wanted(job, command):
             return job

@@ -41,6 +41,8 @@ IN_QUEUE = {
     "max_claimed": None,
     "counted_to": 100,
     "oldest_due_at": None,
+    "paused": False,
+    "pause": None,
 }
 SOME_LATER = {**IN_QUEUE, "later": 2, "available_at": IN_A_MINUTE, "claimed": 1, "owners": ["agent-7"], "done": 14}
 
@@ -117,7 +119,28 @@ ROUTES = [
         example={
             "params": {"queue": "default"},
             "body": {"max_claimed": 1},
-            "answer": {"queue": "default", "max_claimed": 1},
+            "answer": {"queue": "default", "max_claimed": 1, "paused": False, "pause": None},
+        },
+    ),
+    carried_out(
+        "set_queue",
+        answer=_answer_changed,
+        summary="Change the settings of a queue: its limit, and whether it is paused",
+        description=(
+            "What is left out stays as it is. At most `max_claimed` jobs can be claimed at once; null lifts the limit. "
+            "While a queue is `paused`, none of its jobs can be claimed: the next one is `empty`, with `paused` in its "
+            "`queue_status`, and one by name is `delayed`. Claims that exist go on. `paused: false` resumes the queue, "
+            "and wakes those who wait."
+        ),
+        example={
+            "params": {"queue": "default"},
+            "body": {"paused": True, "reason": "deploying"},
+            "answer": {
+                "queue": "default",
+                "max_claimed": None,
+                "paused": True,
+                "pause": {"at": NOW, "by": "admin", "reason": "deploying"},
+            },
         },
     ),
 ]

@@ -25,7 +25,7 @@ export function render(data, ctx) {
 function columns(data, ctx) {
   const count = (number) => (number === 0 ? "none" : capped(number, data.counted_to));
   return [
-    ["Queue", (one) => [h("a", { href: address({ queue: one.queue }), "data-row": "", class: "name" }, visible(one.queue)), one.paused && h("strong", { class: "chip" }, "paused")]],
+    ["Queue", (one) => [h("a", { href: address({ queue: one.queue }), "data-row": "", class: "name" }, visible(one.queue)), one.paused && paused(one.pause)]],
     ["Due now", (one) => (one.ready > 0 ? [count(one.ready), ", oldest ", when(one.oldest_due_at)] : ["none; last claim ", when(one.last_claim_at, "unknown")])],
     ["Later", (one) => (one.later > 0 ? [count(one.later), ", next ", when(one.available_at)] : "none scheduled")],
     ["Claimed", (one) => (one.max_claimed === null ? `${count(one.claimed)}, no limit` : `${count(one.claimed)} of ${one.max_claimed} at once`)],
@@ -36,6 +36,10 @@ function columns(data, ctx) {
     ["Failed", (one) => spark(one.rates.failed, data, "failed")],
     ...(ctx.may("admin") && !ctx.me.prefix ? [["Change", (one) => buttons(one, ctx)]] : []),
   ];
+}
+
+function paused(pause) {
+  return [h("strong", { class: "chip" }, "paused"), pause && h("div", { class: "quiet" }, when(pause.at), ` by ${visible(pause.by)}`, pause.reason && `: ${visible(pause.reason)}`)];
 }
 
 /** A bar for each stretch of time, and the same in words. */
