@@ -338,6 +338,10 @@ MaxAttempts: TypeAlias = Annotated[
 MaxClaimed: TypeAlias = Annotated[
     int, _number("How many of its jobs may be claimed at once.", 1, limits.QUEUE_LIMIT_MAX, 1)
 ]
+FiguresAge: TypeAlias = Annotated[
+    float,
+    _number("How old the figures may be, in seconds. 0 counts anew.", 0, limits.FIGURES_AGE_MAX_MS // 1_000, 10),
+]
 Window: TypeAlias = Annotated[
     float, _number("How far back to look, in seconds.", 1, limits.WINDOW_MAX_MS // 1_000, limits.WINDOW_DEFAULT_SECONDS)
 ]
