@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from copy import deepcopy
 from datetime import timedelta
 from itertools import count
 from typing import Any, NamedTuple
@@ -37,7 +38,6 @@ from octostore.stores.clock import Mark, SystemClock
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.reading import ask
 from octostore.stores.wakeups import Wakeups
-from tests.simulation.patches import copy_row
 from tests.simulation.primitives import Here
 from tests.simulation.world import Plan, Result, run
 
@@ -215,7 +215,7 @@ def _ask_an_old_copy(backend: Any, question: Any, clock: Any, retry: Any) -> Any
     if "copy" not in process.own:
         rows = backend.inner.rows
         copied = type(rows)()
-        vars(copied).update({name: copy_row(value) for name, value in vars(rows).items() if name != "log"})
+        vars(copied).update({name: deepcopy(value) for name, value in vars(rows).items() if name != "log"})
         process.own["copy"] = MemoryBackend(copied)
     return ask(process.own["copy"], question, clock, retry)
 
