@@ -12,6 +12,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, get_args
 
+import msgspec
+
 from octostore.core.events import LogEntry
 from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS
 from octostore.core.model import Job, Session, SessionStatus, Status, Token
@@ -159,10 +161,8 @@ class Transaction:
         return find_claims(self._asking(ws.now), self._counters.seq, wanted)
 
     def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
-        asking = self._asking(self._counters.mark.now)
-        answer = asking.each("last_ends", [(job_id, after) for job_id in job_ids])
-        asking.run()
-        return sorted(map(entry_from_row, answer.rows), key=attrgetter("seq"))
+        rows = self._rows("last_ends", names=msgspec.json.encode(job_ids).decode(), after=after)
+        return sorted(map(entry_from_row, rows), key=attrgetter("seq"))
 
     def events_at(self, seqs: Sequence[int]) -> list[LogEntry]:
         return [entry_from_row(row) for row in self._rows("events_at", seqs=list(seqs))]
