@@ -8,26 +8,24 @@ from octostore.stores.listing import LAST_NAME
 from octostore.stores.rows import entry_from_row
 
 
-def find_claims(asking: Asking, seq: int, wanted: ClaimsFilter) -> ClaimsFound:
-    """In a log whose last event is `seq`."""
+def find_claims(asking: Asking, wanted: ClaimsFilter) -> ClaimsFound:
     span = {"first": wanted.prefix, "last": wanted.prefix + LAST_NAME}
     claims = asking.ask("live_claims", **span, queue=wanted.queue, owner=wanted.owner, limit=LIVE_LOOKED_AT)
     losses = asking.ask("newest_losses", since=wanted.since, limit=LOSSES_LOOKED_AT)
     ends = NOTHING if wanted.only_lost else asking.ask("newest_ends", **span, limit=EVENTS_LOOKED_AT)
-    last_claim = asking.ask("last_claim", **span, limit=EVENTS_LOOKED_AT)
+    looked_at = asking.ask("looked_at", **span, limit=EVENTS_LOOKED_AT)
     last_before = asking.ask("last_event_before", moment=wanted.since)
     asking.run()
-    ((last_claim_at,),), ((before,),) = last_claim.rows, last_before.rows
+    ((last_claim_at, events, first_at),), ((before,),) = looked_at.rows, last_before.rows
     live = [Glance(*row) for row in claims.rows]
     claimed_at = [moment for moment in (last_claim_at, *(glance.claimed_at for glance in live)) if moment is not None]
     # Some losses are among the newest events.
     by_seq = {row[0]: entry_from_row(row) for row in (*losses.rows, *ends.rows)}
+    has_all_ends = wanted.only_lost or events < EVENTS_LOOKED_AT or first_at < wanted.since
     return ClaimsFound(
         live=live,
-        ends=[by_seq[number] for number in sorted(by_seq) if (by_seq[number].job_id or "").startswith(wanted.prefix)],
+        ends=[by_seq[seq] for seq in sorted(by_seq) if (by_seq[seq].job_id or "").startswith(wanted.prefix)],
         last_claim_at=max(claimed_at, default=None),
         before=before,
-        is_all=len(live) < LIVE_LOOKED_AT
-        and len(losses.rows) < LOSSES_LOOKED_AT
-        and (wanted.only_lost or seq - before <= EVENTS_LOOKED_AT),
+        is_all=len(live) < LIVE_LOOKED_AT and len(losses.rows) < LOSSES_LOOKED_AT and has_all_ends,
     )

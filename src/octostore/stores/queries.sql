@@ -367,9 +367,10 @@ WHERE type IN ('expired', 'force_released') AND at >= %(since)s ORDER BY at DESC
 -- Those of them with which claims ended, on jobs with names in a range.
 SELECT * FROM {newest_events} WHERE type IN ({ends}) AND job_id >= %(first)s AND job_id < %(last)s
 
--- name: last_claim
--- When one of these jobs was last claimed.
-SELECT max(at) FROM {newest_events} WHERE type = 'claimed' AND job_id >= %(first)s AND job_id < %(last)s
+-- name: looked_at
+-- When one of these jobs was last claimed, as far as they tell; how many they are, and when the first of them happened.
+SELECT max(at) FILTER (WHERE type = 'claimed' AND job_id >= %(first)s AND job_id < %(last)s), count(*), min(at)
+FROM {newest_events}
 
 -- name: figures
 -- How many jobs are claimed, and late (by themselves, or because their session is) or stuck; how many jobs are dead,

@@ -158,7 +158,7 @@ class Transaction:
     def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
         from octostore.stores.finding_claims import find_claims  # noqa: PLC0415  # few ask for it
 
-        return find_claims(self._asking(ws.now), self._counters.seq, wanted)
+        return find_claims(self._asking(ws.now), wanted)
 
     def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
         rows = self._rows("last_ends", names=msgspec.json.encode(job_ids).decode(), after=after)
