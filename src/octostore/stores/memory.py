@@ -3,15 +3,13 @@
 import secrets
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
 
-import msgspec
-
 from octostore.core.beats import is_stuck, late_at
-from octostore.core.claims_window import EndedClaim, Glance, JobStory, read_ends
+from octostore.core.claims_window import JobStory
 from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
 from octostore.core.health import TAKEN_BACK_MS
@@ -169,26 +167,25 @@ class MemoryRows:
 
     def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
         before = sum(entry.at < wanted.since for entry in self.log)
-        named = [entry for entry in self.log if (entry.job_id or "").startswith(wanted.prefix)]
-        ends = [one for ended in read_ends(self.log[before:], wanted.since).values() for one in ended]
-        ends = [one for one in ends if wanted.owner in {None, one.details.owner}]
-        live = [name for name, job in self.jobs.items() if job.claim and wanted.owner in {None, job.claim.owner}]
+        claims = [entry for entry in self.log if entry.type == "claimed"]
+        live = [
+            self._add_job(ws, job)
+            for job_id, job in self.jobs.items()
+            if job.claim
+            and job_id.startswith(wanted.prefix)
+            and wanted.queue in {None, job.queue}
+            and wanted.owner in {None, job.claim.owner}
+        ]
         return ClaimsFound(
-            live=self._glances(ws, wanted, dict.fromkeys(live)),
-            lost=self._glances(ws, wanted, _last_ends(one for one in ends if one.entry.type in LOSSES)),
-            ended=self._glances(ws, wanted, _last_ends(ends)),
-            last_claim_at=max((entry.at for entry in named if entry.type == "claimed"), default=None),
+            live=[JobStory(job, []).glance(ws) for job in live],
+            ends=[entry for entry in self.log[before:] if (entry.job_id or "").startswith(wanted.prefix)],
+            last_claim_at=max((one.at for one in claims if (one.job_id or "").startswith(wanted.prefix)), default=None),
             before=before,
             is_all=True,
         )
 
-    def _glances(self, ws: WorkingSet, wanted: ClaimsFilter, ended_at: Mapping[str, int | None]) -> list[Glance]:
-        jobs = [self.jobs[name] for name in ended_at if name.startswith(wanted.prefix)]
-        glances = [JobStory(self._add_job(ws, job), []).glance(ws) for job in jobs if wanted.queue in {None, job.queue}]
-        return [msgspec.structs.replace(glance, ended_at=ended_at[glance.job_id]) for glance in glances]
-
     def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
-        return [one.entry for name, ended in read_ends(self.log[after:], 0).items() if name in job_ids for one in ended]
+        return [entry for entry in self.log[after:] if entry.job_id in job_ids]
 
     def events_at(self, seqs: Sequence[int]) -> list[LogEntry]:
         return [self.log[seq - 1] for seq in seqs]
@@ -407,15 +404,6 @@ class MemoryRows:
             dead=sum(job.status == "dead" for job in here),
             done=sum(job.status == "done" for job in here),
         )
-
-
-def _last_ends(ends: Iterable[EndedClaim]) -> dict[str, int]:
-    """By job."""
-    found: dict[str, int] = {}
-    for one in ends:
-        name = one.entry.job_id or ""
-        found[name] = max(found.get(name, 0), one.details.ended_at)
-    return found
 
 
 def _copied(job: Job) -> Job:
