@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from octostore.client.session import Session as Session
     from octostore.client.store import OctoStore as OctoStore
     from octostore.client.work import Deferred as Deferred, Failed as Failed
+    from octostore.core.claim_replies import ClaimsPage as ClaimsPage, ClaimView as ClaimView, JobClaims as JobClaims
     from octostore.core.errors import (
         AlreadyDone as AlreadyDone,
         Conflict as Conflict,
@@ -80,6 +81,7 @@ _HOMES = {
     "client.session": "Session",
     "client.store": "OctoStore",
     "client.work": "Deferred Failed",
+    "core.claim_replies": "ClaimView ClaimsPage JobClaims",
     "core.errors": "AlreadyDone Conflict Held InvalidInput LeaseLost LimitExceeded NotAllowed NotFound OctoStoreError "
     "Unreachable",
     "core.events": "Event",

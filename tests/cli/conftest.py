@@ -16,9 +16,9 @@ from octostore.cli.main import main
 from octostore.client.embedded import EmbeddedPort
 from octostore.stores.opening import default_path, make_data_folder
 from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.sqlite.connection import make
 from octostore.stores.store import LocalStore
 from tests.support.cli import Done, LiveCli, run_cli
+from tests.support.files import make_empty
 from tests.support.served import ServedStore
 from tests.support.server import ServerProcess
 from tests.support.world import ManualClock
@@ -96,7 +96,7 @@ def empty_store() -> str:
     """Where this user's store is, in which nothing has happened yet."""
     make_data_folder()
     path = default_path()
-    make(path)
+    make_empty(Path(path))
     return path
 
 

@@ -46,6 +46,18 @@ def test_a_part_of_the_log_is_exported(cli: Cli) -> None:
     assert nothing == (0, "", "octostore: no events match\n")
 
 
+def test_the_log_since_a_time_and_by_type(cli: Cli) -> None:
+    cli.store.release_job(cli.job, cli.lease())
+    found = [cli.json("events", "--job", cli.job, "--since", since)["events"] for since in ("10m", "2025-01-01T00:00Z")]
+    assert [[event["type"] for event in events] for events in found] == [["claimed", "released"]] * 2
+    chosen = cli.json("events", "--since", "1h", "--job", cli.job, "--type", "released", "--type", "done")["events"]
+    assert [event["type"] for event in chosen] == ["released"]
+    assert cli.call("events", "--job", cli.job, "--since", "2999-01-01T00:00:00Z").err == "octostore: no events match\n"
+    for wrong in ("soon", "2026-01-01T00:00:00", "99999999d"):
+        assert cli.call("events", "--since", wrong).code == 64
+    assert "choose from" in cli.call("events", "--type", "stolen").err
+
+
 @pytest.mark.parametrize("cli", ["server"], indirect=True)  # a file has no tokens
 def test_a_part_may_be_exported_by_whoever_may_see_no_more(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.lease()

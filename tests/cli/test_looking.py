@@ -163,6 +163,16 @@ def test_the_jobs_of_a_queue_in_the_order_in_which_they_will_run(cli: Cli) -> No
     assert [job.job_id for job in rest.jobs] == [names["held"]]
 
 
+def test_the_jobs_of_an_owner_or_a_kind(cli: Cli) -> None:
+    prefix, owner = cli.new_name("list"), cli.new_name("owner")
+    cli.store.enqueue("rare", job_id=f"{prefix}-a", queue=prefix)
+    cli.lease(f"{prefix}-b", owner=owner)
+    assert [job["job_id"] for job in cli.json("list", "--owner", owner)["jobs"]] == [f"{prefix}-b"]
+    assert [job["job_id"] for job in cli.json("list", "--queue", prefix, "--kind", "rare")["jobs"]] == [f"{prefix}-a"]
+    nothing = cli.call("list", "--queue", prefix, "--kind", "build", "--owner", owner).out
+    assert nothing.startswith(f"no jobs in queue {prefix} of kind build that {owner} has now\n")
+
+
 def test_a_queue_without_jobs_says_what_to_type(cli: Cli) -> None:
     queue = cli.new_name("queue")
     assert cli.call("list", "--queue", queue).out.splitlines() == [

@@ -2,12 +2,14 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from itertools import islice
+from typing import Any
 
 import msgspec
 import pytest
 
-from octostore import Event
+from octostore import Event, InvalidInput
 from tests.conformance.conftest import System
 
 
@@ -40,11 +42,33 @@ def test_reading_from_anywhere(system: System) -> None:
     assert list(store.events(job_id="unknown")) == []
 
 
-@pytest.mark.parametrize("which", [{}, {"job_id": "job-3"}, {"prefix": "job-3"}])
-def test_following_goes_on_with_what_happens_next(system: System, which: dict[str, str]) -> None:
+def test_reading_since_a_time_and_by_type(system: System) -> None:
+    store = system.store
+    for number in range(3):
+        claim = store.claim_job(f"job-{number}")
+        store.release_job(f"job-{number}", claim.lease_id or "")
+        system.advance(10)
+    since = next(event.at for event in store.events(job_id="job-1"))
+    assert [event.seq for event in system.other.events(since=since)] == [3, 4, 5, 6]
+    assert [event.seq for event in store.events(since=since + timedelta(milliseconds=1))] == [5, 6]
+    assert list(store.events(since=since + timedelta(seconds=60))) == []
+    assert [event.seq for event in store.events(since=since, types=["released"], prefix="job-")] == [4, 6]
+    page = system.other.list_events(since=since, types=["claimed", "released"], limit=2)
+    assert ([event.seq for event in page.events], page.after) == ([3, 4], 4)
+    assert store.list_events(page.after, since=since, types=["released"], job_id="job-1").events == []
+    wrong: list[dict[str, Any]] = [{"types": ["stolen"]}, {"types": []}, {"types": "released"}]
+    for which in [*wrong, {"since": datetime(2026, 7, 1)}]:  # noqa: DTZ001
+        with pytest.raises(InvalidInput, match=next(iter(which))):
+            store.list_events(**which)
+
+
+@pytest.mark.parametrize(
+    "which", [{}, {"job_id": "job-3"}, {"prefix": "job-3"}, {"types": ["claimed", "force_released"]}]
+)
+def test_following_goes_on_with_what_happens_next(system: System, which: dict[str, Any]) -> None:
     store = system.store
     store.claim_job("job-3")
-    events = store.events(follow=True, **which)  # type: ignore[arg-type]
+    events = store.events(follow=True, **which)
     seen: list[Event] = [next(events)]
     got_all = threading.Event()
 

@@ -242,6 +242,10 @@ def test_listing_by_status_and_queue(system: System) -> None:
     assert names(status="queued", queue="ci") == ["queued"]
     assert names(queue="ci") == ["queued", "running"]
     assert names(status="done") == ["finished"]
+    store.claim_job("elsewhere", owner="bob", ttl=10)
+    assert names(owner="bob") == names(kind="build", owner="bob") == ["elsewhere"]
+    assert names(owner="bob", status="queued") == names(owner="bob", queue="ci") == names(kind="test") == []
+    assert names(kind="build", queue="ci", order="run") == ["queued", "running"]
     system.advance(10)
     assert names(status="claimed") == []
     assert names(status="queued", queue="ci") == ["queued", "running"]

@@ -266,6 +266,25 @@ def discard(trial: Trial) -> None:
     assert trial.send(command).status == "free"
 
 
+def requeue_matching(trial: Trial) -> None:
+    _matching(trial, c.RequeueMatching(queue=trial.queue, reason="fixed"))
+
+
+def discard_matching(trial: Trial) -> None:
+    _matching(trial, c.DiscardMatching(queue=trial.queue, reason="gone"))
+
+
+def _matching(trial: Trial, command: c.MatchingCommand) -> None:
+    trial.enqueue()
+    trial.store.cancel(trial.job)
+    assert trial.send(command).changed == 1
+    with trial.nothing_happens():
+        assert trial.send(command).changed == 0
+    trial.enqueue()
+    trial.store.cancel(trial.job)
+    assert trial.send(command).changed == 1, "it has died since"
+
+
 def force_release(trial: Trial) -> None:
     claim = trial.claimed()
     command = c.ForceReleaseJob(job_id=trial.job, reason="stuck")
@@ -420,6 +439,8 @@ CALLS = [
     cancel_with_drain,
     requeue,
     discard,
+    requeue_matching,
+    discard_matching,
     force_release,
     request_stop,
     limit_queue,

@@ -25,7 +25,7 @@ A_COMMAND: Edits = {
         ),
     ],
     "core/decide/operate.py": [
-        ("ForceReleaseJob, RequestStop", "ForceReleaseJob, InspectJob, RequestStop"),
+        ("    ForceReleaseJob,\n", "    ForceReleaseJob,\n    InspectJob,\n"),
         (
             "def _known(",
             (

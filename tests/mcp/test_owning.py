@@ -95,7 +95,6 @@ def test_what_one_does_not_hold_one_cannot_write_to(world: World) -> None:
         "release_job": {"outcome": "done"},
         "report_progress": {"note": "mine"},
         "checkpoint": {"data": 1},
-        "heartbeat_job": {},
     }
     for tool, arguments in writes.items():
         refused = world.bob.call(tool, job_id=job, **arguments)
@@ -120,7 +119,7 @@ def test_it_heartbeats_by_itself(world: World) -> None:
     job = world.new_name()
     world.ann.call("claim_job", job_id=job, ttl=TTL_SECONDS)
     assert world.bob.call("claim_job", job_id=job, wait=WAIT_SECONDS).document["owner"] == "ann"
-    assert world.ann.call("heartbeat_job", job_id=job).next == "It is still yours."
+    assert world.ann.call("report_progress", job_id=job).next == "It is still yours."
     world.ann.call("release_job", job_id=job)
     assert types_of(world, job) == ["claimed", "released"]
 
@@ -373,7 +372,7 @@ def test_no_secret_is_ever_said(world: World) -> None:
     assert leases
     world.ann.call("claim_job", job_id=job)
     world.ann.tools()
-    for tool in ("report_progress", "get_job", "get_job_owner", "heartbeat_job", "release_job", "report_progress"):
+    for tool in ("report_progress", "get_job", "get_job_owner", "release_job", "report_progress"):
         world.ann.call(tool, job_id=job)
     for tool in ("my_claims", "list_claimed_jobs", "read_events"):
         world.ann.call(tool)

@@ -82,6 +82,14 @@ class Ground:
             return claim.heartbeat_at
         return max(claim.heartbeat_at, self.sessions[claim.session_id].heartbeat_at)
 
+    def late_at(self, claim: Claim) -> int:
+        """Two thirds of its TTL have gone by without a heartbeat: the first whole millisecond of which that is true."""
+        beats = self.sessions[claim.session_id or ""] if claim.expires_at is None else claim
+        return self.heartbeat(claim) + (2 * beats.ttl_ms + 2) // 3
+
+    def is_late(self, claim: Claim, now: int) -> bool:
+        return now >= self.late_at(claim)
+
     def is_stuck(self, claim: Claim, now: int) -> bool:
         """Alive, and without progress for as long as it may be (docs/decisions/0039)."""
         return claim.max_silence_ms is not None and now - claim.progress_at >= claim.max_silence_ms

@@ -11,6 +11,7 @@ from octostore.core.questions import (
     GetJob,
     GetQueue,
     GetSession,
+    ListHeartbeats,
     ListJobs,
     ListQueues,
     ListSessions,
@@ -22,6 +23,7 @@ from octostore.stores.memory import MemoryBackend
 from tests.model.comparing import Leases, View, alike, compare_answer, compare_event, differences, plain
 from tests.model.model import Model
 from tests.model.state import Backoff, Told
+from tests.support.commands import JOB_NAMES
 from tests.support.world import ManualClock, World
 
 CAP_MS = 7_000
@@ -81,8 +83,9 @@ class SideBySide:
 
     def compare_reads(self) -> None:
         seen = self.model.look(self.clock.now_ms)
-        for name in ("a", "b", "c", "d/e", "d/e#1"):
+        for name in JOB_NAMES:
             self.compare_plain(seen.get_job(name), self.real.ask(GetJob(job_id=name)))
+        self.compare_plain(seen.list_heartbeats(JOB_NAMES), self.real.ask(ListHeartbeats(job_ids=JOB_NAMES)))
         for name in ("local/s", "local/t", "guest/s"):
             self.compare_session(seen, name)
         self.compare_figures()

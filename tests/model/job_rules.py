@@ -46,6 +46,7 @@ OPERATIONS: list[list[Any]] = [
     [c.CancelJob, c.CancelJob, c.RequeueJob],
     [c.CancelJob, c.DiscardJob],
 ]
+ALL = c.RequeueMatching(reason="all of them", limit=2), c.DiscardMatching(reason="all of them", limit=2)
 
 
 class JobRules(Machine):
@@ -119,6 +120,27 @@ class JobRules(Machine):
             *_, claim = self.run(c.RequeueJob(job_id=job_id), c.ClaimJob(job_id=job_id, owner="ann"))
             if leases_in(claim):
                 self.run(msgspec.structs.replace(release, job_id=job_id, lease_id=claim.lease_id))
+
+    @rule(
+        jobs=st.lists(JOBS, min_size=2, unique=True),
+        one=st.none() | JOBS,
+        command=st.sampled_from(ALL),
+        queue=st.none() | QUEUES,
+        in_one=st.booleans(),
+    )
+    def operators_step_in_for_all(
+        self, jobs: list[str], one: str | None, command: c.MatchingCommand, queue: str | None, in_one: bool
+    ) -> None:
+        """Two at a time. What somebody does to one of them in the same transaction counts."""
+        self.run(*(c.Enqueue(job_id=job_id, kind="build", queue=queue or "other") for job_id in jobs))
+        self.run(*(c.CancelJob(job_id=job_id) for job_id in jobs))
+        between = [] if one is None else [c.RequeueJob(job_id=one), c.CancelJob(job_id=one), c.DiscardJob(job_id=one)]
+        after: str | None = ""
+        while after is not None:
+            batch = msgspec.structs.replace(command, queue=queue, after=after or None)
+            next_one = c.ClaimNext(owner="bob", queue=queue or "other")
+            *_, told, _ = self.run(*between[:1], batch, batch, next_one) if in_one else self.run(batch, next_one)
+            after, between = told.after, between[1:]
 
     @rule(
         job_id=JOBS,

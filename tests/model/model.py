@@ -4,6 +4,7 @@ Where no document says what happens, a comment says so. `begin_transaction`, the
 reads tell is what `look` sees.
 """
 
+from collections.abc import Iterable
 from copy import copy, deepcopy
 from typing import Any
 
@@ -50,6 +51,8 @@ class Model(Undoing, Operators):
             c.RequestStop: self.request_stop,
             c.DiscardJob: self.discard_job,
             c.RequeueJob: self.requeue_job,
+            c.RequeueMatching: self.requeue_matching,
+            c.DiscardMatching: self.discard_matching,
             c.ForceReleaseJob: self.force_release_job,
             c.OpenSession: self.open_session,
             c.KeepSessionAlive: self.keep_session_alive,
@@ -88,6 +91,12 @@ class Model(Undoing, Operators):
 
     def get_job(self, name: str) -> Fields:
         return told.job_view(self, self.jobs[name]) if name in self.jobs else told.never_seen(name)
+
+    def list_heartbeats(self, names: Iterable[str]) -> Fields:
+        """Only of those that somebody has."""
+        found = [(name, self.jobs[name].claim) for name in names if name in self.jobs]
+        claims = [told.heartbeat_view(self, name, claim) for name, claim in found if claim is not None]
+        return {"at": self.now, "claims": claims}
 
     def list_jobs(self, status: str | None = None, queue: str | None = None) -> list[Fields]:
         found = [job for job in self.jobs.values() if status in {None, job.status} and queue in {None, job.queue}]
@@ -172,11 +181,6 @@ class Model(Undoing, Operators):
             "at": now,
         }
         return counted | {"status": health(counted, waited_ms=now - min(due, default=now))}
-
-    def is_late(self, claim: Any, now: int) -> bool:
-        """Two thirds of its TTL have gone by without a heartbeat."""
-        ttl_ms = claim.ttl_ms if claim.expires_at is not None else self.sessions[claim.session_id].ttl_ms
-        return bool(3 * (now - self.heartbeat(claim)) >= 2 * ttl_ms)
 
 
 def health(counted: Fields, waited_ms: int) -> str:

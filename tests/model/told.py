@@ -52,6 +52,19 @@ def owner_view(ground: Ground, job: Job) -> Fields | None:
     }
 
 
+def heartbeat_view(ground: Ground, name: str, claim: Claim) -> Fields:
+    return {
+        "job_id": name,
+        "fencing_token": claim.token,
+        "heartbeat_at": ground.heartbeat(claim),
+        "expires_at": ground.expiry(claim),
+        "progress": claim.progress,
+        "late_at": ground.late_at(claim),
+        "late": ground.is_late(claim, ground.now),
+        "stuck": ground.is_stuck(claim, ground.now),
+    }
+
+
 def what_it_does(ground: Ground, claim: Claim) -> Fields:
     """And which process it is."""
     is_stuck = ground.is_stuck(claim, ground.now)
@@ -245,6 +258,7 @@ def session_view(ground: Ground, session: Session, *, with_context: bool = True)
         "offered": session.offered,
         "note": session.note,
         "in_flight": list(session.in_flight),
+        "context_bytes": session.context_bytes,
     }
 
 

@@ -65,6 +65,27 @@ def test_pages_follow_each_other(server: ServerProcess) -> None:
     assert [event["job_id"] for event in server.events("pages-3")] == ["pages-3"]
 
 
+def test_the_log_since_a_time_and_by_type(server: ServerProcess) -> None:
+    claims = [server.post(f"/jobs/since-{number}/claim").json for number in range(3)]
+    server.post("/jobs/since-2/release", {"lease_id": claims[2]["lease_id"]})
+    since = claims[1]["claimed_at"]
+    page = server.get(f"/events?prefix=since-&since={since}&types=released,done").json
+    assert [(event["job_id"], event["type"]) for event in page["events"]] == [("since-2", "released")]
+    assert server.get("/events?since=2999-01-01T00:00:00Z").json["events"] == []
+    for query, problem in (
+        ("since=yesterday", "since"),
+        ("since=2026-07-01T10:00:00", "time zone"),
+        ("types=claimed,stolen", "'stolen', which is not a type of event; use: enqueued, "),
+        ("types=", "types"),
+    ):
+        refused = server.get(f"/events?{query}")
+        assert (refused.status, refused.json["code"]) == (400, "invalid_input")
+        assert problem in refused.json["error"]
+    with server.stream(f"/events?since={since}&types=released&prefix=since-") as stream:
+        server.post("/jobs/since-0/release", {"lease_id": claims[0]["lease_id"]})
+        assert [frame.event for frame in stream.take(2)] == ["released"] * 2
+
+
 # Streams
 
 

@@ -363,7 +363,11 @@ def _keep_session(c: Client, session_id: str, claim: OwnClaim) -> None:
 
 def operate(c: Client) -> None:
     """What an operator does now and then to jobs that are somebody else's."""
-    deed = c.pick(("force_release", "request_stop", "requeue", "requeue", "cancel"))
+    deed = c.pick(("force_release", "request_stop", "requeue", "requeue_matching", "cancel"))
+    if deed == "requeue_matching":
+        with c.doing("requeue all that is dead"):
+            c.store.requeue_matching(reason="all of it")
+        return
     if deed in {"force_release", "request_stop"}:
         job_id: str | None = c.pick(LOCKS)
     else:

@@ -1,5 +1,6 @@
 """Pages of jobs, sessions and events: each thing once, in order, and as it truly stands."""
 
+from itertools import product
 from typing import Any, get_args
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from octostore.core.commands import ClaimJob, ClaimNext, Enqueue, OpenSession, ReleaseJob, SaveSession
 from octostore.core.events import Event
 from octostore.core.model import Status
+from octostore.core.moments import to_moment
 from octostore.core.questions import GetSession, ListEvents, ListJobs, ListSessions
-from tests.support.world import World
+from octostore.stores import reading, reading_queues
+from tests.support.world import START_MS, World
 
 
 def jobs(world: World, **which: Any) -> list[str]:
@@ -21,13 +24,14 @@ def jobs(world: World, **which: Any) -> list[str]:
         cursor = page.cursor
         if cursor is None:
             return found
-        assert len(page.jobs) == which["limit"], "a page that is followed by another is full"
+        is_searching = which.get("owner") or which.get("kind")
+        assert is_searching or len(page.jobs) == which["limit"], "a page that is followed by another is full"
 
 
 def events(world: World, **which: Any) -> list[Event]:
     """All that match, by pages."""
     found: list[Event] = []
-    after = 0
+    after = which.pop("after", 0)
     while True:
         page = world.ask(ListEvents(**which, after=after))
         found += page.events
@@ -64,6 +68,29 @@ def test_pages_of_jobs_have_each_job_once_and_in_order(lived: World) -> None:
         assert jobs(lived, limit=limit, prefix="a-") == [name for name in names if name.startswith("a-")]
 
 
+@pytest.mark.parametrize("looked_through", [1, 4, 2_000])
+def test_jobs_of_an_owner_and_a_kind(lived: World, looked_through: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name and in run order, however many are looked through for a page."""
+    for module in (reading, reading_queues):
+        monkeypatch.setattr(module, "JOBS_LOOKED_THROUGH", looked_through)
+    monkeypatch.setattr(reading, "PAGE_MAX", 3)
+    lived.batch([Enqueue(job_id=f"rare-{number}", kind="rare", queue="default") for number in range(3)])
+    lived.do(ClaimJob(job_id="rare-1", owner="bob"))
+    everything = lived.ask(ListJobs(limit=1_000)).jobs
+    assert {job.owner for job in everything} == {None, "ann", "bob"}
+    assert {job.kind for job in everything} == {None, "build", "rare"}
+    for owner, kind, status in product(
+        (None, "ann", "bob", "eve"), (None, "build", "rare"), (None, "claimed", "queued")
+    ):
+        which: dict[str, Any] = {"owner": owner, "kind": kind, "status": status}
+        asked = {name: value for name, value in which.items() if value is not None}
+        expected = [job.job_id for job in everything if all(getattr(job, name) == asked[name] for name in asked)]
+        for limit in (1, 5, 100):
+            assert jobs(lived, **which, limit=limit) == expected
+            in_queue = jobs(lived, **which, limit=limit, queue="default", order="run")
+            assert sorted(in_queue) == [name for name in expected if name not in {"b-done", "b-free"}]
+
+
 def test_a_cursor_does_not_widen_the_prefix(lived: World) -> None:
     for cursor in ("a-3", "ab", "ab-2", "b-1"):
         page = lived.ask(ListJobs(prefix="ab-", cursor=cursor))
@@ -78,6 +105,25 @@ def test_pages_of_the_log_have_each_event_once(lived: World) -> None:
             expected = [event for event in everything if (event.job_id or "").startswith(prefix)]
             assert events(lived, limit=limit, prefix=prefix) == expected
         assert [event.type for event in events(lived, limit=limit, job_id="b-done")] == ["claimed", "done"]
+
+
+def test_the_log_since_a_moment_and_by_type(world: World) -> None:
+    """Every moment: before, at, between and after those of its events."""
+    for number in range(5):
+        claims = world.batch([ClaimJob(job_id=f"job-{number}-{n}", owner="ann", ttl=1_000) for n in range(3)])
+        world.advance(2)
+        world.batch([ReleaseJob(job_id=claim.job_id or "", lease_id=claim.lease_id or "") for claim in claims[:2]])
+        world.advance(2)
+    everything = world.events()
+    for since in range(START_MS - 1_000, START_MS + 22_000, 1_000):
+        later = [event for event in everything if to_moment("at", event.at) >= since]
+        assert events(world, since=since, limit=4) == later
+        assert events(world, since=since, after=later[-2].seq if later else 3) == later[-1:]
+        released = [event for event in later if event.type == "released"]
+        assert events(world, since=since, types=("released",), limit=2) == released
+        of_one = [event for event in released if event.job_id == "job-3-1"]
+        assert events(world, since=since, types=("released",), job_id="job-3-1") == of_one
+    assert events(world, types=("done", "dead")[:1]) == []
 
 
 def test_a_page_of_the_log_never_leads_back(world: World) -> None:

@@ -12,6 +12,7 @@ from octostore.stores.sqlite.connection import connect, make
 
 FRAGMENTS = {f"{table}_{part}" for table in COLUMNS for part in ("columns", "values", "changes")} | {
     *("schema", "now", "later", "unindexed", "jobs_in_line", "jobs_in_line_by_kind", "not_loaded", "in_span"),
+    "jobs_by_status",
     *("queue_by_bytes", "request_places", "renewal_sets"),
     *("documents_of_job", "has_run_out", "names_in_flight", "priorities", "priorities_of_kind", "in_line"),
 }
@@ -23,6 +24,9 @@ WRITES = {
 
 PLANS = {
     "jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id=?)",
+    "claimed_jobs": "SEARCH jobs USING INDEX jobs_by_status (status=? AND job_id=?)",
+    "context_sizes": "SEARCH contexts USING INDEX sqlite_autoindex_contexts_1 (session_id=?)",
+    "sessions_alone": "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)",
     "checkpoints": "SEARCH checkpoints USING INDEX sqlite_autoindex_checkpoints_1 (job_id=?)",
     "documents": "SEARCH documents USING INTEGER PRIMARY KEY (rowid=?)",
     "claims_of_sessions": "SEARCH jobs USING INDEX jobs_by_session (session_id=?)",
@@ -143,6 +147,15 @@ LONGER_PLANS = {
         "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
         *DOCUMENTS,
         SORTED,
+    ),
+    "last_event_before": (
+        "CO-ROUTINE span",
+        "SETUP",
+        "SCAN counters",  # it has one row
+        "RECURSIVE STEP",
+        "SCAN span",  # as many rows as the log can be halved
+        "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
+        "SCAN span",
     ),
     "next_expiry": (
         "CO-ROUTINE moments",

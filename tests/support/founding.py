@@ -8,6 +8,7 @@ import octostore
 READS: dict[str, Callable[[octostore.OctoStore], Any]] = {
     "get_job": lambda store: store.get_job("job"),
     "get_job_owner": lambda store: store.get_job_owner("job"),
+    "list_heartbeats": lambda store: store.list_heartbeats(["job"]),
     "find_similar": lambda store: store.find_similar("job"),
     "list_claimed_jobs": lambda store: store.list_claimed_jobs(),
     "dead_jobs": lambda store: store.dead_jobs(),

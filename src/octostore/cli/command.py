@@ -70,6 +70,7 @@ COMMANDS = [
     Command("events", LOOK, "show what happened, from the log"),
     Command("sessions", LOOK, "show sessions, their heartbeats, and what they are doing"),
     Command("health", LOOK, "show whether work is getting done"),
+    Command("ui", LOOK, "open the live page in your browser"),
     Command("recover", OPERATE, "record every expired lease now"),
     Command("stop", OPERATE, "ask the owner of a job to stop"),
     Command("force-release", OPERATE, "take a job away from its owner"),

@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,16 @@ def seconds(text: str) -> float:
     if not text or found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration; use seconds, or 2m, 1h30m, 1d")
     return sum(float(part or 0) * size for part, size in zip(found.groups(), (86_400, 3_600, 60, 1), strict=True))
+
+
+def moment(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; use a form such as 2026-11-16T06:00:00Z") from None
+    if found.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text!r} has no time zone; append Z for UTC")
+    return found
 
 
 def json_value(text: str) -> Any:

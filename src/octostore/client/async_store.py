@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, Self
 
@@ -16,7 +17,7 @@ from octostore.client.enough import Enough
 from octostore.client.hold import LONG_AGO, granted
 from octostore.client.methods import Awaiting, P
 from octostore.client.port import AsyncPort
-from octostore.client.reader import Questions
+from octostore.client.reader import Questions, log_question
 from octostore.client.session import Session
 from octostore.client.store import CONCURRENCY_MAX, OctoStore
 from octostore.client.threads import in_thread
@@ -79,13 +80,16 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         *,
         status: Status | None = None,
         queue: str | None = None,
+        owner: str | None = None,
+        kind: str | None = None,
         limit: int = PAGE_MAX,
         order: q.Order = "name",
     ) -> AsyncIterator[JobPage]:
         """See `OctoStore.job_pages`."""
-        return pages_async(
-            self._port.ask, q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, order=order)
+        question = q.ListJobs(
+            prefix=prefix, status=status, queue=queue, owner=owner, kind=kind, limit=limit, order=order
         )
+        return pages_async(self._port.ask, question)
 
     @asynccontextmanager
     async def keep(
@@ -146,10 +150,12 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         job_id: str | None = None,
         prefix: str | None = None,
         session_id: str | None = None,
+        since: datetime | None = None,
+        types: Sequence[str] | None = None,
         follow: bool = False,
     ) -> AsyncIterator[Event]:
         """See `OctoStore.events`."""
-        question = q.ListEvents(after=after, job_id=job_id, prefix=prefix, session_id=session_id, limit=PAGE_MAX)
+        question = log_question(since, types, after=after, job_id=job_id, prefix=prefix, session_id=session_id)
         if follow:
             return self._port.follow(question)
         return (event async for page in pages_async(self._port.ask, question) for event in page.events)

@@ -2,20 +2,27 @@
 
 import os
 import threading
-from collections.abc import Iterator
-from typing import Protocol, Self
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Protocol, Self
 
 import msgspec
 
-from octostore.client.methods import Blocking, Steps, ask, ask_all, asked, stepped
+from octostore.client.methods import Blocking, Steps, ask, ask_all, asked, listed, stepped
 from octostore.core import questions as q
+from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
 from octostore.core.health import Health, Thresholds, judge
-from octostore.core.limits import PAGE_DEFAULT, PAGE_MAX
+from octostore.core.limits import CLAIM_ROWS_MAX, HEARTBEATS_MAX, PAGE_DEFAULT, PAGE_MAX, WINDOW_DEFAULT_SECONDS
 from octostore.core.model import SessionStatus, Status
+from octostore.core.moments import to_moment
+from octostore.core.names import check_job_id
 from octostore.core.paging import pages
-from octostore.core.replies import JobOwner, JobPage, JobView, SessionView, TokenView
+from octostore.core.replies import Heartbeat, Heartbeats, JobOwner, JobPage, JobView, SessionView, TokenView
 from octostore.stores.base import OnStep
+
+NAMES_BYTES = 8 * 1_024
+"""How much of an address may be names: servers and proxies do not take longer ones."""
 
 
 class ReadingPort(Protocol):
@@ -42,6 +49,15 @@ def followed(
         if page.after == question.after:
             bell.wait(seconds)
         question = msgspec.structs.replace(question, after=page.after)
+
+
+def log_question(
+    since: datetime | None, types: Sequence[str] | None, limit: int = PAGE_MAX, **which: Any
+) -> q.ListEvents:
+    if isinstance(types, str):  # it would pass for a list of one-letter words
+        raise InvalidInput("types", f"must be a list of types, such as [{types!r}]")
+    since_ms = None if since is None else to_moment("since", since)
+    return q.ListEvents(since=since_ms, types=None if types is None else tuple(types), limit=limit, **which)
 
 
 class Questions:
@@ -86,6 +102,8 @@ class Questions:
         *,
         status: Status | None = None,
         queue: str | None = None,
+        owner: str | None = None,
+        kind: str | None = None,
         limit: int = PAGE_DEFAULT,
         cursor: str | None = None,
         order: q.Order = "name",
@@ -93,9 +111,54 @@ class Questions:
         """A page of jobs by name, without their documents; pass its `cursor` to get the next one.
 
         With a `queue` and `order="run"`, they come in the order in which they will run: ready, due later, and then
-        those that do not wait (claimed, dead, done).
+        those that do not wait (claimed, dead, done). `owner` is who has them now. With `owner` or `kind`, a page may
+        have fewer jobs than the `limit`, or none, and a `cursor` all the same.
         """
-        return q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, cursor=cursor, order=order)
+        return q.ListJobs(
+            prefix=prefix,
+            status=status,
+            queue=queue,
+            owner=owner,
+            kind=kind,
+            limit=limit,
+            cursor=cursor,
+            order=order,
+        )
+
+    @stepped
+    def list_heartbeats(self, job_ids: Iterable[str]) -> Steps[Heartbeats]:
+        """The live claims on these jobs: when each owner last proved it was alive, and how far it has come.
+
+        Cheaper than `get_job` for each of them. A job that nobody has is not among them. Any number of names; a server
+        takes 200 in a call, so more are asked for in several, and `at` is the time of the last.
+        """
+        claims: list[Heartbeat] = []
+        for portion in _portions(listed("job_ids", job_ids)):
+            answer = yield from ask(q.ListHeartbeats(job_ids=portion))
+            claims += answer.claims
+        return Heartbeats(at=answer.at, claims=claims)
+
+    @asked
+    def list_claims(
+        self,
+        window: float = WINDOW_DEFAULT_SECONDS,
+        *,
+        prefix: str | None = None,
+        queue: str | None = None,
+        owner: str | None = None,
+        status: Status | None = None,
+        lost: bool = False,
+        limit: int = CLAIM_ROWS_MAX,
+    ) -> q.ListClaims:
+        """Claims that were live in the last `window` seconds, by job, those that need attention first.
+
+        That is: lost and not taken up, stuck, late, asked to stop, failed, dead; then the other live ones, and those
+        that have ended, newest first. With `lost`, only jobs that somebody lost, the newest loss first. `owner` has or
+        had one of the claims; `status` is that of the job now. Follow the log from the answer's `seq` to keep up.
+        """
+        return q.ListClaims(
+            window=window, prefix=prefix, queue=queue, owner=owner, status=status, lost=lost, limit=limit
+        )
 
     @asked
     def queue_status(self, queue: str) -> q.GetQueue:
@@ -104,6 +167,27 @@ class Questions:
         Counts stop at 10,000.
         """
         return q.GetQueue(queue=queue)
+
+    # The log
+
+    @asked
+    def list_events(
+        self,
+        after: int = 0,
+        *,
+        job_id: str | None = None,
+        prefix: str | None = None,
+        session_id: str | None = None,
+        since: datetime | None = None,
+        types: Sequence[str] | None = None,
+        limit: int = PAGE_DEFAULT,
+    ) -> q.ListEvents:
+        """A page of `events`; pass its `after` to get the next one. The last page is where `after` stands still.
+
+        With a `prefix` or `types`, a page may have fewer events than the `limit` or none: at most 10,000 are looked
+        through for it.
+        """
+        return log_question(since, types, limit, after=after, job_id=job_id, prefix=prefix, session_id=session_id)
 
     @asked
     def list_queues(self) -> q.ListQueues:
@@ -164,6 +248,22 @@ def _sessions(status: SessionStatus | None) -> Steps[list[SessionView]]:
     return [session for page in found for session in page.sessions]
 
 
+def _portions(job_ids: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """As many names as fit into the address of a request. There is always one, so that none at all is refused."""
+    from urllib.parse import quote  # noqa: PLC0415  # few ask for it
+
+    portion: list[str] = []
+    size = 0
+    for job_id in job_ids:
+        check_job_id("job_ids", job_id)
+        size += len(quote(job_id, safe="")) + len("%2C")
+        if len(portion) == HEARTBEATS_MAX or size > NAMES_BYTES:
+            yield tuple(portion)
+            portion, size = [], 0
+        portion.append(job_id)
+    yield tuple(portion)
+
+
 class Reader(Blocking, Questions):
     """The half of `OctoStore` that changes nothing."""
 
@@ -176,11 +276,15 @@ class Reader(Blocking, Questions):
         *,
         status: Status | None = None,
         queue: str | None = None,
+        owner: str | None = None,
+        kind: str | None = None,
         limit: int = PAGE_MAX,
         order: q.Order = "name",
     ) -> Iterator[JobPage]:
         """All pages of `list_jobs`, each with up to `limit` jobs, as they are read."""
-        question = q.ListJobs(prefix=prefix, status=status, queue=queue, limit=limit, order=order)
+        question = q.ListJobs(
+            prefix=prefix, status=status, queue=queue, owner=owner, kind=kind, limit=limit, order=order
+        )
         return pages(self._port.ask, question)
 
     def events(
@@ -190,15 +294,18 @@ class Reader(Blocking, Questions):
         job_id: str | None = None,
         prefix: str | None = None,
         session_id: str | None = None,
+        since: datetime | None = None,
+        types: Sequence[str] | None = None,
         follow: bool = False,
     ) -> Iterator[Event]:
         """The log after event `after`, oldest first: all, or that of a job, a session, or of jobs by `prefix`.
 
+        `since` is a time, by the store's clock; `types` are those wanted, such as `["expired", "force_released"]`.
         With `follow` it goes on with what happens next, for ever. `seq` has no gaps, so the last one seen is all that
         is needed to resume. A server leaves out what you may not see: jobs beyond your token's prefix, and what happens
         to the sessions of others, unless the token is an operator's.
         """
-        question = q.ListEvents(after=after, job_id=job_id, prefix=prefix, session_id=session_id, limit=PAGE_MAX)
+        question = log_question(since, types, after=after, job_id=job_id, prefix=prefix, session_id=session_id)
         if follow:
             return self._port.follow(question)
         return (event for page in pages(self._port.ask, question) for event in page.events)

@@ -4,8 +4,9 @@ The lock routes alone tell their clients another pace (`server/routes/locks.py`)
 """
 
 from datetime import datetime
+from typing import Protocol, TypeVar
 
-from octostore.core.model import Claim
+M = TypeVar("M", datetime, int)
 
 BEATS_PER_TTL = 3
 LATE_SHARE = (BEATS_PER_TTL - 1) / BEATS_PER_TTL
@@ -16,11 +17,26 @@ def renew_after(remaining_ms: int) -> int:
     return remaining_ms // BEATS_PER_TTL
 
 
-def is_late(heartbeat_at: datetime, expires_at: datetime, now: datetime) -> bool:
+def late_after(ttl_ms: int) -> int:
+    """Milliseconds after the last heartbeat, rounded up."""
+    return -(-ttl_ms * (BEATS_PER_TTL - 1) // BEATS_PER_TTL)
+
+
+def is_late(heartbeat_at: M, expires_at: M, now: M) -> bool:
     return now - heartbeat_at >= (expires_at - heartbeat_at) * LATE_SHARE
 
 
-def is_stuck(claim: Claim, now: int) -> bool:
+class Reporting(Protocol):
+    """An owner that may have to report progress."""
+
+    @property
+    def max_silence_ms(self) -> int | None: ...
+
+    @property
+    def last_progress_at(self) -> int | None: ...
+
+
+def is_stuck(claim: Reporting, now: int) -> bool:
     """Alive it may be. Where nobody said how long it may go without reporting progress, it never is."""
     silence_ms, since = claim.max_silence_ms, claim.last_progress_at
     return silence_ms is not None and since is not None and now - since >= silence_ms

@@ -80,6 +80,14 @@ def _check_names(field: str, names: tuple[str, ...], most: int) -> None:
         check_name(field, name)
 
 
+def _check_job_ids(field: str, job_ids: tuple[str, ...], most: int) -> None:
+    if not 1 <= len(job_ids) <= most:
+        problem = f"has {len(job_ids):,} names; it must have 1 to {most:,}"
+        raise InvalidInput(field, problem, limit=most, size=len(job_ids))
+    for job_id in job_ids:
+        check_job_id(field, job_id)
+
+
 def _check_digest(field: str, digest: bytes) -> None:
     if not isinstance(digest, bytes) or len(digest) != DIGEST_BYTES:
         raise InvalidInput(field, "must be the SHA-256 of a token: 32 bytes, or 64 hexadecimal digits over HTTP")
@@ -113,6 +121,7 @@ def check_session_name(field: str, name: str) -> None:
 CHECKS: dict[str, Check] = {
     # Names
     "job_id": check_job_id,
+    "job_ids": against(_check_job_ids, limits.HEARTBEATS_MAX),
     "session_id": check_session_name,
     "queue": check_name,
     "queues": against(_check_names, limits.TASK_QUEUES_MAX),

@@ -288,8 +288,16 @@ def _missed(event_type: str, details: dict[str, Any]) -> str | None:
         return f"no progress for {details['max_silence_ms'] / 1_000:g} s"
     if "late_ms" not in details or "ttl_ms" not in details:
         return None
-    ttl, late = details["ttl_ms"] / 1_000, details["late_ms"] / 1_000
-    return f"no heartbeat for {ttl:g} s, which was noticed {late:g} s later"
+    return no_heartbeat(details["ttl_ms"], details["late_ms"])
+
+
+def no_heartbeat(ttl_ms: int, late_ms: int) -> str:
+    """Why a claim or session expired: how long its owner had been silent when that was noticed."""
+    return f"no heartbeat for {_seconds(ttl_ms + late_ms)} s, TTL {_seconds(ttl_ms)} s"
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1_000:.3f}".rstrip("0").removesuffix(".")
 
 
 def stored_event(event: Event) -> LogEntry:

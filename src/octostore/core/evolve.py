@@ -262,6 +262,7 @@ def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None
         session.phase = details.phase or session.phase
     if isinstance(details, SessionSaved):
         session.context_seq = entry.seq
+        ws.context_sizes[session_id] = details.context_bytes
     elif isinstance(details, SessionHandedOver):
         _hand_over(session, entry, details)
     elif isinstance(details, SessionEnded):

@@ -91,12 +91,28 @@ OWNERS_FROM_CLAIMS = 20
 """How many owners a queue's status names, and among how many of its claims, by name, it looks for them."""
 CLAIMS_LOOKED_THROUGH = 1_000
 """How many claims of a queue are looked through for those of some kinds, which no index has."""
+JOBS_LOOKED_THROUGH = 2_000
+"""The same for a page of the jobs of an owner or a kind."""
+
+WINDOW_DEFAULT_SECONDS, WINDOW_MAX_MS = 900, 7 * 86_400_000
+CLAIM_ROWS_MAX = 200
+CLAIMS_PER_ROW = 50
+"""How far back claims are shown, of how many jobs, and how many of each."""
+LIVE_LOOKED_AT = 5_000
+LOG_LOOKED_AT = 2_000
+"""Among how many live claims, by name, those jobs are chosen; and among how many losses, and of the newest events."""
 
 BATCH_MAX = 1_000
 BATCH_STEP = 100
 """How many commands one call may carry, and how many share a transaction if they do not all have to."""
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
+MATCHING_DEFAULT, MATCHING_MAX = 100, 500
+"""How many dead jobs one call requeues or discards, which is one transaction; and how many it looks through."""
+
+HEARTBEATS_MAX = 200
+"""How many jobs one call or stream may name to get their heartbeats."""
+
 SEQ_MAX = 2**63 - 1
 
 _PLAIN_NUMBERS = {int, float}

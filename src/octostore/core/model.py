@@ -19,6 +19,8 @@ Outcome: TypeAlias = Literal["released", "done", "failed", "deferred"]
 HowEnded: TypeAlias = Literal[
     "released", "done", "failed", "deferred", "expired", "force_released", "cancelled", "undone"
 ]
+LOSSES: tuple[HowEnded, ...] = ("expired", "force_released")
+"""How an owner loses a claim that it has not given up."""
 LastOutcome: TypeAlias = HowEnded | Literal["discarded"]
 RequestEnd: TypeAlias = HowEnded | Literal["closed", "handed_over"]
 Scope: TypeAlias = Literal["read", "claim", "admin"]

@@ -1,12 +1,13 @@
 """Everything that can be asked without changing anything, as values. `Question[A]` is answered with an `A`."""
 
-from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from octostore.core import limits
-from octostore.core.checks import Checked, against, check_session_name, check_word
+from octostore.core.checks import Checked, against, between, check_session_name, check_word
 from octostore.core.errors import InvalidInput
-from octostore.core.events import LogEntry
-from octostore.core.model import LOCAL, SessionStatus, Status
+from octostore.core.events import DETAILS, LogEntry
+from octostore.core.limits import check_seconds, check_whole
+from octostore.core.model import LOCAL, Job, SessionStatus, Status
 from octostore.core.names import check_job_id
 from octostore.core.replies import (
     ClaimedCount,
@@ -14,6 +15,7 @@ from octostore.core.replies import (
     Figures,
     FoundLease,
     FoundTokens,
+    Heartbeats,
     JobPage,
     JobView,
     PrincipalView,
@@ -29,6 +31,9 @@ from octostore.core.replies import (
 )
 from octostore.core.secret_free import SecretFree
 from octostore.core.session_keys import session_key, whose
+
+if TYPE_CHECKING:
+    from octostore.core.claim_replies import ClaimsPage  # noqa: F401  # below, in quotes: few ask for it
 
 Order: TypeAlias = Literal["name", "run"]
 A_co = TypeVar("A_co", bound=Reply, covariant=True)
@@ -58,6 +63,9 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
     limit: int = limits.PAGE_DEFAULT
     cursor: str | None = None
     order: Order = "name"
+    owner: str | None = None
+    """Who holds them now."""
+    kind: str | None = None
 
     CHECKS: ClassVar = {"status": against(check_word, get_args(Status)), "order": against(check_word, get_args(Order))}
 
@@ -68,6 +76,24 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
         if self.cursor is not None:
             _check_cursor(self.order, self.cursor)
 
+    @property
+    def is_searching(self) -> bool:
+        """Whether it asks for what no index has: a page may be short then, and have a cursor all the same."""
+        return self.owner is not None or self.kind is not None
+
+    @property
+    def stored_status(self) -> Status | None:
+        """Under which they are to be found; what somebody holds is claimed."""
+        return self.status if self.owner is None else "claimed"
+
+    def matches(self, job: Job) -> bool:
+        """Of a job as it stands now."""
+        return (
+            self.status in {None, job.status}
+            and self.kind in {None, job.kind}
+            and (self.owner is None or (job.claim is not None and job.claim.owner == self.owner))
+        )
+
 
 def _check_cursor(order: Order, cursor: str) -> None:
     if order == "name":
@@ -76,6 +102,34 @@ def _check_cursor(order: Order, cursor: str) -> None:
     from octostore.core.run_order import read_place  # noqa: PLC0415  # few ask for it
 
     read_place("cursor", cursor)
+
+
+class ListHeartbeats(Question[Heartbeats], frozen=True, kw_only=True):
+    """The live claims on these jobs, in this order: alive since when, until when, and how far."""
+
+    job_ids: tuple[str, ...]
+
+
+class ListClaims(Question["ClaimsPage"], frozen=True, kw_only=True):
+    """Claims that were live in the last `window` seconds, by job, those that need attention first.
+
+    `owner` has or had one of them, `status` is that of the job now. With `lost`, only jobs that somebody lost in that
+    time, the newest loss first.
+    """
+
+    window: float = limits.WINDOW_DEFAULT_SECONDS
+    prefix: str | None = None
+    queue: str | None = None
+    owner: str | None = None
+    status: Status | None = None
+    lost: bool = False
+    limit: int = limits.CLAIM_ROWS_MAX
+
+    CHECKS: ClassVar = {
+        "window": between(check_seconds, 1_000, limits.WINDOW_MAX_MS),
+        "status": against(check_word, get_args(Status)),
+        "limit": between(check_whole, 1, limits.CLAIM_ROWS_MAX),
+    }
 
 
 class GetQueue(Question[QueueStatus], frozen=True, kw_only=True):
@@ -97,8 +151,16 @@ class CountClaimed(Question[ClaimedCount], frozen=True, kw_only=True):
     prefix: str = ""
 
 
+def _check_types(field: str, types: tuple[str, ...]) -> None:
+    unknown = next((word for word in types if word not in DETAILS), None)
+    if unknown is not None:
+        raise InvalidInput(field, f"has {unknown!r}, which is not a type of event; use: {', '.join(DETAILS)}")
+    if not types:
+        raise InvalidInput(field, f"is empty; name at least one of: {', '.join(DETAILS)}")
+
+
 class ListEvents(Question[EventPage], frozen=True, kw_only=True):
-    """The log after an event, oldest first; all that is given must hold.
+    """The log after an event and from the moment `since` on, oldest first; all that is given must hold.
 
     `session_id` is the id of a session, or `principal/id`, here and below; without a principal it is `LOCAL`'s.
     """
@@ -110,10 +172,16 @@ class ListEvents(Question[EventPage], frozen=True, kw_only=True):
     limit: int = limits.PAGE_DEFAULT
     principal: str | None = None
     """Whose sessions it tells of; what is about those of anybody else, and about no job, is left out."""
+    since: int | None = None
+    types: tuple[str, ...] | None = None
+
+    CHECKS: ClassVar = {"since": between(check_whole, 0, limits.RUN_AT_MAX_MS), "types": _check_types}
 
     def matches(self, entry: LogEntry) -> bool:
         return (
             self.job_id in {None, entry.job_id}
+            and (self.since is None or entry.at >= self.since)
+            and (self.types is None or entry.type in self.types)
             and (self.session_id is None or entry.session_id == session_key(LOCAL, self.session_id))
             and (not self.prefix or (entry.job_id or "").startswith(self.prefix))
             and (self.principal is None or self._may_be_told(entry))

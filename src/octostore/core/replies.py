@@ -69,6 +69,31 @@ class JobOwner(Reply, frozen=True, dict=True):
     metadata = Decoded()
 
 
+class Heartbeat(Reply, frozen=True):
+    """A live claim: its owner was alive at `heartbeat_at`, and has until `expires_at` to send the next heartbeat.
+
+    A claim that is bound to a session lives by the session's heartbeats.
+    """
+
+    job_id: str
+    fencing_token: int
+    heartbeat_at: Moment
+    expires_at: Moment
+    progress: ProgressView | None
+    late_at: Moment
+    """From then on two heartbeats are missing, and it is `late`."""
+    late: bool
+    stuck: bool
+    """Alive, but it has reported no progress for longer than its `max_silence`."""
+
+
+class Heartbeats(Reply, frozen=True):
+    """The live claims on some jobs at the store's time `at`. A job that nobody has is not among them."""
+
+    at: Moment
+    claims: list[Heartbeat]
+
+
 class AttemptView(Reply, frozen=True):
     """An earlier claim on the job, and how it ended."""
 
@@ -98,7 +123,8 @@ class ClaimReply(Reply, frozen=True, dict=True):
       it, `available_at` when the first of its jobs is due (None if none is scheduled), and `all_done` whether every job
       is settled, so that nothing will come unless somebody enqueues, requeues or claims again.
 
-    For claim_task, `session` is what was acquired, and `held` is about the session.
+    For claim_task, `session` is what was acquired, and `held` is about the session. With the `lease_id` of a session,
+    nothing is acquired besides the task, and `held` is about the task that the session has already.
     """
 
     status: Literal["claimed", "held", "done", "delayed", "dead", "empty"]
@@ -339,6 +365,8 @@ class SessionView(Reply, frozen=True, dict=True):
     note: str | None = None
     in_flight: list[str] = []
     """What it was working on when it was lost, and has not claimed again since."""
+    context_bytes: int | None = None
+    """The size of its context, also where the context itself is left out; None if it has saved none."""
 
     context = Decoded()
 
@@ -463,11 +491,12 @@ class FoundTokens(Reply, frozen=True):
 
 
 class FoundLease(Reply, frozen=True):
-    """None where none is remembered. A claim that is bound to a session comes with that, too."""
+    """None where none is remembered. A claim that is bound to a session comes with that, a session with its agent."""
 
     lease_id: str | None
     session_id: str | None = None
     session_lease_id: str | None = None
+    agent: str | None = None
 
 
 class StoreKey(Reply, frozen=True):
@@ -527,6 +556,13 @@ class ProbeReply(Reply, frozen=True):
     seq: int
     at: Moment
     version: str = __version__
+
+
+class ChangedReply(Reply, frozen=True):
+    """One batch of the jobs that match. The next call goes on `after` this name; null means there are no more."""
+
+    changed: int
+    after: str | None
 
 
 class RecoverReply(Reply, frozen=True):

@@ -1,7 +1,7 @@
 """Rows as callers see them: effective state, readable times, no secrets."""
 
 from octostore.core import replies
-from octostore.core.beats import is_stuck, renew_after
+from octostore.core.beats import is_stuck, late_after, renew_after
 from octostore.core.documents import NO_DOCUMENT, written
 from octostore.core.model import (
     Attempt,
@@ -31,6 +31,16 @@ def heartbeat_of(ws: WorkingSet, claim: Claim) -> int:
     if claim.expires_at is not None:
         return claim.heartbeat_at
     return max(claim.heartbeat_at, _session_of(ws, claim).heartbeat_at)
+
+
+def late_at_of(ws: WorkingSet, claim: Claim) -> int:
+    """From when on two of the heartbeats that it lives by, its own or its session's, are missing."""
+    ttl_ms = _session_of(ws, claim).ttl_ms if claim.expires_at is None else claim.ttl_ms
+    return heartbeat_of(ws, claim) + late_after(ttl_ms)
+
+
+def is_late_claim(ws: WorkingSet, claim: Claim) -> bool:
+    return ws.now >= late_at_of(ws, claim)
 
 
 def _session_of(ws: WorkingSet, claim: Claim) -> Session:
@@ -97,6 +107,19 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
         last_progress_at=to_datetime_or_none(claim.last_progress_at),
         stuck=is_stuck(claim, ws.now),
         stop_requested=stop_view(claim),
+    )
+
+
+def heartbeat_view(ws: WorkingSet, job_id: str, claim: Claim) -> replies.Heartbeat:
+    return replies.Heartbeat(
+        job_id=job_id,
+        fencing_token=claim.fencing_token,
+        heartbeat_at=to_datetime(heartbeat_of(ws, claim)),
+        expires_at=to_datetime(expiry_of(ws, claim)),
+        progress=progress_view(claim.progress),
+        late_at=to_datetime(late_at_of(ws, claim)),
+        late=is_late_claim(ws, claim),
+        stuck=is_stuck(claim, ws.now),
     )
 
 
@@ -257,6 +280,7 @@ def session_view(ws: WorkingSet, session: Session, *, with_context: bool = True)
         offered=session.offered,
         note=session.note,
         in_flight=list(read_in_flight(session)),
+        context_bytes=ws.context_bytes(session),
     )
 
 

@@ -15,8 +15,10 @@ from octostore.core.replies import Figures, ProbeReply, QueueList
 from octostore.server import auth
 from octostore.server.attention import Attention
 from octostore.server.feed import Feed
+from octostore.server.logins import Logins
 from octostore.server.metrics import Metrics
 from octostore.server.outage import Outage
+from octostore.server.pulse import Pulse
 from octostore.server.quotas import Spaced
 from octostore.server.rate import Rates
 from octostore.server.recent import Recent
@@ -53,11 +55,13 @@ class Services:
         self.rates = Rates(settings.requests_per_second)
         self.max_claims = Spaced(settings.max_claims)
         static = auth.read_static_tokens(settings.tokens_file) if settings.tokens_file else {}
-        self.auth = auth.Auth(self.store, static)
+        self.logins = Logins(settings.base_path)
+        self.auth = auth.Auth(self.store, static, self.logins)
         self.waiting = WaitingRoom(self.store)
         self.streams = OpenStreams(settings.max_streams)
         self.attention = Attention()
         self.feed = Feed(self.store, self._on_entries, settings.keepalive_seconds / 3)
+        self.pulse = Pulse(self.store, self.feed)
         self.is_stopping = False
         self.routes: dict[str, Any] = {}
         """By operation, as a batch names them."""
@@ -74,6 +78,7 @@ class Services:
         await self.store.in_thread(self.store.local.found)  # for whoever comes, also if they only look
         known = await self.store.ask(GetStoreKey())
         self._key, self.store_id = known.key, known.store_id
+        self.logins.start(known.store_id, known.key)
         if self.settings.tokens_file is None:
             await auth.ensure_admin_token(self.store, self.admin_file)
         self.feed.start()
@@ -89,6 +94,7 @@ class Services:
         """Let what waits and what streams come to an end; requests under way finish by themselves."""
         self.is_stopping = True
         self.waiting.stop()
+        self.pulse.stop()
         self.feed.stop()
 
     async def close(self) -> None:

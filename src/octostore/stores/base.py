@@ -8,14 +8,15 @@ import msgspec
 
 from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
-from octostore.core.model import Job, Session, SessionStatus, Status, Token
-from octostore.core.needs import Needs, Selection
+from octostore.core.model import Job, Session, SessionStatus, Token
+from octostore.core.needs import JobFilter, Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
 from octostore.stores.clock import Mark
 
 if TYPE_CHECKING:
+    from octostore.core.claims_window import Glance
     from octostore.core.queue_counts import LookBack
     from octostore.core.run_order import Place
 
@@ -31,19 +32,6 @@ class Counters(NamedTuple):
     store_id: str
     next_expiry: int = 0
     """Before this moment nothing runs out; 0 where that is not known."""
-
-
-class JobFilter(msgspec.Struct, frozen=True):
-    """Which jobs to list: in name order after `after`, those stored with `status` (None: with any).
-
-    For a status other than `claimed`, claims that have run out are to be among them: they may have it by now.
-    """
-
-    status: Status | None
-    prefix: str
-    queue: str | None
-    after: str
-    limit: int
 
 
 class QueueFilter(msgspec.Struct, frozen=True):
@@ -67,6 +55,29 @@ class SessionFilter(msgspec.Struct, frozen=True):
     limit: int
 
 
+class ClaimsFilter(msgspec.Struct, frozen=True):
+    """Of which jobs to look for claims that were live after the moment `since`; `owner` is that of one of them."""
+
+    since: int
+    prefix: str = ""
+    queue: str | None = None
+    owner: str | None = None
+
+
+class ClaimsFound(NamedTuple):
+    """Jobs at a glance; `lost` and `ended` ones with their last loss, or end of any kind."""
+
+    live: "list[Glance]"
+    """Also those whose claim has run out, and that is not written down yet."""
+    lost: "list[Glance]"
+    ended: "list[Glance]"
+    last_claim_at: int | None
+    before: int
+    """The last event before `since`."""
+    is_all: bool
+    """Whether everything was looked at."""
+
+
 class Reading(Protocol):
     """One consistent state of the store."""
 
@@ -78,8 +89,14 @@ class Reading(Protocol):
         A claimed job comes with the session its claim is bound to, an enqueued one with its queue.
         """
 
-    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
-        """The jobs, also put into `ws`, with the sessions and queues that belong to them."""
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter, limit: int) -> list[Job]:
+        """The first of these jobs, also put into `ws`, with the sessions and queues that belong to them."""
+
+    def claimed_jobs(self, ws: WorkingSet, job_ids: Sequence[str]) -> list[Job]:
+        """Those of these jobs that are stored as claimed, also put into `ws`, with their sessions; in any order.
+
+        Contexts, documents and queues need not be there.
+        """
 
     def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
         """Up to `limit` names from each place on, and before the first; only those that begin with `within`."""
@@ -103,10 +120,18 @@ class Reading(Protocol):
         """How many claimed jobs have a name that begins with `prefix`."""
 
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
-        """The sessions, also put into `ws`; their contexts need not be there, nor what is bound to them."""
+        """The sessions, also put into `ws`; their contexts need not be there, only how long they are."""
 
     def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
         """The events, and the seq up to which the log was looked through for them."""
+
+    def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
+        """Jobs at a glance, among no more than a limited number of claims and events."""
+
+    def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
+        """The events after `after` that ended claims on these jobs: the last of each, and one more than are shown."""
+
+    def events_at(self, seqs: Sequence[int]) -> list[LogEntry]: ...
 
     def list_tokens(self) -> list[Token]:
         """Newest first."""

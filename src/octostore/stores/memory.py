@@ -3,12 +3,15 @@
 import secrets
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 
+import msgspec
+
 from octostore.core.beats import LATE_SHARE, is_stuck
+from octostore.core.claims_window import EndedClaim, Glance, JobStory, read_ends
 from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
 from octostore.core.health import TAKEN_BACK_MS
@@ -21,9 +24,9 @@ from octostore.core.limits import (
     REQUESTS_KEPT_MS,
     SWEEP_LIMIT,
 )
-from octostore.core.model import Claim, EndedRequest, Job, Queue, Session, SessionStatus, Token, read_in_flight
+from octostore.core.model import LOSSES, Claim, EndedRequest, Job, Queue, Session, SessionStatus, Token, read_in_flight
 from octostore.core.moments import to_datetime, to_datetime_or_none
-from octostore.core.needs import Needs, Selection
+from octostore.core.needs import JobFilter, Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.queue_counts import Happened, LookBack, QueueCounts
 from octostore.core.queue_figures import rates_begin
@@ -31,8 +34,9 @@ from octostore.core.replies import Figures
 from octostore.core.run_order import place_of
 from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Counters, JobFilter, OnStep, QueueFilter, SessionFilter
+from octostore.stores.base import ClaimsFilter, ClaimsFound, Counters, OnStep, QueueFilter, SessionFilter
 from octostore.stores.clock import Mark
+from octostore.stores.listing import listed_to
 
 LOOK_SECONDS = 1.0
 TOLD_OF_QUEUES = {"enqueued", "claimed", "done", "failed", "expired"}
@@ -85,18 +89,27 @@ class MemoryRows:
             ws.ended[ended] = list(self._ended_by_id.get(ended, ()))
         for queue, line in needs.lines.items():
             self._add_line(ws, queue, line.selections, line.count)
+        self._add_lists(ws, needs.lists)
         self._add_rights(ws, needs)
 
-    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter, limit: int) -> list[Job]:
         found = [
             job
-            for job_id, job in sorted(self.jobs.items())
-            if job_id > wanted.after
-            and job_id.startswith(wanted.prefix)
-            and (wanted.status in {None, job.status} or (wanted.status != "claimed" and self._is_over(job, ws.now)))
-            and wanted.queue in {None, job.queue}
+            for job in self._named(wanted)
+            if wanted.status in {None, job.status} or (wanted.status != "claimed" and self._is_over(job, ws.now))
         ]
-        return [self._add_job(ws, job) for job in found[: wanted.limit]]
+        return [self._add_job(ws, job) for job in found[:limit]]
+
+    def _named(self, wanted: JobFilter) -> list[Job]:
+        return [
+            job
+            for job_id, job in sorted(self.jobs.items())
+            if job_id > wanted.after and job_id.startswith(wanted.prefix) and wanted.queue in {None, job.queue}
+        ]
+
+    def claimed_jobs(self, ws: WorkingSet, job_ids: Sequence[str]) -> list[Job]:
+        known = [self.jobs[job_id] for job_id in job_ids if job_id in self.jobs]
+        return [self._add_job(ws, job) for job in known if job.claim is not None]
 
     def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
         names = sorted(name for name in self.jobs if name.startswith(within))
@@ -154,6 +167,32 @@ class MemoryRows:
         page = found[: wanted.limit]
         return page, page[-1].seq if len(page) < len(found) else max(self.seq, wanted.after)
 
+    def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
+        before = sum(entry.at < wanted.since for entry in self.log)
+        named = [entry for entry in self.log if (entry.job_id or "").startswith(wanted.prefix)]
+        ends = [one for ended in read_ends(self.log[before:], wanted.since).values() for one in ended]
+        ends = [one for one in ends if wanted.owner in {None, one.details.owner}]
+        live = [name for name, job in self.jobs.items() if job.claim and wanted.owner in {None, job.claim.owner}]
+        return ClaimsFound(
+            live=self._glances(ws, wanted, dict.fromkeys(live)),
+            lost=self._glances(ws, wanted, _last_ends(one for one in ends if one.entry.type in LOSSES)),
+            ended=self._glances(ws, wanted, _last_ends(ends)),
+            last_claim_at=max((entry.at for entry in named if entry.type == "claimed"), default=None),
+            before=before,
+            is_all=True,
+        )
+
+    def _glances(self, ws: WorkingSet, wanted: ClaimsFilter, ended_at: Mapping[str, int | None]) -> list[Glance]:
+        jobs = [self.jobs[name] for name in ended_at if name.startswith(wanted.prefix)]
+        glances = [JobStory(self._add_job(ws, job), []).glance(ws) for job in jobs if wanted.queue in {None, job.queue}]
+        return [msgspec.structs.replace(glance, ended_at=ended_at[glance.job_id]) for glance in glances]
+
+    def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
+        return [one.entry for name, ended in read_ends(self.log[after:], 0).items() if name in job_ids for one in ended]
+
+    def events_at(self, seqs: Sequence[int]) -> list[LogEntry]:
+        return [self.log[seq - 1] for seq in seqs]
+
     def list_tokens(self) -> list[Token]:
         return sorted(deepcopy(self.tokens).values(), key=lambda token: (-token.created_at, token.token_id))
 
@@ -167,7 +206,7 @@ class MemoryRows:
         depths = Counter(job.queue for job in self.jobs.values() if job.status == "queued" and job.queue)
         longest = sorted(depths.items(), key=lambda row: (-row[1], row[0]))
         due = [job.available_at for job in self.jobs.values() if job.status == "queued" and job.available_at <= now]
-        lost = [entry for entry in self.log if entry.type in {"expired", "force_released"}]
+        lost = [entry for entry in self.log if entry.type in LOSSES]
         run_out = [job for job in self.jobs.values() if self._is_over(job, now)]
         over = [self._ends_at(job.claim) for job in run_out if job.claim and job.queue]
         return Figures(
@@ -260,6 +299,14 @@ class MemoryRows:
         ws.sessions_with_all_claims |= needs.claims_of
 
     # What is found by looking
+
+    def _add_lists(self, ws: WorkingSet, lists: dict[JobFilter, int]) -> None:
+        for wanted, count in lists.items():
+            stored = [job for job in self._named(wanted) if job.status == wanted.status][:count]
+            expired = [job for job in self._named(wanted) if self._is_over(job, ws.now)][:SWEEP_LIMIT]
+            ws.listed_to[wanted] = listed_to((stored, count), ([] if ws.has_all_expired else expired, SWEEP_LIMIT))
+            for job in [*stored, *expired]:
+                self._add_job(ws, job)
 
     def _add_rights(self, ws: WorkingSet, needs: Needs) -> None:
         ws.tokens.update(dict.fromkeys(needs.tokens))
@@ -360,6 +407,15 @@ class MemoryRows:
             dead=sum(job.status == "dead" for job in here),
             done=sum(job.status == "done" for job in here),
         )
+
+
+def _last_ends(ends: Iterable[EndedClaim]) -> dict[str, int]:
+    """By job."""
+    found: dict[str, int] = {}
+    for one in ends:
+        name = one.entry.job_id or ""
+        found[name] = max(found.get(name, 0), one.details.ended_at)
+    return found
 
 
 class MemoryBackend:

@@ -2,14 +2,22 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import get_args
 
 from octostore.core.beats import LATE_SHARE
 from octostore.core.health import TAKEN_BACK_MS
-from octostore.core.limits import SWEEP_LIMIT
+from octostore.core.limits import CLAIMS_PER_ROW, SWEEP_LIMIT
+from octostore.core.model import HowEnded
 from octostore.stores.rows import COLUMNS
 
 SHARED = os.path.join(os.path.dirname(__file__), "queries.sql")
-LIMITS = {"late_share": f"{LATE_SHARE}", "lately_ms": f"{TAKEN_BACK_MS}", "sweep_limit": f"{SWEEP_LIMIT}"}
+LIMITS = {
+    "late_share": f"{LATE_SHARE}",
+    "lately_ms": f"{TAKEN_BACK_MS}",
+    "sweep_limit": f"{SWEEP_LIMIT}",
+    "ends": ", ".join(f"'{how}'" for how in get_args(HowEnded)),
+    "ends_limit": f"{CLAIMS_PER_ROW + 1}",
+}
 
 
 class Queries(Mapping[str, str]):

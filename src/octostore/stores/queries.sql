@@ -61,6 +61,10 @@ DELETE FROM {schema}.ended_requests WHERE principal = %(principal)s AND ended_at
 -- Jobs by their names.
 SELECT {job_columns} FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s)
 
+-- name: claimed_jobs
+-- Those of some jobs that are claimed.
+SELECT {job_columns} FROM {jobs_by_status} WHERE status = 'claimed' AND job_id = ANY(%(jobs)s)
+
 -- name: documents_of_job
 -- What a job brings with it: payload, result and checkpoint.
 (SELECT body FROM {schema}.documents WHERE seq = payload_seq), (SELECT body FROM {schema}.documents WHERE seq = result_seq),
@@ -82,6 +86,14 @@ SELECT {checkpoint_columns} FROM {schema}.checkpoints WHERE job_id = ANY(%(jobs)
 -- Sessions by their ids, each with its context.
 SELECT {session_columns}, (SELECT data FROM {schema}.contexts WHERE contexts.session_id = sessions.session_id)
 FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
+
+-- name: sessions_alone
+-- Sessions by their ids, without their contexts.
+SELECT {session_columns} FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
+
+-- name: context_sizes
+-- The sizes of contexts in bytes. Neither database reads them for that.
+SELECT session_id, length(data) FROM {schema}.contexts WHERE session_id = ANY(%(sessions)s)
 
 -- name: claims_of_sessions
 -- The live claims bound to sessions.
@@ -351,6 +363,18 @@ WHERE status = 'open' AND expires_at <= {now} AND (principal = %(principal)s OR 
     AND {unindexed}session_id > %(after)s
 ORDER BY {unindexed}session_id LIMIT %(limit)s
 
+-- name: last_event_before
+-- The seq of the last event before a moment, or 0. There is no index by time, and none is needed: time never runs backwards
+-- in the log, so half of what is left is ruled out with each event that is looked at.
+WITH RECURSIVE span(first, length) AS (
+    SELECT CAST(0 AS bigint), seq FROM {schema}.counters
+    UNION ALL
+    SELECT first + CASE WHEN %(moment)s > (SELECT at FROM {schema}.events WHERE seq >= first + (length + 1) / 2
+        ORDER BY seq LIMIT 1) THEN (length + 1) / 2 ELSE 0 END, length / 2
+    FROM span WHERE length > 0
+)
+SELECT first FROM span WHERE length = 0
+
 -- name: list_events
 -- The log after an event.
 SELECT {event_columns} FROM {schema}.events WHERE seq > %(after)s ORDER BY seq LIMIT %(limit)s
@@ -363,6 +387,62 @@ SELECT {event_columns} FROM {schema}.events WHERE job_id = %(job)s AND seq > %(a
 -- The story of one session after an event.
 SELECT {event_columns} FROM {schema}.events
 WHERE session_id = %(session)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
+
+-- name: events_at
+-- Events by their numbers.
+SELECT {event_columns} FROM {schema}.events WHERE seq = ANY(%(seqs)s)
+
+-- name: newest_events
+-- The end of the log.
+SELECT job_id, at, type, details FROM {schema}.events ORDER BY seq DESC LIMIT %(limit)s
+
+-- name: glance
+-- What decides whether a job is shown with its claims, and where; of a bound claim, with its session's keepalives.
+SELECT jobs.job_id, jobs.status, jobs.last_outcome, jobs.claimed_at,
+    CASE WHEN jobs.expires_at IS NULL THEN {later}(jobs.heartbeat_at, s.heartbeat_at) ELSE jobs.heartbeat_at END,
+    coalesce(jobs.expires_at, s.expires_at), jobs.max_silence_ms, jobs.last_progress_at, jobs.stop_request IS NOT NULL
+
+-- name: live_claims
+-- Claimed jobs by name; of one queue and owner, or any (NULL).
+{glance}, CAST(NULL AS bigint)
+FROM {schema}.jobs LEFT JOIN {schema}.sessions s ON s.session_id = jobs.session_id
+WHERE jobs.status = 'claimed' AND jobs.job_id >= %(first)s AND jobs.job_id < %(last)s
+    AND (jobs.queue = %(queue)s OR %(queue)s IS NULL) AND (jobs.owner = %(owner)s OR %(owner)s IS NULL)
+ORDER BY jobs.job_id LIMIT %(limit)s
+
+-- name: end_of_claim
+-- What an event says of the claim that it ended: when that was, which an expiry alone learns later, and whose it was. Of a
+-- cancelled job that nobody had, nothing.
+job_id, CASE WHEN type = 'expired' THEN CAST({details_json} ->> 'ended_at' AS bigint) ELSE at END AS ended_at,
+    CASE WHEN CAST(%(owner)s AS text) IS NOT NULL OR type = 'cancelled' THEN {details_json} ->> 'owner' ELSE '' END AS owner
+
+-- name: jobs_of_ends
+-- The jobs of claims that have ended since a moment, each with the last end; of one owner, or any (NULL).
+{glance}, last.ended_at
+FROM (SELECT job_id AS name, max(ended_at) AS ended_at FROM ends WHERE job_id >= %(first)s AND job_id < %(last)s
+        AND ended_at >= %(since)s AND owner = coalesce(%(owner)s, owner) GROUP BY job_id) last
+JOIN {schema}.jobs ON jobs.job_id = last.name LEFT JOIN {schema}.sessions s ON s.session_id = jobs.session_id
+WHERE jobs.queue = %(queue)s OR %(queue)s IS NULL
+
+-- name: lost_claims
+-- Jobs that their owners lost since a moment, among the newest losses.
+WITH ends AS (SELECT {end_of_claim} FROM (SELECT job_id, at, type, details FROM {schema}.events
+    WHERE type IN ('expired', 'force_released') AND at >= %(since)s ORDER BY at DESC LIMIT %(limit)s) newest)
+{jobs_of_ends}
+
+-- name: count_losses
+-- Among how many that was.
+SELECT count(*) FROM (SELECT 1 FROM {schema}.events
+    WHERE type IN ('expired', 'force_released') AND at >= %(since)s LIMIT %(limit)s) losses
+
+-- name: ended_claims
+-- Jobs on which a claim has ended since a moment, among the newest events.
+WITH ends AS (SELECT {end_of_claim} FROM ({newest_events}) newest WHERE type IN ({ends}) AND at >= %(since)s)
+{jobs_of_ends}
+
+-- name: last_claim
+-- When a job was last claimed, among the newest events.
+SELECT max(at) FROM ({newest_events}) newest WHERE type = 'claimed' AND job_id >= %(first)s AND job_id < %(last)s
 
 -- name: figures
 -- How many jobs are claimed, and late (by themselves, or because their session is) or stuck; how many jobs are dead,

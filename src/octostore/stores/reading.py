@@ -4,7 +4,7 @@ The rules are imported only where something has run out: a process that only loo
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from octostore.core import questions as q
 from octostore.core import views
@@ -12,14 +12,17 @@ from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
 from octostore.core.health import judged
+from octostore.core.limits import JOBS_LOOKED_THROUGH, PAGE_MAX
 from octostore.core.model import LOCAL, Job, Scope, Session, read_history
-from octostore.core.needs import Needs
+from octostore.core.moments import to_datetime
+from octostore.core.needs import JobFilter, Needs
 from octostore.core.replies import (
     ClaimedCount,
     EventPage,
     Figures,
     FoundLease,
     FoundTokens,
+    Heartbeats,
     JobPage,
     JobView,
     PrincipalView,
@@ -35,9 +38,12 @@ from octostore.core.replies import (
 from octostore.core.retry import RetryPolicy
 from octostore.core.session_keys import SessionKey, id_of, no_such_session, session_key
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
+from octostore.stores.base import Backend, Reading, SessionFilter
 from octostore.stores.clock import Clock
 from octostore.stores.persist import persist
+
+if TYPE_CHECKING:
+    from octostore.core.claim_replies import ClaimsPage
 
 
 def ask(backend: Backend, question: q.Question[q.A_co], clock: Clock, retry: RetryPolicy) -> q.A_co:
@@ -117,20 +123,38 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
         from octostore.stores.reading_queues import list_in_run_order  # noqa: PLC0415  # here and below: few ask for it
 
         return list_in_run_order(reading, ws, question, given)
-    found: list[JobView] = []
-    after = question.cursor or ""
-    while len(found) <= question.limit:
-        wanted = JobFilter(question.status, question.prefix or "", question.queue, after, question.limit + 1)
-        page = reading.list_jobs(ws, wanted)
-        for job in page:
-            settled(ws, job.job_id, given)
-            if question.status in {None, job.status}:
-                found.append(views.job_view(ws, job, with_documents=False))
-        if len(page) < wanted.limit:
+    found: list[Job] = []
+    after: str | None = question.cursor or ""
+    limit, looked_at = PAGE_MAX if question.is_searching else question.limit + 1, 0
+    while after is not None and len(found) <= question.limit:
+        if question.is_searching and looked_at >= JOBS_LOOKED_THROUGH:
             break
-        after = page[-1].job_id
-    jobs = found[: question.limit]
-    return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else None)
+        wanted = JobFilter(question.stored_status, question.prefix or "", question.queue, after)
+        page = [settled(ws, job.job_id, given) for job in reading.list_jobs(ws, wanted, limit)]
+        found += [job for job in page if question.matches(job)]
+        looked_at += len(page)
+        after = page[-1].job_id if len(page) == limit else None
+    jobs = [views.job_view(ws, job, with_documents=False) for job in found[: question.limit]]
+    return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else after)
+
+
+def _list_heartbeats(reading: Reading, ws: WorkingSet, question: q.ListHeartbeats, _given: Given) -> Heartbeats:
+    claimed = {job.job_id: job.claim for job in reading.claimed_jobs(ws, question.job_ids)}
+    wanted = [(job_id, claimed.get(job_id)) for job_id in dict.fromkeys(question.job_ids)]
+    return Heartbeats(
+        at=to_datetime(ws.now),
+        claims=[
+            views.heartbeat_view(ws, job_id, claim)
+            for job_id, claim in wanted
+            if claim is not None and views.expiry_of(ws, claim) > ws.now
+        ],
+    )
+
+
+def _list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, given: Given) -> "ClaimsPage":
+    from octostore.stores.reading_claims import list_claims  # noqa: PLC0415
+
+    return list_claims(reading, ws, question, given)
 
 
 def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Given) -> QueueStatus:
@@ -209,7 +233,8 @@ def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _given:
 def _find_session_lease(reading: Reading, ws: WorkingSet, question: q.FindSessionLease, _given: Given) -> FoundLease:
     key = session_key(LOCAL, question.session_id)
     reading.load(ws, Needs(sessions={key}, sweep_limit=0))
-    return FoundLease(lease_id=_session_lease(ws, key))
+    session = ws.session(key)
+    return FoundLease(lease_id=_session_lease(ws, key), agent=session.agent if session else None)
 
 
 def _session_lease(ws: WorkingSet, key: SessionKey) -> str | None:
@@ -237,6 +262,8 @@ _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.GetJob: _get_job,
     q.FindSimilar: _find_similar,
     q.ListJobs: _list_jobs,
+    q.ListHeartbeats: _list_heartbeats,
+    q.ListClaims: _list_claims,
     q.GetQueue: _get_queue,
     q.ListQueues: _list_queues,
     q.CountClaimed: _count_claimed,

@@ -7,7 +7,7 @@ import msgspec
 from octostore.core import questions as q
 from octostore.core import views
 from octostore.core.given import Given
-from octostore.core.limits import BUCKET_MS, QUEUE_COUNT_MAX, QUEUES_TOLD, RECOVER_LIMIT
+from octostore.core.limits import BUCKET_MS, JOBS_LOOKED_THROUGH, QUEUE_COUNT_MAX, QUEUES_TOLD, RECOVER_LIMIT
 from octostore.core.model import Job
 from octostore.core.moments import to_datetime
 from octostore.core.needs import LineNeed, Needs
@@ -55,18 +55,21 @@ def list_in_run_order(reading: Reading, ws: WorkingSet, question: q.ListJobs, gi
     queue, prefix = question.queue or "", question.prefix or ""
     moved = [job for job in _settled_jobs(reading, ws, [queue], given) if job.job_id.startswith(prefix)]
     place = beginning(ws.now) if question.cursor is None else read_place("cursor", question.cursor)
-    found: list[Job] = []
-    for part in parts_of(question.status):
+    looked_at: list[Job] = []
+    most = JOBS_LOOKED_THROUGH if question.is_searching else question.limit
+    for part in parts_of(question.stored_status):
         if PARTS.index(part) < PARTS.index(place.part):
             continue
         after = place if part == place.part else beginning(place.moment, part)
-        found += _part_of_queue(reading, ws, QueueFilter(queue, prefix, after, question.limit + 1), moved)
-        if len(found) > question.limit:
+        looked_at += _part_of_queue(reading, ws, QueueFilter(queue, prefix, after, most + 1), moved)
+        if len(looked_at) > most:
             break
-    jobs = found[: question.limit]
-    cursor = str(place_of(jobs[-1], place.moment)) if len(found) > len(jobs) else None
-    shown = [views.job_view(ws, settled(ws, job.job_id, given), with_documents=False) for job in jobs]
-    return JobPage(jobs=shown, cursor=cursor)
+    places = [place_of(job, place.moment) for job in looked_at]  # where they are stored, settled or not
+    found = [at for at, job in enumerate(looked_at[:most]) if question.matches(settled(ws, job.job_id, given))]
+    shown = found[: question.limit]
+    last = shown[-1] if len(found) > len(shown) else most - 1 if len(looked_at) > most else None
+    jobs = [views.job_view(ws, looked_at[at], with_documents=False) for at in shown]
+    return JobPage(jobs=jobs, cursor=None if last is None else str(places[last]))
 
 
 def _part_of_queue(reading: Reading, ws: WorkingSet, wanted: QueueFilter, moved: Sequence[Job]) -> list[Job]:

@@ -5,10 +5,9 @@ process: to lock and find the jobs that it needs (`Finding`), for what else belo
 to save and commit.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from heapq import merge
-from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, get_args
 
 from octostore.core.events import LogEntry
@@ -20,20 +19,29 @@ from octostore.core.limits import (
     REQUESTS_KEPT,
     REQUESTS_KEPT_MS,
 )
-from octostore.core.model import Job, Session, SessionStatus, Status, Token
+from octostore.core.model import Job, Session, SessionStatus, Token
 from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
-from octostore.core.needs import Needs, Selection
+from octostore.core.needs import JobFilter, Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
-from octostore.stores.asking import Answer, Asking
-from octostore.stores.base import Counters, JobFilter, QueueFilter, SessionFilter
+from octostore.stores.asking import Asking
+from octostore.stores.base import ClaimsFilter, ClaimsFound, Counters, QueueFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.completing import Completing, count_lines
 from octostore.stores.finding import Finding
-from octostore.stores.listing import LAST_NAME, first_name, page_of_log, to_forget
+from octostore.stores.listing import (
+    LAST_NAME,
+    ask_for_expired,
+    ask_for_jobs,
+    first_name,
+    page_of,
+    page_of_log,
+    to_forget,
+)
 from octostore.stores.rows import (
     Row,
+    entry_from_row,
     job_to_renewal,
     job_to_row,
     session_from_row,
@@ -88,26 +96,22 @@ class Transaction:
 
     # Listing
 
-    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter, limit: int) -> list[Job]:
         asking = self._asking(ws.now)
-        ask = partial(
-            asking.ask,
-            first=first_name(wanted.prefix, wanted.after),
-            last=wanted.prefix + LAST_NAME,
-            limit=wanted.limit,
-        )
-        if wanted.queue is not None:
-            statuses = get_args(Status) if wanted.status is None else (wanted.status,)
-            parts = [ask("list_jobs_by_queue", queue=wanted.queue, status=status) for status in statuses]
-        elif wanted.status is not None:
-            parts = [ask("list_jobs_by_status", status=wanted.status)]
-        else:
-            parts = [ask("list_jobs")]
+        parts = ask_for_jobs(asking, wanted, limit)
         if wanted.status not in {None, "claimed"}:
-            parts.append(ask("list_expired", queue=wanted.queue))
+            parts.append(ask_for_expired(asking, wanted, limit))
         asking.run()
-        jobs = add_jobs(ws, _page(parts, wanted.limit))
+        jobs = add_jobs(ws, page_of(parts, limit))
         self._complete(ws, Completing(ws))
+        return jobs
+
+    def claimed_jobs(self, ws: WorkingSet, job_ids: Sequence[str]) -> list[Job]:
+        jobs = add_jobs(ws, self._rows("claimed_jobs", jobs=job_ids))
+        bound_to = {job.claim.session_id for job in jobs if job.claim is not None and job.claim.session_id is not None}
+        if bound_to:
+            sessions = [session_from_row(row) for row in self._rows("sessions_alone", sessions=bound_to)]
+            ws.sessions.update({session.session_id: session for session in sessions})
         return jobs
 
     def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
@@ -172,12 +176,29 @@ class Transaction:
             parts = [ask(ended, status=status) for status in statuses if status != "open"]
             parts += [ask(f"list_{status}_sessions") for status in statuses if status != "closed"]
         asking.run()
-        sessions = [session_from_row(row) for row in _page(parts, wanted.limit)]
+        sessions = [session_from_row(row) for row in page_of(parts, wanted.limit)]
         ws.sessions.update({session.session_id: session for session in sessions})
+        with_context = [session.session_id for session in sessions if session.context_seq is not None]
+        if with_context:
+            ws.context_sizes.update(self._rows("context_sizes", sessions=with_context))
         return sessions
 
     def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
         return page_of_log(wanted, self._counters.seq, self._rows)
+
+    def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
+        from octostore.stores.finding_claims import find_claims  # noqa: PLC0415  # few ask for it
+
+        return find_claims(self._asking(ws.now), self._counters.seq, wanted)
+
+    def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
+        asking = self._asking(self._counters.mark.now)
+        answer = asking.each("last_ends", [(job_id, after) for job_id in job_ids])
+        asking.run()
+        return sorted(map(entry_from_row, answer.rows), key=attrgetter("seq"))
+
+    def events_at(self, seqs: Sequence[int]) -> list[LogEntry]:
+        return [entry_from_row(row) for row in self._rows("events_at", seqs=list(seqs))]
 
     def list_tokens(self) -> list[Token]:
         return [token_from_row(row) for row in self._rows("list_tokens")]
@@ -262,8 +283,3 @@ def _save_checkpoints(saving: Asking, changed: dict[str, bytes | None]) -> None:
         saving.write("save_checkpoints", kept)
     if dropped := [job_id for job_id, data in changed.items() if data is None]:
         saving.ask("drop_checkpoints", jobs=dropped)
-
-
-def _page(parts: Iterable[Answer], limit: int) -> Iterable[Row]:
-    """The first of parts that are sorted, by names that are in one of them only."""
-    return islice(merge(*(part.rows for part in parts)), limit)

@@ -12,6 +12,7 @@ import msgspec
 from octostore.core import commands as c
 from octostore.core import questions as q
 from octostore.core import replies as r
+from octostore.core.claim_replies import ClaimsPage
 from octostore.core.model import Scope
 from octostore.wire import bodies as b
 
@@ -51,7 +52,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.params:
             path = path.replace(f"{{{name}}}", quote(getattr(asked, name), safe=""))
         query = {} if self.query is None else msgspec.to_builtins(self.query.of(asked))
-        return f"{path}?{urlencode(query)}" if query else path
+        written = {name: ",".join(value) if isinstance(value, list) else value for name, value in query.items()}
+        return f"{path}?{urlencode(written)}" if query else path
 
     def body_of(self, asked: Any, wait: float = 0) -> b.Shape | None:
         if self.body is None:
@@ -60,7 +62,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     def can_repeat(self, asked: Any) -> bool:
         """Whether `asked` may be sent again after it may have worked. Without a lease, it may end the next session."""
-        return self.is_repeatable and getattr(asked, "lease_id", "") is not None
+        is_known = getattr(asked, "lease_id", "") is not None or isinstance(asked, c.ClaimTerms)  # by its request
+        return self.is_repeatable and is_known
 
 
 def _at(operation: str, line: str, asks: Any = None, reply: Any = None, sends: Any = None, **more: Any) -> Endpoint:
@@ -86,12 +89,16 @@ ENDPOINTS = [
     _at("get_job", f"GET {_JOB}", q.GetJob, r.JobView),
     _at("find_similar", f"GET {_JOB}/similar", q.FindSimilar, r.SimilarNames),
     _at("list_jobs", "GET /jobs", q.ListJobs, r.JobPage, b.JobsQuery),
+    _at("list_heartbeats", "GET /heartbeats", q.ListHeartbeats, r.Heartbeats, b.HeartbeatsQuery),
+    _at("list_claims", "GET /claims", q.ListClaims, ClaimsPage, b.ClaimsQuery),
     _at("enqueue", "POST /jobs", c.Enqueue, r.EnqueueReply, b.EnqueueBody, **_CLAIM),
     _at("requeue_job", f"POST {_JOB}/requeue", c.RequeueJob, r.JobView, b.RequeueBody, **_ONCE),
     _at("cancel_job", f"POST {_JOB}/cancel", c.CancelJob, r.JobView, b.CancelBody, **_ONCE),
     _at("request_stop", f"POST {_JOB}/stop", c.RequestStop, r.JobView, b.ReasonBody, **_ONCE),
     _at("discard_job", f"POST {_JOB}/discard", c.DiscardJob, r.JobView, b.ReasonBody, **_ONCE),
     _at("force_release_job", f"POST {_JOB}/force-release", c.ForceReleaseJob, r.JobView, b.ReasonBody, **_ONCE),
+    _at("requeue_matching", "POST /jobs/requeue", c.RequeueMatching, r.ChangedReply, b.RequeueMatchingBody, **_ONCE),
+    _at("discard_matching", "POST /jobs/discard", c.DiscardMatching, r.ChangedReply, b.MatchingBody, **_ONCE),
     _at("recover", "POST /recover", c.Recover, r.RecoverReply, **_ADMIN_OF_ALL),
     _at("claim_next", "POST /queues/{queue}/claim", c.ClaimNext, r.ClaimReply, b.ClaimNextBody, **_CLAIM),
     _at("get_queue", "GET /queues/{queue}", q.GetQueue, r.QueueStatus),
@@ -126,6 +133,11 @@ ENDPOINTS = [
     _at("mcp", "POST /mcp", scope=None),
     _at("mcp_resource", "GET /.well-known/oauth-protected-resource/mcp", **_PUBLIC),
     _at("resource", "GET /.well-known/oauth-protected-resource", **_PUBLIC),
+    # The live page
+    _at("page", "GET /", **_PUBLIC),
+    _at("log_in", "POST /ui/login", sends=b.LoginBody, **_PUBLIC),
+    _at("log_out", "POST /ui/logout", **_PUBLIC),
+    _at("make_link", "POST /auth/link", scope=None),
     # The server itself
     _at("livez", "GET /livez", **_PUBLIC),
     _at("readyz", "GET /readyz", c.Probe, r.ProbeReply, **_PUBLIC),

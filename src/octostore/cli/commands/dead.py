@@ -1,7 +1,7 @@
 """List dead jobs: out of attempts, or cancelled.
 
-`octostore requeue` runs one again; `octostore discard` drops it. --story shows everything about each job: payload,
-error, last attempts, and full history.
+`octostore requeue` runs them again and `octostore discard` drops them: those you name, or --all. --story shows
+everything about each job: payload, error, last attempts, and full history.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def _none(store: Reader, arguments: Arguments) -> str:
 
 def _lines(jobs: list[JobView], console: Console) -> list[str]:
     now = words.now()
-    hint = "details: octostore dead JOB --story; then octostore requeue JOB … or octostore discard JOB …"
+    hint = "details: octostore dead JOB --story; then octostore requeue JOB … or octostore discard JOB … (or --all)"
     return [*console.table(HEADER, [_row(job, now) for job in jobs]), "", hint]
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from octostore.cli import words
 from octostore.cli.command import Arguments, Context
-from octostore.cli.options import json_value, seconds, whole
+from octostore.cli.options import json_value, moment, seconds, whole
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT
 
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     when = parser.add_mutually_exclusive_group()
     when.add_argument(
-        "--run-at", type=_moment, metavar="TIME", help="do not run before this time, e.g. 2026-11-16T06:00:00Z"
+        "--run-at", type=moment, metavar="TIME", help="do not run before this time, e.g. 2026-11-16T06:00:00Z"
     )
     when.add_argument(
         "--in", dest="delay", type=seconds, metavar="S", help="do not run before this much time has passed"
@@ -71,13 +71,3 @@ def _after(delay: float) -> datetime:
         return words.now() + timedelta(seconds=delay)
     except OverflowError:
         raise InvalidInput("run_at", "would be after the year 9999") from None
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; use a form such as 2026-11-16T06:00:00Z") from None
-    if moment.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{text!r} has no time zone; append Z for UTC")
-    return moment

@@ -8,21 +8,22 @@ has written to the database. --verify needs an admin token, and can run while ot
 
 import argparse
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from octostore.cli import exits
+from octostore.cli import exits, words
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import job_names, session_names
 from octostore.cli.console import Console
 from octostore.cli.naming import find_similar, told_unknown
-from octostore.cli.options import positive, whole
+from octostore.cli.options import moment, positive, seconds, whole
 from octostore.cli.story import told_event
 from octostore.cli.verifying import verify
 from octostore.core.errors import InvalidInput, NotAllowed
-from octostore.core.events import Event
+from octostore.core.events import DETAILS, Event
 from octostore.core.replies import EventPage
 
 if TYPE_CHECKING:
@@ -33,10 +34,11 @@ EXAMPLES = [
     "octostore events --session agent-3-main    # a session and its jobs",
     "octostore events --follow --json | jq .type    # one document per line, forever",
     "octostore events --after 4711    # everything after that seq; seqs have no gaps",
+    "octostore events --since 1h --type expired --type force_released    # what was lost in the last hour",
     "octostore events --export > log.jsonl",
     "octostore events --verify",
 ]
-FILTERS = ("job", "prefix", "session", "after", "limit", "follow", "export")
+FILTERS = ("job", "prefix", "session", "after", "since", "type", "limit", "follow", "export")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +50,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     completed_by(session, session_names)
     parser.add_argument("--after", type=whole, default=0, metavar="SEQ", help="only events after this sequence number")
+    parser.add_argument(
+        "--since", type=_since, metavar="TIME", help="only events since then: 10m (ago), or 2026-11-16T06:00:00Z"
+    )
+    parser.add_argument(
+        "--type", action="append", choices=[*DETAILS], metavar="T", help="only events of this type; can be repeated"
+    )
     parser.add_argument("--limit", type=positive, metavar="N", help="maximum number of events")
     parser.add_argument("--follow", action="store_true", help="keep printing new events until Ctrl-C")
     parser.add_argument("--export", action="store_true", help="write JSON lines")
@@ -66,6 +74,8 @@ def run(arguments: Arguments, context: Context) -> int:
             job_id=arguments.job,
             prefix=arguments.prefix,
             session_id=arguments.session,
+            since=arguments.since,
+            types=arguments.type,
             follow=arguments.follow,
         )
         events = islice(found, arguments.limit)
@@ -83,6 +93,16 @@ def run(arguments: Arguments, context: Context) -> int:
             if not has_any and (similar is None or console.is_json):
                 console.remark("no events match")
     return exits.DID
+
+
+def _since(text: str) -> datetime:
+    """A time, or how long ago it was."""
+    if "T" in text or "-" in text:
+        return moment(text)
+    try:
+        return words.now() - timedelta(seconds=seconds(text))
+    except OverflowError:
+        raise argparse.ArgumentTypeError(f"{text!r} is before 1970") from None
 
 
 def _origin(store: "Reader") -> dict[str, str | None]:

@@ -25,6 +25,7 @@ EXAMPLES = [
     "octostore list",
     "octostore list github-issue- --watch    # keeps refreshing",
     "octostore list --queue builds",
+    "octostore list --owner agent-3    # what it has now",
     "octostore list --status queued --queue builds --json",
 ]
 ALL = "all"
@@ -49,6 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ),
         queue_names,
     )
+    parser.add_argument("--owner", metavar="O", help="only jobs that this owner has now")
+    parser.add_argument("--kind", metavar="K", help="only jobs of this kind")
     parser.add_argument(
         "--limit", type=positive, default=LIMIT_DEFAULT, metavar="N", help=f"maximum number of jobs ({LIMIT_DEFAULT:,})"
     )
@@ -85,6 +88,8 @@ def _jobs(store: Reader, arguments: Arguments) -> JobPage:
             arguments.prefix,
             status=None if _status(arguments) == ALL else arguments.status or "claimed",
             queue=arguments.queue,
+            owner=arguments.owner,
+            kind=arguments.kind,
             limit=min(arguments.limit - len(jobs), PAGE_MAX),
             cursor=cursor,
             order="name" if arguments.queue is None else "run",
@@ -140,6 +145,8 @@ def _nothing(arguments: Arguments) -> Iterator[str]:
     which = "" if status == ALL else f"{status} "
     where = "" if arguments.queue is None else f" in queue {arguments.queue}"
     named = f" that begin with {arguments.prefix}" if arguments.prefix else ""
+    named += f" of kind {arguments.kind}" if arguments.kind else ""
+    named += f" that {arguments.owner} has now" if arguments.owner else ""
     yield f"no {which}jobs{where}{named}"
     if arguments.queue is not None and status == ALL and not named:
         yield f"  next       octostore enqueue KIND --queue {words.typed(arguments.queue)}"

@@ -16,7 +16,7 @@ from octostore.core.documents import written
 from octostore.core.errors import LimitExceeded
 from octostore.core.events import Claimed
 from octostore.core.given import Given
-from octostore.core.model import Claim, Job
+from octostore.core.model import LOSSES, Claim, Job
 from octostore.core.moments import to_moment
 from octostore.core.needs import Selection
 from octostore.core.queue_status import queue_status, together
@@ -184,7 +184,7 @@ def begin_claim(ws: WorkingSet, job: Job, details: Claimed, *, actor: str, sessi
 
 
 def _robbed_owner(job: Job) -> str | None:
-    if job.last_outcome not in {"expired", "force_released"}:
+    if job.last_outcome not in LOSSES:
         return None
     robbed = views.newest_attempt(job)
     return robbed.owner if robbed else None

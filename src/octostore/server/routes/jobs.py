@@ -49,6 +49,10 @@ def _prepare_enqueue(call: Call) -> Any:
     return call.command(max_queued=call.services.settings.max_queued)
 
 
+def _prepare_matching(call: Call) -> Any:
+    return call.command(prefix=call.principal.narrowed(call.body.prefix))
+
+
 def _answer_enqueue(_call: Call, reply: EnqueueReply) -> Answer:
     return Answer(reply, 201 if reply.created else 200)
 
@@ -72,6 +76,23 @@ FREE = {"status": "free", "owner": None, "priority": None, "max_attempts": None,
 BUILD = {"job_id": "build-3f1c2aa", "queue": "default", "kind": "build"}
 CLAIMED_BUILD = {**BUILD, "metadata": None, "payload": {"commit": "3f1c2aa"}}
 FREE_BUILD = {**BUILD, "owner": None, "payload": {"commit": "3f1c2aa"}}
+
+LIVE_CLAIM: dict[str, Any] = {
+    "ended_at": None,
+    "how": None,
+    "reason": None,
+    "note": None,
+    "took_over_from": None,
+    "late": False,
+    "progress": None,
+    "stop_requested": None,
+}
+CLAIMS = {
+    "since": "2026-07-01T09:45:00Z",
+    "rows": [{"status": "claimed", "attention": None, "claims": [LIVE_CLAIM], "more": False}],
+    "more": False,
+    "last_claim_at": NOW,
+}
 
 ROUTES = [
     carried_out(
@@ -162,9 +183,42 @@ ROUTES = [
     asked(
         "list_jobs",
         summary="Jobs by name, a page at a time",
+        description=(
+            "All that is given must hold. With `owner` or `kind`, a page may have fewer jobs than the `limit`, or "
+            "none, and a `cursor` all the same: at most 2,000 are looked through for it."
+        ),
         example={
             "query": {"prefix": "github-issue-", "status": "claimed"},
             "answer": {"jobs": [CLAIMED_JOB]},
+            **CLAIMED,
+        },
+    ),
+    asked(
+        "list_heartbeats",
+        summary="Which of these jobs have a live owner, and since when",
+        description=(
+            "The live claims on up to 200 jobs, without documents and history; a job that nobody has is left out. To "
+            "follow them, use `heartbeats` of `GET /events`."
+        ),
+        example={
+            "query": {"jobs": "github-issue-1842"},
+            "first": ["claim_job", "heartbeat_job"],
+            "answer": {"claims": [{"progress": {"note": "running tests", "percent": 40}}]},
+        },
+    ),
+    asked(
+        "list_claims",
+        summary="Claims of the last minutes, by job, those that need attention first",
+        description=(
+            "Claims that were live at some time in the last `window` seconds: who had a job, since when, how that "
+            "ended, and who took over. Jobs come in this order: lost and not taken up, stuck, late, asked to stop, "
+            "failed, dead; then the other live ones, and those that have ended, newest first. `more` says that some "
+            "may be left out: jobs beyond the `limit`, live claims beyond the first 5,000, losses before the last "
+            "2,000, and other ends before the last 2,000 events. To keep up, follow `/events?after=` from `seq`."
+        ),
+        example={
+            "query": {"window": "900", "prefix": "github-issue-"},
+            "answer": CLAIMS,
             **CLAIMED,
         },
     ),
@@ -267,6 +321,33 @@ ROUTES = [
                 "previous": [{"how": "force_released", "ended_at": NOW, "reason": "the worker is stuck"}],
             },
             **CLAIMED,
+        },
+    ),
+    carried_out(
+        "requeue_matching",
+        prepare=_prepare_matching,
+        summary="Let all dead jobs that match run again",
+        description=(
+            "One batch of them, in one transaction, in the order of their names. Call again with the `after` of the "
+            "answer until it is null; a job that has died again by then is not changed twice. A token that is limited "
+            "to a prefix changes only jobs with that prefix. If `kind` is given, one call looks through 500 dead jobs, "
+            "and may change fewer than `limit`, or none."
+        ),
+        example={
+            "body": {"queue": "default", "reason": "the disk was full"},
+            "first": ["enqueue", "cancel_job"],
+            "answer": {"changed": 1, "after": None},
+        },
+    ),
+    carried_out(
+        "discard_matching",
+        prepare=_prepare_matching,
+        summary="Give all dead jobs that match up for good",
+        description="Batch by batch, as `POST /jobs/requeue` does it.",
+        example={
+            "body": {"prefix": "build-", "reason": "the branch is gone"},
+            "first": ["enqueue", "cancel_job"],
+            "answer": {"changed": 1, "after": None},
         },
     ),
     carried_out(

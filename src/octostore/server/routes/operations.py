@@ -1,20 +1,20 @@
 """The server itself: whether it lives, what it does, what it offers."""
 
 import time
-from functools import cache
+from functools import cache, partial
 
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
 from octostore.server import metrics
 from octostore.server.calls import Call, asked
 from octostore.server.examples import NOW
-from octostore.server.http import Answer, encode
+from octostore.server.http import PAGE_START, Answer, encode
 from octostore.server.refusals import Refusal, shutting_down
 from octostore.server.router import Route
+from octostore.server.routes.page import HTML
 from octostore.wire.answers import Health, Readiness, ServerStatus
 
 TAG = "server"
-HTML = b"text/html; charset=utf-8"
 
 
 async def livez(call: Call) -> Answer:
@@ -68,24 +68,33 @@ async def _may_read_all(call: Call) -> bool:
 
 
 async def openapi(call: Call) -> Answer:
-    document, _ = await call.services.store.in_thread(_documents)
+    document, _ = await _documents_of(call)
     return Answer(document)
 
 
 async def api_page(call: Call) -> Answer:
-    _, page = await call.services.store.in_thread(_documents)
-    return Answer(page, content_type=HTML)
+    _, page = await _documents_of(call)
+    return Answer(page, content_type=HTML, start=PAGE_START)
+
+
+async def _documents_of(call: Call) -> tuple[bytes, bytes]:
+    settings = call.services.settings
+    found: tuple[bytes, bytes] = await call.services.store.in_thread(
+        partial(_documents, settings.base_path, has_page=settings.has_page)
+    )
+    return found
 
 
 @cache
-def _documents() -> tuple[bytes, bytes]:
+def _documents(base_path: str, *, has_page: bool) -> tuple[bytes, bytes]:
     """The interface, for programs and for people. Few servers are ever asked for it, and writing it takes a while."""
     from octostore.server.api_page import render_page  # noqa: PLC0415  # it tells of all routes, and so of these
     from octostore.server.openapi import document_of  # noqa: PLC0415
-    from octostore.server.routes import ROUTES  # noqa: PLC0415
+    from octostore.server.routes import described  # noqa: PLC0415
 
-    document = document_of(ROUTES)
-    return encode(document), render_page(ROUTES, document).encode()
+    routes = described(has_page=has_page)
+    document = document_of(routes, base_path)
+    return encode(document), render_page(routes, document).encode()
 
 
 ROUTES = [

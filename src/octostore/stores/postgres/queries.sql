@@ -20,6 +20,10 @@ greatest
 -- The same.
 {schema}.jobs
 
+-- name: jobs_by_status
+-- All jobs.
+{schema}.jobs
+
 -- name: not_loaded
 -- Of a job: it is not among those whose names are given, as JSON, if there are any (NULL).
 (%(loaded)s::jsonb IS NULL OR job_id <> ALL (ARRAY(SELECT jsonb_array_elements_text(%(loaded)s::jsonb))))
@@ -90,6 +94,16 @@ DELETE FROM {schema}.writers WHERE at < {now} - %(age)s
 -- name: notify
 -- Wake those who wait, wherever they are.
 SELECT pg_notify(%(channel)s, '')
+
+-- name: details_json
+-- The details of an event.
+convert_from(details, 'UTF8')::jsonb
+
+-- name: last_ends
+-- The last events after one with which claims on jobs ended.
+SELECT found.* FROM unnest(%s::text[], %s::bigint[]) AS wanted(name, after) CROSS JOIN LATERAL (
+    SELECT {event_columns} FROM {schema}.events WHERE job_id = wanted.name AND seq > wanted.after AND type IN ({ends})
+    ORDER BY seq DESC LIMIT {ends_limit}) found
 
 -- name: names_in_flight
 -- The jobs that sessions were working on when they were lost; for a condition to follow.

@@ -20,6 +20,10 @@ max
 -- The same, by kind.
 {schema}.jobs INDEXED BY jobs_in_line_by_kind
 
+-- name: jobs_by_status
+-- The same for all jobs: the rows of those with another status are not looked at.
+{schema}.jobs INDEXED BY jobs_by_status
+
 -- name: not_loaded
 -- Of a job: it is not among those whose names are given, as JSON. Without any (NULL) its row is not looked at.
 (%(loaded)s IS NULL OR job_id NOT IN (SELECT value FROM json_each(%(loaded)s)))
@@ -47,6 +51,15 @@ SELECT is_open FROM {schema}.counters
 -- name: note_closed
 -- That it would not, once the -wal has been copied into it.
 UPDATE {schema}.counters SET is_open = 0
+
+-- name: details_json
+-- The details of an event.
+CAST(details AS text)
+
+-- name: last_ends
+-- The last events after one with which claims on a job ended.
+SELECT {event_columns} FROM {schema}.events WHERE job_id = %s AND seq > %s AND type IN ({ends})
+ORDER BY seq DESC LIMIT {ends_limit}
 
 -- name: names_in_flight
 -- The jobs that sessions were working on when they were lost; for a condition to follow.

@@ -1,0 +1,78 @@
+"""The claims of a stretch of time, as callers see them."""
+
+from typing import Literal, TypeAlias
+
+from octostore.core.model import HowEnded, Status
+from octostore.core.moments import Moment
+from octostore.core.replies import ProgressView, Reply, StopView
+
+Attention: TypeAlias = Literal["lost", "stuck", "late", "stopping", "failed", "dead"]
+"""Why somebody should look at a job, the most urgent first."""
+
+
+class ClaimView(Reply, frozen=True):
+    """A claim, live or ended. One that has expired has ended at once, whether or not the log says so yet."""
+
+    owner: str
+    principal: str
+    fencing_token: int
+    attempt: int
+    claimed_at: Moment
+    heartbeat_at: Moment
+    ttl: float | None
+    expires_at: Moment | None
+    """When it ends unless its owner heartbeats; None once it has ended."""
+    ended_at: Moment | None
+    """None while it is live."""
+    how: HowEnded | None
+    reason: str | None
+    """Why it ended. For an expiry, what was missed: "no heartbeat for 3.001 s, TTL 3 s"."""
+    note: str | None
+    """What its owner left for a successor."""
+    took_over_from: str | None
+    """The owner before, if that lost the job."""
+    handed_over_by: str | None
+    """The owner before, if that handed its session over."""
+    progress: ProgressView | None
+    """Here and below, of a live claim."""
+    late_at: Moment | None
+    """From then on it has missed heartbeats, and still has time: it is `late`."""
+    late: bool
+    stuck: bool
+    """It heartbeats, and has not reported progress for longer than its `max_silence`."""
+    stop_requested: StopView | None
+    session_id: str | None
+    host: str | None
+    pid: int | None
+
+
+class JobClaims(Reply, frozen=True):
+    """The claims of a job, oldest first; `more` if older ones are left out.
+
+    `attention` is why somebody should look: `lost` (it expired or was taken away, and nobody has taken it up), `stuck`,
+    `late`, `stopping` (the owner was asked to stop), `failed` (and will be tried again), or `dead`.
+    """
+
+    job_id: str
+    queue: str | None
+    kind: str | None
+    status: Status
+    attention: Attention | None
+    claims: list[ClaimView]
+    more: bool
+
+
+class ClaimsPage(Reply, frozen=True):
+    """Claims that were live at some time from `since` to `at`, by job; those that need attention first.
+
+    All of it is as of event `seq`: follow the log from there, and nothing is missed or repeated. `more` if jobs may
+    have been left out. `last_claim_at` is when anybody last claimed one of the jobs, if that was not too long ago to
+    be found.
+    """
+
+    at: Moment
+    since: Moment
+    seq: int
+    rows: list[JobClaims]
+    more: bool
+    last_claim_at: Moment | None

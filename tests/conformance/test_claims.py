@@ -1,0 +1,197 @@
+"""The claims of the last minutes: who had what, how it ended, who took over, and what needs attention first."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from octostore import ClaimsPage, InvalidInput, OctoStore
+from tests.conformance.conftest import System
+
+
+def told(page: ClaimsPage) -> dict[str, str | None]:
+    """Why each job needs attention, in their order."""
+    return {row.job_id: row.attention for row in page.rows}
+
+
+def lease(store: OctoStore, job_id: str, **options: Any) -> str:
+    return store.claim_job(job_id, **options).lease_id or ""
+
+
+def test_a_takeover_is_two_claims_and_the_reason(system: System) -> None:
+    store = system.store
+    first = store.claim_job("job", owner="ann", ttl=10)
+    system.advance(3)
+    store.heartbeat_job("job", first.lease_id or "", progress="testing", percent=40)
+    system.advance(12)
+    second = system.other.claim_job("job", owner="bob", ttl=60)
+    page = system.other.list_claims()
+    (row,) = page.rows
+    assert (row.job_id, row.status, row.attention, row.more) == ("job", "claimed", None, False)
+    lost, live = row.claims
+    assert (lost.owner, lost.fencing_token, lost.attempt, lost.how) == ("ann", first.fencing_token, 1, "expired")
+    assert (lost.claimed_at, lost.ended_at, lost.expires_at) == (
+        first.claimed_at,
+        live.claimed_at - timedelta(seconds=2),
+        None,
+    )
+    assert lost.heartbeat_at == lost.claimed_at + timedelta(seconds=3)
+    assert (lost.reason, lost.note, lost.ttl) == ("no heartbeat for 12 s, TTL 10 s", "testing", 10)
+    assert (live.owner, live.took_over_from, live.attempt, live.ttl) == ("bob", "ann", 2, 60)
+    assert (live.expires_at, live.ended_at, live.how) == (second.expires_at, None, None)
+    owner = store.get_job_owner("job")
+    assert owner is not None
+    assert (live.principal, live.host, live.pid) == (owner.principal, owner.host, owner.pid)
+    assert page.seq == store.figures().seq == live.fencing_token
+    assert (page.at, page.at - page.since, page.last_claim_at) == (live.claimed_at, timedelta(seconds=900), page.at)
+    assert page.more is False
+
+
+def test_what_has_run_out_has_ended_before_the_log_says_so(system: System) -> None:
+    store = system.store
+    store.enqueue("build", job_id="task", max_attempts=1)
+    store.claim_job("task", owner="ann", ttl=10)
+    store.claim_job("lock", owner="ann", ttl=10)
+    system.advance(11)
+    page = store.list_claims()
+    assert page.seq == 3, "nobody has written it down"
+    assert told(page) == {"lock": "lost", "task": "dead"}
+    assert [claim.reason for row in page.rows for claim in row.claims] == ["no heartbeat for 11 s, TTL 10 s"] * 2
+    store.recover()
+    again = store.list_claims()
+    assert (again.rows, again.seq) == (page.rows, 5)
+
+
+def test_what_needs_attention_comes_first(system: System) -> None:
+    store = system.store
+    store.claim_job("lost", ttl=50)
+    store.claim_job("taken", ttl=500)
+    store.claim_job("late", ttl=120)
+    store.claim_job("stuck", ttl=500, max_silence=30)
+    store.claim_job("stopping", ttl=500)
+    store.claim_job("live", ttl=500)
+    store.request_stop("stopping", reason="enough")
+    system.advance(90)
+    store.force_release("taken", reason="wrong branch")
+    ends: list[tuple[str, Any]] = [("failed", "failed"), ("dead", "failed"), ("deferred", "deferred"), ("done", "done")]
+    for name, outcome in ends:
+        store.enqueue("build", job_id=name, max_attempts=1 if name == "dead" else 3)
+        store.release_job(name, lease(store, name, owner=name), outcome=outcome)
+        system.advance(1)
+    store.enqueue("build", job_id="nobody-had-it")
+    store.cancel("nobody-had-it")
+    page = store.list_claims()
+    assert list(told(page).items()) == [
+        ("taken", "lost"),
+        ("lost", "lost"),
+        ("stuck", "stuck"),
+        ("late", "late"),
+        ("stopping", "stopping"),
+        ("failed", "failed"),
+        ("dead", "dead"),
+        ("live", None),
+        ("done", None),
+        ("deferred", None),
+    ]
+    by_name = {row.job_id: row for row in page.rows}
+    assert by_name["taken"].claims[0].reason == "wrong branch"
+    assert (by_name["late"].claims[0].late, by_name["late"].claims[0].stuck) == (True, False)
+    assert (by_name["stuck"].claims[0].late, by_name["stuck"].claims[0].stuck) == (False, True)
+    stop = by_name["stopping"].claims[0].stop_requested
+    assert stop is not None
+    assert stop.reason == "enough"
+    first = store.list_claims(limit=3)
+    assert (list(told(first)), first.more, page.more) == (["taken", "lost", "stuck"], True, False)
+    assert list(told(store.list_claims(lost=True))) == ["taken", "lost"]
+
+
+def test_a_window_has_what_was_live_in_it(system: System) -> None:
+    store = system.store
+    store.release_job("before", lease(store, "before"))
+    early = store.claim_job("long", owner="ann", ttl=1_000)
+    store.claim_job("still", owner="ann", ttl=1_000)
+    system.advance(200)
+    store.release_job("long", early.lease_id or "")
+    store.claim_job("long", owner="bob", ttl=1_000)
+    system.advance(50)
+    page = store.list_claims(60)
+    assert list(told(page)) == ["long", "still"]
+    assert [(claim.how, claim.claimed_at) for claim in page.rows[0].claims] == [
+        ("released", early.claimed_at),
+        (None, page.at - timedelta(seconds=50)),
+    ]
+    assert [claim.owner for row in store.list_claims(10).rows for claim in row.claims] == ["bob", "ann"]
+    assert set(told(store.list_claims(251))) == {"before", "long", "still"}
+    # A claim that expired long ago was not live since, whenever that is noticed.
+    system.advance(3_600)
+    store.recover()
+    late = store.list_claims(900)
+    assert (late.rows, late.last_claim_at) == ([], page.rows[0].claims[1].claimed_at)
+
+
+def test_claims_are_chosen_by_name_queue_owner_and_status(system: System) -> None:
+    store = system.store
+    store.enqueue("build", job_id="team/task", queue="ci")
+    store.enqueue("build", job_id="team/later", queue="ci")
+    store.release_job("team/task", lease(store, "team/task", owner="ann"))
+    store.claim_job("team/task", owner="bob")
+    store.claim_job("team/lock", owner="ann")
+    store.claim_job("other", owner="bob")
+
+    def names(**which: Any) -> set[str]:
+        return set(told(store.list_claims(**which)))
+
+    assert names() == {"team/task", "team/lock", "other"}
+    assert names(prefix="team/") == names(owner="ann") == {"team/task", "team/lock"}
+    assert names(owner="bob") == {"team/task", "other"}
+    assert names(queue="ci") == names(owner="ann", queue="ci", status="claimed") == {"team/task"}
+    assert names(status="queued") == names(owner="eve") == names(prefix="x") == names(lost=True) == set()
+    store.force_release("team/task")
+    assert names(status="queued") == names(lost=True) == names(lost=True, owner="bob") == {"team/task"}
+    assert names(lost=True, owner="ann") == set()
+
+
+def test_a_job_that_changes_hands_all_the_time_shows_its_last_claims(system: System) -> None:
+    store = system.store
+    for _ in range(60):
+        store.release_job("busy", lease(store, "busy"))
+    (row,) = store.list_claims().rows
+    tokens = [event.seq for event in store.events(types=["claimed"])]
+    assert ([claim.fencing_token for claim in row.claims], row.more) == (tokens[-50:], True)
+    lease(store, "busy")
+    (row,) = store.list_claims().rows
+    assert (len(row.claims), row.claims[-1].ended_at, row.more) == (50, None, True)
+
+
+def test_a_bound_claim_lives_and_dies_with_its_session(system: System) -> None:
+    store = system.store
+    session = store.open_session(agent="ann", ttl=30, session_id="main")
+    store.claim_job("job", owner="ann", session_id="main")
+    system.advance(15)
+    session.keepalive()
+    system.advance(15)
+    (row,) = store.list_claims().rows
+    assert (row.attention, row.claims[0].session_id, row.claims[0].late) == (None, "main", False)
+    assert row.claims[0].heartbeat_at == row.claims[0].claimed_at + timedelta(seconds=15)
+    system.advance(10)
+    assert told(store.list_claims()) == {"job": "late"}
+    system.advance(10)
+    (row,) = store.list_claims().rows
+    assert (row.attention, row.claims[0].how, row.claims[0].ttl) == ("lost", "expired", 30)
+
+
+def test_a_hand_over_is_told(system: System) -> None:
+    session = system.store.open_session(agent="ann", session_id="main")
+    system.store.claim_job("job", owner="ann", session_id="main")
+    session.hand_over("bob", note="half of it is uploaded")
+    (row,) = system.other.list_claims().rows
+    given, taken = row.claims
+    assert (given.how, given.reason, given.note) == ("released", "handed over to 'bob'", "half of it is uploaded")
+    assert (taken.owner, taken.handed_over_by, taken.took_over_from) == ("bob", "ann", None)
+
+
+def test_a_question_beyond_its_limits_is_refused(system: System) -> None:
+    wrong: list[dict[str, Any]] = [{"window": 0.5}, {"window": 604_801}, {"limit": 0}, {"limit": 201}]
+    for which in [*wrong, {"status": "busy"}, {"owner": ""}]:
+        with pytest.raises(InvalidInput, match=next(iter(which))):
+            system.store.list_claims(**which)
