@@ -83,9 +83,12 @@ class Ground:
         return max(claim.heartbeat_at, self.sessions[claim.session_id].heartbeat_at)
 
     def late_at(self, claim: Claim) -> int:
-        """Two thirds of its TTL have gone by without a heartbeat: the first whole millisecond of which that is true."""
+        """Two thirds of its TTL are over: the first whole millisecond of which that is true.
+
+        Of a bound claim it is the session's, and by that alone it lives: its own heartbeats change nothing.
+        """
         beats = self.sessions[claim.session_id or ""] if claim.expires_at is None else claim
-        return self.heartbeat(claim) + (2 * beats.ttl_ms + 2) // 3
+        return self.expiry(claim) - beats.ttl_ms + (2 * beats.ttl_ms + 2) // 3
 
     def is_late(self, claim: Claim, now: int) -> bool:
         return now >= self.late_at(claim)

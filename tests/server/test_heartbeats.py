@@ -1,6 +1,7 @@
 """Heartbeats of given jobs: a question, and on the stream of events, where all streams share what is read."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -28,10 +29,12 @@ class Place(MemoryBackend):
 
     readings = 0
     is_away = False
+    on_reading: Callable[[], Any] = staticmethod(lambda: None)
 
     @contextmanager
     def reading(self) -> Iterator[MemoryRows]:
         self.readings += 1
+        self.on_reading()
         if self.is_away:
             raise Unreachable("the disk is gone", reason="io")
         with super().reading() as rows:
@@ -156,6 +159,25 @@ def test_nothing_is_read_while_nobody_wants_it() -> None:
         with setting.pulse.watching(["a"]) as watcher:
             assert watcher.news() == b"", "what was read then is old"
             assert [beat["job_id"] for beat in await told(watcher)] == ["a"]
+
+    with_pulse(test)
+
+
+def test_streams_that_come_and_go_do_not_make_it_read_more_often() -> None:
+    async def test(setting: Setting) -> None:
+        pulse = Pulse(setting.store, setting.pulse.feed, 3_600)
+        has_begun, may_end = asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+        setting.place.on_reading = lambda: (loop.call_soon_threadsafe(has_begun.set), may_end.wait(PATIENCE_SECONDS))
+        with pulse.watching(["a"]):
+            await has_begun.wait()
+        for _ in range(3):
+            with pulse.watching(["a"]):
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+        may_end.set()
+        await setting.store.in_feed_thread(lambda: None)  # after all that it was given before
+        assert setting.place.readings == 1
 
     with_pulse(test)
 

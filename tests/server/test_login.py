@@ -225,6 +225,16 @@ def test_no_changed_cookie_is_taken(admin: Browser) -> None:
     assert admin.get("/ui/api/jobs", Cookie=f"a=b;{name}=x; {admin.cookie} ;c").status == 200
 
 
+def test_it_is_found_among_the_cookies_of_others(server: ServerProcess, admin: Browser) -> None:
+    name = admin.cookie.partition("=")[0]
+    for before in (f"other=1; {name}=", f"{name}=AAAA; {admin.cookie[:-1]}", f"x{admin.cookie}", "a=" + "x" * 8_000):
+        assert admin.get("/ui/api/jobs", Cookie=f"{before}; {admin.cookie}").status == 200
+    with server.connect() as connection:  # as proxies send them that speak HTTP/2 with the browser
+        fields = f"Cookie: other=1\r\nCookie: {admin.cookie}\r\nCookie: more=2\r\n"
+        connection.send(f"GET /ui/api/jobs HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n".encode())
+        assert connection.response().status == 200
+
+
 def test_it_ends_with_its_token_at_once(server: ServerProcess, browser: Browser) -> None:
     token, token_id = made(server, "revoked", "read")
     browser.log_in(token=token)

@@ -110,7 +110,9 @@ def test_what_is_not_there_is_not_there(server: ServerProcess) -> None:
         answer = look(server, path)
         assert (answer.status, answer.json["code"]) == (404, "no_such_route")
         assert answer.headers["cache-control"] == "no-store"
-    assert look(server, next(iter(FILES)), "POST").status == 405
+    file = next(iter(FILES))
+    assert look(server, file, "POST").status == 405
+    assert look(server, file.replace("/", "*", 1)).status == look(server, "*").status == 404
 
 
 def test_its_address_changes_with_any_of_it() -> None:

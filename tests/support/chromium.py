@@ -6,24 +6,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from playwright.sync_api import BrowserContext, Page, ViewportSize, sync_playwright
+from playwright.sync_api import BrowserContext, ConsoleMessage, Error, Page, ViewportSize, sync_playwright
 
 from tests.support.processes import PATIENCE_SECONDS
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DESKTOP = ViewportSize(width=1_000, height=700)
 PHONE = ViewportSize(width=320, height=640)
+# Fewer processes, each of which takes its time to start.
 _ARGUMENTS = (
     "--disable-gpu",
     "--in-process-gpu",
+    "--disable-site-isolation-trials",
+    "--enable-features=NetworkServiceInProcess2",
     "--disable-features=SpareRendererForSitePerProcess,OptimizationHints,Translate,MediaRouter",
     *(["--no-sandbox"] if os.geteuid() == 0 else []),  # which root cannot have
 )
-_SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 _AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
-_RUN_AXE = "async () => (await axe.run({resultTypes: ['violations']})).violations"
+_RUN_AXE = "async (options) => (await axe.run(options)).violations"
 # Chromium writes most of these to the console, too, but does not promise to.
 _TELL_VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) =>
@@ -36,6 +38,7 @@ class Chromium:
 
     def __init__(self) -> None:
         self._playwright = sync_playwright().start()
+        self._shared: Page | None = None
         try:
             self._browser = self._playwright.chromium.launch(executable_path=PROGRAM, args=_ARGUMENTS)
         except BaseException:
@@ -43,15 +46,29 @@ class Chromium:
             raise
 
     @contextmanager
-    def context(self, **options: Any) -> Iterator[BrowserContext]:
-        """What a window of its own would be: it shares no cookies and no storage with any other."""
+    def tab(self) -> Iterator[Page]:
+        """The one that was used before, with nothing left in it: a new one costs three times as much."""
+        if self._shared is None:
+            self._shared = self._new_window().new_page()
+        try:
+            yield self._shared
+        finally:
+            _clean(self._shared)
+
+    @contextmanager
+    def own_tab(self, **options: Any) -> Iterator[Page]:
+        """In a window of its own, which shares no cookies and no storage with any other."""
+        context = self._new_window(**options)
+        try:
+            yield context.new_page()
+        finally:
+            context.close()
+
+    def _new_window(self, **options: Any) -> BrowserContext:
         context = self._browser.new_context(**{"viewport": DESKTOP, "reduced_motion": "reduce", **options})
         context.set_default_timeout(PATIENCE_SECONDS * 1_000)
         context.add_init_script(_TELL_VIOLATIONS)
-        try:
-            yield context
-        finally:
-            context.close()
+        return context
 
     def close(self) -> None:
         self._browser.close()
@@ -66,29 +83,46 @@ class Chromium:
         self.close()
 
 
-class Complaints:
-    """What a page's console says is wrong: errors of scripts, and what its Content-Security-Policy forbids."""
-
-    def __init__(self, page: Page) -> None:
-        self._said: list[str] = []
-        page.on("pageerror", lambda error: self._said.append(f"{error.name}: {error.message}"))
-        page.on("console", lambda line: self._said.append(line.text) if line.type in {"error", "warning"} else None)
-
-    def check(self, *expected: str) -> None:
-        """There are none, but for lines with one of these words."""
-        unexpected = [line for line in self._said if not any(words in line for words in expected)]
-        assert not unexpected, "\n".join(unexpected)
+def _clean(tab: Page) -> None:
+    tab.context.set_offline(False)
+    tab.context.clear_cookies()
+    if tab.url.startswith("http"):
+        tab.evaluate("localStorage.clear()")
+    tab.unroute_all()
+    tab.goto("about:blank")
+    tab.set_viewport_size(DESKTOP)
+    tab.emulate_media(color_scheme="light")
 
 
-def check_accessible(page: Page) -> None:
-    """Whatever axe-core can find, by day and by night."""
-    debugger = page.context.new_cdp_session(page)  # no Content-Security-Policy keeps it out
-    debugger.send("Runtime.evaluate", {"expression": _AXE})
-    debugger.detach()
-    found = []
-    for scheme in _SCHEMES:
-        page.emulate_media(color_scheme=scheme)
-        found += [(scheme, one["id"], node) for one in page.evaluate(_RUN_AXE) for node in one["nodes"]]
-    assert not found, "\n\n".join(
-        f"{scheme}: {name}: {node['html']}\n{node['failureSummary']}" for scheme, name, node in found
-    )
+@contextmanager
+def no_complaints(tab: Page, *expected: str) -> Iterator[None]:
+    """The console tells of no error, and of nothing that the Content-Security-Policy forbids, but with these words."""
+    said: list[str] = []
+
+    def hear_error(error: Error) -> None:
+        said.append(f"{error.name}: {error.message}")
+
+    def hear_console(line: ConsoleMessage) -> None:
+        if line.type in {"error", "warning"}:
+            said.append(f"{line.text} ({line.location['url']})")
+
+    tab.on("pageerror", hear_error)
+    tab.on("console", hear_console)
+    try:
+        yield
+    finally:
+        tab.remove_listener("pageerror", hear_error)
+        tab.remove_listener("console", hear_console)
+    unexpected = [line for line in said if not any(words in line for words in expected)]
+    assert not unexpected, "\n".join(unexpected)
+
+
+def axe_violations(page: Page, *rules: str) -> list[str]:
+    """Whatever axe-core can find, or finds by these rules alone. Some of its rules are only for who asks for them."""
+    if not page.evaluate("'axe' in globalThis"):
+        debugger = page.context.new_cdp_session(page)  # no Content-Security-Policy keeps it out
+        debugger.send("Runtime.evaluate", {"expression": _AXE})
+        debugger.detach()
+    only = {"runOnly": {"type": "rule", "values": rules}} if rules else {}
+    found = page.evaluate(_RUN_AXE, {"resultTypes": ["violations"], **only})
+    return [f"{one['id']}: {node['html']}\n{node['failureSummary']}" for one in found for node in one["nodes"]]

@@ -6,7 +6,7 @@ from typing import TypeAlias, get_args
 import msgspec
 
 from octostore.core import views
-from octostore.core.beats import is_late, is_stuck
+from octostore.core.beats import is_stuck, late_at
 from octostore.core.claim_replies import Attention, ClaimView, JobClaims
 from octostore.core.events import Claimed, Ended, LogEntry, decode_details, no_heartbeat
 from octostore.core.limits import CLAIMS_PER_ROW
@@ -28,8 +28,8 @@ class Glance(msgspec.Struct, frozen=True):
     status: Status
     last_outcome: LastOutcome | None
     claimed_at: int | None = None
-    heartbeat_at: int | None = None
     expires_at: int | None = None
+    ttl_ms: int | None = None
     max_silence_ms: int | None = None
     last_progress_at: int | None = None
     is_stopping: bool = False
@@ -46,8 +46,8 @@ class Glance(msgspec.Struct, frozen=True):
 
 
 def attention_of(glance: Glance, now: int) -> Attention | None:
-    if glance.heartbeat_at is not None and glance.expires_at is not None:
-        return _of_claim(glance, glance.heartbeat_at, glance.expires_at, now)
+    if glance.expires_at is not None and glance.ttl_ms is not None:
+        return _of_claim(glance, glance.expires_at, glance.ttl_ms, now)
     if glance.status == "dead":
         return "dead"
     if glance.status not in WAITING:
@@ -55,12 +55,12 @@ def attention_of(glance: Glance, now: int) -> Attention | None:
     return "lost" if glance.last_outcome in LOSSES else "failed" if glance.last_outcome == "failed" else None
 
 
-def _of_claim(glance: Glance, heartbeat_at: int, expires_at: int, now: int) -> Attention | None:
+def _of_claim(glance: Glance, expires_at: int, ttl_ms: int, now: int) -> Attention | None:
     if expires_at <= now:
         return "lost"
     if is_stuck(glance, now):
         return "stuck"
-    if is_late(heartbeat_at, expires_at, now):
+    if now >= late_at(expires_at, ttl_ms):
         return "late"
     return "stopping" if glance.is_stopping else None
 
@@ -133,8 +133,8 @@ class JobStory(msgspec.Struct, frozen=True):
             job.status,
             job.last_outcome,
             claim.claimed_at,
-            views.heartbeat_of(ws, claim),
             views.expiry_of(ws, claim),
+            views.ttl_of(ws, claim),
             claim.max_silence_ms,
             claim.last_progress_at,
             claim.stop_request is not None,

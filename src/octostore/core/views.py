@@ -1,7 +1,7 @@
 """Rows as callers see them: effective state, readable times, no secrets."""
 
 from octostore.core import replies
-from octostore.core.beats import is_stuck, late_after, renew_after
+from octostore.core.beats import is_stuck, late_at, renew_after
 from octostore.core.documents import NO_DOCUMENT, written
 from octostore.core.model import (
     Attempt,
@@ -35,8 +35,11 @@ def heartbeat_of(ws: WorkingSet, claim: Claim) -> int:
 
 def late_at_of(ws: WorkingSet, claim: Claim) -> int:
     """From when on two of the heartbeats that it lives by, its own or its session's, are missing."""
-    ttl_ms = _session_of(ws, claim).ttl_ms if claim.expires_at is None else claim.ttl_ms
-    return heartbeat_of(ws, claim) + late_after(ttl_ms)
+    return late_at(expiry_of(ws, claim), ttl_of(ws, claim))
+
+
+def ttl_of(ws: WorkingSet, claim: Claim) -> int:
+    return _session_of(ws, claim).ttl_ms if claim.expires_at is None else claim.ttl_ms
 
 
 def is_late_claim(ws: WorkingSet, claim: Claim) -> bool:

@@ -74,9 +74,11 @@ class Pulse:
         while True:
             await asyncio.sleep(self._next_at - time.monotonic())
             began_at = time.monotonic()
-            with suppress(OctoStoreError):  # the store is away; everything else on the stream says so
-                await self._read()
-            self._next_at = next_reading(began_at, time.monotonic(), self._read_seconds)
+            try:
+                with suppress(OctoStoreError):  # the store is away; everything else on the stream says so
+                    await self._read()
+            finally:  # also if the last watcher leaves meanwhile: who reconnects must not have it read all the time
+                self._next_at = next_reading(began_at, time.monotonic(), self._read_seconds)
 
     async def _read(self) -> None:
         wanted = tuple(set().union(*(watcher.job_ids for watcher in self._watchers)))

@@ -84,7 +84,7 @@ class Router:
     def add(self, path: str, route: Route) -> None:
         """`path` is that of the route, unless this has no parameters, and is found at several."""
         node = self._root
-        for segment in path[1:].split("/"):
+        for segment in path.split("/"):
             if segment.startswith("{"):
                 node.param = node.param or _Node()
                 node = node.param
@@ -96,7 +96,7 @@ class Router:
         """The route, and its parameters as they were sent; raises a refusal if there is none."""
         node = self._root
         values: list[str] = []
-        for segment in raw_path[1:].split("/"):
+        for segment in raw_path.split("/"):
             following = node.literals.get(segment)
             if following is None:
                 following = node.param
@@ -113,7 +113,7 @@ class Router:
     def _search(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
         """The same the long way round: a job may be called like a route of ours, as in `GET /jobs/requeue`."""
         methods: set[str] = set()
-        for node, values in _ends(self._root, raw_path[1:].split("/")):
+        for node, values in _ends(self._root, raw_path.split("/")):
             route = node.routes.get(method) or node.routes.get("GET" if method == "HEAD" else "")
             if route is not None:
                 return route, dict(zip(route.params, values, strict=True))

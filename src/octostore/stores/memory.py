@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from octostore.core.beats import LATE_SHARE, is_stuck
+from octostore.core.beats import is_stuck, late_at
 from octostore.core.claims_window import EndedClaim, Glance, JobStory, read_ends
 from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
@@ -348,7 +348,7 @@ class MemoryRows:
         if job.claim is None or self._is_over(job, now):
             return False
         beats: Claim | Session = self.sessions[job.claim.session_id] if job.claim.session_id else job.claim
-        return now - max(beats.heartbeat_at, job.claim.heartbeat_at) >= beats.ttl_ms * LATE_SHARE
+        return now >= late_at(self._ends_at(job.claim), beats.ttl_ms)
 
     def _is_stuck(self, job: Job, now: int) -> bool:
         return job.claim is not None and not self._is_over(job, now) and is_stuck(job.claim, now)

@@ -397,10 +397,9 @@ SELECT {event_columns} FROM {schema}.events WHERE seq = ANY(%(seqs)s)
 SELECT job_id, at, type, details FROM {schema}.events ORDER BY seq DESC LIMIT %(limit)s
 
 -- name: glance
--- What decides whether a job is shown with its claims, and where; of a bound claim, with its session's keepalives.
+-- What decides whether a job is shown with its claims, and where; of a bound claim, with its session's time.
 SELECT jobs.job_id, jobs.status, jobs.last_outcome, jobs.claimed_at,
-    CASE WHEN jobs.expires_at IS NULL THEN {later}(jobs.heartbeat_at, s.heartbeat_at) ELSE jobs.heartbeat_at END,
-    coalesce(jobs.expires_at, s.expires_at), jobs.max_silence_ms, jobs.last_progress_at, jobs.stop_request IS NOT NULL
+    coalesce(jobs.expires_at, s.expires_at), CASE WHEN jobs.expires_at IS NULL THEN s.ttl_ms ELSE jobs.ttl_ms END, jobs.max_silence_ms, jobs.last_progress_at, jobs.stop_request IS NOT NULL
 
 -- name: live_claims
 -- Claimed jobs by name; of one queue and owner, or any (NULL).
@@ -455,11 +454,11 @@ SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed'), live.late,
     waiting.number, waiting.due_at, run_out.number, run_out.of_queues, run_out.ended_at
 FROM (SELECT count(*) AS number, min(available_at) FILTER (WHERE available_at <= {now}) AS due_at
     FROM {jobs_in_line} WHERE status = 'queued') waiting,
-    (SELECT count(*) FILTER (WHERE {now} - heartbeat_at >= ttl_ms * {late_share}) AS late,
+    (SELECT count(*) FILTER (WHERE {now} >= expires_at - ttl_ms / {beats_per_ttl}) AS late,
         count(*) FILTER (WHERE {now} - last_progress_at >= max_silence_ms) AS stuck FROM (
-        SELECT heartbeat_at, ttl_ms, last_progress_at, max_silence_ms FROM {schema}.jobs WHERE expires_at > {now}
+        SELECT expires_at, ttl_ms, last_progress_at, max_silence_ms FROM {schema}.jobs WHERE expires_at > {now}
         UNION ALL
-        SELECT {later}(s.heartbeat_at, j.heartbeat_at), s.ttl_ms, j.last_progress_at, j.max_silence_ms
+        SELECT s.expires_at, s.ttl_ms, j.last_progress_at, j.max_silence_ms
         FROM {schema}.sessions s JOIN {schema}.jobs j ON j.session_id = s.session_id
         WHERE s.status = 'open' AND s.expires_at > {now} AND j.expires_at IS NULL) claims) live,
     (SELECT count(*) AS number, count(queue) AS of_queues, min(ended_at) FILTER (WHERE queue IS NOT NULL) AS ended_at FROM (

@@ -36,6 +36,11 @@ function close() {
   tools.draw();
 }
 
+/** Who goes elsewhere is no longer asked. What is being done goes on. */
+export function dismiss() {
+  if (!current?.isRunning) current = null;
+}
+
 export function dialog() {
   if (current === null) return null;
   const { action } = current;

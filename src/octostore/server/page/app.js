@@ -12,7 +12,7 @@
 // `ctx` has params (of the address), me (the principal), get, href, go, reload, act (see acting.js) and may(scope).
 
 import { get, logIn, logOut, Failure } from "./api.js";
-import { acting, dialog } from "./acting.js";
+import { acting, dialog, dismiss } from "./acting.js";
 import { h, render } from "./dom.js";
 import { heedKeys, keysDialog } from "./keys.js";
 import { Stream } from "./stream.js";
@@ -146,6 +146,7 @@ function navigate() {
   const isOther = view !== page.view;
   page.params = wanted;
   page.notice = null;
+  dismiss();
   if (isOther) {
     stream.stop();
     page.data = null;
