@@ -258,6 +258,12 @@ PLANTED = (
         _together(_instead(octostore.core.decide.expiry, expiry_of=_never), _instead(views, expiry_of=_never)),
     ),
     Planted(
+        "pause forgotten",
+        "a paused queue hands out jobs",
+        5,
+        _instead(octostore.core.decide.claim, hands_out=lambda _ws, _queue: True),
+    ),
+    Planted(
         "clock runs backwards",
         "the store takes the machine's clock as it is",
         10,

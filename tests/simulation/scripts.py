@@ -380,6 +380,15 @@ def operate(c: Client) -> None:
             getattr(c.store, deed)(job_id)
 
 
+def pause_a_queue(c: Client) -> None:
+    """For a while: others work on it, and wait for it. Whoever comes after an operator that died resumes it."""
+    queue = c.pick(QUEUES)
+    with c.doing(f"pause {queue}"):
+        c.store.set_queue(queue, paused=True, reason=c.name)
+    c.sleep(c.chance.uniform(0.5, 20))
+    c.repeat(f"resume {queue}", lambda: c.store.set_queue(queue, paused=False), times=20)
+
+
 def read(c: Client) -> None:
     """Looks at jobs, sessions and the log, which must not be older than what was acknowledged."""
     known = [key for key in c.checks.facts if not key.startswith("session")]
