@@ -140,7 +140,7 @@ function forget() {
 }
 
 function heed(error) {
-  if (!(error instanceof Failure)) throw error;
+  if (!(error instanceof Failure)) return heed(fault(error));
   if (error.kind === "logged out") return show(login, error);
   page.failure = error;
   if (error.kind === "unreachable") {
@@ -280,13 +280,18 @@ function content() {
   return parts;
 }
 
-/** A fault in one view must not take the menu away, and is told to the console as any other. */
+/** A fault of the page itself: the console has it, too. */
+function fault(error) {
+  reportError(error);
+  return new Failure("refused", "This view cannot be shown because of a bug in the page.", String(error.message));
+}
+
+/** A fault in one view must not take the menu away. */
 function viewed() {
   try {
     return page.view.render(page.data, ctx);
   } catch (error) {
-    reportError(error);
-    return failed(new Failure("refused", "This view cannot be shown: internal error of the page.", String(error.message)), () => load());
+    return failed(fault(error), () => load());
   }
 }
 
@@ -317,7 +322,7 @@ function banner() {
   if (stateNow() !== "lost" || page.data === null) return h("div", { key: "banner", role: "status" });
   const heardAt = Math.max(stream.heardAt ?? -Infinity, page.loadedAt);
   const age = span((performance.now() - heardAt) / 1_000);
-  return h("div", { key: "banner", role: "status", class: "banner" }, `Not connected to the server. What you see is ${age} old. Trying again…`);
+  return h("div", { key: "banner", role: "status", class: "banner" }, `Not connected to the server. What you see is ${age} old. Reconnecting…`);
 }
 
 function notice() {

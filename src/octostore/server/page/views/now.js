@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { now as storeNow, span, when } from "../clock.js";
 import { beat as beatModel, hear as hearModel, held, holders, life, modelOf, rowsAt } from "../now/model.js";
 import { ATTENTION, HOW, lineOf, picture } from "../now/picture.js";
+import { windowIn } from "../url.js";
 import { empty, filters, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Now";
@@ -12,7 +13,7 @@ export const every = (model) => (held(model).length < holders(model) ? 10 : 60);
 const WINDOWS = [["60", "1 min"], ["300", "5 min"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
 const STATUSES = [["", "any"], ["claimed", "claimed"], ["queued", "queued"], ["free", "free"], ["done", "done"], ["dead", "dead"]];
 
-const windowOf = (params) => Number(params.window ?? 900);
+const windowOf = (params) => windowIn(params, 900);
 const wantedOf = ({ prefix, queue, owner, status }) => ({ prefix, queue, owner, status });
 
 export async function load(ctx) {
@@ -46,9 +47,9 @@ function summary(ranked, model, seconds, now) {
   const live = ranked.filter(({ claims }) => claims.at(-1).ended_at === null).length;
   const urgent = ranked.filter(({ word }) => word).length;
   const told = [plural(ranked.length, "job"), ` in the last ${span(seconds)}, ${live.toLocaleString("en")} held now`];
-  if (urgent) told.push(`, ${urgent} that ${urgent === 1 ? "needs" : "need"} attention (first)`);
-  if (model.more) told.push("; there are more, so narrow the filters to see the others");
-  return [told.join(""), ". Last claim ", when(model.last_claim_at, "unknown"), "."];
+  if (urgent) told.push(`, ${urgent} ${urgent === 1 ? "needs" : "need"} attention (shown first)`);
+  if (model.more) told.push("; there are more: narrow the filters to see them");
+  return [told.join(""), ". Last claim: ", when(model.last_claim_at, "none found"), "."];
 }
 
 function nothing(model, ctx, seconds) {

@@ -16,7 +16,7 @@ export function render(data, ctx) {
   if (shown.length === 0)
     return empty(ctx.params.queue ? `There is no queue ${visible(ctx.params.queue)} with a job or a limit.` : "No job has been put in a queue yet. To put one there:", "octostore enqueue build --queue default");
   return [
-    h("p", { class: "quiet" }, "Counted ", when(data.counted_at), ". Rates since ", when(data.rates_since, "the beginning"), `, a bar for each ${span(data.bucket_seconds)}.`),
+    h("p", { class: "quiet" }, "Counted ", when(data.counted_at), `. Rates: one bar for every ${span(data.bucket_seconds)}, beginning `, when(data.rates_since, "with the first job"), "."),
     table("Queues", columns(data, ctx), shown, (one) => one.queue),
     data.more && h("p", { class: "quiet" }, "The longest queues; there are more."),
   ];
@@ -26,7 +26,7 @@ function columns(data, ctx) {
   const count = (number) => (number === 0 ? "none" : capped(number, data.counted_to));
   return [
     ["Queue", (one) => [h("a", { href: address({ queue: one.queue }), "data-row": "", class: "name" }, visible(one.queue)), one.paused && paused(one.pause)]],
-    ["Due now", (one) => (one.ready > 0 ? [count(one.ready), ", oldest ", when(one.oldest_due_at)] : ["none; last claim ", when(one.last_claim_at, "unknown")])],
+    ["Due now", (one) => (one.ready > 0 ? [count(one.ready), ", oldest ", when(one.oldest_due_at)] : ["none; last claim: ", when(one.last_claim_at, "none found")])],
     ["Later", (one) => (one.later > 0 ? [count(one.later), ", next ", when(one.available_at)] : "none scheduled")],
     ["Claimed", (one) => (one.max_claimed === null ? `${count(one.claimed)}, no limit` : `${count(one.claimed)} of ${one.max_claimed} at once`)],
     ["Dead", (one) => (one.dead > 0 ? h("a", { href: address({ view: "dead", queue: one.queue }) }, count(one.dead)) : count(0))],
@@ -59,11 +59,11 @@ function buttons(one, ctx) {
   const set = (title, verb, says, body, done, fields) => () => ctx.act({ title, verb, says, fields, method: "PUT", where: path("queues", one.queue), body: (given) => ({ reason: given.reason, ...body(given) }), done });
   const pause = one.paused
     ? set(`Resume ${name}`, "Resume", "Workers get jobs from this queue again.", () => ({ paused: false }), `Queue ${name} was resumed.`)
-    : set(`Pause ${name}`, "Pause", "Nobody gets a job from this queue until it is resumed. What is claimed goes on.", () => ({ paused: true }), `Queue ${name} was paused.`);
+    : set(`Pause ${name}`, "Pause", "Nobody gets a job from this queue until it is resumed. Claimed jobs keep running.", () => ({ paused: true }), `Queue ${name} was paused.`);
   const limit = set(
     `Limit ${name}`,
     "Set limit",
-    "How many jobs of this queue may be claimed at once. Empty means no limit.",
+    "The number of jobs in this queue that can be claimed at the same time. Leave it empty for no limit.",
     (given) => ({ max_claimed: given.most === "" ? null : Number(given.most) }),
     `The limit of queue ${name} was changed.`,
     [{ name: "most", label: "At most", kind: "number", min: 1, optional: true, value: one.max_claimed ?? "" }],
