@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from octostore import OctoStore
+import pytest
+
+from octostore import InvalidInput, OctoStore
 from octostore.core.replies import QueueFigures
 from tests.conformance.conftest import System
 from tests.support.world import START_MS
@@ -62,6 +64,18 @@ def test_changing_a_queue_shows_at_once(store: OctoStore) -> None:
     store.limit_queue("ci", 2)
     (queue,) = store.list_queues().queues
     assert (queue.queue, queue.max_claimed) == ("ci", 2)
+
+
+def test_figures_may_be_as_old_as_the_caller_allows(system: System) -> None:
+    store = system.store
+    before = store.figures(max_age=60)
+    store.claim_job("job")
+    assert store.figures(max_age=60).seq in {before.seq, 1}  # a store counts anew, a server need not
+    assert store.figures().seq == store.figures(max_age=0).seq == 1
+    for refused in (-1, 61):
+        with pytest.raises(InvalidInput) as failed:
+            store.figures(max_age=refused)
+        assert failed.value.field == "max_age"
 
 
 def test_figures_say_whether_work_gets_done(system: System) -> None:

@@ -66,16 +66,27 @@ def test_durations_have_two_units_at_most(modules: Modules) -> None:
 
 
 def test_ages_are_by_the_clock_of_the_store(modules: Modules) -> None:
-    # The answer was on its way for 40 ms: it left in the middle of them.
-    modules.page.evaluate(
+    offsets = modules.page.evaluate(
         """async (at) => {
           const clock = await import("/clock.js");
           const told = performance.now();
-          clock.learn(at, told - 20, told + 20);
-          clock.learn("1999-01-01T00:00:00Z", told, told + 500);  // a slower answer says less
+          const later = (ms) => new Date(Date.parse(at) + ms).toISOString();
+          const offset = () => Math.round(clock.now() - Date.parse(at) - (performance.now() - told));
+          const offsets = [];
+          const heard = (learn, ...args) => (learn(...args), offsets.push(offset()));
+          heard(clock.learnRoughly, new Date(at).toUTCString(), told, told);  // within that second
+          heard(clock.learnRoughly, new Date(later(1_000)).toUTCString(), told, told + 40);  // may be the same moment
+          heard(clock.learn, at, told - 20, told + 20);  // on its way for 40 ms: it left in the middle of them
+          heard(clock.learn, later(250), told, told + 500);  // a slower answer says less
+          heard(clock.learnRoughly, new Date(later(9_000)).toUTCString(), told, told);  // and so does a rough one
+          heard(clock.learn, later(600), told, told + 400);  // but not if it cannot be
+          heard(clock.learn, later(-3_600_000), told, told + 400);
+          heard(clock.learn, at, told - 5, told + 5);
+          return offsets;
         }""",
         SINCE,
     )
+    assert offsets == [500, 500, 0, 0, 0, 400, -3_600_200, 0]
     assert modules.call("clock.js", "ago", "2027-01-15T07:55:00Z").startswith("5 min")
     assert modules.call("clock.js", "ago", "2027-01-15T09:30:00Z") in {"in 1 h 30 min", "in 1 h 29 min"}
     assert modules.call("clock.js", "utc", SINCE) == "2027-01-15 08:00:00.000 UTC"

@@ -38,6 +38,17 @@ def test_each_key_has_an_answer_of_its_own_until_it_is_too_old() -> None:
     asyncio.run(run())
 
 
+def test_an_answer_is_as_old_as_whoever_asks_allows() -> None:
+    async def run() -> None:
+        source = Source(3_600)
+        assert [await source.recent(max_age=seconds) for seconds in (60, 60, -1, 60)] == [1, 1, 2, 2]
+        source.recent.seconds = -1
+        assert await source.recent(max_age=60) == 2
+        assert await source.recent() == 3
+
+    asyncio.run(run())
+
+
 def test_one_that_takes_longer_is_not_asked_for_a_second_time() -> None:
     async def run() -> None:
         source = Source(-1)

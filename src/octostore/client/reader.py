@@ -232,9 +232,12 @@ class Questions:
     # All of it together
 
     @asked
-    def figures(self) -> q.GetFigures:
-        """How much there is of everything, and how it goes."""
-        return q.GetFigures()
+    def figures(self, *, max_age: float = 0) -> q.GetFigures:
+        """How much there is of everything, and how it goes; `at` says when it was counted.
+
+        A server counts again only if its last figures are older than `max_age` seconds (0 to 60).
+        """
+        return q.GetFigures(max_age=max_age)
 
     @stepped
     def health(self, thresholds: Thresholds | None = None) -> Steps[Health]:

@@ -94,6 +94,9 @@ CLAIMS_LOOKED_THROUGH = 1_000
 JOBS_LOOKED_THROUGH = 2_000
 """The same for a page of the jobs of an owner or a kind."""
 
+FIGURES_AGE_MAX_MS = 60_000
+"""How old figures may be for those who do not mind."""
+
 WINDOW_DEFAULT_SECONDS, WINDOW_MAX_MS = 900, 7 * 86_400_000
 CLAIM_ROWS_MAX = 200
 CLAIMS_PER_ROW = 50

@@ -247,4 +247,11 @@ class GetStoreKey(Question[StoreKey], frozen=True, kw_only=True):
 
 
 class GetFigures(Question[Figures], frozen=True, kw_only=True):
-    """How much there is of everything."""
+    """How much there is of everything. A server may answer with figures of up to `max_age` seconds ago: counting costs.
+
+    A store counts anew.
+    """
+
+    max_age: float = 0
+
+    CHECKS: ClassVar = {"max_age": between(check_seconds, 0, limits.FIGURES_AGE_MAX_MS)}

@@ -24,11 +24,14 @@ class Recent(Generic[T]):
         self._find = find
         self._asked: dict[str, _Asked[T]] = {}
 
-    async def __call__(self, key: str = "") -> T:
+    async def __call__(self, key: str = "", max_age: float | None = None) -> T:
+        """With `max_age`, one that is at most so many seconds old."""
         now = time.monotonic()
         known = self._asked.get(key)
-        if known is None or self._is_over(known, now):
-            self._asked = {other: asked for other, asked in self._asked.items() if not self._is_over(asked, now)}
+        if known is None or self._is_over(known, now, self.seconds if max_age is None else max_age):
+            self._asked = {
+                other: asked for other, asked in self._asked.items() if not self._is_over(asked, now, self.seconds)
+            }
             known = self._asked[key] = _Asked(now, asyncio.ensure_future(self._found(key)))
         return await asyncio.shield(known.task)
 
@@ -39,9 +42,9 @@ class Recent(Generic[T]):
     async def _found(self, key: str) -> T:
         return await self._find(key)
 
-    def _is_over(self, asked: _Asked[T], now: float) -> bool:
+    def _is_over(self, asked: _Asked[T], now: float, seconds: float) -> bool:
         task = asked.task
         if not task.done():
             return False
         has_failed = task.cancelled() or task.exception() is not None
-        return now - asked.at > (min(FAILED_SECONDS, self.seconds) if has_failed else self.seconds)
+        return now - asked.at > (min(FAILED_SECONDS, seconds) if has_failed else seconds)

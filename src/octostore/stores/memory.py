@@ -5,7 +5,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
+from copy import copy
 from functools import partial
 
 import msgspec
@@ -194,10 +194,10 @@ class MemoryRows:
         return [self.log[seq - 1] for seq in seqs]
 
     def list_tokens(self) -> list[Token]:
-        return sorted(deepcopy(self.tokens).values(), key=lambda token: (-token.created_at, token.token_id))
+        return sorted(map(copy, self.tokens.values()), key=lambda token: (-token.created_at, token.token_id))
 
     def find_tokens(self, digests: Sequence[bytes]) -> list[Token]:
-        return [deepcopy(token) for token in self.tokens.values() if token.digest in digests]
+        return [copy(token) for token in self.tokens.values() if token.digest in digests]
 
     def store_key(self) -> bytes:
         return self._key
@@ -226,10 +226,10 @@ class MemoryRows:
 
     def save(self, ws: WorkingSet, mark: Mark) -> None:
         self.seq, self.mark = ws.seq, mark
-        self.jobs.update(deepcopy(ws.changed_jobs | ws.renewed_jobs))
-        self.sessions.update(deepcopy(ws.changed_sessions))
-        self.queues.update(deepcopy(ws.changed_queues))
-        self.tokens.update(deepcopy(ws.changed_tokens))
+        self.jobs.update({name: _copied(job) for name, job in (ws.changed_jobs | ws.renewed_jobs).items()})
+        self.sessions.update({key: copy(session) for key, session in ws.changed_sessions.items()})
+        self.queues.update({name: copy(queue) for name, queue in ws.changed_queues.items()})
+        self.tokens.update({token_id: copy(token) for token_id, token in ws.changed_tokens.items()})
         self.queued.update(ws.queued_changes)
         self.documents.update(ws.new_documents)
         self.contexts.update(ws.changed_contexts)
@@ -258,7 +258,7 @@ class MemoryRows:
     def _add_job(self, ws: WorkingSet, stored: Job) -> Job:
         job = ws.jobs.get(stored.job_id)
         if job is None:
-            job = deepcopy(stored)
+            job = _copied(stored)
             ws.add_job(job)
             if job.claim is not None and job.claim.session_id is not None:
                 self._add_session(ws, job.claim.session_id)
@@ -273,13 +273,13 @@ class MemoryRows:
     def _add_session(self, ws: WorkingSet, session_id: SessionKey) -> Session:
         session = ws.sessions.get(session_id)
         if session is None:
-            session = ws.sessions[session_id] = deepcopy(self.sessions[session_id])
+            session = ws.sessions[session_id] = copy(self.sessions[session_id])
             if session.context_seq is not None:
                 ws.contexts[session_id] = self.contexts[session_id]
         return session
 
     def _add_queue(self, ws: WorkingSet, name: str, *, count: bool) -> None:
-        queue = deepcopy(self.queues.get(name))
+        queue = copy(self.queues.get(name))
         if queue is None and count:
             queue = Queue(name)
         if queue is not None:
@@ -312,7 +312,7 @@ class MemoryRows:
         ws.tokens.update(dict.fromkeys(needs.tokens))
         for token in self.tokens.values():
             if token.token_id in needs.tokens or token.digest in needs.digests:
-                ws.tokens[token.token_id] = deepcopy(token)
+                ws.tokens[token.token_id] = copy(token)
         for name in needs.session_counts:
             own = (s for s in self.sessions.values() if s.principal == name)
             ws.session_counts[name] = sum(s.status == "open" and s.expires_at > ws.now for s in own)
@@ -416,6 +416,13 @@ def _last_ends(ends: Iterable[EndedClaim]) -> dict[str, int]:
         name = one.entry.job_id or ""
         found[name] = max(found.get(name, 0), one.details.ended_at)
     return found
+
+
+def _copied(job: Job) -> Job:
+    """Rows and claims are changed in place; what else is in them is not, and is shared."""
+    copied = copy(job)
+    copied.claim = copy(job.claim)
+    return copied
 
 
 class MemoryBackend:

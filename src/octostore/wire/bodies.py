@@ -379,6 +379,10 @@ class HeartbeatsQuery(Body):
     CORE_NAMES: ClassVar = {"jobs": "job_ids"}
 
 
+class FiguresQuery(Body):
+    max_age: f.FiguresAge = 0
+
+
 class ClaimsQuery(PrefixQuery):
     window: f.Window = limits.WINDOW_DEFAULT_SECONDS
     queue: f.Queue | None = None

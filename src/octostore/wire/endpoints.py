@@ -143,7 +143,7 @@ ENDPOINTS = [
     _at("readyz", "GET /readyz", c.Probe, r.ProbeReply, **_PUBLIC),
     _at("health", "GET /health", **_PUBLIC),
     _at("status", "GET /status", **_PUBLIC),
-    _at("figures", "GET /figures", q.GetFigures, r.Figures, is_about_all=True),
+    _at("figures", "GET /figures", q.GetFigures, r.Figures, b.FiguresQuery, is_about_all=True),
     _at("metrics_page", "GET /metrics", **_PUBLIC),
     _at("openapi", "GET /openapi.json", **_PUBLIC),
     _at("api_page", "GET /docs", **_PUBLIC),

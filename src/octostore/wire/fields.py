@@ -341,6 +341,10 @@ MaxClaimed: TypeAlias = Annotated[
 Paused: TypeAlias = Annotated[
     bool, Meta(description="Whether to hand out none of its jobs until it is resumed.", examples=[True])
 ]
+FiguresAge: TypeAlias = Annotated[
+    float,
+    _number("How old the figures may be, in seconds. 0 counts anew.", 0, limits.FIGURES_AGE_MAX_MS // 1_000, 10),
+]
 Window: TypeAlias = Annotated[
     float, _number("How far back to look, in seconds.", 1, limits.WINDOW_MAX_MS // 1_000, limits.WINDOW_DEFAULT_SECONDS)
 ]

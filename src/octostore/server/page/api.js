@@ -1,9 +1,10 @@
 // Calls to the API, under the page's own address and with its cookie.
 
-import { learn } from "./clock.js";
+import { learn, learnRoughly } from "./clock.js";
 
 const ROOT = "ui/api/";
 const PATIENCE_MS = 20_000;
+const TIMED = /^(claims|heartbeats)\b/; // their `at` is when they were given; figures may have been counted before
 
 /** What the server answered, or why there was no answer. `kind` keeps "no" apart from "not reachable". */
 export class Failure extends Error {
@@ -36,8 +37,10 @@ async function call(method, where, body, signal) {
     body: body === undefined ? undefined : JSON.stringify(body),
     signal: within(signal),
   });
+  const received = performance.now();
+  learnRoughly(response.headers.get("date"), sent, received);
   const answer = response.status === 204 ? null : await read(response);
-  if (answer?.at) learn(answer.at, sent, performance.now());
+  if (answer?.at && TIMED.test(where)) learn(answer.at, sent, received);
   return answer;
 }
 

@@ -3,18 +3,29 @@
 import { h } from "./dom.js";
 
 let offset = 0;
-let bestTrip = Infinity;
-let learnedAt = -Infinity;
-const RELEARN_MS = 600_000; // clocks drift apart
+let bestTrip = Infinity; // until the store itself has told its time
+const DATE_MS = 1_000; // a Date header has whole seconds
 
-/** The store said it was `at` in an answer to what was sent and received at these moments (of `performance.now`). */
+/**
+ * The store said it was `at` in an answer to what was sent and received at these moments (of `performance.now`).
+ * The quickest answer says most, until a slower one contradicts it: the machine has slept, or clocks have drifted apart.
+ */
 export function learn(at, sent, received) {
   const trip = received - sent;
-  if (trip > bestTrip && received - learnedAt < RELEARN_MS) return;
+  const told = offsetAt(Date.parse(at), sent, received);
+  if (trip > bestTrip && Math.abs(told - offset) <= trip / 2) return;
   bestTrip = trip;
-  learnedAt = received;
-  offset = Date.parse(at) - (performance.timeOrigin + (sent + received) / 2);
+  offset = told;
 }
+
+/** The same from the `Date` of any answer: roughly, by the clock of the server, and only until the store tells more. */
+export function learnRoughly(date, sent, received) {
+  if (bestTrip < Infinity || date === null) return;
+  const told = offsetAt(Date.parse(date) + DATE_MS / 2, sent, received);
+  if (Math.abs(told - offset) > DATE_MS + received - sent) offset = told;
+}
+
+const offsetAt = (moment, sent, received) => moment - (performance.timeOrigin + (sent + received) / 2);
 
 /** Now, in milliseconds, as the store has it. */
 export function now() {

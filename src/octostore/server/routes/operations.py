@@ -6,7 +6,7 @@ from functools import cache, partial
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
 from octostore.server import metrics
-from octostore.server.calls import Call, asked
+from octostore.server.calls import Call, ask, asked
 from octostore.server.examples import NOW
 from octostore.server.http import PAGE_START, Answer, encode
 from octostore.server.refusals import Refusal, shutting_down
@@ -45,6 +45,11 @@ async def status(call: Call) -> Answer:
             store_id=counts.store_id,
         )
     )
+
+
+async def figures(call: Call) -> Answer:
+    max_age = call.route.prepare(call).max_age
+    return Answer(await call.services.figures(max_age=max_age)) if max_age else await ask(call)
 
 
 async def metrics_page(call: Call) -> Answer:
@@ -136,12 +141,14 @@ ROUTES = [
     ),
     asked(
         "figures",
+        handler=figures,
         summary="How much there is of everything, and how it goes",
         description=(
             "`status` is `ok`, `degraded` (it works, but somebody should look) or `unhealthy` (work is not getting "
             "done), by the same thresholds as `octostore health`; `reasons` say why. "
             "`late` are claims whose owners have missed heartbeats, but still have time; `stuck` those whose owners "
-            "heartbeat, and have reported no progress for longer than their `max_silence`."
+            "heartbeat, and have reported no progress for longer than their `max_silence`. With `max_age`, the server "
+            "counts again only if its last figures are older; `at` says when they were counted."
         ),
         codes={503: ("unreachable",)},
         example={

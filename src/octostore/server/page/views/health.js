@@ -1,15 +1,15 @@
 // Whether the work gets done, and if not, why not: in words.
 
 import { h } from "../dom.js";
-import { span, when } from "../clock.js";
+import { when } from "../clock.js";
 import { address } from "../url.js";
 import { plural, visible } from "../words.js";
 
 export const title = "Health";
-export const every = 5;
+export const every = 10;
 
 export async function load(ctx) {
-  const [figures, server] = await Promise.all([ctx.get("figures"), ctx.get("status")]);
+  const [figures, server] = await Promise.all([ctx.get("figures", { max_age: every }), ctx.get("livez")]);
   return { ...figures, server };
 }
 
@@ -23,6 +23,7 @@ export function render(data) {
   return [
     h("p", { class: "status" }, h(data.status === "ok" ? "span" : "strong", { class: "chip" }, data.status), " ", SAYS[data.status]),
     data.reasons.length > 0 && h("ul", null, data.reasons.map((reason) => h("li", { key: reason }, reason))),
+    h("p", { class: "quiet" }, "Counted ", when(data.at), "."),
     h("dl", { class: "facts" }, facts(data).map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
   ];
 }
@@ -40,8 +41,6 @@ function facts(data) {
     ["Open sessions", linked(data.open_sessions, "session", { view: "workers" })],
     ["Last event", `number ${data.seq.toLocaleString("en")}`],
     ["Store", h("span", { class: "name" }, visible(data.store_id))],
-    ["Server", [`OctoStore ${data.server.version}, running for `, span(data.server.uptime_seconds)]],
-    ["Counted", when(data.at)],
+    ["Server", `OctoStore ${data.server.version}`],
   ];
 }
-

@@ -1,7 +1,7 @@
 // Everything that happens, as it happens.
 
 import { h } from "../dom.js";
-import { when } from "../clock.js";
+import { now as storeNow, when } from "../clock.js";
 import { sentence, TYPES } from "../story.js";
 import { empty, filters, jobLink, plural, table, visible } from "../words.js";
 
@@ -17,11 +17,9 @@ let held = []; // what came while paused
 
 export async function load(ctx) {
   const { prefix, type, after } = ctx.params;
-  const first = await ctx.get("figures").catch(() => null);
   const query = { prefix, types: type, limit: LOADED };
   const seconds = Number(ctx.params.window ?? 600);
-  const at = first ? Date.parse(first.at) : Date.now();
-  let page = await ctx.get("events", after ? { ...query, after } : { ...query, since: new Date(at - seconds * 1_000).toISOString() });
+  let page = await ctx.get("events", after ? { ...query, after } : { ...query, since: new Date(storeNow() - seconds * 1_000).toISOString() });
   const events = [...page.events];
   for (let more = 1; !after && more < PAGES && page.events.length === LOADED; more += 1) {
     page = await ctx.get("events", { ...query, after: page.after });
