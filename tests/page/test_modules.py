@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, Route
 
 import octostore.server
+from octostore.core.events import DETAILS
 from octostore.core.visible import visible
 from tests.support.chromium import Chromium, no_complaints
 from tests.support.text_of_others import NASTY, hidden_in
@@ -173,3 +174,8 @@ def test_what_is_no_longer_wanted_goes(modules: Modules) -> None:
         }"""
     )
     assert left == ['<button style="top: 3px;">two</button>', 0]
+
+
+def test_every_event_has_a_sentence(modules: Modules) -> None:
+    told = modules.page.evaluate("async () => (await import('/story.js')).TYPES")
+    assert set(told) == set(DETAILS)
