@@ -171,6 +171,18 @@ def test_lists_have_ones_own_names_only(server: ServerProcess, limited: str) -> 
     assert {event["job_id"].startswith("mine-") for event in events} == {True}
 
 
+def test_claims_of_others_are_not_told(server: ServerProcess, limited: str) -> None:
+    server.post("/jobs/mine-shown/claim", token=limited)
+    server.post("/jobs/not-shown/claim")
+    server.post("/jobs/not-shown/force-release")
+    page, all_of_them = (server.get("/claims", token=token).json for token in (limited, None))
+    assert all(row["job_id"].startswith("mine-") for row in page["rows"])
+    assert {"mine-shown", "not-shown"} <= {row["job_id"] for row in all_of_them["rows"]}
+    assert page["last_claim_at"] < all_of_them["last_claim_at"]
+    assert server.get("/claims?lost=true&owner=admin", token=limited).json["rows"] == []
+    assert server.get("/claims?prefix=not-", token=limited).status == 403
+
+
 def test_pages_do_not_lead_out_of_the_prefix(server: ServerProcess, limited: str) -> None:
     answer = server.get("/jobs?cursor=a", token=limited)
     assert all(job["job_id"].startswith("mine-") for job in answer.json["jobs"])

@@ -14,36 +14,37 @@ class ClaimView(Reply, frozen=True):
     """A claim, live or ended. One that has expired has ended at once, whether or not the log says so yet."""
 
     owner: str
-    principal: str
+    principal: str | None
+    """Who it is by its token. Here, in `ttl` and in `took_over_from`, None also where the log no longer says."""
     fencing_token: int
     attempt: int
     claimed_at: Moment
     heartbeat_at: Moment
     ttl: float | None
-    expires_at: Moment | None
+    expires_at: Moment | None = None
     """When it ends unless its owner heartbeats; None once it has ended."""
-    ended_at: Moment | None
+    ended_at: Moment | None = None
     """None while it is live."""
-    how: HowEnded | None
-    reason: str | None
+    how: HowEnded | None = None
+    reason: str | None = None
     """Why it ended. For an expiry, what was missed: "no heartbeat for 3.001 s, TTL 3 s"."""
-    note: str | None
+    note: str | None = None
     """What its owner left for a successor."""
-    took_over_from: str | None
+    took_over_from: str | None = None
     """The owner before, if that lost the job."""
-    handed_over_by: str | None
+    handed_over_by: str | None = None
     """The owner before, if that handed its session over."""
-    progress: ProgressView | None
+    progress: ProgressView | None = None
     """Here and below, of a live claim."""
-    late_at: Moment | None
+    late_at: Moment | None = None
     """From then on it has missed heartbeats, and still has time: it is `late`."""
-    late: bool
-    stuck: bool
+    late: bool = False
+    stuck: bool = False
     """It heartbeats, and has not reported progress for longer than its `max_silence`."""
-    stop_requested: StopView | None
-    session_id: str | None
-    host: str | None
-    pid: int | None
+    stop_requested: StopView | None = None
+    session_id: str | None = None
+    host: str | None = None
+    pid: int | None = None
 
 
 class JobClaims(Reply, frozen=True):

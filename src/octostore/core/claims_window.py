@@ -10,39 +10,41 @@ from octostore.core.beats import is_stuck, late_at
 from octostore.core.claim_replies import Attention, ClaimView, JobClaims
 from octostore.core.events import Claimed, Ended, LogEntry, decode_details, no_heartbeat
 from octostore.core.limits import CLAIMS_PER_ROW
-from octostore.core.model import LOSSES, Claim, Job, LastOutcome, Status
+from octostore.core.model import LOSSES, Claim, Job, Status
 from octostore.core.moments import to_datetime
 from octostore.core.questions import ListClaims
 from octostore.core.session_keys import id_of
 from octostore.core.working_set import WorkingSet
 
-RANKS: tuple[Attention | None, ...] = (*get_args(Attention), None)
+RANKS: dict[Attention | None, int] = {word: rank for rank, word in enumerate((*get_args(Attention), None))}
 WAITING = {"free", "queued"}
 Place: TypeAlias = tuple[int, bool, int, str]
 
 
 class Glance(msgspec.Struct, frozen=True):
-    """What decides whether a job is shown, and where. Until `claim` is settled, it may have run out."""
+    """What decides whether a job is shown, and where. A claim may have run out, and that is not written down yet."""
 
     job_id: str
     status: Status
-    last_outcome: LastOutcome | None
     claimed_at: int | None = None
+    """Here and below, of the claim."""
     expires_at: int | None = None
     ttl_ms: int | None = None
     max_silence_ms: int | None = None
     last_progress_at: int | None = None
     is_stopping: bool = False
-    ended_at: int | None = None
-    """When a claim on it last ended, or, where only losses count, was lost."""
+    how: str | None = None
+    """How the claim before ended."""
+    ended_at: int = 0
+    """When; or, where only losses count, when one was last lost."""
 
     def is_live(self, now: int) -> bool:
         return self.expires_at is not None and self.expires_at > now
 
     def last_end(self, now: int) -> int:
-        """0 where none is known."""
-        run_out = 0 if self.expires_at is None or self.is_live(now) else self.expires_at
-        return max(run_out, self.ended_at or 0)
+        if self.expires_at is None or self.expires_at > now:
+            return self.ended_at
+        return max(self.ended_at, self.expires_at)
 
 
 def attention_of(glance: Glance, now: int) -> Attention | None:
@@ -52,7 +54,7 @@ def attention_of(glance: Glance, now: int) -> Attention | None:
         return "dead"
     if glance.status not in WAITING:
         return None
-    return "lost" if glance.last_outcome in LOSSES else "failed" if glance.last_outcome == "failed" else None
+    return "lost" if glance.how in LOSSES else "failed" if glance.how == "failed" else None
 
 
 def _of_claim(glance: Glance, expires_at: int, ttl_ms: int, now: int) -> Attention | None:
@@ -67,9 +69,10 @@ def _of_claim(glance: Glance, expires_at: int, ttl_ms: int, now: int) -> Attenti
 
 def place_of(glance: Glance, now: int) -> Place:
     """What needs attention, what is live, what has ended; and of each the newest first."""
-    is_live = glance.is_live(now)
-    newest = (glance.claimed_at or 0) if is_live else glance.last_end(now)
-    return RANKS.index(attention_of(glance, now)), not is_live, -newest, glance.job_id
+    rank = RANKS[attention_of(glance, now)]
+    if glance.is_live(now):
+        return rank, False, -(glance.claimed_at or 0), glance.job_id
+    return rank, True, -glance.last_end(now), glance.job_id
 
 
 def place_of_loss(glance: Glance, now: int) -> Place:
@@ -77,21 +80,86 @@ def place_of_loss(glance: Glance, now: int) -> Place:
     return 0, False, -glance.last_end(now), glance.job_id
 
 
-class EndedClaim(msgspec.Struct, frozen=True):
-    """From the log."""
+# What the log says
 
+
+class EndedClaim(msgspec.Struct, frozen=True):
     entry: LogEntry
     details: Ended
 
 
-def read_ends(entries: Iterable[LogEntry], since: int) -> dict[str | None, list[EndedClaim]]:
-    """By job: those of `entries` with which a claim ended that was live after `since`."""
-    found: dict[str | None, list[EndedClaim]] = {}
+class BegunClaim(msgspec.Struct, frozen=True):
+    """Nothing is known of one where the log does not say any more how it began."""
+
+    principal: str | None = None
+    session_id: str | None = None
+    details: Claimed | None = None
+
+
+UNKNOWN = BegunClaim()
+
+
+def read_ends(entries: Iterable[LogEntry], since: int) -> list[EndedClaim]:
+    """Those of `entries` with which a claim ended that was live after `since`."""
+    decoded = ((entry, decode_details(entry)) for entry in entries)
+    return [
+        EndedClaim(entry, details)
+        for entry, details in decoded
+        if isinstance(details, Ended) and details.ended_at >= since
+    ]
+
+
+def read_beginnings(entries: Iterable[LogEntry]) -> dict[int, BegunClaim]:
+    """By fencing token, which is the number of the event."""
+    found: dict[int, BegunClaim] = {}
     for entry in entries:
         details = decode_details(entry)
-        if isinstance(details, Ended) and details.ended_at >= since:
-            found.setdefault(entry.job_id, []).append(EndedClaim(entry, details))
+        if isinstance(details, Claimed):
+            session_id = None if entry.session_id is None else id_of(entry.session_id)
+            found[entry.seq] = BegunClaim(entry.actor, session_id, details)
     return found
+
+
+# Which jobs
+
+
+def candidates(
+    question: ListClaims, live: Iterable[Glance], ends: Iterable[EndedClaim], now: int, since: int
+) -> list[Glance]:
+    """The jobs that seem to answer the question, in the order in which they are to be shown.
+
+    `ends` are in the order of the log. What has become of a job since its last claim ended is not known yet, and hardly
+    ever matters.
+    """
+    found = {glance.job_id: glance for glance in live}
+    for one in ends:
+        if not _is_about(question, one):
+            continue
+        job_id, how, details = one.entry.job_id or "", one.entry.type, one.details
+        known = found.get(job_id)
+        if known is None or (known.expires_at is None and how != "undone"):
+            found[job_id] = Glance(job_id, details.status, how=how, ended_at=details.ended_at)
+        elif how != "undone":
+            found[job_id] = msgspec.structs.replace(known, ended_at=details.ended_at)
+    place = place_of_loss if question.lost else place_of
+    wanted = [glance for glance in found.values() if _is_wanted(question, glance, now, since)]
+    return sorted(wanted, key=lambda glance: place(glance, now))
+
+
+def _is_about(question: ListClaims, ended: EndedClaim) -> bool:
+    return (
+        (not question.lost or ended.entry.type in LOSSES)
+        and question.owner in {None, ended.details.owner}
+        and question.queue in {None, ended.entry.queue}
+    )
+
+
+def _is_wanted(question: ListClaims, glance: Glance, now: int, since: int) -> bool:
+    if glance.is_live(now) and not question.lost:
+        return question.status in {None, "claimed"}
+    # Not known where a claim has run out, or where only those of one owner were looked at.
+    is_known = glance.expires_at is None and question.owner is None
+    return glance.last_end(now) >= since and (not is_known or question.status in {None, glance.status})
 
 
 class JobStory(msgspec.Struct, frozen=True):
@@ -101,96 +169,88 @@ class JobStory(msgspec.Struct, frozen=True):
     ended: list[EndedClaim]
 
     @property
-    def losses(self) -> list[EndedClaim]:
-        return [one for one in self.ended if one.entry.type in LOSSES]
-
-    @property
     def shown(self) -> list[EndedClaim]:
         room = CLAIMS_PER_ROW - (self.job.claim is not None)
         return self.ended[-room:]
 
     @property
     def tokens(self) -> list[int]:
-        """The fencing tokens of what is shown: with the events of these numbers the claims began."""
+        """The fencing tokens of what is shown."""
         ended = [one.details.fencing_token for one in self.shown]
         return ended if self.job.claim is None else [*ended, self.job.claim.fencing_token]
 
     def answers(self, question: ListClaims) -> bool:
         job = self.job
-        if question.status not in {None, job.status} or (question.lost and not self.losses):
+        if question.status not in {None, job.status} or question.queue not in {None, job.queue}:
+            return False
+        if question.lost and not any(one.entry.type in LOSSES for one in self.ended):
             return False
         owners = [one.details.owner for one in self.ended] + ([job.claim.owner] if job.claim else [])
         return question.owner in owners if question.owner is not None else bool(owners)
 
     def glance(self, ws: WorkingSet, *, only_losses: bool = False) -> Glance:
         job, claim = self.job, self.job.claim
-        ends = [one.details.ended_at for one in (self.losses if only_losses else self.ended)]
-        ended_at = max(ends, default=None)
+        known = [one for one in self.ended if one.entry.type != "undone"] or self.ended
+        counted = [one.details.ended_at for one in known if not only_losses or one.entry.type in LOSSES]
+        how, ended_at = known[-1].entry.type if known else None, max(counted, default=0)
         if claim is None:
-            return Glance(job.job_id, job.status, job.last_outcome, ended_at=ended_at)
+            return Glance(job.job_id, job.status, how=how, ended_at=ended_at)
         return Glance(
             job.job_id,
             job.status,
-            job.last_outcome,
             claim.claimed_at,
             views.expiry_of(ws, claim),
             views.ttl_of(ws, claim),
             claim.max_silence_ms,
             claim.last_progress_at,
             claim.stop_request is not None,
+            how,
             ended_at,
         )
 
-    def view(self, ws: WorkingSet, begun: dict[int, LogEntry]) -> JobClaims:
+    def view(self, ws: WorkingSet, begun: dict[int, BegunClaim], attention: Attention | None) -> JobClaims:
         job, shown = self.job, self.shown
-        claims = [ended_claim_view(one, begun[one.details.fencing_token]) for one in shown]
+        claims = [ended_claim_view(one, begun.get(one.details.fencing_token, UNKNOWN)) for one in shown]
         if job.claim is not None:
-            claims.append(live_claim_view(ws, job, job.claim, begun[job.claim.fencing_token]))
+            claims.append(live_claim_view(ws, job, job.claim, begun.get(job.claim.fencing_token, UNKNOWN)))
         return JobClaims(
             job_id=job.job_id,
             queue=job.queue,
             kind=job.kind,
             status=job.status,
-            attention=attention_of(self.glance(ws), ws.now),
+            attention=attention,
             claims=claims,
             more=len(shown) < len(self.ended),
         )
 
 
-def ended_claim_view(ended: EndedClaim, begun: LogEntry) -> ClaimView:
-    details, first = ended.details, _claimed(begun)
-    ttl_ms = first.ttl_ms if details.ttl_ms is None else details.ttl_ms
+def ended_claim_view(ended: EndedClaim, begun: BegunClaim) -> ClaimView:
+    details, first = ended.details, begun.details
+    ttl_ms = details.ttl_ms if first is None or details.ttl_ms is not None else first.ttl_ms
     reason = details.reason or details.error
-    if reason is None and details.late_ms is not None:
+    if reason is None and ttl_ms is not None and details.late_ms is not None:
         reason = no_heartbeat(ttl_ms, details.late_ms)
     return ClaimView(
         owner=details.owner,
-        principal=begun.actor,
-        fencing_token=begun.seq,
+        principal=begun.principal,
+        fencing_token=details.fencing_token,
         attempt=details.attempt,
         claimed_at=to_datetime(details.claimed_at),
         heartbeat_at=to_datetime(details.heartbeat_at),
-        ttl=ttl_ms / 1_000,
-        expires_at=None,
+        ttl=None if ttl_ms is None else ttl_ms / 1_000,
         ended_at=to_datetime(details.ended_at),
         how=ended.entry.type,  # type: ignore[arg-type]  # `Ended` is the struct of exactly these types
         reason=reason,
         note=details.note,
-        took_over_from=first.took_over_from,
-        handed_over_by=first.handed_over_by,
-        progress=None,
-        late_at=None,
-        late=False,
-        stuck=False,
-        stop_requested=None,
-        session_id=None if begun.session_id is None else id_of(begun.session_id),
-        host=first.host,
-        pid=first.pid,
+        took_over_from=first.took_over_from if first else None,
+        handed_over_by=first.handed_over_by if first else None,
+        session_id=begun.session_id,
+        host=first.host if first else None,
+        pid=first.pid if first else None,
     )
 
 
-def live_claim_view(ws: WorkingSet, job: Job, claim: Claim, begun: LogEntry) -> ClaimView:
-    first = _claimed(begun)
+def live_claim_view(ws: WorkingSet, job: Job, claim: Claim, begun: BegunClaim) -> ClaimView:
     heartbeat_at, expires_at = views.heartbeat_of(ws, claim), views.expiry_of(ws, claim)
     return ClaimView(
         owner=claim.owner,
@@ -201,12 +261,8 @@ def live_claim_view(ws: WorkingSet, job: Job, claim: Claim, begun: LogEntry) -> 
         heartbeat_at=to_datetime(heartbeat_at),
         ttl=claim.ttl_ms / 1_000,
         expires_at=to_datetime(expires_at),
-        ended_at=None,
-        how=None,
-        reason=None,
-        note=None,
-        took_over_from=first.took_over_from,
-        handed_over_by=first.handed_over_by,
+        took_over_from=begun.details.took_over_from if begun.details else None,
+        handed_over_by=begun.details.handed_over_by if begun.details else None,
         progress=views.progress_view(claim.progress),
         late_at=to_datetime(views.late_at_of(ws, claim)),
         late=views.is_late_claim(ws, claim),
@@ -216,10 +272,3 @@ def live_claim_view(ws: WorkingSet, job: Job, claim: Claim, begun: LogEntry) -> 
         host=claim.host,
         pid=claim.pid,
     )
-
-
-def _claimed(entry: LogEntry) -> Claimed:
-    details = decode_details(entry)
-    if not isinstance(details, Claimed):
-        raise TypeError(f"event {entry.seq} is {entry.type!r}, and not the beginning of a claim")
-    return details

@@ -101,9 +101,10 @@ WINDOW_DEFAULT_SECONDS, WINDOW_MAX_MS = 900, 7 * 86_400_000
 CLAIM_ROWS_MAX = 200
 CLAIMS_PER_ROW = 50
 """How far back claims are shown, of how many jobs, and how many of each."""
-LIVE_LOOKED_AT = 5_000
-LOG_LOOKED_AT = 2_000
-"""Among how many live claims, by name, those jobs are chosen; and among how many losses, and of the newest events."""
+LIVE_LOOKED_AT = 2_000
+LOSSES_LOOKED_AT = 1_000
+EVENTS_LOOKED_AT = 600
+"""Among how many live claims, by name, the newest losses, and the newest events those jobs are chosen."""
 
 BATCH_MAX = 1_000
 BATCH_STEP = 100

@@ -56,21 +56,23 @@ class SessionFilter(msgspec.Struct, frozen=True):
 
 
 class ClaimsFilter(msgspec.Struct, frozen=True):
-    """Of which jobs to look for claims that were live after the moment `since`; `owner` is that of one of them."""
+    """Where to look for claims that were live after the moment `since`: on jobs of these names.
+
+    Of live ones, only those in `queue` and of `owner` are needed; of those that ended, `only_lost` ones, if it says so.
+    """
 
     since: int
-    prefix: str = ""
-    queue: str | None = None
-    owner: str | None = None
+    prefix: str
+    queue: str | None
+    owner: str | None
+    only_lost: bool
 
 
 class ClaimsFound(NamedTuple):
-    """Jobs at a glance; `lost` and `ended` ones with their last loss, or end of any kind."""
-
     live: "list[Glance]"
-    """Also those whose claim has run out, and that is not written down yet."""
-    lost: "list[Glance]"
-    ended: "list[Glance]"
+    """Also claims that have run out, and that is not written down yet."""
+    ends: list[LogEntry]
+    """In the order of the log: with these, claims ended."""
     last_claim_at: int | None
     before: int
     """The last event before `since`."""
@@ -126,7 +128,7 @@ class Reading(Protocol):
         """The events, and the seq up to which the log was looked through for them."""
 
     def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
-        """Jobs at a glance, among no more than a limited number of claims and events."""
+        """Among a limited number of claims and events, the newest of each."""
 
     def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
         """The events after `after` that ended claims on these jobs: the last of each, and one more than are shown."""

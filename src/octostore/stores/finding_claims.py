@@ -1,36 +1,31 @@
 """The claims of a stretch of time, as the statements that find them."""
 
 from octostore.core.claims_window import Glance
-from octostore.core.limits import LIVE_LOOKED_AT, LOG_LOOKED_AT
-from octostore.stores.asking import Answer, Asking
+from octostore.core.limits import EVENTS_LOOKED_AT, LIVE_LOOKED_AT, LOSSES_LOOKED_AT
+from octostore.stores.asking import NOTHING, Asking
 from octostore.stores.base import ClaimsFilter, ClaimsFound
 from octostore.stores.listing import LAST_NAME
+from octostore.stores.rows import entry_from_row
 
 
-def find_claims(asking: Asking, seq: int, wanted: ClaimsFilter) -> ClaimsFound:
-    """In a log whose last event is `seq`."""
+def find_claims(asking: Asking, wanted: ClaimsFilter) -> ClaimsFound:
     span = {"first": wanted.prefix, "last": wanted.prefix + LAST_NAME}
-    which = {**span, "queue": wanted.queue, "owner": wanted.owner}
-    recent = {"since": wanted.since, "limit": LOG_LOOKED_AT}
-    live = asking.ask("live_claims", **which, limit=LIVE_LOOKED_AT)
-    lost = asking.ask("lost_claims", **which, **recent)
-    losses = asking.ask("count_losses", **recent)
-    ended = asking.ask("ended_claims", **which, **recent)
-    last_claim = asking.ask("last_claim", **span, limit=LOG_LOOKED_AT)
+    claims = asking.ask("live_claims", **span, queue=wanted.queue, owner=wanted.owner, limit=LIVE_LOOKED_AT)
+    losses = asking.ask("newest_losses", since=wanted.since, limit=LOSSES_LOOKED_AT)
+    ends = NOTHING if wanted.only_lost else asking.ask("newest_ends", **span, limit=EVENTS_LOOKED_AT)
+    looked_at = asking.ask("looked_at", **span, limit=EVENTS_LOOKED_AT)
     last_before = asking.ask("last_event_before", moment=wanted.since)
     asking.run()
-    ((looked_at,),), ((last_claim_at,),), ((before,),) = losses.rows, last_claim.rows, last_before.rows
-    found = _glances(live)
-    claimed_at = [moment for moment in (last_claim_at, *(glance.claimed_at for glance in found)) if moment is not None]
+    ((last_claim_at, events, first_at),), ((before,),) = looked_at.rows, last_before.rows
+    live = [Glance(*row) for row in claims.rows]
+    claimed_at = [moment for moment in (last_claim_at, *(glance.claimed_at for glance in live)) if moment is not None]
+    # Some losses are among the newest events.
+    by_seq = {row[0]: entry_from_row(row) for row in (*losses.rows, *ends.rows)}
+    has_all_ends = wanted.only_lost or events < EVENTS_LOOKED_AT or first_at < wanted.since
     return ClaimsFound(
-        live=found,
-        lost=_glances(lost),
-        ended=_glances(ended),
+        live=live,
+        ends=[by_seq[seq] for seq in sorted(by_seq) if (by_seq[seq].job_id or "").startswith(wanted.prefix)],
         last_claim_at=max(claimed_at, default=None),
         before=before,
-        is_all=len(found) < LIVE_LOOKED_AT and looked_at < LOG_LOOKED_AT and seq - before <= LOG_LOOKED_AT,
+        is_all=len(live) < LIVE_LOOKED_AT and len(losses.rows) < LOSSES_LOOKED_AT and has_all_ends,
     )
-
-
-def _glances(answer: Answer) -> list[Glance]:
-    return [Glance(*row) for row in answer.rows]

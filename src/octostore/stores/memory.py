@@ -3,15 +3,13 @@
 import secrets
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
+from copy import copy
 from functools import partial
 
-import msgspec
-
 from octostore.core.beats import is_stuck, late_at
-from octostore.core.claims_window import EndedClaim, Glance, JobStory, read_ends
+from octostore.core.claims_window import JobStory
 from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
 from octostore.core.health import TAKEN_BACK_MS
@@ -169,35 +167,34 @@ class MemoryRows:
 
     def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
         before = sum(entry.at < wanted.since for entry in self.log)
-        named = [entry for entry in self.log if (entry.job_id or "").startswith(wanted.prefix)]
-        ends = [one for ended in read_ends(self.log[before:], wanted.since).values() for one in ended]
-        ends = [one for one in ends if wanted.owner in {None, one.details.owner}]
-        live = [name for name, job in self.jobs.items() if job.claim and wanted.owner in {None, job.claim.owner}]
+        claims = [entry for entry in self.log if entry.type == "claimed"]
+        live = [
+            self._add_job(ws, job)
+            for job_id, job in self.jobs.items()
+            if job.claim
+            and job_id.startswith(wanted.prefix)
+            and wanted.queue in {None, job.queue}
+            and wanted.owner in {None, job.claim.owner}
+        ]
         return ClaimsFound(
-            live=self._glances(ws, wanted, dict.fromkeys(live)),
-            lost=self._glances(ws, wanted, _last_ends(one for one in ends if one.entry.type in LOSSES)),
-            ended=self._glances(ws, wanted, _last_ends(ends)),
-            last_claim_at=max((entry.at for entry in named if entry.type == "claimed"), default=None),
+            live=[JobStory(job, []).glance(ws) for job in live],
+            ends=[entry for entry in self.log[before:] if (entry.job_id or "").startswith(wanted.prefix)],
+            last_claim_at=max((one.at for one in claims if (one.job_id or "").startswith(wanted.prefix)), default=None),
             before=before,
             is_all=True,
         )
 
-    def _glances(self, ws: WorkingSet, wanted: ClaimsFilter, ended_at: Mapping[str, int | None]) -> list[Glance]:
-        jobs = [self.jobs[name] for name in ended_at if name.startswith(wanted.prefix)]
-        glances = [JobStory(self._add_job(ws, job), []).glance(ws) for job in jobs if wanted.queue in {None, job.queue}]
-        return [msgspec.structs.replace(glance, ended_at=ended_at[glance.job_id]) for glance in glances]
-
     def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
-        return [one.entry for name, ended in read_ends(self.log[after:], 0).items() if name in job_ids for one in ended]
+        return [entry for entry in self.log[after:] if entry.job_id in job_ids]
 
     def events_at(self, seqs: Sequence[int]) -> list[LogEntry]:
         return [self.log[seq - 1] for seq in seqs]
 
     def list_tokens(self) -> list[Token]:
-        return sorted(deepcopy(self.tokens).values(), key=lambda token: (-token.created_at, token.token_id))
+        return sorted(map(copy, self.tokens.values()), key=lambda token: (-token.created_at, token.token_id))
 
     def find_tokens(self, digests: Sequence[bytes]) -> list[Token]:
-        return [deepcopy(token) for token in self.tokens.values() if token.digest in digests]
+        return [copy(token) for token in self.tokens.values() if token.digest in digests]
 
     def store_key(self) -> bytes:
         return self._key
@@ -226,10 +223,10 @@ class MemoryRows:
 
     def save(self, ws: WorkingSet, mark: Mark) -> None:
         self.seq, self.mark = ws.seq, mark
-        self.jobs.update(deepcopy(ws.changed_jobs | ws.renewed_jobs))
-        self.sessions.update(deepcopy(ws.changed_sessions))
-        self.queues.update(deepcopy(ws.changed_queues))
-        self.tokens.update(deepcopy(ws.changed_tokens))
+        self.jobs.update({name: _copied(job) for name, job in (ws.changed_jobs | ws.renewed_jobs).items()})
+        self.sessions.update({key: copy(session) for key, session in ws.changed_sessions.items()})
+        self.queues.update({name: copy(queue) for name, queue in ws.changed_queues.items()})
+        self.tokens.update({token_id: copy(token) for token_id, token in ws.changed_tokens.items()})
         self.queued.update(ws.queued_changes)
         self.documents.update(ws.new_documents)
         self.contexts.update(ws.changed_contexts)
@@ -258,7 +255,7 @@ class MemoryRows:
     def _add_job(self, ws: WorkingSet, stored: Job) -> Job:
         job = ws.jobs.get(stored.job_id)
         if job is None:
-            job = deepcopy(stored)
+            job = _copied(stored)
             ws.add_job(job)
             if job.claim is not None and job.claim.session_id is not None:
                 self._add_session(ws, job.claim.session_id)
@@ -273,13 +270,13 @@ class MemoryRows:
     def _add_session(self, ws: WorkingSet, session_id: SessionKey) -> Session:
         session = ws.sessions.get(session_id)
         if session is None:
-            session = ws.sessions[session_id] = deepcopy(self.sessions[session_id])
+            session = ws.sessions[session_id] = copy(self.sessions[session_id])
             if session.context_seq is not None:
                 ws.contexts[session_id] = self.contexts[session_id]
         return session
 
     def _add_queue(self, ws: WorkingSet, name: str, *, count: bool) -> None:
-        queue = deepcopy(self.queues.get(name))
+        queue = copy(self.queues.get(name))
         if queue is None and count:
             queue = Queue(name)
         if queue is not None:
@@ -312,7 +309,7 @@ class MemoryRows:
         ws.tokens.update(dict.fromkeys(needs.tokens))
         for token in self.tokens.values():
             if token.token_id in needs.tokens or token.digest in needs.digests:
-                ws.tokens[token.token_id] = deepcopy(token)
+                ws.tokens[token.token_id] = copy(token)
         for name in needs.session_counts:
             own = (s for s in self.sessions.values() if s.principal == name)
             ws.session_counts[name] = sum(s.status == "open" and s.expires_at > ws.now for s in own)
@@ -409,13 +406,11 @@ class MemoryRows:
         )
 
 
-def _last_ends(ends: Iterable[EndedClaim]) -> dict[str, int]:
-    """By job."""
-    found: dict[str, int] = {}
-    for one in ends:
-        name = one.entry.job_id or ""
-        found[name] = max(found.get(name, 0), one.details.ended_at)
-    return found
+def _copied(job: Job) -> Job:
+    """Rows and claims are changed in place; what else is in them is not, and is shared."""
+    copied = copy(job)
+    copied.claim = copy(job.claim)
+    return copied
 
 
 class MemoryBackend:

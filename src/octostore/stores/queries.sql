@@ -392,56 +392,33 @@ WHERE session_id = %(session)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
 -- Events by their numbers.
 SELECT {event_columns} FROM {schema}.events WHERE seq = ANY(%(seqs)s)
 
--- name: newest_events
--- The end of the log.
-SELECT job_id, at, type, details FROM {schema}.events ORDER BY seq DESC LIMIT %(limit)s
-
--- name: glance
--- What decides whether a job is shown with its claims, and where; of a bound claim, with its session's time.
-SELECT jobs.job_id, jobs.status, jobs.last_outcome, jobs.claimed_at,
-    coalesce(jobs.expires_at, s.expires_at), CASE WHEN jobs.expires_at IS NULL THEN s.ttl_ms ELSE jobs.ttl_ms END, jobs.max_silence_ms, jobs.last_progress_at, jobs.stop_request IS NOT NULL
-
 -- name: live_claims
--- Claimed jobs by name; of one queue and owner, or any (NULL).
-{glance}, CAST(NULL AS bigint)
+-- Claims by name, and what decides whether they are shown and where; of one queue and owner, or any (NULL). A bound claim
+-- lives with its session.
+SELECT jobs.job_id, jobs.status, jobs.claimed_at, coalesce(jobs.expires_at, s.expires_at),
+    CASE WHEN jobs.expires_at IS NULL THEN s.ttl_ms ELSE jobs.ttl_ms END, jobs.max_silence_ms, jobs.last_progress_at, jobs.stop_request IS NOT NULL
 FROM {schema}.jobs LEFT JOIN {schema}.sessions s ON s.session_id = jobs.session_id
 WHERE jobs.status = 'claimed' AND jobs.job_id >= %(first)s AND jobs.job_id < %(last)s
     AND (jobs.queue = %(queue)s OR %(queue)s IS NULL) AND (jobs.owner = %(owner)s OR %(owner)s IS NULL)
 ORDER BY jobs.job_id LIMIT %(limit)s
 
--- name: end_of_claim
--- What an event says of the claim that it ended: when that was, which an expiry alone learns later, and whose it was. Of a
--- cancelled job that nobody had, nothing.
-job_id, CASE WHEN type = 'expired' THEN CAST({details_json} ->> 'ended_at' AS bigint) ELSE at END AS ended_at,
-    CASE WHEN CAST(%(owner)s AS text) IS NOT NULL OR type = 'cancelled' THEN {details_json} ->> 'owner' ELSE '' END AS owner
+-- name: newest_losses
+-- The newest events with which owners lost their claims, since a moment.
+SELECT {event_columns} FROM {schema}.events
+WHERE type IN ('expired', 'force_released') AND at >= %(since)s ORDER BY at DESC LIMIT %(limit)s
 
--- name: jobs_of_ends
--- The jobs of claims that have ended since a moment, each with the last end; of one owner, or any (NULL).
-{glance}, last.ended_at
-FROM (SELECT job_id AS name, max(ended_at) AS ended_at FROM ends WHERE job_id >= %(first)s AND job_id < %(last)s
-        AND ended_at >= %(since)s AND owner = coalesce(%(owner)s, owner) GROUP BY job_id) last
-JOIN {schema}.jobs ON jobs.job_id = last.name LEFT JOIN {schema}.sessions s ON s.session_id = jobs.session_id
-WHERE jobs.queue = %(queue)s OR %(queue)s IS NULL
+-- name: newest_events
+-- The end of the log. What is wanted of it is looked for in these few, whatever indexes there are.
+(SELECT {event_columns} FROM {schema}.events ORDER BY seq DESC LIMIT %(limit)s) newest
 
--- name: lost_claims
--- Jobs that their owners lost since a moment, among the newest losses.
-WITH ends AS (SELECT {end_of_claim} FROM (SELECT job_id, at, type, details FROM {schema}.events
-    WHERE type IN ('expired', 'force_released') AND at >= %(since)s ORDER BY at DESC LIMIT %(limit)s) newest)
-{jobs_of_ends}
+-- name: newest_ends
+-- Those of them with which claims ended, on jobs with names in a range.
+SELECT * FROM {newest_events} WHERE type IN ({ends}) AND job_id >= %(first)s AND job_id < %(last)s
 
--- name: count_losses
--- Among how many that was.
-SELECT count(*) FROM (SELECT 1 FROM {schema}.events
-    WHERE type IN ('expired', 'force_released') AND at >= %(since)s LIMIT %(limit)s) losses
-
--- name: ended_claims
--- Jobs on which a claim has ended since a moment, among the newest events.
-WITH ends AS (SELECT {end_of_claim} FROM ({newest_events}) newest WHERE type IN ({ends}) AND at >= %(since)s)
-{jobs_of_ends}
-
--- name: last_claim
--- When a job was last claimed, among the newest events.
-SELECT max(at) FROM ({newest_events}) newest WHERE type = 'claimed' AND job_id >= %(first)s AND job_id < %(last)s
+-- name: looked_at
+-- When one of these jobs was last claimed, as far as they tell; how many they are, and when the first of them happened.
+SELECT max(at) FILTER (WHERE type = 'claimed' AND job_id >= %(first)s AND job_id < %(last)s), count(*), min(at)
+FROM {newest_events}
 
 -- name: figures
 -- How many jobs are claimed, and late (by themselves, or because their session is) or stuck; how many jobs are dead,

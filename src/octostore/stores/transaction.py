@@ -10,6 +10,8 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, get_args
 
+import msgspec
+
 from octostore.core.events import LogEntry
 from octostore.core.limits import (
     BUCKET_MS,
@@ -189,13 +191,11 @@ class Transaction:
     def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
         from octostore.stores.finding_claims import find_claims  # noqa: PLC0415  # few ask for it
 
-        return find_claims(self._asking(ws.now), self._counters.seq, wanted)
+        return find_claims(self._asking(ws.now), wanted)
 
     def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
-        asking = self._asking(self._counters.mark.now)
-        answer = asking.each("last_ends", [(job_id, after) for job_id in job_ids])
-        asking.run()
-        return sorted(map(entry_from_row, answer.rows), key=attrgetter("seq"))
+        rows = self._rows("last_ends", names=msgspec.json.encode(job_ids).decode(), after=after)
+        return sorted(map(entry_from_row, rows), key=attrgetter("seq"))
 
     def events_at(self, seqs: Sequence[int]) -> list[LogEntry]:
         return [entry_from_row(row) for row in self._rows("events_at", seqs=list(seqs))]

@@ -213,8 +213,8 @@ ROUTES = [
             "Claims that were live at some time in the last `window` seconds: who had a job, since when, how that "
             "ended, and who took over. Jobs come in this order: lost and not taken up, stuck, late, asked to stop, "
             "failed, dead; then the other live ones, and those that have ended, newest first. `more` says that some "
-            "may be left out: jobs beyond the `limit`, live claims beyond the first 5,000, losses before the last "
-            "2,000, and other ends before the last 2,000 events. To keep up, follow `/events?after=` from `seq`."
+            "may be left out: jobs beyond the `limit`, live claims beyond the first 2,000 by name, losses before the "
+            "last 1,000, and other ends before the last 600 events. To keep up, follow `/events?after=` from `seq`."
         ),
         example={
             "query": {"window": "900", "prefix": "github-issue-"},

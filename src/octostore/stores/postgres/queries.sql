@@ -95,14 +95,10 @@ DELETE FROM {schema}.writers WHERE at < {now} - %(age)s
 -- Wake those who wait, wherever they are.
 SELECT pg_notify(%(channel)s, '')
 
--- name: details_json
--- The details of an event.
-convert_from(details, 'UTF8')::jsonb
-
 -- name: last_ends
--- The last events after one with which claims on jobs ended.
-SELECT found.* FROM unnest(%s::text[], %s::bigint[]) AS wanted(name, after) CROSS JOIN LATERAL (
-    SELECT {event_columns} FROM {schema}.events WHERE job_id = wanted.name AND seq > wanted.after AND type IN ({ends})
+-- The last events after one with which claims on jobs ended, whose names are given as JSON.
+SELECT found.* FROM jsonb_array_elements_text(%(names)s::jsonb) AS wanted(name) CROSS JOIN LATERAL (
+    SELECT {event_columns} FROM {schema}.events WHERE job_id = wanted.name AND seq > %(after)s AND type IN ({ends})
     ORDER BY seq DESC LIMIT {ends_limit}) found
 
 -- name: names_in_flight

@@ -52,14 +52,13 @@ SELECT is_open FROM {schema}.counters
 -- That it would not, once the -wal has been copied into it.
 UPDATE {schema}.counters SET is_open = 0
 
--- name: details_json
--- The details of an event.
-CAST(details AS text)
-
 -- name: last_ends
--- The last events after one with which claims on a job ended.
-SELECT {event_columns} FROM {schema}.events WHERE job_id = %s AND seq > %s AND type IN ({ends})
-ORDER BY seq DESC LIMIT {ends_limit}
+-- The last events after one with which claims on jobs ended, whose names are given as JSON. All in one statement: the list of
+-- types would be made anew for each.
+SELECT {event_columns} FROM {schema}.events WHERE seq IN (
+    SELECT ended.seq FROM json_each(%(names)s) wanted CROSS JOIN {schema}.events ended ON ended.seq IN (
+        SELECT e.seq FROM {schema}.events e WHERE e.job_id = wanted.value AND e.seq > %(after)s AND e.type IN ({ends})
+        ORDER BY e.seq DESC LIMIT {ends_limit}))
 
 -- name: names_in_flight
 -- The jobs that sessions were working on when they were lost; for a condition to follow.
