@@ -63,8 +63,9 @@ lint: $(READY) ## formatting, lint, types and layers
 	$(BIN)/lint-imports
 
 .PHONY: pictures
-pictures: $(READY) ## the pictures of the documents, from what a store does
+pictures: $(READY) ## the pictures of the documents, from what a store does and what its page shows
 	$(BIN)/python -m docs.pictures.draw
+	$(BIN)/python -m docs.pictures.photograph
 
 .PHONY: references
 references: $(READY) ## the pages that are written by parsers and tools

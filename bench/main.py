@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
-from bench import documents, growth, stages, startup, throughput
+from bench import documents, growth, page, stages, startup, throughput
 from bench.machine import facts
 from bench.postgres import claims as postgres_claims
 from bench.postgres import database, queues, servers
@@ -46,6 +46,9 @@ class Effort(NamedTuple):
     postgres_jobs: dict[int, int]
     """For each number of workers, how many jobs a round enqueues and works off."""
     postgres_rounds: int
+    page_rounds: int
+    """How often claims are timed without and with open pages, and for how many seconds each."""
+    page_seconds: float
 
 
 FULL = Effort(
@@ -63,6 +66,8 @@ FULL = Effort(
     postgres_claims={1: 256, 64: 2_560, 256: 5_120},
     postgres_jobs={1: 200, 8: 1_000, 32: 2_000},
     postgres_rounds=4,
+    page_rounds=6,
+    page_seconds=12,
 )
 QUICK = Effort(
     jobs=50_000,
@@ -79,6 +84,8 @@ QUICK = Effort(
     postgres_claims={1: 32, 64: 256, 256: 512},
     postgres_jobs={1: 30, 8: 120, 32: 320},
     postgres_rounds=1,
+    page_rounds=2,
+    page_seconds=3,
 )
 
 
@@ -143,12 +150,17 @@ def _jobs(_scratch: Path, effort: Effort) -> None:
             queues.report(server, effort.postgres_jobs, effort.postgres_rounds)
 
 
+def _page(scratch: Path, effort: Effort) -> None:
+    page.report(scratch, effort.jobs, effort.page_rounds, effort.page_seconds)
+
+
 PARTS: dict[str, Callable[[Path, Effort], None]] = {
     "http": _http,
     "batch": _batch,
     "client": _client,
     "stages": _stages,
     "crowd": _crowd,
+    "page": _page,
     "startup": _startup,
     "store": _store,
     "growth": _growth,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from bench.sample_rows import BUILT_AT, SampleRows
+from bench.sample_rows import SampleRows
 from octostore.stores.rows import COLUMNS, job_to_row, to_row
 from octostore.stores.sqlite.connection import connect, make, migrations
 
@@ -27,7 +27,8 @@ class SampleFile(NamedTuple):
     events: int
 
 
-def build(path: Path, jobs: int, events: int) -> SampleFile:
+def build(path: Path, jobs: int, events: int, rows: SampleRows | None = None) -> SampleFile:
+    rows = rows or SampleRows(jobs, events)
     started = perf_counter()
     make(str(path))
     connection = connect(path)
@@ -38,7 +39,7 @@ def build(path: Path, jobs: int, events: int) -> SampleFile:
         connection.pragma("cache_size", -1_000_000)
         connection.execute("BEGIN IMMEDIATE")
         later = _drop_indexes_and_triggers(connection)
-        _fill(connection, SampleRows(jobs, events), events)
+        _fill(connection, rows, events)
         for sql in later:
             connection.execute(sql)
         connection.execute("COMMIT")
@@ -88,7 +89,7 @@ def _fill(connection: apsw.Connection, rows: SampleRows, events: int) -> None:
     _insert(connection, "job", map(job_to_row, rows.jobs()))
     _insert(connection, "document", rows.documents())
     _insert(connection, "event", map(to_row, rows.events()))
-    connection.execute("UPDATE counters SET seq = ?, now = ?", (events, BUILT_AT))
+    connection.execute("UPDATE counters SET seq = ?, now = ?", (events, rows.built_at))
 
 
 def _insert(connection: apsw.Connection, what: str, rows: Iterable[tuple[Any, ...]]) -> None:

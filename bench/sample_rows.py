@@ -1,7 +1,7 @@
 """The rows of a sample file. The same sizes always give the same rows."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -31,11 +31,22 @@ def job_name(number: int) -> str:
 
 
 class SampleRows:
-    def __init__(self, jobs: int, events: int) -> None:
+    """`spacing_ms` is the time from one event to the next; the last one happened at `built_at`."""
+
+    def __init__(
+        self,
+        jobs: int,
+        events: int,
+        built_at: int = BUILT_AT,
+        spacing_ms: int = 1,
+        shares: Mapping[Status, int] = STATUSES,
+    ) -> None:
         self._jobs = jobs
         self._events = events
+        self.built_at = built_at
+        self._spacing_ms = spacing_ms
         self._random = random.Random(jobs)
-        self._statuses = self._random.choices(list(STATUSES), list(STATUSES.values()), k=jobs)
+        self._statuses = self._random.choices(list(shares), list(shares.values()), k=jobs)
         self._names = [job_name(index * SCATTER % jobs) for index in range(jobs)]
         # A lock is a job nobody enqueued. So are half of those that are claimed.
         self._queues = [
@@ -52,9 +63,9 @@ class SampleRows:
                 principal=LOCAL,
                 status="open" if is_open else "closed",
                 ttl_ms=TTL_MAX_MS,
-                opened_at=BUILT_AT - HOUR_MS,
-                heartbeat_at=BUILT_AT - number,
-                expires_at=BUILT_AT - number + (TTL_MAX_MS if is_open else 0),
+                opened_at=self.built_at - HOUR_MS,
+                heartbeat_at=self.built_at - number,
+                expires_at=self.built_at - number + (TTL_MAX_MS if is_open else 0),
                 lease_id=self._secret(),
             )
 
@@ -63,7 +74,7 @@ class SampleRows:
             job = Job(
                 job_id=self._names[index],
                 status=status,
-                created_at=BUILT_AT - self._events + index,
+                created_at=self._moment(index),
                 available_at=self._available_at(index),
             )
             if self._queues[index] is not None:
@@ -83,13 +94,13 @@ class SampleRows:
     def events(self) -> Iterator[LogEntry]:
         """In rounds: first of every job its first event, then of every job its second, and so on."""
         for position in range(self._events):
-            turn, index = divmod(position, self._jobs)
-            at = BUILT_AT - self._events + position
-            queue = self._queues[index]
-            kind, details = self._event(turn if queue is None else turn - 1, index, at)
-            yield LogEntry(position + 1, at, kind, LOCAL, self._names[index], queue, None, encode_details(details))
+            index, at = position % self._jobs, self._moment(position)
+            kind, details = self._event(position, index, at)
+            name, queue = self._names[index], self._queues[index]
+            yield LogEntry(position + 1, at, kind, LOCAL, name, queue, None, encode_details(details))
 
-    def _event(self, turn: int, index: int, at: int) -> tuple[str, Details]:
+    def _event(self, position: int, index: int, at: int) -> tuple[str, Details]:
+        turn = position // self._jobs - (self._queues[index] is not None)
         if turn < 0:
             queue = self._queues[index] or ""
             return "enqueued", Enqueued(_kind(index), queue, _priority(index), at, MAX_ATTEMPTS_DEFAULT, "queued", True)
@@ -98,12 +109,18 @@ class SampleRows:
         if turn % 2 == 0:
             return "claimed", Claimed(owner, attempt, TTL_MS, at + TTL_MS, msgspec.Raw(b'{"branch":"main"}'))
         status = self._statuses[index]
-        ended = Ended(owner, index + 1, attempt, at - 9_000, at - 50, status, at, attempt, at, note="as far as I got")
+        claimed = position - self._jobs
+        since, token = self._moment(claimed), claimed + 1
+        ended = Ended(owner, token, attempt, since, at - 50, status, at, attempt, at, note="as far as I got")
         return _how_ended(status), ended
 
     def _available_at(self, index: int) -> int:
         is_scheduled = self._statuses[index] == "queued" and index % 7 == 0
-        return BUILT_AT + HOUR_MS + index if is_scheduled else BUILT_AT - self._events + index
+        return self.built_at + HOUR_MS + index if is_scheduled else self._moment(index)
+
+    def _moment(self, position: int) -> int:
+        """Of an event."""
+        return self.built_at - (self._events - position) * self._spacing_ms
 
     def _enqueue(self, job: Job, index: int) -> None:
         job.queue = self._queues[index]
@@ -120,9 +137,9 @@ class SampleRows:
             fencing_token=self._events - self._jobs + index + 1,
             ttl_ms=TTL_MAX_MS,
             lock_delay_ms=0,
-            claimed_at=BUILT_AT - HOUR_MS,
-            heartbeat_at=BUILT_AT - index % HOUR_MS,
-            expires_at=None if is_bound else BUILT_AT - index % HOUR_MS + TTL_MAX_MS,
+            claimed_at=self.built_at - HOUR_MS,
+            heartbeat_at=self.built_at - index % HOUR_MS,
+            expires_at=None if is_bound else self.built_at - index % HOUR_MS + TTL_MAX_MS,
             # Every fifth session is closed; the ones after those are open.
             session_id=_session_id(index % (SESSIONS // 5) * 5 + 1) if is_bound else None,
             metadata=b'{"branch":"main"}',

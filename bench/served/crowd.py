@@ -75,8 +75,9 @@ def _report(server: Peer, size: int, seconds: float) -> None:
 class Probe:
     """An extra client that claims and releases while something else happens."""
 
-    def __init__(self, server: Peer) -> None:
+    def __init__(self, server: Peer, pause_seconds: float = PROBE_PAUSE_SECONDS) -> None:
         self._server = server
+        self._pause_seconds = pause_seconds
         self._usage = server.usage()
         self._count = 0
         self.phases: list[Phase] = []
@@ -99,7 +100,7 @@ class Probe:
     def _claim_until(self, ended: threading.Event) -> list[float]:
         latencies = []
         connection = HTTPConnection(LOOPBACK, self._server.port, timeout=60)
-        while not ended.wait(PROBE_PAUSE_SECONDS):
+        while not ended.wait(self._pause_seconds):
             self._count += 1
             path = f"/jobs/probe-{self._count}"
             started = time.perf_counter()

@@ -54,6 +54,10 @@ if TYPE_CHECKING:
         KeepaliveReply as KeepaliveReply,
         PrincipalView as PrincipalView,
         ProbeReply as ProbeReply,
+        PauseView as PauseView,
+        QueueFigures as QueueFigures,
+        QueueList as QueueList,
+        QueueStatus as QueueStatus,
         QueueView as QueueView,
         Recovery as Recovery,
         ReleaseReply as ReleaseReply,
@@ -84,8 +88,8 @@ _HOMES = {
     "core.health": "Health SessionHealth Threshold Thresholds",
     "core.model": "Phase",
     "core.replies": "AttemptView ClaimReply EnqueueReply Figures HandedOverReply HeartbeatReply InFlight JobOwner "
-    "JobPage JobView KeepaliveReply PrincipalView ProbeReply QueueView Recovery ReleaseReply SavedReply SessionReply "
-    "SessionView TokenView",
+    "JobPage JobView KeepaliveReply PauseView PrincipalView ProbeReply QueueFigures QueueList QueueStatus QueueView "
+    "Recovery ReleaseReply SavedReply SessionReply SessionView TokenView",
     "core.retry": "RetryPolicy",
     "core.verify": "Verification",
     "wire.answers": "NewToken",

@@ -2,9 +2,11 @@
 
 import os
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,9 +18,9 @@ from octostore.cli.main import main
 from octostore.client.embedded import EmbeddedPort
 from octostore.stores.opening import default_path, make_data_folder
 from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.sqlite.connection import make
 from octostore.stores.store import LocalStore
 from tests.support.cli import Done, LiveCli, run_cli
+from tests.support.files import make_empty
 from tests.support.served import ServedStore
 from tests.support.server import ServerProcess
 from tests.support.world import ManualClock
@@ -96,7 +98,7 @@ def empty_store() -> str:
     """Where this user's store is, in which nothing has happened yet."""
     make_data_folder()
     path = default_path()
-    make(path)
+    make_empty(Path(path))
     return path
 
 
@@ -129,13 +131,8 @@ def store_of_an_hour_ago(
     """
     path = clean / "octostore" / "octostore.db"
     path.parent.mkdir(mode=0o700)
-    clock = ManualClock(int(time.time() * 1_000) - 3_600_000)
-    with octostore.OctoStore(EmbeddedPort(LocalStore(lambda: SqliteBackend(path), clock=clock))) as store:
-        fill(store)
-    if spoil is not None:
-        with closing(sqlite3.connect(path)) as database:
-            spoil(database)
-            database.commit()
+    path.touch(0o600)
+    path.write_bytes(_filled(fill, spoil))
     with ExitStack() as at_end:
         if kind == "server":
             served = ServedStore(LocalStore(lambda: SqliteBackend(path)), clean)
@@ -143,3 +140,21 @@ def store_of_an_hour_ago(
             monkeypatch.setenv("OCTOSTORE_URL", served.place.origin)
             monkeypatch.setenv("OCTOSTORE_TOKEN", served.token)
         yield
+
+
+@cache
+def _filled(
+    fill: Callable[[octostore.OctoStore], object], spoil: Callable[[sqlite3.Connection], object] | None
+) -> bytes:
+    """The file, which is the same for all tests that want it."""
+    clock = ManualClock(int(time.time() * 1_000) - 3_600_000)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "octostore.db")
+        with octostore.OctoStore(EmbeddedPort(LocalStore(lambda: SqliteBackend(path), clock=clock))) as store:
+            fill(store)
+        if spoil is not None:
+            with closing(sqlite3.connect(path)) as database:
+                spoil(database)
+                database.commit()
+        assert list(path.parent.iterdir()) == [path], "all is in it, and nothing beside it"
+        return path.read_bytes()

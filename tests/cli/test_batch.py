@@ -68,3 +68,9 @@ def test_a_line_that_is_no_command(cli: Cli) -> None:
         assert said in done.err
     assert cli.run("batch", stdin="").code == 64
     assert cli.store.get_job(cli.job).status == "free"
+
+
+def test_no_commands_at_all(cli: Cli) -> None:
+    done = cli.run("batch", stdin="\n")
+    assert (done.code, done.out) == (64, "")
+    assert "stdin is empty: write one command per line" in done.err

@@ -4,6 +4,7 @@ import argparse
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -27,6 +28,7 @@ function=$(complete -p octostore | sed 's/.*-F \\([^ ]*\\).*/\\1/')
 $function octostore "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
 printf '%s\\n' "${COMPREPLY[@]}"
 """
+FROM_BASH = {"IFS": "\v", "_ARGCOMPLETE_SHELL": "bash", "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
 SHELLS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-n"], "fish": ["fish", "--no-execute"]}
 
 
@@ -58,16 +60,24 @@ def offered(line: str) -> list[str]:
     return [word.rstrip(" ") for word in done.stdout.splitlines() if word]
 
 
+def told(line: str) -> list[str]:
+    """What bash's script would be told: the same process without a shell around it, which can be forked."""
+    with tempfile.NamedTemporaryFile() as answer:
+        asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_TYPE": "9"}
+        run_cli(**FROM_BASH, **asked, _ARGCOMPLETE_STDOUT_FILENAME=answer.name)
+        return [word.rstrip(" ") for word in answer.read().decode().split(FROM_BASH["IFS"]) if word]
+
+
 @pytest.mark.usefixtures("path")
 def test_commands_and_options() -> None:
-    assert offered("octostore ow") == ["owner"]
-    assert set(offered("octostore re")) == {"release", "recover", "requeue", "restore"}
-    assert set(offered("octostore list --")) >= {"--status", "--queue", "--limit", "--watch", "--json", "--url"}
-    assert offered("octostore list --wa") == ["--watch"]
-    assert set(offered("octostore list --status d")) == {"done", "dead"}
-    assert set(offered("octostore token ")) >= {"create", "list", "revoke"}
+    assert offered("octostore ow") == told("octostore ow") == ["owner"]
+    assert set(told("octostore re")) == {"release", "recover", "requeue", "restore"}
+    assert set(told("octostore list --")) >= {"--status", "--queue", "--limit", "--watch", "--json", "--url"}
+    assert told("octostore list --wa") == ["--watch"]
+    assert set(told("octostore list --status d")) == {"done", "dead"}
+    assert set(told("octostore token ")) >= {"create", "list", "revoke"}
     assert set(offered("octostore token create ci --scope ")) == {"read", "claim", "admin"}
-    assert offered("octostore completion f") == ["fish"]
+    assert told("octostore completion f") == ["fish"]
 
 
 @pytest.mark.usefixtures("path")
@@ -76,8 +86,8 @@ def test_names_of_jobs(cli: Cli) -> None:
     cli.lease(f"{prefix}-a/b")
     cli.store.enqueue("build", job_id=f"{prefix}-c")
     assert set(offered(f"octostore owner {prefix}")) == {f"{prefix}-a/b", f"{prefix}-c"}
-    assert offered(f"octostore requeue x {prefix}-c") == [f"{prefix}-c"]
-    assert offered(f"octostore events --job {prefix}-a") == [f"{prefix}-a/b"]
+    assert told(f"octostore requeue x {prefix}-c") == [f"{prefix}-c"]
+    assert told(f"octostore events --job {prefix}-a") == [f"{prefix}-a/b"]
 
 
 @pytest.mark.usefixtures("path")
@@ -88,33 +98,38 @@ def test_names_with_signs(cli: Cli) -> None:
     cli.lease(f"{prefix}@host+1")
     assert set(offered(f"octostore owner {prefix}")) == {f"{prefix}#12", f"{prefix}@host+1"}
     assert offered(f"octostore owner {prefix}#") == [f"{prefix}#12"]
-    assert offered(f"octostore heartbeat {prefix}-nobodys") == []
+    assert told(f"octostore heartbeat {prefix}-nobodys") == []
 
 
-@pytest.mark.usefixtures("path")
+def test_names_of_queues(cli: Cli) -> None:
+    queue = cli.new_name("tab")
+    cli.store.set_queue(queue, paused=True)
+    for line in ("queue set", "next", "list --queue"):
+        assert told(f"octostore {line} {queue[:-1]}") == [queue]
+
+
 def test_names_of_sessions(cli: Cli) -> None:
     prefix = cli.new_name("tab")
     for name in "ab":
         cli.store.open_session("ann", session_id=f"{prefix}-{name}")
     cli.lease(f"{prefix}-c")
-    assert set(offered(f"octostore sessions {prefix}")) == {f"{prefix}-a", f"{prefix}-b"}
-    assert offered(f"octostore events --session {prefix}-a") == [f"{prefix}-a"]
-    assert offered(f"octostore hand-over {prefix}-b") == [f"{prefix}-b"]
+    assert set(told(f"octostore sessions {prefix}")) == {f"{prefix}-a", f"{prefix}-b"}
+    assert told(f"octostore events --session {prefix}-a") == [f"{prefix}-a"]
+    assert told(f"octostore hand-over {prefix}-b") == [f"{prefix}-b"]
 
 
-@pytest.mark.usefixtures("path")
 def test_names_of_another_store(clean: Path) -> None:
     url = f"sqlite:///{clean}/other.db"
     run_cli("enqueue", "build", "--job-id", "elsewhere", "--url", url)
-    assert offered("octostore owner e") == []
-    assert offered(f"octostore --url {url} owner e") == ["elsewhere"]
+    assert told("octostore owner e") == []
+    assert told(f"octostore --url {url} owner e") == ["elsewhere"]
 
 
 @pytest.mark.usefixtures("path")
 def test_a_store_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is offered, and nothing is said."""
     monkeypatch.setenv("OCTOSTORE_URL", "http://127.0.0.1:1")
-    assert offered("octostore owner e") == []
+    assert told("octostore owner e") == []
     monkeypatch.setenv("OCTOSTORE_TOKEN", "octo_qfdCLouvFP62SCXXPRbo5wFtWq0mcoq8bLxyJEuD8fk3K5jYq")
     assert offered("octostore owner e") == []
 

@@ -24,10 +24,11 @@ import octostore
 from octostore.cli.demo import messages as m
 from octostore.cli.demo.plot import AGENTS, FATAL_STEP, JOB_ID, RESULT, STEPS, TTL_SECONDS
 from octostore.cli.demo.race import Race
-from octostore.cli.demo.team import Agent, Team
+from octostore.cli.demo.team import AGENT_MODULE, Agent, Team
+from octostore.wire.tokens import new_token
 from tests.support.cli import LiveCli, run_cli
 from tests.support.documents import blocks_of, check_printed
-from tests.support.processes import PATIENCE_SECONDS, ROOT, until
+from tests.support.processes import PATIENCE_SECONDS, ROOT, free_port, until
 from tests.support.starting import PROGRAM
 
 pytestmark = pytest.mark.xdist_group("demo")
@@ -56,11 +57,15 @@ class Place:
         return LiveCli("demo", *options, **self.environment)
 
     def agents(self) -> list[int]:
-        """The living: each was started with a URL in the folder."""
+        """The living: each was started for a store in the folder."""
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                if os.fsencode(self.temporary) in (process / "cmdline").read_bytes():
+                url = b"OCTOSTORE_URL=sqlite:///" + os.fsencode(self.temporary)
+                if (
+                    AGENT_MODULE.encode() in (process / "cmdline").read_bytes()
+                    and url in (process / "environ").read_bytes()
+                ):
                     found.append(int(process.name))
         return found
 
@@ -334,6 +339,14 @@ def test_an_agent_that_fails_is_our_fault(tmp_path: Path) -> None:
     place.check_nothing_is_left()
 
 
+def test_in_a_store_that_cannot_be_reached_nobody_starts(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    server = {"OCTOSTORE_URL": f"http://127.0.0.1:{free_port()}", "OCTOSTORE_TOKEN": new_token()}
+    done = run_cli("demo", "--here", **place.environment, **server)
+    assert (done.code, done.out) == (69, "")
+    place.check_nothing_is_left()
+
+
 def read_until(demo: LiveCli, text: str) -> None:
     while text not in demo.line():
         pass
@@ -380,7 +393,7 @@ def told(*heard: list[tuple[str, m.Said]], last_words: list[m.Said] | None = Non
     team = Scripted([(name, m.Ready()) for name in AGENTS], *heard, last_words=last_words or [])
     show = Told()
     with octostore.connect("memory:") as store:
-        Race(cast("Team", team), store, show, time.monotonic()).run()
+        Race(cast("Team", team), store, show, JOB_ID, time.monotonic()).run()
     return show.lines[len(AGENTS) :]
 
 

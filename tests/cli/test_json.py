@@ -104,6 +104,7 @@ CASES = {
     "enqueue": Same(nothing, "enqueue build --job-id J", "POST", "/jobs", {"kind": "build", "job_id": "J"}),
     "next": Same(enqueued, "next J", "POST", "/queues/J/claim", {}),
     "empty": Same(nothing, "next J", "POST", "/queues/J/claim", {}, 10),
+    "queue set": Same(nothing, "queue set J --max-claimed 2", "PUT", "/queues/J", {"max_claimed": 2}),
     "dead jobs": Same(dead, "dead J", "GET", "/jobs?prefix=J&status=dead"),
     "requeue": Same(dead, "requeue J", "POST", "/jobs/J/requeue", {}),
     "discard": Same(dead, "discard J", "POST", "/jobs/J/discard", {}),

@@ -65,7 +65,8 @@ def test_the_lease_is_from_the_environment_or_an_option(cli: Cli, monkeypatch: p
     monkeypatch.setenv("OCTOSTORE_LEASE_ID", lease)
     assert cli.call("heartbeat", cli.job).code == 0
     assert cli.call("heartbeat", cli.job, "--lease-id", "another").code == 20, "the option counts"
-    assert cli.call("heartbeat", cli.job, "--lease-id", "").code == 64, "also where a variable was empty"
+    empty = cli.call("heartbeat", cli.job, "--lease-id", "")
+    assert (empty.code, "lease_id is empty" in empty.err) == (64, True), "also where a variable was empty"
     assert cli.call("release", cli.job).code == 0
 
 
@@ -74,7 +75,9 @@ def test_without_a_lease(cli: Cli, command: str) -> None:
     cli.lease()
     done = cli.call(command, cli.job)
     assert (done.code, done.out) == (64, "")
-    assert "lease_id is required: set OCTOSTORE_LEASE_ID" in done.err
+    assert f"you hold no claim on {cli.job} here. Claim it with `octostore claim {cli.job} --keep`" in done.err
+    assert "set OCTOSTORE_LEASE_ID to the lease id that `octostore claim` printed" in done.err
+    assert "you hold no claim here. Claim a job with `octostore claim JOB --keep`" in cli.call(command).err
     assert cli.json(command, cli.job, code=64)["field"] == "lease_id"
     assert cli.store.get_job(cli.job).status == "claimed"
 

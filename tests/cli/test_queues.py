@@ -328,3 +328,49 @@ def test_who_claims_reads_the_whole_checkpoint(cli: Cli) -> None:
     cli.run("checkpoint", cli.job, json.dumps({"next": "x" * 400}), "--owner", "ann")
     cli.run("release", cli.job, "--owner", "ann")
     assert json.dumps({"next": "x" * 400}) in cli.run("claim", cli.job, "--owner", "bob").out
+
+
+def test_pausing_and_resuming_a_queue(cli: Cli, queue: str) -> None:
+    cli.store.enqueue("build", queue=queue, job_id=cli.job)
+    paused = cli.call("queue", "set", queue, "--pause", "--reason", "deploying", "--max-claimed", "3")
+    assert paused.code == 0
+    assert paused.out.startswith(f"queue {queue} is paused by ")
+    assert paused.out.endswith(" (deploying), at most 3 at once\n")
+    empty = cli.call("next", queue)
+    assert (empty.code, f"empty queue {queue} is paused by " in empty.out) == (10, True)
+    assert f"octostore queue set {queue} --resume" in empty.out
+    delayed = cli.call("claim", cli.job)
+    assert (delayed.code, f"its queue {queue} is paused by " in delayed.out) == (11, True)
+    assert f"queue {queue}: paused, at most 3 at once: deploying" in cli.call("events").out
+    with cli.start("next", queue, "--owner", "heir", "--wait", "1m", "--json") as waiting:
+        resumed = cli.json("queue", "set", queue, "--resume", "--max-claimed", "none")
+        assert resumed == {"queue": queue, "max_claimed": None, "paused": False, "pause": None}
+        assert waiting.finish().json["owner"] == "heir"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ([], "queue set needs --pause, --resume or --max-claimed"),
+        (["--max-claimed", "0"], "'0' is neither a whole number from 1 nor none"),
+        (["--pause", "--resume"], "not allowed with argument"),
+    ],
+)
+def test_settings_that_make_no_sense(cli: Cli, queue: str, options: list[str], problem: str) -> None:
+    wrong = cli.call("queue", "set", queue, *options)
+    assert (wrong.code, problem in wrong.err) == (64, True), wrong
+
+
+def test_all_queues_in_a_table(cli: Cli, queue: str) -> None:
+    for number in range(2):
+        cli.store.enqueue("build", queue=queue, job_id=f"{cli.job}-{number}")
+    cli.store.claim_next(queue)
+    cli.store.set_queue(queue, paused=True, reason="deploying")
+    listed = cli.json("queues")
+    (told,) = [one for one in listed["queues"] if one["queue"] == queue]
+    assert (told["ready"], told["claimed"], told["paused"], sum(told["rates"]["enqueued"])) == (1, 1, True, 2)
+    table = cli.call("queues")
+    (row,) = [line for line in table.out.splitlines() if line.startswith(f"{queue} ")]
+    assert row.split()[:2] == [queue, "1"]
+    assert row.endswith("(deploying)")
+    assert "counted " in table.out

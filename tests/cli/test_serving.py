@@ -15,7 +15,7 @@ from tests.support.server import ServerProcess
 def test_a_server_and_a_client_of_the_same_user(clean: Path) -> None:
     with LiveCli("serve", "--port", "0", "--json") as serving:
         greeting = json.loads(serving.line())
-        assert set(greeting) == {"url", "data", "token_file", "api_page", "example"}
+        assert set(greeting) == {"url", "data", "token_file", "page", "api_page", "example"}
         assert greeting["data"] == str(clean / "octostore" / "octostore.db")
         claim = run_cli("claim", "J", "--owner", "ann", "--json", "--url", greeting["url"])
         assert (claim.code, claim.json["principal"]) == (0, "admin")
@@ -46,6 +46,10 @@ def test_ctrl_c_ends_a_server() -> None:
         (["--idle-seconds", "-1"], 64, "argument --idle-seconds: "),
         (["--url", "http://127.0.0.1:1"], 64, "the store's URL is the URL of a server; "),
         (["--tokens-file", "/missing"], 64, "/missing"),
+        (["--base-path", "octo"], 64, "--base-path must look like /octo"),
+        (["--base-path", "/a%20b"], 64, "--base-path must look like /octo"),
+        (["--base-path", "/x/.."], 64, "--base-path must look like /octo"),
+        (["--base-path", "/jobs/octo"], 64, "--base-path must not begin with /jobs"),
         (["--port", "0", "--host", "192.0.2.1"], 69, "cannot listen on 192.0.2.1:0: "),
     ],
 )

@@ -64,7 +64,7 @@ def test_one_session_is_told_whole(cli: Cli, name: str) -> None:
     assert alive.startswith("  alive     heartbeat ")
     assert alive.endswith(" left")
     assert since.endswith(f" UTC), by {cli.store.whoami().name}")
-    assert context.startswith('  context   {"turn": 7, "next": "xxx')
+    assert context.startswith('  context   520 bytes: {"turn": 7, "next": "xxx')
     assert context.endswith("xxx…")
     assert jobs == f"  jobs      {cli.job}-0, {cli.job}-1"
     assert lately == "lately"

@@ -14,7 +14,8 @@ import pytest
 import octostore
 from octostore.cli.command import COMMANDS
 from octostore.cli.main import main
-from tests.cli.conftest import store_of_an_hour_ago
+from octostore.core.limits import PAYLOAD_BYTES
+from tests.cli.conftest import Cli, store_of_an_hour_ago
 from tests.support.cli import Done, run_cli, run_on_terminal
 from tests.support.text_of_others import NASTY, hidden_in
 
@@ -23,7 +24,7 @@ PLACE = "NASTY"
 DAY = 86_400
 LINES: dict[str, list[str]] = {
     "run": ["run held -- true", "run held --wait 1 -- true", "run done --once -- true", "run dead -- true"],
-    "claim": ["claim held", "claim done", "claim dead", "claim tried", "claim later", "claim NASTY"],
+    "claim": ["claim held", "claim done", "claim dead", "claim tried", "claim later", "claim NASTY", "claim not-now"],
     "heartbeat": ["heartbeat held --lease-id wrong", "heartbeat forced --lease-id wrong"],
     "release": ["release held --lease-id wrong --error NASTY"],
     "mine": ["mine --owner NASTY", "mine --release-all --owner NASTY"],
@@ -32,13 +33,15 @@ LINES: dict[str, list[str]] = {
     "checkpoint": ["checkpoint @NASTY", "checkpoint NASTY", "checkpoint NASTY 1"],
     "batch": ["batch"],
     "enqueue": ["enqueue kind --job-id tried", "enqueue NASTY"],
-    "next": ["next line", "next NASTY"],
+    "next": ["next line", "next NASTY", "next paused"],
     "work": ["work other --until-empty -- false", "work line --until-empty -- true"],
     "dead": ["dead", "dead --story"],
-    "requeue": ["requeue held", "requeue dead"],
-    "discard": ["discard held", "discard dead", "discard NASTY"],
+    "requeue": ["requeue held", "requeue dead", "requeue --all --queue NASTY --reason why"],
+    "discard": ["discard held", "discard dead", "discard NASTY", "discard --all --reason NASTY"],
     "cancel": ["cancel held", "cancel tried", "cancel NASTY"],
     "stop": ["stop held --reason NASTY", "stop dead", "stop NASTY"],
+    "queues": ["queues", "queues --json"],
+    "queue": ["queue set paused --max-claimed 3", "queue set NASTY --pause", "queue set third --pause --reason NASTY"],
     "owner": [
         "owner held",
         "owner done",
@@ -67,6 +70,7 @@ LINES: dict[str, list[str]] = {
     "prime": ["prime", "prime --owner NASTY", "prime --url sqlite:///NASTY", "prime NASTY"],
     "doctor": ["doctor --url sqlite:///NASTY", "doctor"],
     "completion": ["completion NASTY"],
+    "ui": ["ui --print --url http://NASTY", "ui --print --url http://127.0.0.1:1/NASTY"],
     "setup": [],  # shows the names of its own files, and nothing of a store
     "hook": [],  # has its own tests, in tests/agents: its stdout is for a program
     "mcp": [],  # has its own tests: its stdout is for a program
@@ -102,6 +106,8 @@ def fill(store: octostore.OctoStore) -> None:
     store.enqueue(f"kind-{PLACE}", nasty, queue="line", job_id=f"job-{PLACE}")
     store.enqueue(f"kind-{PLACE}", nasty, queue="other", job_id="other")
     store.limit_queue(f"queue-{PLACE}", 3)
+    store.enqueue("build", queue="paused", job_id="not-now")
+    store.set_queue("paused", paused=True, reason=nasty)
     store.create_token(f"token {PLACE}", prefix=PLACE)
 
 
@@ -189,3 +195,18 @@ def test_a_command_line_that_makes_no_sense(capsys: pytest.CaptureFixture[str]) 
         out, err = capsys.readouterr()
         assert hidden_in(out + err) == []
         assert r"\x1b[31m" in err
+
+
+def test_not_in_the_largest_documents_either(cli: Cli) -> None:
+    script = "<script>alert(1)</script>"
+    text = script + NASTY
+    payload = [text, script * (PAYLOAD_BYTES // len(script) - 10), text]
+    cli.store.enqueue("build", payload, job_id=cli.job, max_attempts=1)
+    cli.store.release_job(cli.job, cli.lease(), "failed", error=text * 20, note=text * 10)
+    told = cli.call("dead", cli.job, "--story")
+    assert hidden_in(told.out) == []
+    assert payload[1] in told.out
+    as_json = cli.call("dead", cli.job, "--story", "--json")
+    assert hidden_in(as_json.out) == []
+    job = json.loads(as_json.out)["job"]
+    assert (job["payload"], job["error"], job["note"]) == (payload, text * 20, text * 10)

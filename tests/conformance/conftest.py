@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +20,10 @@ from octostore.stores.memory import MemoryBackend
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.sqlite.connection import make
 from octostore.stores.store import LocalStore, usual_given
 from octostore.stores.wakeups import Topic
 from tests.support.async_as_sync import Loop, StoreAsSync
+from tests.support.files import make_empty
 from tests.support.postgres import empty_store, give_back
 from tests.support.served import ServedStore
 from tests.support.world import ManualClock
@@ -31,15 +31,22 @@ from tests.support.world import ManualClock
 RETRY = RetryPolicy(base_ms=1_000, factor=2, cap_ms=60_000, jitter=0)
 
 
-class System(NamedTuple):
+class System:
     """A store as its users see it, with time in the test's hands."""
 
-    store: OctoStore
-    other: OctoStore
-    """Somebody else's connection to the same store, where there is such a thing."""
-    advance: Callable[[float], None]
-    waiting: Callable[[], int]
-    """How many claims have been tried in vain, and would hear of it if they were possible now."""
+    def __init__(
+        self, connect: Callable[[], OctoStore], advance: Callable[[float], None], waiting: Callable[[], int]
+    ) -> None:
+        self._connect = connect
+        self.advance = advance
+        self.waiting = waiting
+        """How many claims have been tried in vain, and would hear of it if they were possible now."""
+        self.store = connect()
+
+    @cached_property
+    def other(self) -> OctoStore:
+        """Somebody else's connection to the same store, where there is such a thing."""
+        return self._connect()
 
 
 class Opened(NamedTuple):
@@ -93,11 +100,12 @@ def open_memory(_folder: Path, clock: ManualClock) -> Opened:
 
 
 def open_sqlite(folder: Path, clock: ManualClock) -> Opened:
-    make(str(folder / "store.db"))
+    make_empty(folder / "store.db")
     return OneForEach(lambda: SqliteBackend(folder / "store.db"), clock).opened()
 
 
 def open_server(folder: Path, clock: ManualClock) -> Opened:
+    make_empty(folder / "store.db")
     store = LocalStore(lambda: SqliteBackend(folder / "store.db"), clock=clock, given=usual_given(RETRY))
     server = ServedStore(store, folder)
     place, token = server.place, server.token
@@ -132,18 +140,19 @@ def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[System]:
     with ExitStack() as at_end:
         opened = KINDS[kind](tmp_path, clock)
         at_end.callback(opened.close)
-        if client == "sync":
-            first, second = OctoStore(opened.connect()), OctoStore(opened.connect())
-            at_end.callback(first.close)
-            at_end.callback(second.close)
-            yield System(first, second, clock.advance, opened.waiting)
-        else:
-            loop = Loop()
+        loop = None if client == "sync" else Loop()
+        if loop is not None:
             at_end.callback(loop.stop)
-            adapted: Any = [StoreAsSync(loop, loop.run(_made(opened.connect_async))) for _ in range(2)]
-            for store in adapted:
-                at_end.callback(store.close)
-            yield System(adapted[0], adapted[1], clock.advance, opened.waiting)
+
+        def connect() -> Any:
+            if loop is None:
+                store: Any = OctoStore(opened.connect())
+            else:
+                store = StoreAsSync(loop, loop.run(_made(opened.connect_async)))
+            at_end.callback(store.close)
+            return store
+
+        yield System(connect, clock.advance, opened.waiting)
 
 
 async def _made(connect: Callable[[], AsyncPort]) -> AsyncOctoStore:

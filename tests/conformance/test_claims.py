@@ -180,6 +180,20 @@ def test_a_bound_claim_lives_and_dies_with_its_session(system: System) -> None:
     assert (row.attention, row.claims[0].how, row.claims[0].ttl) == ("lost", "expired", 30)
 
 
+def test_an_owner_that_reports_while_its_session_is_silent_is_late(system: System) -> None:
+    store = system.store
+    store.open_session(agent="ann", ttl=60, session_id="main")
+    lease_id = lease(store, "job", owner="ann", session_id="main")
+    system.advance(39)
+    store.heartbeat_job("job", lease_id, progress="testing")
+    assert told(store.list_claims()) == {"job": None}
+    system.advance(1)
+    (row,) = store.list_claims().rows
+    (beat,) = store.list_heartbeats(["job"]).claims
+    assert (row.attention, row.claims[0].late, beat.late, store.figures().late) == ("late", True, True, 1)
+    assert row.claims[0].late_at == beat.late_at == beat.expires_at - timedelta(seconds=20)
+
+
 def test_a_hand_over_is_told(system: System) -> None:
     session = system.store.open_session(agent="ann", session_id="main")
     system.store.claim_job("job", owner="ann", session_id="main")

@@ -266,6 +266,25 @@ def discard(trial: Trial) -> None:
     assert trial.send(command).status == "free"
 
 
+def requeue_matching(trial: Trial) -> None:
+    _matching(trial, c.RequeueMatching(queue=trial.queue, reason="fixed"))
+
+
+def discard_matching(trial: Trial) -> None:
+    _matching(trial, c.DiscardMatching(queue=trial.queue, reason="gone"))
+
+
+def _matching(trial: Trial, command: c.MatchingCommand) -> None:
+    trial.enqueue()
+    trial.store.cancel(trial.job)
+    assert trial.send(command).changed == 1
+    with trial.nothing_happens():
+        assert trial.send(command).changed == 0
+    trial.enqueue()
+    trial.store.cancel(trial.job)
+    assert trial.send(command).changed == 1, "it has died since"
+
+
 def force_release(trial: Trial) -> None:
     claim = trial.claimed()
     command = c.ForceReleaseJob(job_id=trial.job, reason="stuck")
@@ -289,10 +308,17 @@ def request_stop(trial: Trial) -> None:
 
 
 def limit_queue(trial: Trial) -> None:
-    command = c.LimitQueue(queue=trial.queue, max_claimed=3)
+    command = c.SetQueue(queue=trial.queue, max_claimed=3)
     trial.is_quietly(command, trial.send(command))
     trial.store.limit_queue(trial.queue, 5)
     assert trial.send(command).max_claimed == 3
+
+
+def set_queue(trial: Trial) -> None:
+    command = c.SetQueue(queue=trial.queue, paused=True, reason="deploying")
+    trial.is_quietly(command, trial.send(command))
+    trial.store.set_queue(trial.queue, paused=False)
+    assert trial.send(command).paused
 
 
 # Sessions
@@ -413,9 +439,12 @@ CALLS = [
     cancel_with_drain,
     requeue,
     discard,
+    requeue_matching,
+    discard_matching,
     force_release,
     request_stop,
     limit_queue,
+    set_queue,
     open_session,
     keep_session_alive,
     save_session,

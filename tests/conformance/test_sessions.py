@@ -87,7 +87,7 @@ def test_sessions_are_listed_with_their_jobs_and_without_contexts(system: System
     store = system.store
     assert store.list_sessions() == []
     sessions = [store.open_session(f"agent-{name}", session_id=name) for name in ("b", "c", "a")]
-    sessions[0].save({"turn": 7})
+    sessions[0].save({"turn": "sëven"})
     for job_id in ("job-2", "job-1"):
         store.claim_job(job_id, session_id="b")
     store.claim_job("job-3", session_id="c")
@@ -97,6 +97,7 @@ def test_sessions_are_listed_with_their_jobs_and_without_contexts(system: System
     seen = [store.get_session(view.session_id) for view in listed]
     assert listed == [msgspec.structs.replace(view, raw_context=NO_DOCUMENT) for view in seen]
     assert listed[1].context_seq == seen[1].context_seq is not None
+    assert [view.context_bytes for view in listed] == [None, len('{"turn":"sëven"}'.encode()), None]
 
 
 def test_sessions_are_listed_as_they_stand_whether_or_not_that_is_written_down(system: System) -> None:

@@ -88,6 +88,24 @@ def test_leaving_the_block_of_a_session_that_was_handed_over_is_no_error(system:
     assert system.store.get_session("s").status == "closed"
 
 
+def test_tasks_in_a_session_that_is_open_one_at_a_time(system: System) -> None:
+    session = system.store.open_session("ann", session_id="s", ttl=30)
+    lease = session.reply.lease_id
+    enqueue(system, "one", "two")
+    first = system.store.claim_task("s", "ann", queues=["tasks"], lease_id=lease)
+    assert (first.status, first.job_id, first.session, first.session_id) == ("claimed", "one", None, "s")
+    held = system.store.claim_task("s", "ann", queues=["tasks"], lease_id=lease, wait=60)
+    assert (held.status, held.job_id, held.fencing_token) == ("held", "one", first.fencing_token)
+    assert system.store.release_job("one", lease, "done", result=7).status == "done"
+    assert system.store.claim_task("s", "ann", queues=["tasks"], lease_id=lease).job_id == "two"
+    session.hand_over("bob")
+    taken = system.other.open_session("bob", session_id="s")
+    assert [(job.job_id, job.is_ours) for job in taken.in_flight] == [("two", True)]
+    with pytest.raises(LeaseLost):
+        system.store.claim_task("s", "ann", queues=["tasks"], lease_id=lease)
+    taken.close()
+
+
 def test_a_phase_that_cannot_follow_is_refused(system: System) -> None:
     session = system.store.open_session("ann", session_id="s")
     with pytest.raises(Conflict, match="cannot be blocked next") as caught:

@@ -25,7 +25,7 @@ A_COMMAND: Edits = {
         ),
     ],
     "core/decide/operate.py": [
-        ("ForceReleaseJob, RequestStop", "ForceReleaseJob, InspectJob, RequestStop"),
+        ("    ForceReleaseJob,\n", "    ForceReleaseJob,\n    InspectJob,\n"),
         (
             "def _known(",
             (
@@ -113,8 +113,8 @@ A_FIELD: Edits = {
             "        claim.lease_id,\n        colour=claim.colour,\n        replayed=replayed,",
         ),
     ],
-    "stores/sqlite/migrations/0008_colour.sql": [("", "ALTER TABLE jobs ADD COLUMN colour TEXT;\n")],
-    "stores/postgres/migrations/0007_colour.sql": [("", "ALTER TABLE {schema}.jobs ADD COLUMN colour text;\n")],
+    "stores/sqlite/migrations/0009_colour.sql": [("", "ALTER TABLE jobs ADD COLUMN colour TEXT;\n")],
+    "stores/postgres/migrations/0008_colour.sql": [("", "ALTER TABLE {schema}.jobs ADD COLUMN colour text;\n")],
     "wire/bodies.py": [
         (
             "    lock_delay_seconds: f.LockDelay = 0\n    host",

@@ -9,11 +9,13 @@ import pytest
 
 from docs.pictures.canvas import Canvas
 from docs.pictures.draw import HERE, PICTURES, drawn
+from docs.pictures.photograph import PHOTOGRAPHS
 from docs.pictures.sessions import GROUPS, arrows
 from octostore.core.phases import NEXT
 from tests.support.processes import ROOT
 
 PAGE = ROOT / "docs" / "sessions-and-tasks.md"
+PHOTOGRAPH_BYTES = 150_000
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -41,6 +43,19 @@ def test_each_is_on_the_page_with_its_words() -> None:
     shown = dict(re.findall(r"!\[([^\]]+)\]\(pictures/([\w-]+)\.svg\)", PAGE.read_text(encoding="utf-8")))
     assert sorted(shown.values()) == sorted(PICTURES)
     assert all(len(words) > 40 for words in shown)
+
+
+def test_photographs_are_small_and_in_documents_with_their_words() -> None:
+    taken = list(HERE.glob("*.png"))
+    assert {path.stem for path in taken} == set(PHOTOGRAPHS)
+    assert [path.name for path in taken if path.stat().st_size > PHOTOGRAPH_BYTES] == []
+    for document in (ROOT / "README.md", ROOT / "docs" / "how-to" / "page.md"):
+        text = document.read_text(encoding="utf-8")
+        shown = re.findall(r"!\[([^\]]*)\]\(|<img [^>]*alt=\"([^\"]*)\"", text)
+        assert shown
+        assert all(len("".join(words)) > 40 for words in shown)
+        taken = [path for path in taken if f"pictures/{path.name}" not in text]
+    assert taken == [], "nobody sees them"
 
 
 def test_the_arrows_between_phases_say_what_the_rules_say() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import octostore as library
 from octostore.keeping.leases import KeptLease
-from octostore.stores.sqlite.connection import make
+from tests.support.files import make_empty
 from tests.support.running import Octostore
 
 
@@ -31,7 +31,7 @@ def end_keepers(folder: Path) -> None:
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     path = tmp_path / "octostore.db"
-    make(str(path))
+    make_empty(path)
     return f"sqlite:///{path}"
 
 

@@ -118,7 +118,7 @@ def test_every_call_with_the_handle_renews_the_claim_and_says_when_it_ends(world
     handle, ends_at = claimed["handle"], moment(claimed["expires_at"])
     assert ends_at - moment(claimed["claimed_at"]) == timedelta(seconds=600)
     calls: list[tuple[str, dict[str, Any]]] = [
-        ("heartbeat_job", {"handle": handle}),
+        ("report_progress", {"handle": handle}),
         ("report_progress", {"handle": handle, "note": "n"}),
         ("checkpoint", {"handle": handle, "data": 1}),
         ("my_claims", {"handles": [handle]}),
@@ -138,7 +138,7 @@ def test_a_handle_is_of_no_use_with_another_token(world: World) -> None:
     calls: list[tuple[str, dict[str, Any]]] = [
         ("report_progress", {"handle": handle, "note": "mine"}),
         ("checkpoint", {"handle": handle, "data": "mine"}),
-        ("heartbeat_job", {"handle": handle}),
+        ("release_task", {"handle": handle}),
         ("release_job", {"handle": handle}),
         ("my_claims", {"handles": [handle]}),
     ]
@@ -149,9 +149,9 @@ def test_a_handle_is_of_no_use_with_another_token(world: World) -> None:
     assert [world.bob.refused(tool, **arguments) for tool, arguments in calls] == alive  # nobody learns that it ended
     name, mark, seal = handle.split("~")
     for forged in (f"{name}~{int(mark) + 1}~{seal}", f"{name}x~{mark}~{seal}", f"{name}~{mark}~{seal[:-1]}"):
-        assert world.ann.refused("heartbeat_job", handle=forged)["code"] == "not_allowed"
+        assert world.ann.refused("report_progress", handle=forged)["code"] == "not_allowed"
     for nonsense in ("", job, f"{name}~{mark}", "~~~", "é~1~é"):
-        assert world.ann.refused("heartbeat_job", handle=nonsense)["code"] in {"invalid_input", "not_allowed"}
+        assert world.ann.refused("report_progress", handle=nonsense)["code"] in {"invalid_input", "not_allowed"}
 
 
 def test_one_handle_that_is_wrong_among_many_changes_nothing(world: World) -> None:
@@ -177,12 +177,12 @@ def test_a_claim_that_has_expired_is_lost_and_the_successor_goes_on(world: World
     world.ann.do("checkpoint", handle=handle, data={"step": 3})
     taken = world.bob.do("claim_job", job_id=job, wait=30)
     assert (taken["status"], taken["checkpoint"], taken["attempt"]) == ("claimed", {"step": 3}, 2)
-    for tool, more in (("heartbeat_job", {}), ("checkpoint", {"data": 4}), ("release_job", {"outcome": "done"})):
+    for tool, more in (("report_progress", {}), ("checkpoint", {"data": 4}), ("release_job", {"outcome": "done"})):
         lost = world.ann.refused(tool, handle=handle, **more)
         assert (lost["code"], lost["ended"]["how"], lost["holder"]["owner"]) == ("lease_lost", "expired", "bob")
     (told,) = world.ann.do("my_claims", handles=[handle])["claims"]
     assert (told["status"], told["holder"]["owner"]) == ("lost", "bob")
-    assert world.bob.do("heartbeat_job", handle=taken["handle"])["job_id"] == job
+    assert world.bob.do("report_progress", handle=taken["handle"])["job_id"] == job
 
 
 def test_a_claim_that_was_forgotten_is_lost(world: World) -> None:
@@ -192,7 +192,7 @@ def test_a_claim_that_was_forgotten_is_lost(world: World) -> None:
     for _ in range(6):  # more than the job remembers
         handle = world.bob.do("claim_job", job_id=job)["handle"]
         world.bob.do("release_job", handle=handle)
-    assert world.ann.refused("heartbeat_job", handle=first)["code"] == "lease_lost"
+    assert world.ann.refused("report_progress", handle=first)["code"] == "lease_lost"
 
 
 def test_no_lease_leaves_the_server(world: World) -> None:
@@ -233,7 +233,7 @@ def test_an_operator_can_ask_the_agent_to_stop(world: World) -> None:
     job = world.new_name()
     handle = world.ann.do("claim_job", job_id=job)["handle"]
     world.servers[0].post(f"/jobs/{job}/stop", {"reason": "the branch is gone"})
-    for tool, more in (("heartbeat_job", {}), ("checkpoint", {"data": 1})):
+    for tool, more in (("report_progress", {}), ("checkpoint", {"data": 1})):
         (notice,) = world.ann.call(tool, handle=handle, **more).more
         assert notice.startswith("stop_requested: ")
         assert "the branch is gone" in notice
@@ -249,8 +249,9 @@ def test_each_token_is_shown_the_tools_that_it_may_use(world: World) -> None:
     assert world.agent("claimer", "claim").tools == [name for name in NAMES if name not in READING]
 
 
-def test_the_list_is_short(world: World) -> None:
-    token = world.servers[0].new_token("lister")
+@pytest.mark.parametrize("scopes", [("read", "claim"), ("admin",)])
+def test_the_list_is_short(world: World, scopes: tuple[str, ...]) -> None:
+    token = world.servers[0].new_token("lister", *scopes)
     listed = world.servers[0].post("/mcp", message("tools/list"), token=token)
     assert len(listed.body) <= LIST_CHARACTERS_MAX
 
@@ -287,7 +288,7 @@ def test_a_token_of_the_same_name_with_another_prefix_is_somebody_else(world: Wo
     prefix = f"{world.new_name('team')}-"
     both = world.agent("fay"), world.agent("fay", prefix=prefix)
     handle = both[0].do("claim_job", job_id=f"{prefix}one")["handle"]
-    assert both[1].refused("heartbeat_job", handle=handle)["code"] == "not_allowed"
+    assert both[1].refused("report_progress", handle=handle)["code"] == "not_allowed"
 
 
 # Sessions
@@ -298,12 +299,12 @@ def test_a_session_keeps_its_claims_alive_and_is_handed_over_with_them(world: Wo
     opened = world.ann.do("open_session", session_id=session, owner="day")
     assert opened["ttl"] == 600
     claimed = world.ann.do("claim_job", job_id=job, session_id=session)
-    renewed = world.ann.do("heartbeat_job", handle=claimed["handle"])
+    renewed = world.ann.do("report_progress", handle=claimed["handle"])
     assert moment(renewed["expires_at"]) > moment(claimed["expires_at"])  # which is the session's
     world.ann.do("save_session", handle=opened["handle"], context={"step": 3}, phase="executing")
     assert world.bob.refused("hand_over_session", handle=opened["handle"], to_agent="bob")["code"] == "not_allowed"
     assert world.ann.do("hand_over_session", handle=opened["handle"], to_agent="night")["jobs"] == [job]
-    for tool, handle in (("heartbeat_job", claimed["handle"]), ("close_session", opened["handle"])):
+    for tool, handle in (("report_progress", claimed["handle"]), ("close_session", opened["handle"])):
         assert world.ann.refused(tool, handle=handle)["code"] == "lease_lost"
     taken = world.ann.do("open_session", session_id=session, owner="night")
     assert (taken["context"], [one["job_id"] for one in taken["in_flight"]]) == ({"step": 3}, [job])
@@ -314,6 +315,57 @@ def test_a_session_keeps_its_claims_alive_and_is_handed_over_with_them(world: Wo
     assert late["code"] == "lease_lost"
     assert "is lost: the session closed at" in late["error"]
     assert world.job(job)["status"] == "free"
+
+
+def test_a_session_has_one_task_at_a_time(world: World) -> None:
+    session, queue = world.new_name("session"), world.new_name("queue")
+    first, second = [world.ann.do("enqueue_job", kind="review", queue=queue)["job_id"] for _ in range(2)]
+    opened = world.ann.do("open_session", session_id=session, owner="day")
+    in_session = {"handle": opened["handle"], "queue": queue}
+    assert world.bob.refused("claim_task", **in_session)["code"] == "not_allowed"
+    claimed = world.ann.do("claim_task", **in_session, request_id="r")
+    assert (claimed["job_id"], claimed["session_id"], claimed["owner"]) == (first, session, "day")
+    assert world.ann.do("claim_task", **in_session, request_id="r")["handle"] == claimed["handle"]
+    at_hand = world.ann.do("claim_task", **in_session, wait=60)
+    assert (at_hand["status"], at_hand["job_id"], at_hand["handle"]) == ("held", first, claimed["handle"])
+    assert moment(at_hand["expires_at"]) > moment(opened["expires_at"])
+    assert "release_task" in at_hand["next"]
+    world.ann.do("report_progress", handle=claimed["handle"], note="reading")
+    world.ann.do("checkpoint", handle=claimed["handle"], data={"step": 3})
+    ending = {"handle": claimed["handle"], "result": {"pr": 77}}
+    assert world.ann.do("release_task", **ending) == world.ann.do("release_task", **ending)
+    assert world.job(first)["result"] == {"pr": 77}
+
+    assert world.ann.do("claim_task", **in_session)["job_id"] == second
+    assert world.ann.do("hand_over_session", handle=opened["handle"], to_agent="night")["jobs"] == [second]
+    assert world.ann.refused("claim_task", **in_session)["code"] == "lease_lost"
+    taken = world.ann.do("open_session", session_id=session, owner="night")
+    in_session["handle"] = taken["handle"]
+    at_hand = world.ann.do("claim_task", **in_session)
+    assert (at_hand["job_id"], at_hand["owner"]) == (second, "night")
+    assert at_hand["handle"] == taken["handles"][second]
+    failed = world.ann.do("release_task", handle=at_hand["handle"], outcome="failed", error="the tests fail")
+    assert (failed["status"], world.job(second)["error"]) == ("queued", "the tests fail")
+    empty = world.ann.do("claim_task", **in_session)
+    assert (empty["status"], empty["all_done"]) == ("empty", False)
+    world.ann.do("close_session", handle=taken["handle"])
+    assert world.ann.refused("claim_task", **in_session)["code"] == "lease_lost"
+
+
+def test_a_lost_session_goes_on_with_its_task(world: World) -> None:
+    session, queue = world.new_name("session"), world.new_name("queue")
+    task = world.ann.do("enqueue_job", kind="review", queue=queue)["job_id"]
+    lost = world.ann.do("open_session", session_id=session, ttl=1, owner="day")
+    claimed = world.ann.do("claim_task", handle=lost["handle"], queue=queue)
+    world.ann.do("checkpoint", handle=claimed["handle"], data={"step": 3})
+    until(lambda: world.job(task)["status"] == "queued")
+    taken = world.ann.do("open_session", session_id=session, owner="night")
+    assert [(one["job_id"], one["checkpoint"]) for one in taken["in_flight"]] == [(task, {"step": 3})]
+    again = world.ann.do("claim_task", handle=taken["handle"], queue=queue, wait=60)
+    assert (again["job_id"], again["checkpoint"], again["attempt"]) == (task, {"step": 3}, 2)
+    assert world.ann.refused("release_task", handle=claimed["handle"])["code"] == "lease_lost"
+    world.ann.do("release_task", handle=again["handle"])
+    world.ann.do("close_session", handle=taken["handle"])
 
 
 def test_a_session_that_was_opened_again_is_lost_to_the_first(world: World) -> None:
@@ -330,7 +382,7 @@ def test_a_session_that_was_opened_again_is_lost_to_the_first(world: World) -> N
 
 
 def test_the_section_of_the_page(world: World) -> None:
-    sets_up, types, prints, console = blocks_of(reference.PATH.with_name("agents.md"), under="MCP")[3:]
+    sets_up, types, prints, console = blocks_of(reference.PATH.with_name("agents.md"), under="MCP")[-4:]
     settings = json.loads(sets_up.text)["mcpServers"]["octostore"]
     assert (settings["type"], urlsplit(settings["url"]).path) == ("http", "/mcp")
     server = world.servers[0]
@@ -393,5 +445,7 @@ def test_a_token_that_is_revoked_while_its_claim_waits_gets_nothing(world: World
 
 
 def test_a_wait_is_as_long_as_everywhere_over_http(world: World) -> None:
-    refusal = world.ann.refused("claim_job", job_id=world.new_name(), wait=61)
-    assert (refusal["code"], refusal["field"]) == ("invalid_input", "wait")
+    for wait in (-1, 61):
+        refusal = world.ann.refused("claim_job", job_id=world.new_name(), wait=wait)
+        assert (refusal["code"], refusal["field"]) == ("invalid_input", "wait")
+        assert "60 seconds" in refusal["error"]

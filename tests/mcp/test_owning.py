@@ -95,7 +95,6 @@ def test_what_one_does_not_hold_one_cannot_write_to(world: World) -> None:
         "release_job": {"outcome": "done"},
         "report_progress": {"note": "mine"},
         "checkpoint": {"data": 1},
-        "heartbeat_job": {},
     }
     for tool, arguments in writes.items():
         refused = world.bob.call(tool, job_id=job, **arguments)
@@ -120,7 +119,7 @@ def test_it_heartbeats_by_itself(world: World) -> None:
     job = world.new_name()
     world.ann.call("claim_job", job_id=job, ttl=TTL_SECONDS)
     assert world.bob.call("claim_job", job_id=job, wait=WAIT_SECONDS).document["owner"] == "ann"
-    assert world.ann.call("heartbeat_job", job_id=job).next == "It is still yours."
+    assert world.ann.call("report_progress", job_id=job).next == "It is still yours."
     world.ann.call("release_job", job_id=job)
     assert types_of(world, job) == ["claimed", "released"]
 
@@ -233,6 +232,17 @@ def test_queues(world: World) -> None:
     status = world.ann.call("queue_status", queue=queue).document
     assert (status["queue"], status["ready"], status["claimed"], status["later"]) == (queue, 0, 1, 1)
     assert status["available_at"] == busy.document["available_at"]
+    world.store.set_queue(queue, paused=True, reason="deploying")
+    paused = world.ann.call("claim_next_job", queue=queue)
+    assert (paused.status, paused.document["paused"], paused.document["pause"]["reason"]) == (
+        "empty",
+        True,
+        "deploying",
+    )
+    by_name = world.ann.call("claim_job", job_id=f"{job}-later")
+    asked = world.ann.call("queue_status", queue=queue)
+    assert all("queue is paused" in answer.next for answer in (paused, by_name, asked))
+    world.store.set_queue(queue, paused=False)
     world.store.cancel(f"{job}-later")
     world.bob.call("release_job", job_id=job, outcome="deferred", retry_after=0, note="out of quota")
     again = world.bob.call("claim_next_job", queue=queue)
@@ -362,7 +372,7 @@ def test_no_secret_is_ever_said(world: World) -> None:
     assert leases
     world.ann.call("claim_job", job_id=job)
     world.ann.tools()
-    for tool in ("report_progress", "get_job", "get_job_owner", "heartbeat_job", "release_job", "report_progress"):
+    for tool in ("report_progress", "get_job", "get_job_owner", "release_job", "report_progress"):
         world.ann.call(tool, job_id=job)
     for tool in ("my_claims", "list_claimed_jobs", "read_events"):
         world.ann.call(tool)

@@ -59,6 +59,56 @@ def test_a_session_is_handed_over_with_its_jobs(world: World) -> None:
     world.bob.call("close_session", session_id=session)
 
 
+def test_a_session_has_one_task_at_a_time(world: World) -> None:
+    session, queue = world.new_name("session"), world.new_name("queue")
+    first, second = [world.ann.call("enqueue_job", kind="review", queue=queue).document["job_id"] for _ in range(2)]
+    in_session = {"session_id": session, "queue": queue}
+    refused = world.ann.call("claim_task", **in_session)
+    assert (refused.status, "open_session" in refused.document["error"]) == ("not_held", True)
+    world.ann.call("open_session", session_id=session)
+    claimed = world.ann.call("claim_task", **in_session)
+    assert (claimed.status, claimed.document["job_id"], claimed.document["session_id"]) == ("claimed", first, session)
+    assert "release_task" in claimed.next
+    assert world.bob.call("claim_task", **in_session).status == "not_held"
+
+    at_hand = world.ann.call("claim_task", **in_session, wait=60)
+    assert (at_hand.is_error, at_hand.status, at_hand.document["job_id"]) == (False, "held", first)
+    assert "call release_task before you claim another" in at_hand.next
+    assert world.store.get_job(second).status == "queued"
+
+    assert world.ann.call("report_progress", job_id=first, note="reading").is_error is False
+    ending = {"job_id": first, "result": {"pr": 77}}
+    done = world.ann.call("release_task", **ending)
+    assert (done.document["status"], world.store.get_job(first).result) == ("done", {"pr": 77})
+    assert world.ann.call("release_task", **ending) == done
+    assert world.ann.call("claim_task", **in_session).document["job_id"] == second
+    failed = world.ann.call("release_task", job_id=second, outcome="failed", error="the tests fail")
+    assert (failed.document["status"], world.store.get_job(second).error) == ("queued", "the tests fail")
+    empty = world.ann.call("claim_task", **in_session)
+    assert (empty.status, empty.document["all_done"]) == ("empty", False)
+    assert world.store.get_session(session).status == "open"
+    world.ann.call("close_session", session_id=session)
+
+
+def test_a_task_is_handed_over_with_its_session(world: World) -> None:
+    session, queue = world.new_name("session"), world.new_name("queue")
+    task = world.ann.call("enqueue_job", kind="review", queue=queue).document["job_id"]
+    in_session = {"session_id": session, "queue": queue}
+    world.ann.call("open_session", session_id=session)
+    world.ann.call("claim_task", **in_session)
+    world.ann.call("checkpoint", job_id=task, data={"step": 3})
+    assert world.ann.call("hand_over_session", session_id=session, to_agent="bob").document["jobs"] == [task]
+    assert world.ann.call("release_task", job_id=task).status == "lease_lost"
+    assert world.ann.call("claim_task", **in_session).status == "not_held"
+
+    (at_work,) = world.bob.call("open_session", session_id=session).document["in_flight"]
+    assert (at_work["job_id"], at_work["is_ours"], at_work["checkpoint"]) == (task, True, {"step": 3})
+    at_hand = world.bob.call("claim_task", **in_session)
+    assert (at_hand.status, at_hand.document["job_id"], at_hand.document["owner"]) == ("held", task, "bob")
+    assert world.bob.call("release_task", job_id=task).document["status"] == "done"
+    world.bob.call("close_session", session_id=session)
+
+
 def test_tasks_of_a_queue_are_claimed_in_a_session(world: World) -> None:
     session, queue = world.new_name("session"), world.new_name("queue")
     job = world.ann.call("enqueue_job", kind="review", queue=queue).document["job_id"]
@@ -89,18 +139,25 @@ def test_who_loses_a_session_is_told(world: World) -> None:
 
 @on_a_file
 def test_a_killed_agents_session_is_resumed_with_what_was_in_flight(world: World, new_agent: NewAgent) -> None:
-    session, job = world.new_name("session"), world.new_name()
+    session, job, queue = world.new_name("session"), world.new_name(), world.new_name("queue")
+    task = world.ann.call("enqueue_job", kind="review", queue=queue).document["job_id"]
     zoe = new_agent("zoe")
     zoe.call("open_session", session_id=session, ttl=1)
     zoe.call("save_session", session_id=session, context={"turn": 7})
     zoe.call("claim_job", job_id=job, session_id=session)
     zoe.call("checkpoint", job_id=job, data={"step": 3})
+    zoe.call("claim_task", session_id=session, queue=queue)
+    zoe.call("checkpoint", job_id=task, data={"step": 4})
     zoe.signal(signal.SIGKILL)
     until(lambda: world.store.get_session(session).status == "expired")
     taken = world.ann.call("open_session", session_id=session)
     assert taken.document["context"] == {"turn": 7}
-    (lost,) = taken.document["in_flight"]
-    assert (lost["job_id"], lost["is_ours"], lost["checkpoint"]) == (job, False, {"step": 3})
+    lost = {one["job_id"]: (one["is_ours"], one["checkpoint"]) for one in taken.document["in_flight"]}
+    assert lost == {job: (False, {"step": 3}), task: (False, {"step": 4})}
+    assert "claim_task" in taken.next
+    again = world.ann.call("claim_task", session_id=session, queue=queue, wait=60).document
+    assert (again["job_id"], again["checkpoint"], again["attempt"]) == (task, {"step": 4}, 2)
+    assert world.ann.call("release_task", job_id=task).document["status"] == "done"
     world.ann.call("close_session", session_id=session)
 
 

@@ -23,6 +23,7 @@ class Ground:
         self.jobs: dict[str, Job] = {}
         self.sessions: dict[str, Session] = {}
         self.limits: dict[str, int | None] = {}
+        self.pauses: dict[str, Fields] = {}
         self.tokens: dict[str, Token] = {}
         self.log: list[Event] = []
         self.ended: list[EndedRequest] = []
@@ -81,6 +82,17 @@ class Ground:
             return claim.heartbeat_at
         return max(claim.heartbeat_at, self.sessions[claim.session_id].heartbeat_at)
 
+    def late_at(self, claim: Claim) -> int:
+        """Two thirds of its TTL are over: the first whole millisecond of which that is true.
+
+        Of a bound claim it is the session's, and by that alone it lives: its own heartbeats change nothing.
+        """
+        beats = self.sessions[claim.session_id or ""] if claim.expires_at is None else claim
+        return self.expiry(claim) - beats.ttl_ms + (2 * beats.ttl_ms + 2) // 3
+
+    def is_late(self, claim: Claim, now: int) -> bool:
+        return now >= self.late_at(claim)
+
     def is_stuck(self, claim: Claim, now: int) -> bool:
         """Alive, and without progress for as long as it may be (docs/decisions/0039)."""
         return claim.max_silence_ms is not None and now - claim.progress_at >= claim.max_silence_ms
@@ -88,9 +100,11 @@ class Ground:
     def live_claims(self) -> Iterable[Claim]:
         return [job.claim for job in self.jobs.values() if job.claim]
 
-    def is_full(self, queue: str) -> bool:
+    def hands_out(self, queue: str) -> bool:
+        """Unless it is paused, or full."""
         limit = self.limits.get(queue)
-        return limit is not None and sum(1 for job in self.jobs.values() if job.queue == queue and job.claim) >= limit
+        claimed = sum(1 for job in self.jobs.values() if job.queue == queue and job.claim)
+        return queue not in self.pauses and (limit is None or claimed < limit)
 
     # Expiry
 

@@ -46,6 +46,7 @@ OPERATIONS: list[list[Any]] = [
     [c.CancelJob, c.CancelJob, c.RequeueJob],
     [c.CancelJob, c.DiscardJob],
 ]
+ALL = c.RequeueMatching(reason="all of them", limit=2), c.DiscardMatching(reason="all of them", limit=2)
 
 
 class JobRules(Machine):
@@ -119,6 +120,27 @@ class JobRules(Machine):
             *_, claim = self.run(c.RequeueJob(job_id=job_id), c.ClaimJob(job_id=job_id, owner="ann"))
             if leases_in(claim):
                 self.run(msgspec.structs.replace(release, job_id=job_id, lease_id=claim.lease_id))
+
+    @rule(
+        jobs=st.lists(JOBS, min_size=2, unique=True),
+        one=st.none() | JOBS,
+        command=st.sampled_from(ALL),
+        queue=st.none() | QUEUES,
+        in_one=st.booleans(),
+    )
+    def operators_step_in_for_all(
+        self, jobs: list[str], one: str | None, command: c.MatchingCommand, queue: str | None, in_one: bool
+    ) -> None:
+        """Two at a time. What somebody does to one of them in the same transaction counts."""
+        self.run(*(c.Enqueue(job_id=job_id, kind="build", queue=queue or "other") for job_id in jobs))
+        self.run(*(c.CancelJob(job_id=job_id) for job_id in jobs))
+        between = [] if one is None else [c.RequeueJob(job_id=one), c.CancelJob(job_id=one), c.DiscardJob(job_id=one)]
+        after: str | None = ""
+        while after is not None:
+            batch = msgspec.structs.replace(command, queue=queue, after=after or None)
+            next_one = c.ClaimNext(owner="bob", queue=queue or "other")
+            *_, told, _ = self.run(*between[:1], batch, batch, next_one) if in_one else self.run(batch, next_one)
+            after, between = told.after, between[1:]
 
     @rule(
         job_id=JOBS,
@@ -200,13 +222,37 @@ class JobRules(Machine):
     def a_queue_is_limited_and_asked(self, queue: str, limit: int, more: list[AnyCommand], owner: str) -> None:
         ask = c.ClaimNext(owner=owner, queue=queue)
         self.run(*(c.Enqueue(job_id=job_id, kind="build", queue=queue) for job_id in ("a", "b", "c")))
-        self.run(c.LimitQueue(queue=queue, max_claimed=limit), ask, *more, ask)
+        self.run(c.SetQueue(queue=queue, max_claimed=limit), ask, *more, ask)
+
+    @rule(queue=QUEUES, more=st.lists(any_command(), max_size=2), in_one=st.booleans(), reason=NOTES)
+    def a_queue_is_paused_and_resumed(
+        self, queue: str, more: list[AnyCommand], in_one: bool, reason: str | None
+    ) -> None:
+        """Whoever has a job of it goes on; nobody gets another one, by name or as a task neither."""
+        pause = c.SetQueue(queue=queue, paused=True, reason=reason, principal="root")
+        asked: list[AnyCommand] = [
+            c.ClaimNext(owner="bob", queue=queue),
+            c.ClaimJob(job_id="b", owner="bob"),
+            c.ClaimTask(session_id="t", owner="bob", queues=(queue,)),
+        ]
+        self.run(*(c.Enqueue(job_id=job_id, kind="build", queue=queue) for job_id in ("a", "b", "c")))
+        (claim,) = self.run(c.ClaimNext(owner="ann", queue=queue))
+        self.run_in_turn(in_one, pause, *asked)
+        if leases_in(claim):
+            self.run(c.HeartbeatJob(job_id=claim.job_id, lease_id=claim.lease_id, note="half"))
+        self.run(*more)
+        self.run_in_turn(in_one, c.SetQueue(queue=queue, paused=False), *asked)
+
+    def run_in_turn(self, in_one: bool, *commands: AnyCommand) -> None:
+        """In one transaction, or each in its own."""
+        for batch in [commands] if in_one else [[command] for command in commands]:
+            self.run(*batch)
 
     @rule(jobs=st.permutations(["a", "b", "c"]), queue=QUEUES, limit=st.sampled_from([1, 2]), is_limited=st.booleans())
     def a_limit_counts_what_is_enqueued_under_a_claim(
         self, jobs: list[str], queue: str, limit: int, is_limited: bool
     ) -> None:
-        limits = c.LimitQueue(queue=queue, max_claimed=limit)
+        limits = c.SetQueue(queue=queue, max_claimed=limit)
         enqueued = [c.Enqueue(job_id=job_id, kind="build", queue=queue) for job_id in jobs]
         if is_limited:
             self.run(limits)

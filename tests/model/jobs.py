@@ -88,7 +88,7 @@ class Jobs(Ground):
         if repeated is not None and repeated.claim is not None:
             return self.replay(repeated, repeated.claim)
         self.check_not_ended(command, [e for e in self.ended if e.queue == command.queue])
-        first = None if self.is_full(command.queue) else self.first_in_line(command.queue, command)
+        first = self.first_in_line(command.queue, command) if self.hands_out(command.queue) else None
         if first is None:
             return self.nothing_in([command.queue], command)
         return self.grant(first, command)
@@ -117,7 +117,7 @@ class Jobs(Ground):
             return told.finished(job)
         if job.available_at > self.now:
             return told.delayed(self, job, job.available_at)
-        if job.queue is not None and self.is_full(job.queue):
+        if job.queue is not None and not self.hands_out(job.queue):
             return told.delayed(self, job, self.now + QUEUE_FULL_MS)
         return self.grant(job, command)
 
@@ -135,8 +135,14 @@ class Jobs(Ground):
         return told.empty(self, status, self.look_again_at(queues, status["available_at"]))
 
     def look_again_at(self, queues: list[str], due_at: int | None) -> int:
-        """When something may become claimable without anybody writing: what is due next, or what runs out next."""
-        usual = QUEUE_FULL_MS if any(self.is_full(queue) for queue in queues) else LOOK_AGAIN_MS
+        """When something may become claimable without anybody writing: what is due next, or what runs out next.
+
+        Nothing does in a paused queue, and in a full one soon.
+        """
+        going = [queue for queue in queues if queue not in self.pauses]
+        if not going:
+            return self.now + LOOK_AGAIN_MS
+        usual = LOOK_AGAIN_MS if all(self.hands_out(queue) for queue in going) else QUEUE_FULL_MS
         moments = [] if due_at is None else [due_at]
         moments += [self.expiry(claim) for claim in self.live_claims()]
         moments += [session.expires_at for session in self.sessions.values() if session.status == "open"]

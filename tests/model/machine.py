@@ -54,6 +54,8 @@ class Machine(RuleBasedStateMachine):
         if isinstance(command, c.ReleaseLock) and "#" in (job_id or ""):
             job_id = None  # contract.md: no lock has such a name
         names = {"session_id": session_id, "job_id": job_id}
+        if isinstance(command, c.ClaimTask) and session_id is not None:  # the id of one's own session has no slash
+            names["principal"], names["session_id"] = session_id.split("/")
         return msgspec.structs.replace(
             command, lease_id=secret, **{field: name for field, name in names.items() if name is not None}
         )

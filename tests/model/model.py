@@ -4,6 +4,7 @@ Where no document says what happens, a comment says so. `begin_transaction`, the
 reads tell is what `look` sees.
 """
 
+from collections.abc import Iterable
 from copy import copy, deepcopy
 from typing import Any
 
@@ -11,10 +12,10 @@ from octostore.core import commands as c
 from octostore.core.commands import AnyCommand
 from tests.model import told
 from tests.model.operators import Operators
-from tests.model.state import Fields, Refused, Rule, Told
+from tests.model.state import Event, Fields, Refused, Rule, Told
 from tests.model.undo import Undoing
 
-HOUR_MS = 3_600_000
+HOUR_MS, MINUTE_MS = 3_600_000, 60_000
 
 
 class Model(Undoing, Operators):
@@ -45,11 +46,13 @@ class Model(Undoing, Operators):
             c.ReleaseLock: self.release_lock,
             c.Undo: self.undo,
             c.Enqueue: self.enqueue,
-            c.LimitQueue: self.limit_queue,
+            c.SetQueue: self.set_queue,
             c.CancelJob: self.cancel_job,
             c.RequestStop: self.request_stop,
             c.DiscardJob: self.discard_job,
             c.RequeueJob: self.requeue_job,
+            c.RequeueMatching: self.requeue_matching,
+            c.DiscardMatching: self.discard_matching,
             c.ForceReleaseJob: self.force_release_job,
             c.OpenSession: self.open_session,
             c.KeepSessionAlive: self.keep_session_alive,
@@ -89,6 +92,12 @@ class Model(Undoing, Operators):
     def get_job(self, name: str) -> Fields:
         return told.job_view(self, self.jobs[name]) if name in self.jobs else told.never_seen(name)
 
+    def list_heartbeats(self, names: Iterable[str]) -> Fields:
+        """Only of those that somebody has."""
+        found = [(name, self.jobs[name].claim) for name in names if name in self.jobs]
+        claims = [told.heartbeat_view(self, name, claim) for name, claim in found if claim is not None]
+        return {"at": self.now, "claims": claims}
+
     def list_jobs(self, status: str | None = None, queue: str | None = None) -> list[Fields]:
         found = [job for job in self.jobs.values() if status in {None, job.status} and queue in {None, job.queue}]
         return [told.job_view(self, job, with_documents=False) for job in sorted(found, key=lambda job: job.name)]
@@ -106,6 +115,34 @@ class Model(Undoing, Operators):
 
     def queue_status(self, queue: str) -> Fields:
         return told.queue_status(self, [queue], None, "", 10_000)
+
+    def list_queues(self, log: list[Event]) -> Fields:
+        """By name. In the last hour by the minute, of which the first is the one after an hour ago; from the `log`."""
+        queues = {job.queue for job in self.jobs.values() if job.queue} | {name for name, n in self.limits.items() if n}
+        queues |= self.pauses.keys()
+        return {
+            "queues": [self.queue_status(name) | self.rates(name, log) for name in sorted(queues)],
+            "more": False,
+            "counted_at": self.now,
+            "counted_to": 10_000,
+            "rates_since": (self.now - HOUR_MS) // MINUTE_MS * MINUTE_MS + MINUTE_MS,
+            "bucket_seconds": 60,
+        }
+
+    def rates(self, queue: str, log: list[Event]) -> Fields:
+        def moments(*types: str) -> list[int]:
+            return [event.at for event in log if event.job_id and event.queue == queue and event.type in types]
+
+        def per_minute(*types: str) -> list[int]:
+            minutes = [self.now // MINUTE_MS - moment // MINUTE_MS for moment in moments(*types)]
+            return [minutes.count(ago) for ago in reversed(range(60))]
+
+        rates = {
+            "enqueued": per_minute("enqueued"),
+            "done": per_minute("done"),
+            "failed": per_minute("failed", "expired"),
+        }
+        return {"last_claim_at": max(moments("claimed"), default=None), "rates": rates}
 
     def get_session(self, name: str) -> Fields | None:
         """`name` is `principal/id`."""
@@ -130,7 +167,7 @@ class Model(Undoing, Operators):
         due = [job.available_at for job in queued if job.available_at <= now]
         due += [self.expiry(job.claim) for job in returned if job.claim]
         lost = [e for e in self.log if e.type in {"expired", "force_released"} and e.at > now - HOUR_MS]
-        return {
+        counted = {
             "claimed": len(live),
             "late": sum(self.is_late(claim, now) for claim in live),
             "stuck": sum(self.is_stuck(claim, now) for claim in live),
@@ -143,8 +180,18 @@ class Model(Undoing, Operators):
             "seq": len(self.log),
             "at": now,
         }
+        return counted | {"status": health(counted, waited_ms=now - min(due, default=now))}
 
-    def is_late(self, claim: Any, now: int) -> bool:
-        """Two thirds of its TTL have gone by without a heartbeat."""
-        ttl_ms = claim.ttl_ms if claim.expires_at is not None else self.sessions[claim.session_id].ttl_ms
-        return bool(3 * (now - self.heartbeat(claim)) >= 2 * ttl_ms)
+
+def health(counted: Fields, waited_ms: int) -> str:
+    """The thresholds of `octostore health`: from which number on it is degraded, and from which unhealthy."""
+    levels = [
+        (counted["late"], 1, 10),
+        (counted["stuck"], 1, 10),
+        (counted["dead"], 1, 100),
+        (counted["taken_back"], 5, 50),
+        (waited_ms, 300_000, 3_600_000),
+    ]
+    if any(number >= unhealthy for number, _, unhealthy in levels):
+        return "unhealthy"
+    return "degraded" if any(number >= degraded for number, degraded, _ in levels) else "ok"

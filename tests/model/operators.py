@@ -1,5 +1,10 @@
 """Queues, and what operators do to jobs and tokens that are not theirs."""
 
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import UNSET
+
 from octostore.core import commands as c
 from octostore.core.model import LOCAL
 from tests.model import told
@@ -59,12 +64,22 @@ class Operators(Tasks):
         job.max_attempts, job.payload = command.max_attempts, document(command.payload)
         job.status, job.available_at, job.attempts = status, available_at, 0
 
-    def limit_queue(self, command: c.LimitQueue) -> Told:
-        if self.limits.get(command.queue) != command.max_claimed:
-            details = {"max_claimed": command.max_claimed}
-            self.record("queue_limited", command.principal, details, queue=command.queue)
-            self.limits[command.queue] = command.max_claimed
-        return Told("QueueView", {"queue": command.queue, "max_claimed": command.max_claimed})
+    def set_queue(self, command: c.SetQueue) -> Told:
+        """What is left out stays. Pausing what is paused changes nothing, not even the reason."""
+        name, limit, was_paused = command.queue, self.limits.get(command.queue), command.queue in self.pauses
+        if command.max_claimed is not UNSET:
+            limit = command.max_claimed
+        is_changed = command.paused is not None and command.paused != was_paused
+        if is_changed or limit != self.limits.get(name):
+            details = {"max_claimed": limit, "paused": command.paused if is_changed else None, "reason": command.reason}
+            self.record("queue_limited", command.principal, details, queue=name)
+            self.limits[name] = limit
+        if is_changed and command.paused:
+            self.pauses[name] = {"at": self.now, "by": command.principal, "reason": command.reason}
+        elif is_changed:
+            del self.pauses[name]
+        pause = self.pauses.get(name)
+        return Told("QueueView", {"queue": name, "max_claimed": limit, "paused": bool(pause), "pause": pause})
 
     # Jobs
 
@@ -96,26 +111,55 @@ class Operators(Tasks):
         if job.status != "dead" and not was_discarded:
             raise Refused("Conflict", status=job.status)
         if job.status == "dead":
-            details = {"available_at": self.now, "reason": command.reason}
-            self.record("discarded", command.principal, details, job=job)
-            job.status, job.available_at, job.attempts = "free", self.now, 0
-            job.last_outcome, job.error = "discarded", command.reason
-            job.queue = job.kind = job.payload = job.checkpoint = None
-            job.priority = job.max_attempts = job.enqueued = 0
+            self.discard(job, command)
         return Told("JobView", told.job_view(self, job))
+
+    def discard(self, job: Job, command: c.DiscardJob | c.DiscardMatching) -> None:
+        details = {"available_at": self.now, "reason": command.reason}
+        self.record("discarded", command.principal, details, job=job)
+        job.status, job.available_at, job.attempts = "free", self.now, 0
+        job.last_outcome, job.error = "discarded", command.reason
+        job.queue = job.kind = job.payload = job.checkpoint = None
+        job.priority = job.max_attempts = job.enqueued = 0
 
     def requeue_job(self, command: c.RequeueJob) -> Told:
         job = self.known(command.job_id)
         if job.claim is not None:
             raise Refused("Conflict", status="claimed")
         if job.status in {"dead", "done"} or job.available_at > self.now:
-            # A task that only waits for its retry keeps its attempts.
-            attempts = job.attempts if command.keep_attempts or job.status == "queued" else 0
-            status = "free" if job.queue is None else "queued"
-            details = {"status": status, "available_at": self.now, "attempts": attempts, "reason": command.reason}
-            self.record("requeued", command.principal, details, job=job)
-            job.status, job.available_at, job.attempts = status, self.now, attempts
+            self.requeue(job, command)
         return Told("JobView", told.job_view(self, job))
+
+    def requeue(self, job: Job, command: c.RequeueJob | c.RequeueMatching) -> None:
+        # A task that only waits for its retry keeps its attempts.
+        attempts = job.attempts if command.keep_attempts or job.status == "queued" else 0
+        status = "free" if job.queue is None else "queued"
+        details = {"status": status, "available_at": self.now, "attempts": attempts, "reason": command.reason}
+        self.record("requeued", command.principal, details, job=job)
+        job.status, job.available_at, job.attempts = status, self.now, attempts
+
+    def requeue_matching(self, command: c.RequeueMatching) -> Told:
+        return self.change_matching(command, self.requeue)
+
+    def discard_matching(self, command: c.DiscardMatching) -> Told:
+        return self.change_matching(command, self.discard)
+
+    def change_matching(self, command: Any, change: Callable[[Job, Any], None]) -> Told:
+        """By name, and where it stopped, if there are more. (No more than can be looked through are ever dead here.)"""
+        matching = [
+            job
+            for name, job in sorted(self.jobs.items())
+            if job.status == "dead"
+            and name > (command.after or "")
+            and name.startswith(command.prefix)
+            and command.queue in {None, job.queue}
+            and command.kind in {None, job.kind}
+        ]
+        batch = matching[: command.limit]
+        for job in batch:
+            change(job, command)
+        after = batch[-1].name if len(matching) > len(batch) else None
+        return Told("ChangedReply", {"changed": len(batch), "after": after})
 
     def force_release_job(self, command: c.ForceReleaseJob) -> Told:
         job = self.known(command.job_id)

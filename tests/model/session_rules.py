@@ -67,6 +67,22 @@ class SessionRules(JobRules):
             self.run(c.Enqueue(job_id="c", kind="build", queue=elsewhere))
             self.run(msgspec.structs.replace(task, queues=(elsewhere,)))
 
+    @rule(session_id=SESSIONS, request_id=REQUESTS, queues=st.lists(QUEUES, min_size=1, max_size=4), way=OUTCOMES)
+    def the_holder_of_a_session_takes_its_tasks(
+        self, session_id: str, request_id: str | None, queues: list[str], way: Outcome
+    ) -> None:
+        """One after the other, or as many as it asks for; and then again after it has closed the session."""
+        (opened,) = self.run(c.OpenSession(session_id=session_id, agent="ann", ttl=5, request_id=request_id))
+        lease_id = opened.lease_id if leases_in(opened) else "#0"
+        for number, queue in enumerate(queues):
+            asked = request_id if number % 2 else None
+            terms: dict[str, Any] = {"session_id": session_id, "lease_id": lease_id, "request_id": asked}
+            (claim,) = self.run(c.ClaimTask(**terms, owner="ann", queues=(queue,)))
+            if number % 2 and leases_in(claim):
+                self.run(c.ReleaseJob(job_id=claim.job_id, lease_id=claim.lease_id, outcome=way))
+        self.run(c.CloseSession(session_id=session_id, lease_id=lease_id))
+        self.run(c.ClaimTask(session_id=session_id, lease_id=lease_id, owner="ann", queues=("default",)))
+
     @rule(session_id=SESSIONS, terms=st.fixed_dictionaries(claims({"session_id": st.none()})), job_id=JOBS)
     def a_claim_is_bound(self, session_id: str, terms: dict[str, Any], job_id: str) -> None:
         self.run(c.ClaimJob(**{**terms, "session_id": session_id, "job_id": job_id, "max_claims": None}))

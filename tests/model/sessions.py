@@ -8,7 +8,7 @@ from tests.model.jobs import Jobs, document
 from tests.model.state import Claim, Job, Refused, Session, Told, named_in
 
 Opening: TypeAlias = c.OpenSession | c.ClaimTask
-Write: TypeAlias = c.KeepSessionAlive | c.SaveSession | c.HandOverSession | c.CloseSession
+Write: TypeAlias = c.KeepSessionAlive | c.SaveSession | c.HandOverSession | c.CloseSession | c.ClaimTask
 
 MAY_FOLLOW = {
     "idle": {"planning", "executing", "done"},
@@ -81,6 +81,7 @@ class Sessions(Jobs):
         if before is not None:
             session.resumed = True
             session.context, session.context_seq = before.context, before.context_seq
+            session.context_bytes = before.context_bytes
             session.phase, session.note, session.in_flight = before.phase, before.note, before.in_flight
             session.giver_lease = before.giver_lease if before.offered else None
         session.phase = phase or session.phase
@@ -135,7 +136,7 @@ class Sessions(Jobs):
             "phase_before": session.phase if phase else None,
         }
         session.context_seq = self.record("session_saved", command.principal, details, session_id=session.name)
-        session.context = document(command.context)
+        session.context, session.context_bytes = document(command.context), len(command.context)
         session.phase = phase or session.phase
         session.save_number = command.number or session.save_number
         return saved(session)
@@ -240,7 +241,7 @@ def may_write(session: Session, command: Write) -> bool:
     return session.without_lease and session.principal == command.principal
 
 
-def is_same_request(session: Session, command: Opening) -> bool:
+def is_same_request(session: Session | Claim, command: Opening) -> bool:
     return command.request_id is not None and session.request_id == command.request_id
 
 

@@ -136,6 +136,7 @@ class Session:
     resumed: bool = False
     context: Any = None
     context_seq: int | None = None
+    context_bytes: int | None = None
     phase: str = "idle"
     offered: bool = False
     note: str | None = None

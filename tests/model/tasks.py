@@ -8,6 +8,8 @@ from tests.model.state import Job, Refused, Session, Told, named_in
 
 class Tasks(Sessions):
     def claim_task(self, command: c.ClaimTask) -> Told:
+        if command.lease_id is not None:
+            return self.claim_in_open_session(command)
         session = self.own_session(command)
         is_open = session is not None and session.status == "open"
         its_own = [e for e in self.ended if e.session_id == named_in(command)]
@@ -27,6 +29,18 @@ class Tasks(Sessions):
         in_the_middle = session is not None and session.phase in {"planning", "executing"}
         opened = self.begin_session(command, command.owner, None if in_the_middle else "planning")
         return self.task_within(opened, command, replayed=False)
+
+    def claim_in_open_session(self, command: c.ClaimTask) -> Told:
+        """ "With the lease of a session that you have open, the task is claimed within it." """
+        session = self.session_of(command)
+        at_hand = self.any_task(command)
+        if at_hand is not None and at_hand.claim is not None and is_same_request(at_hand.claim, command):
+            return self.replay(at_hand, at_hand.claim)
+        self.check_not_ended(command, [e for e in self.ended if e.session_id == session.name])
+        if at_hand is not None:
+            return told.held(self, at_hand)
+        first = self.first_task(command)
+        return self.nothing_to_do(command) if first is None else self.grant(first, command)
 
     def task_within(self, session: Session, command: c.ClaimTask, *, replayed: bool) -> Told:
         at_hand = self.task_at_hand(command)
@@ -49,21 +63,20 @@ class Tasks(Sessions):
         A session runs one task at a time, of whichever queue: a job of a queue that has the session's lease.
         """
         session = self.sessions.get(named_in(command))
-        claimed = [(job.queue, job.claim.lease) for job in self.bound_to(named_in(command)) if job.claim]
-        if session is not None and any(queue is not None and lease == session.lease for queue, lease in claimed):
+        if self.any_task(command) is not None:
             return None
-        # "A session has one holder, and runs one task at a time."
-        if session is not None and any(
-            job.queue is not None and job.claim is not None and job.claim.lease == session.lease
-            for job in self.bound_to(named_in(command))
-        ):
-            return None
-        queues = [queue for queue in command.queues if not self.is_full(queue)]
+        queues = [queue for queue in command.queues if self.hands_out(queue)]
         lost = [self.jobs[name] for name in session.in_flight] if session else []
         again = [job for job in lost if job.queue in queues and self.is_wanted(job, command)]
         again.sort(key=lambda job: job.name != self.noticed_first)
         firsts = [self.first_in_line(queue, command) for queue in queues]
         return next((job for job in [*again, *firsts] if job is not None), None)
+
+    def any_task(self, command: c.ClaimTask) -> Job | None:
+        session = self.sessions.get(named_in(command))
+        lease = session.lease if session else None
+        bound = self.bound_to(named_in(command))
+        return next((job for job in bound if job.queue and job.claim and job.claim.lease == lease), None)
 
     def nothing_to_do(self, command: c.ClaimTask) -> Told:
         return self.nothing_in(list(dict.fromkeys(command.queues)), command)

@@ -98,9 +98,9 @@ STORIES: dict[str, list[Step]] = {
     ],
     "a queue's limit within a batch": [
         CLAIM,
-        [enqueue("a"), enqueue("b"), enqueue("c"), c.LimitQueue(queue="default", max_claimed=2), NEXT, NEXT],
+        [enqueue("a"), enqueue("b"), enqueue("c"), c.SetQueue(queue="default", max_claimed=2), NEXT, NEXT],
         [end(), NEXT, NEXT],
-        [c.LimitQueue(queue="default", max_claimed=1), c.ClaimJob(job_id="a", owner="cat"), NEXT],
+        [c.SetQueue(queue="default", max_claimed=1), c.ClaimJob(job_id="a", owner="cat"), NEXT],
     ],
     "one request twice at once": [
         [enqueue("a"), enqueue("b")],

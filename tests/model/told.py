@@ -52,6 +52,19 @@ def owner_view(ground: Ground, job: Job) -> Fields | None:
     }
 
 
+def heartbeat_view(ground: Ground, name: str, claim: Claim) -> Fields:
+    return {
+        "job_id": name,
+        "fencing_token": claim.token,
+        "heartbeat_at": ground.heartbeat(claim),
+        "expires_at": ground.expiry(claim),
+        "progress": claim.progress,
+        "late_at": ground.late_at(claim),
+        "late": ground.is_late(claim, ground.now),
+        "stuck": ground.is_stuck(claim, ground.now),
+    }
+
+
 def what_it_does(ground: Ground, claim: Claim) -> Fields:
     """And which process it is."""
     is_stuck = ground.is_stuck(claim, ground.now)
@@ -154,6 +167,7 @@ def delayed(ground: Ground, job: Job, until: int) -> Told:
         "retry_after_ms": until - ground.now,
         "error": job.error,
         "previous": previous(job),
+        "pause": ground.pauses.get(job.queue or ""),
     }
     return Told("ClaimReply", fields)
 
@@ -174,12 +188,15 @@ def queue_status(
     wanted = [job for job in here if kinds is None or job.kind in kinds]
     queued = [job.available_at for job in wanted if job.status == "queued"]
     later = [moment for moment in queued if moment > ground.now]
+    due = [moment for moment in queued if moment <= ground.now]
     claimed = [job for job in wanted if job.status == "claimed"]
     limit = ground.limits.get(queues[0]) if len(queues) == 1 else None
+    pauses = [ground.pauses[queue] for queue in queues if queue in ground.pauses]
     return {
         "queue": queues[0],
         "all_done": not queued and not claimed,
-        "ready": len(queued) - len(later),
+        "ready": len(due),
+        "oldest_due_at": min(due, default=None),
         "later": len(later),
         "available_at": min(later, default=None),
         "claimed": len(claimed),
@@ -189,6 +206,8 @@ def queue_status(
         "max_claimed": limit,
         "counted_to": counted_to,
         "kinds": None if kinds is None else list(kinds),
+        "paused": bool(pauses),
+        "pause": pauses[0] if pauses else None,
     }
 
 
@@ -239,6 +258,7 @@ def session_view(ground: Ground, session: Session, *, with_context: bool = True)
         "offered": session.offered,
         "note": session.note,
         "in_flight": list(session.in_flight),
+        "context_bytes": session.context_bytes,
     }
 
 

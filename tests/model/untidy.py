@@ -4,8 +4,8 @@ An expired lease is no owner at once, whether or not anybody has written that do
 of the model, which takes everything back at once; only the order of the log, and so the numbers in it, may differ.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from octostore.core.commands import AnyCommand, Recover
 from octostore.core.events import LogEntry
 from octostore.core.needs import Needs
-from octostore.core.questions import GetFigures
+from octostore.core.questions import GetFigures, ListQueues
 from octostore.core.replies import ClaimReply
 from octostore.stores.memory import MemoryBackend, MemoryRows
 from tests.model.comparing import Pair, View, differences, event_pair, plain
 from tests.model.histories import SideBySide
+from tests.model.model import Model
 from tests.model.state import Event, Told
 
 EXPIRIES = {"expired", "session_expired"}
@@ -55,11 +56,23 @@ class Untidily(View):
             return None, None
         if name not in NUMBERS or None in pair:
             return pair
-        return rank(self.both.model.log, pair[0]), rank(self.both.real.log(), pair[1])
+        return self.both.ranks_of_model.of(pair[0]), self.both.ranks_of_real.of(pair[1])
 
 
-def rank(log: Log, seq: int) -> int:
-    return sum(not is_of_expiry(log, place) for place in range(seq))
+class Ranks:
+    """The numbers of events, if expiries did not count. A log only grows, so each event is looked at once."""
+
+    def __init__(self, read: Callable[[int], Log]) -> None:
+        self._read = read
+        self._log: list[Any] = []
+        self._ranks = [0]
+
+    def of(self, seq: int) -> int:
+        if seq > len(self._log):
+            self._log += self._read(len(self._log))
+            for place in range(len(self._ranks) - 1, len(self._log)):
+                self._ranks.append(self._ranks[-1] + (not is_of_expiry(self._log, place)))
+        return self._ranks[seq]
 
 
 def is_of_expiry(log: Log, place: int) -> bool:
@@ -79,6 +92,9 @@ def is_dead(ended: Event | LogEntry) -> bool:
 class UntidySideBySide(SideBySide):
     def __init__(self) -> None:
         self.view = Untidily(self)
+        self.ranks_of_model = Ranks(lambda after: self.model.log[after:])
+        self.ranks_of_real = Ranks(lambda after: self.real.log(after))  # noqa: PLW0108  # it is made below
+        self.expected, self.actual = BySubject(), BySubject()
         super().__init__(NeverTidy())
 
     def prepare(self, answer: Any) -> None:
@@ -93,18 +109,27 @@ class UntidySideBySide(SideBySide):
 
     def compare_logs(self) -> None:
         """What happened to each job and session is the same, but for expiries that are not written down yet."""
-        expected, actual = by_subject(self.model.log), by_subject(self.real.log())
-        for subject, events in expected.items():
-            entries = actual[subject]
+        self.expected.take(self.model.log[self.expected.count :])
+        self.actual.take(self.real.log(self.actual.count))
+        for subject, events in self.expected.of.items():
+            entries = self.actual.of[subject]
             assert all(is_of_expiry(events, place) for place in range(len(entries), len(events)))
-            for place, (event, entry) in enumerate(zip(events, entries, strict=False)):
-                self.compare_event(event, entry, is_of_expiry=is_of_expiry(events, place))
+            for place in range(self.actual.compared[subject], min(len(events), len(entries))):
+                self.compare_event(events[place], entries[place], is_of_expiry=is_of_expiry(events, place))
+                self.actual.compared[subject] += 1
 
     def compare_event(self, event: Event, entry: LogEntry, *, is_of_expiry: bool) -> None:
         one, other = event_pair(event, entry, self.view)
         if is_of_expiry:
             one, other = [{**head, "at": None} for head in (one, other)]
         assert one == other, differences(one, other)
+
+    def compare_queues(self, seen: Model) -> None:
+        """But for the expiries among what failed."""
+        expected = [{**queue, "rates": None} for queue in seen.list_queues(self.model.log)["queues"]]
+        told = sorted(plain(self.real.ask(ListQueues()).queues), key=lambda queue: str(queue["queue"]))
+        actual = [{**queue, "rates": None} for queue in told]
+        assert expected == actual, differences(expected, actual)
 
     def compare_figures(self) -> None:
         """Others tell apart what is written down and what is not."""
@@ -113,8 +138,15 @@ class UntidySideBySide(SideBySide):
             assert expected[name] == actual[name], name
 
 
-def by_subject(log: Any) -> dict[Any, list[Any]]:
-    found: dict[Any, list[Any]] = defaultdict(list)
-    for event in log:
-        found[event.job_id, None if event.job_id else event.session_id].append(event)
-    return found
+class BySubject:
+    """What happened to each job and session."""
+
+    def __init__(self) -> None:
+        self.of: dict[Any, list[Any]] = defaultdict(list)
+        self.compared: Counter[Any] = Counter()
+        self.count = 0
+
+    def take(self, log: Log) -> None:
+        for event in log:
+            self.of[event.job_id, None if event.job_id else event.session_id].append(event)
+        self.count += len(log)

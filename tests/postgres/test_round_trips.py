@@ -15,11 +15,11 @@ from octostore.core.commands import (
     Enqueue,
     HeartbeatJob,
     KeepSessionAlive,
-    LimitQueue,
     OpenSession,
     Recover,
     ReleaseJob,
     SaveSession,
+    SetQueue,
 )
 from octostore.core.errors import OctoStoreError
 from octostore.stores.store import LocalStore
@@ -72,7 +72,7 @@ class Client:
             KeepSessionAlive(session_id="session", lease_id=self.session_lease_id or ""),
             SaveSession(session_id="session", lease_id=self.session_lease_id or "", context=b"{}"),
             AcquireLock(job_id=f"lock-{self.number}", owner="me", max_claims=1_000_000),
-            LimitQueue(queue="queue-0", max_claimed=self.number),
+            SetQueue(queue="queue-0", max_claimed=self.number),
         ]
         return some[self.number % len(some)]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import octostore
-from octostore.stores.sqlite.connection import make
+from tests.support.files import make_empty
 
 
 @pytest.fixture
@@ -14,6 +14,6 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[octostore.OctoStore]:
-    make(str(path))
+    make_empty(path)
     with octostore.connect(f"sqlite:///{path}") as store:
         yield store

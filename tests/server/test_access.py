@@ -19,6 +19,7 @@ from octostore.core.errors import InvalidInput
 from octostore.core.replies import FoundTokens, TokenView
 from octostore.server.auth import Auth, read_static_tokens
 from octostore.server.http import Request
+from octostore.server.logins import Logins
 from octostore.server.refusals import Refusal
 from octostore.server.router import Route
 from octostore.server.routes import ROUTES
@@ -34,7 +35,12 @@ NOW = datetime.now(UTC)
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 BEHIND_TOKENS = [route for route in ROUTES if not route.is_public]
 OF_A_JOB = [route for route in BEHIND_TOKENS if "{job_id}" in route.path]
-OF_NO_NAME = [route for route in BEHIND_TOKENS if route.scope == "admin" and "{job_id}" not in route.path]
+OF_MATCHING = ("requeue_matching", "discard_matching")
+OF_NO_NAME = [
+    route
+    for route in BEHIND_TOKENS
+    if route.scope == "admin" and "{job_id}" not in route.path and route.operation not in OF_MATCHING
+]
 
 
 def call(server: ServerProcess, route: Route, token: str, name: str = "a-name") -> Response:
@@ -77,7 +83,7 @@ def test_without_a_token_nothing_is_told(server: ServerProcess, route: Route) ->
     assert told == "Bearer" if route.challenge is None else told.startswith("Bearer resource_metadata=")
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.is_public], ids=by_name)
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.is_public and not route.is_page], ids=by_name)
 def test_what_needs_no_token(server: ServerProcess, route: Route) -> None:
     assert call(server, route, "").status == 200
 
@@ -91,7 +97,7 @@ def test_scopes_are_what_the_contract_says() -> None:
     assert {"POST /recover", "POST /tokens", "GET /tokens"} <= operating
     # What is about one's own token, whatever that may do; and where each command or tool has a scope of its own.
     unscoped = [route.name for route in BEHIND_TOKENS if route.scope is None]
-    assert unscoped == ["POST /batch", "POST /mcp", "GET /auth/whoami", "POST /auth/token/rotate"]
+    assert unscoped == ["POST /batch", "POST /mcp", "GET /auth/whoami", "POST /auth/token/rotate", "POST /auth/link"]
 
 
 # Prefixes
@@ -118,6 +124,25 @@ def test_other_names_are_refused_whether_or_not_they_exist(server: ServerProcess
 @pytest.mark.parametrize("route", OF_A_JOB, ids=by_name)
 def test_ones_own_names_are_not(server: ServerProcess, limited: str, route: Route) -> None:
     assert call(server, route, limited, "mine-1").status != 403
+
+
+@pytest.mark.parametrize("operation", OF_MATCHING)
+def test_of_all_that_match_only_ones_own_are_changed(server: ServerProcess, limited: str, operation: str) -> None:
+    names = [f"mine-{operation}-1", f"mine-{operation}-2", f"theirs-{operation}"]
+    for name in names:
+        server.post("/jobs", {"kind": "build", "job_id": name, "queue": operation})
+        server.post(f"/jobs/{name}/cancel")
+    path = f"/jobs/{operation.removesuffix('_matching')}"
+    seq = server.seq
+    refused = server.post(path, {"prefix": "theirs-", "reason": "why"}, token=limited)
+    assert (refused.status, refused.json["code"]) == (403, "not_allowed")
+    assert server.seq == seq
+    first = server.post(path, {"queue": operation, "reason": "why", "limit": 1}, token=limited)
+    assert (first.status, first.json) == (200, {"changed": 1, "after": names[0]})
+    rest = server.post(path, {"queue": operation, "reason": "why", "after": names[0]}, token=limited)
+    assert (rest.status, rest.json) == (200, {"changed": 1, "after": None})
+    assert [server.get(f"/jobs/{name}").json["status"] == "dead" for name in names] == [False, False, True]
+    assert {event["actor"] for name in names[:2] for event in server.events(name)[-1:]} == {"limited[mine-]"}
 
 
 @pytest.mark.parametrize("route", OF_NO_NAME, ids=by_name)
@@ -327,6 +352,7 @@ def test_another_server_on_the_same_store_knows_of_a_revocation(server: ServerPr
 
 class FakeRequest:
     client_address = "here"
+    route = None
 
     def __init__(self) -> None:
         self.headers = {b"authorization": f"Bearer {new_token()}".encode()}
@@ -356,7 +382,7 @@ def test_what_was_looked_up_before_a_revocation_is_not_let_in_after_it() -> None
 
     async def scenario() -> None:
         store = Store()
-        auth = Auth(cast("ServedStore", store), {})
+        auth = Auth(cast("ServedStore", store), {}, Logins())
         request = cast("Request", FakeRequest())
         looking = asyncio.create_task(auth.principal(request))
         await asyncio.wait_for(store.is_asked.wait(), PATIENCE_SECONDS)

@@ -132,7 +132,8 @@ def test_an_example_of_a_stream_works(route: Route, shell: Shell) -> None:
 
 
 VARIES = re.compile(
-    r".*(_at|_ms|_seq|_id)|at|since|seq|after|fencing_token|token|active_locks|total_\w+|\w*_sessions|uptime_\w+|resource\w*"
+    r".*(_at|_ms|_seq|_id)|at|since|seq|after|fencing_token|token|active_locks|total_\w+|\w*_sessions|uptime_\w+|resource\w*|code"
+    r"|rates\w*"
 )
 """What is another time, number or id in every answer."""
 

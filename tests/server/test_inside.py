@@ -19,16 +19,18 @@ from octostore.core.events import Event
 from octostore.core.limits import RECOVER_LIMIT
 from octostore.core.permit import TokenOver
 from octostore.core.questions import GetFigures, GetJob, ListEvents
-from octostore.server import auth, lookups, rate
+from octostore.server import auth, logins, lookups, principals, rate
 from octostore.server.addresses import Proxies
 from octostore.server.auth import Auth
 from octostore.server.calls import Call, wait_and_answer
 from octostore.server.feed import LOOKED_AT, Feed, frame_of
 from octostore.server.http import Request
+from octostore.server.logins import Logins
 from octostore.server.metrics import Metrics
 from octostore.server.rate import Rates
 from octostore.server.refusals import Refusal
 from octostore.server.routes import ROUTES
+from octostore.server.routes.page import mounted
 from octostore.server.services import Services
 from octostore.server.settings import Settings
 from octostore.server.store import ServedStore
@@ -39,15 +41,8 @@ from octostore.wire.bodies import ClaimBody
 from octostore.wire.token_files import write_token_file
 from octostore.wire.tokens import digest_of, new_token
 from tests.support.processes import PATIENCE_SECONDS
-from tests.support.waiting_room import Place
+from tests.support.waiting_room import Place, until
 from tests.support.world import ManualClock
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        await asyncio.sleep(0.001)
 
 
 def on_store(test: Callable[[ServedStore, Place], Awaitable[None]]) -> None:
@@ -142,7 +137,7 @@ async def create(store: ServedStore, token_id: str, **terms: Any) -> str:
 
 def at_the_door(test: Callable[[Auth, ServedStore], Awaitable[None]]) -> None:
     async def run(store: ServedStore, _place: Place) -> None:
-        await test(Auth(store, {}), store)
+        await test(Auth(store, {}, Logins()), store)
 
     on_store(run)
 
@@ -159,7 +154,7 @@ def test_what_was_let_in_is_not_once_its_token_has_expired(monkeypatch: pytest.M
     async def test(door: Auth, store: ServedStore) -> None:
         now = store.local.ask(GetFigures()).at.timestamp()
         clock = SimpleNamespace(time=lambda: now, monotonic=time.monotonic)
-        monkeypatch.setattr(auth, "time", clock)
+        monkeypatch.setattr(principals, "time", clock)
         request = request_with(await create(store, "brief", expires_in=60))
         principal = await door.principal(request)
         assert await door.is_current(request, principal)
@@ -167,6 +162,35 @@ def test_what_was_let_in_is_not_once_its_token_has_expired(monkeypatch: pytest.M
         assert await door.is_current(request, principal)
         clock.time = lambda: now + 60
         assert not await door.is_current(request, principal), "though nothing has happened to any token"
+
+    at_the_door(test)
+
+
+def test_a_login_ends_after_a_week_and_its_link_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(door: Auth, store: ServedStore) -> None:
+        now = time.time()
+        clock = SimpleNamespace(time=lambda: now, monotonic=lambda: now)
+        monkeypatch.setattr(principals, "time", clock)
+        monkeypatch.setattr(logins, "time", clock)
+        door._logins.start("5f1c0a6e8b3d", b"key")
+        digest = digest_of(await create(store, "page"))
+        codes = [door._logins.new_code(digest) for _ in range(2)]
+        cookie, _, _ = door._logins.cookie(digest, None, is_secure=False).partition(b";")
+        request = request_with("")
+        request.headers[b"cookie"] = cookie
+        request.route = mounted(ROUTES)[0]
+
+        principal = await door.principal(request)
+        clock.time = clock.monotonic = lambda: now + 59
+        assert door._logins.redeem(codes[0]) == digest
+        clock.time = clock.monotonic = lambda: now + 60
+        assert door._logins.redeem(codes[1]) is None
+        clock.time = lambda: now + 7 * 86_400 - 1
+        assert await door.is_current(request, principal)
+        clock.time = lambda: now + 7 * 86_400
+        assert not await door.is_current(request, principal), "though the token is still valid"
+        with pytest.raises(Refusal):
+            door.known(request)
 
     at_the_door(test)
 
@@ -192,7 +216,7 @@ def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_let_in() -> None:
 @pytest.mark.parametrize("change", [RevokeToken(token_id="t"), RotateToken(token_id="t", digest=b"d" * 32)])
 def test_nothing_is_done_by_a_token_that_is_over_although_it_was_let_in(change: AnyCommand) -> None:
     async def run(store: ServedStore, place: Place) -> None:
-        door = Auth(store, {})
+        door = Auth(store, {}, Logins())
         principal = await door.principal(request_with(await create(store, "t")))
         command = ClaimJob(job_id="job", owner="t", permit=principal.permit)
         place.stall_after(0)
@@ -541,17 +565,15 @@ def test_expiries_are_written_down_to_the_last_and_faults_do_not_end_that(tmp_pa
     asyncio.run(run())
 
 
-def test_what_costs_a_scan_is_asked_once_for_all_who_want_to_know(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_costs_a_scan_is_asked_once_for_all_who_want_to_know(tmp_path: Path) -> None:
     async def run() -> None:
         services = await started(Place(), ManualClock(), tmp_path, sweep_seconds=3_600)
         await services.store.execute(ClaimJob(job_id="a", owner="ann"))
-        monkeypatch.setattr("octostore.server.services.FIGURES_SECONDS", 3_600)
+        services.figures.seconds = 3_600
         figures = await asyncio.gather(*(services.figures() for _ in range(5)))
         await services.store.execute(ClaimJob(job_id="b", owner="ann"))
         assert [one.claimed for one in [*figures, await services.figures()]] == [1] * 6
-        monkeypatch.setattr("octostore.server.services.FIGURES_SECONDS", -1)
+        services.figures.seconds = -1
         assert (await services.figures()).claimed == 2
         await services.close()
 

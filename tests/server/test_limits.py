@@ -473,7 +473,7 @@ def test_every_answer_protects_whoever_shows_it(server: ServerProcess) -> None:
     answers += [
         session,
         server.get("/livez", token=""),
-        server.get("/docs", token=""),
+        server.get("/openapi.json", token=""),
         server.get("/metrics", token=""),
         server.get("/nowhere"),
         server.get("/jobs", token=""),

@@ -73,3 +73,9 @@ def test_a_server_tells_all_of_it(server: ServerProcess) -> None:
     assert told["octostore_claims_total{'outcome': 'claimed'}"] == 1
     assert told["octostore_events_total{'type': 'claimed'}"] == 1
     assert told["octostore_commit_seconds_count"] == told["octostore_batch_size_count"] > 0
+
+
+def test_figures_are_counted_again_only_if_they_are_too_old(server: ServerProcess) -> None:
+    shared = [server.get("/figures?max_age=60").json["at"] for _ in range(2)]
+    assert shared[0] == shared[1] < server.get("/figures").json["at"]
+    assert server.get("/figures?max_age=60.5").status == 400

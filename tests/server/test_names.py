@@ -25,6 +25,7 @@ def store(server: ServerProcess) -> Iterator[octostore.OctoStore]:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=NAMES)
+@example(name="requeue")
 @example(name="acme/shop#12")
 @example(name="#12")
 @example(name="user@host:22/a+b=c")
@@ -80,3 +81,17 @@ def test_a_raw_hash_is_refused_and_not_cut_off(server: ServerProcess, address: s
     refused = server.get(address)
     assert (refused.status, refused.json["code"]) == (400, "malformed_request")
     assert "%23" in refused.json["details"]
+
+
+@pytest.mark.parametrize("name", ["requeue", "discard"])
+def test_a_job_may_be_called_like_a_route(server: ServerProcess, store: octostore.OctoStore, name: str) -> None:
+    """What is not a call of ours is about the job."""
+    assert store.claim_job(name, "ann").status == "claimed"
+    owner = store.get_job_owner(name)
+    assert owner is not None
+    assert owner.owner == "ann"
+    store.cancel(name, reason="not needed")
+    assert store.requeue(name).status == "free"
+    assert server.request("HEAD", f"/jobs/{name}").status == 200
+    refused = server.request("DELETE", f"/jobs/{name}")
+    assert (refused.status, refused.headers["allow"]) == (405, "GET, POST")

@@ -61,7 +61,7 @@ def test_a_server_is_ready_while_its_store_can_be_written(server: ServedStore, d
     assert status_of(server, "/readyz") == 200
 
 
-def test_those_who_ask_at_once_share_a_probe(server: ServedStore, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("octostore.server.services.PROBE_SECONDS", 3_600.0)
+def test_those_who_ask_at_once_share_a_probe(server: ServedStore, disk: Disk) -> None:
+    server._services.probe.seconds = 3_600
     assert [status_of(server, "/readyz") for _ in range(5)] == [200] * 5
     assert disk.saved == 1

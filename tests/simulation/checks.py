@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from octostore.core.events import Claimed, Ended, LogEntry, decode_details
+from octostore.core.events import Claimed, Ended, LogEntry, QueueLimited, decode_details
 from octostore.core.model import Job, Session
 from octostore.core.moments import to_moment
 from octostore.core.replies import ClaimReply, ReleaseReply, SessionReply
@@ -24,6 +24,7 @@ NOT_EARLY = "no lease ends early"
 KEPT = "what was acknowledged stays"
 AGREES = "a repeated call gets the first answer"
 LOG = "the log is the truth"
+PAUSED = "a paused queue hands out nothing"
 SOUND = "nothing crashes"
 
 MILLISECOND = 0.001
@@ -108,6 +109,8 @@ class Promises:
         self._mute = frozenset(mute)
         self.counts: Counter[str] = Counter()
         self.log: list[LogEntry] = []
+        self.paused: set[str] = set()
+        """Queues."""
         self.facts: dict[str, _Facts] = defaultdict(_Facts)
         self.ends: dict[int, str] = {}
         """How each claim ended, by its fencing token."""
@@ -163,6 +166,11 @@ class Promises:
         details = decode_details(entry)
         if isinstance(details, Claimed):
             self._begin(entry)
+            if entry.queue is not None and details.handed_over_by is None:
+                text = f"{entry.job_id} is claimed from queue {entry.queue}, which is paused"
+                self.hold(PAUSED, entry.queue not in self.paused, text, entry.job_id or "")
+        elif isinstance(details, QueueLimited):
+            self._pause(entry.queue or "", details)
         elif isinstance(details, Ended):
             self._end(entry, details)
         elif entry.type == "enqueued":
@@ -171,6 +179,10 @@ class Promises:
             self._begin_session(entry)
         elif entry.type in {"session_closed", "session_expired", "session_undone"}:
             self._end_session(entry)
+
+    def _pause(self, queue: str, details: QueueLimited) -> None:
+        if details.paused is not None:
+            self.paused = self.paused | {queue} if details.paused else self.paused - {queue}
 
     def _begin(self, entry: LogEntry) -> None:
         job_id = entry.job_id or ""

@@ -24,7 +24,7 @@ PICKER = Role("picker", (scripts.claim_next_by_hand,), principal="bob")
 PRODUCER = Role("producer", (scripts.enqueue_jobs,))
 CREW = Role("crew", (scripts.use_a_session, scripts.take_a_task))
 LOCKER = Role("locker", (lock_scripts.use_a_lock,))
-OPERATOR = Role("operator", (scripts.operate, scripts.read, scripts.read))
+OPERATOR = Role("operator", (scripts.operate, scripts.read, scripts.read, scripts.pause_a_queue))
 ASYNC = Role(
     "async",
     async_scripts=(

@@ -13,14 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from copy import copy, deepcopy
-from functools import cache
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import aiohttp
-import msgspec
 
 import octostore.client.async_work
 import octostore.client.heart
@@ -146,32 +143,6 @@ class _PoolsOfEach:
         return self._pools()[index]
 
 
-def copy_row(row: Any) -> Any:
-    """`deepcopy` for rows, a tenth of its cost: what is in them is not changed in place, but for claims."""
-    if isinstance(row, dict):
-        return {key: copy_row(value) for key, value in row.items()}
-    if not isinstance(row, msgspec.Struct):
-        return deepcopy(row)
-    copied = copy(row)
-    for name in _changeable(type(row)):
-        value = getattr(copied, name)
-        if value.__class__ not in _CONSTANTS:
-            setattr(copied, name, copy_row(value))
-    return copied
-
-
-_CONSTANTS = {type(None), int, str, bytes, bool, float}
-
-
-@cache
-def _changeable(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    if kind.__struct_config__.frozen:
-        return ()
-    constant = {int, str, bytes, bool, float, int | None, str | None, bytes | None}
-    fields = msgspec.structs.fields(kind)
-    return tuple(field.name for field in fields if not (field.type.__hash__ and field.type in constant))
-
-
 class _Silence(logging.Handler):
     """Errors that the library logs instead of raising are findings."""
 
@@ -220,7 +191,6 @@ def _special(
     never_readable = SimpleNamespace(register=lambda *_: None, poll=lambda _timeout: [])
     return [
         (octostore.stores.ids, {"_chance": _Ids(chance)}),
-        (octostore.stores.memory, {"deepcopy": copy_row}),
         # Timers do not stand still here, so nobody has to look whether they did.
         (octostore.client.heart, {"_pulse": _PulseOfEach(), "TICK_SECONDS": 3_600.0}),
         (here, {method: _lateness_of_each(method) for method in ("note", "worst", "is_known", "measure")}),

@@ -363,7 +363,11 @@ def _keep_session(c: Client, session_id: str, claim: OwnClaim) -> None:
 
 def operate(c: Client) -> None:
     """What an operator does now and then to jobs that are somebody else's."""
-    deed = c.pick(("force_release", "request_stop", "requeue", "requeue", "cancel"))
+    deed = c.pick(("force_release", "request_stop", "requeue", "requeue_matching", "cancel"))
+    if deed == "requeue_matching":
+        with c.doing("requeue all that is dead"):
+            c.store.requeue_matching(reason="all of it")
+        return
     if deed in {"force_release", "request_stop"}:
         job_id: str | None = c.pick(LOCKS)
     else:
@@ -374,6 +378,15 @@ def operate(c: Client) -> None:
     if job_id is not None:
         with c.doing(f"{deed} {job_id}"):
             getattr(c.store, deed)(job_id)
+
+
+def pause_a_queue(c: Client) -> None:
+    """For a while: others work on it, and wait for it. Whoever comes after an operator that died resumes it."""
+    queue = c.pick(QUEUES)
+    with c.doing(f"pause {queue}"):
+        c.store.set_queue(queue, paused=True, reason=c.name)
+    c.sleep(c.chance.uniform(0.5, 20))
+    c.repeat(f"resume {queue}", lambda: c.store.set_queue(queue, paused=False), times=20)
 
 
 def read(c: Client) -> None:

@@ -8,6 +8,7 @@ from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.sqlite import SqliteBackend
 from tests.support import postgres
+from tests.support.files import make_empty
 from tests.support.world import DatabaseClock, ManualClock, World
 
 
@@ -18,6 +19,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     backend: Backend | None = None
     url = None
     if request.param == "sqlite":
+        make_empty(tmp_path / "store.db")
         backend = SqliteBackend(tmp_path / "store.db")
     elif request.param == "postgres":
         url = postgres.empty_store()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from octostore.core.commands import AnyCommand, ClaimJob, ClaimNext, ClaimTask, Enqueue, LimitQueue, ReleaseJob
+from octostore.core.commands import AnyCommand, ClaimJob, ClaimNext, ClaimTask, Enqueue, ReleaseJob, SetQueue
 from tests.support.world import World
 
 CLAIMS: list[AnyCommand] = [
@@ -21,13 +21,13 @@ def enqueue(world: World, *jobs: str) -> None:
 def test_a_new_limit_counts_what_is_claimed_already(world: World, claim: AnyCommand) -> None:
     enqueue(world, "one", "two", "three")
     world.do(ClaimNext(owner="bob"))
-    replies = world.batch([LimitQueue(queue="default", max_claimed=1), claim])
+    replies = world.batch([SetQueue(queue="default", max_claimed=1), claim])
     assert replies[1].status in {"empty", "delayed"}
 
 
 @claims
 def test_what_is_enqueued_under_its_claim_counts_at_once(world: World, claim: AnyCommand) -> None:
-    world.do(LimitQueue(queue="default", max_claimed=1))
+    world.do(SetQueue(queue="default", max_claimed=1))
     world.do(ClaimJob(job_id="one", owner="bob"))
     enqueue(world, "two")
     replies = world.batch([Enqueue(job_id="one", kind="build"), claim])
@@ -35,7 +35,7 @@ def test_what_is_enqueued_under_its_claim_counts_at_once(world: World, claim: An
 
 
 def test_a_place_that_becomes_free_is_given_to_one(world: World) -> None:
-    world.do(LimitQueue(queue="default", max_claimed=1))
+    world.do(SetQueue(queue="default", max_claimed=1))
     enqueue(world, "one", "two", "three")
     first = world.do(ClaimNext(owner="bob"))
     replies = world.batch(

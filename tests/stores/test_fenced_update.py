@@ -540,7 +540,8 @@ def work_in_process(folder: Path, desk: Desk) -> bool:
 
 def race_processes(folder: Path, desk: Desk) -> tuple[int, int]:
     """All read before any of them writes. Returns how many additions were accepted, and by how much it grew."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # which takes longer than all that is done in them
     bank = Bank(lambda: open_sqlite3(folder / "bank.db"))
     shared = (context.Value("q", START_MS), context.Lock(), context.Barrier(WORKERS))
     with ProcessPoolExecutor(WORKERS, mp_context=context, initializer=share, initargs=shared) as pool:

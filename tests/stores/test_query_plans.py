@@ -12,6 +12,7 @@ from octostore.stores.sqlite.connection import connect, make
 
 FRAGMENTS = {f"{table}_{part}" for table in COLUMNS for part in ("columns", "values", "changes")} | {
     *("schema", "now", "later", "unindexed", "jobs_in_line", "jobs_in_line_by_kind", "not_loaded", "in_span"),
+    "jobs_by_status",
     *("queue_by_bytes", "request_places", "renewal_sets"),
     *("documents_of_job", "has_run_out", "names_in_flight", "priorities", "priorities_of_kind", "in_line"),
     "newest_events",
@@ -24,6 +25,9 @@ WRITES = {
 
 PLANS = {
     "jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id=?)",
+    "claimed_jobs": "SEARCH jobs USING INDEX jobs_by_status (status=? AND job_id=?)",
+    "context_sizes": "SEARCH contexts USING INDEX sqlite_autoindex_contexts_1 (session_id=?)",
+    "sessions_alone": "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)",
     "checkpoints": "SEARCH checkpoints USING INDEX sqlite_autoindex_checkpoints_1 (job_id=?)",
     "documents": "SEARCH documents USING INTEGER PRIMARY KEY (rowid=?)",
     "claims_of_sessions": "SEARCH jobs USING INDEX jobs_by_session (session_id=?)",
@@ -45,6 +49,7 @@ PLANS = {
     "count_claimed": "SEARCH jobs USING COVERING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",
     "list_jobs_by_queue": "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
     "list_ready": "SEARCH jobs USING INDEX jobs_in_line (queue=? AND (priority,available_at,enqueued_seq)>(?,?,?))",
+    "moment_of_event": "SEARCH events USING INTEGER PRIMARY KEY (rowid=?)",
     "list_sessions": "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id>?)",
     "list_ended_sessions": "SEARCH sessions USING INDEX sessions_ended (status=? AND session_id>?)",
     "list_ended_sessions_by_principal": "SEARCH sessions USING INDEX sessions_ended_by_principal "
@@ -92,6 +97,8 @@ def waiting_at_each(index: str, which: str) -> tuple[str, ...]:
     at = f"{index} ({which} AND priority=? AND available_at"
     return (
         *counted("due", f"INDEX {at}<?)"),
+        f"SEARCH jobs USING INDEX {at}<?)",
+        *LOADED,
         *counted("not_due", f"INDEX {at}>?)"),
         f"SEARCH jobs USING INDEX {at}>?)",
         *LOADED,
@@ -143,6 +150,15 @@ LONGER_PLANS = {
         "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
         *DOCUMENTS,
         SORTED,
+    ),
+    "last_event_before": (
+        "CO-ROUTINE span",
+        "SETUP",
+        "SCAN counters",  # it has one row
+        "RECURSIVE STEP",
+        "SCAN span",  # as many rows as the log can be halved
+        "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
+        "SCAN span",
     ),
     "next_expiry": (
         "CO-ROUTINE moments",
@@ -198,6 +214,30 @@ LONGER_PLANS = {
         "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
         "SCAN span",
     ),
+    # From one name to the next, however many jobs each has; only names are sorted, and jobs are counted up to a limit.
+    "queue_names": (
+        "CO-ROUTINE every",
+        "MERGE (UNION)",
+        "LEFT",
+        "CO-ROUTINE found",
+        "SETUP",
+        "SEARCH jobs USING COVERING INDEX jobs_by_queue (queue>?)",
+        "RECURSIVE STEP",
+        "SCAN f",
+        "SEARCH j USING COVERING INDEX jobs_by_queue (queue>?)",
+        "SCAN found",
+        f"SEARCH j USING COVERING INDEX {IN_QUEUE}",
+        SORTED,
+        "RIGHT",
+        "SCAN queues USING INDEX sqlite_autoindex_queues_1",  # those that somebody has limited, which are few
+        "SCAN every",
+        "CO-ROUTINE waiting",
+        f"SEARCH j USING COVERING INDEX {IN_QUEUE}",
+        "SCAN waiting",
+        SORTED,
+    ),
+    # The end of the log, of a bounded length.
+    "happened_in_queues": ("SEARCH events USING INTEGER PRIMARY KEY (rowid>?)", "USE TEMP B-TREE FOR GROUP BY"),
     # There are few tokens, and nobody waits for the list of them.
     "list_tokens": ("SCAN tokens", SORTED),
     # Figures count, but only what waits or is claimed, and without looking at the rows; the queues are sorted.

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from octostore.core.commands import CheckpointJob, ClaimJob, CreateToken, Enqueue, OpenSession, ReleaseJob
-from octostore.core.needs import Needs
+from octostore.core.needs import JobFilter, Needs
 from octostore.core.questions import ListEvents
 from octostore.core.session_keys import session_key
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
+from octostore.stores.base import Backend, Reading, SessionFilter
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.sqlite import SqliteBackend
@@ -18,7 +18,7 @@ from tests.support.postgres import new_schema
 from tests.support.world import DatabaseClock, ManualClock, World
 
 SESSION = session_key("local", "s")
-EVERYTHING = JobFilter(None, "", None, "", 100)
+EVERYTHING = JobFilter(None, "", None, "")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -65,11 +65,11 @@ def working_set(reading: Reading) -> WorkingSet:
 def test_what_is_committed_during_a_reading_is_not_in_it(world: World) -> None:
     with world.backend.reading() as reading:
         ws = working_set(reading)
-        assert [job.job_id for job in reading.list_jobs(ws, EVERYTHING)] == ["kept"]
+        assert [job.job_id for job in reading.list_jobs(ws, EVERYTHING, 100)] == ["kept"]
         write_much(world)
         again = working_set(reading)
         assert reading.counters().seq == 1
-        assert [(job.job_id, job.status) for job in reading.list_jobs(again, EVERYTHING)] == [("kept", "claimed")]
+        assert [(job.job_id, job.status) for job in reading.list_jobs(again, EVERYTHING, 100)] == [("kept", "claimed")]
         reading.load(again, Needs(jobs={"new"}, documents_of={"kept"}, sessions={SESSION}, sweep_limit=0))
         assert (again.jobs["new"], again.sessions[SESSION]) == (None, None)
         assert [entry.seq for entry in reading.list_events(ListEvents(limit=100))[0]] == [1]
@@ -79,7 +79,7 @@ def test_what_is_committed_during_a_reading_is_not_in_it(world: World) -> None:
         assert (figures.claimed, figures.waiting, figures.open_sessions, figures.queued) == (1, 0, 0, {})
         assert figures.seq == 1
     with world.backend.reading() as reading:
-        jobs = {job.job_id: job.status for job in reading.list_jobs(working_set(reading), EVERYTHING)}
+        jobs = {job.job_id: job.status for job in reading.list_jobs(working_set(reading), EVERYTHING, 100)}
         assert jobs == {"kept": "done", "new": "claimed", "queued": "queued"}
         figures = reading.figures(reading.counters().mark.now)
         assert (figures.claimed, figures.waiting, figures.open_sessions) == (1, 1, 1)
@@ -101,9 +101,9 @@ def test_two_readings_at_once_each_have_their_own_state(world: World) -> None:
         before.counters()
         write_much(world)
         with world.backend.reading() as after:
-            assert len(after.list_jobs(working_set(after), EVERYTHING)) == 3
-            assert len(before.list_jobs(working_set(before), EVERYTHING)) == 1
-        assert len(before.list_jobs(working_set(before), EVERYTHING)) == 1
+            assert len(after.list_jobs(working_set(after), EVERYTHING, 100)) == 3
+            assert len(before.list_jobs(working_set(before), EVERYTHING, 100)) == 1
+        assert len(before.list_jobs(working_set(before), EVERYTHING, 100)) == 1
 
 
 def test_a_reading_that_fails_leaves_nothing_open(world: World) -> None:
@@ -118,4 +118,4 @@ def test_a_reading_that_fails_leaves_nothing_open(world: World) -> None:
         world.do(ClaimJob(job_id=f"job-{number}", owner="ann"))
         with world.backend.reading() as reading:
             assert reading.counters().seq == number
-            assert len(reading.list_jobs(working_set(reading), EVERYTHING)) == number
+            assert len(reading.list_jobs(working_set(reading), EVERYTHING, 100)) == number

@@ -36,6 +36,7 @@ from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.reading import ask
 from octostore.stores.sqlite import SqliteBackend
+from tests.support.files import make_empty
 from tests.support.postgres import empty_store, give_back
 from tests.support.world import START_MS, repeatable_given
 
@@ -283,6 +284,7 @@ class SqliteHistories(Histories):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
+        make_empty(self.folder / "store.db")
 
     def open_all(self) -> list[Backend]:
         return [self.open_one(), self.open_one()]

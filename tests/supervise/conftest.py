@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import octostore as library
-from octostore.stores.sqlite.connection import make
+from tests.support.files import make_empty
 from tests.support.running import Octostore, Served
 from tests.support.server import ServerProcess
 
@@ -16,7 +16,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[library.OctoStore]:
-    make(str(path))
+    make_empty(path)
     with library.connect(f"sqlite:///{path}") as store:
         yield store
 

@@ -132,6 +132,20 @@ def test_a_queue_that_nobody_has_ever_used_is_said_to_be_one(octostore: Octostor
     assert octostore.run("work", "mistyped", "--until-empty", "--", "true") == (10, "", "")
 
 
+def test_a_paused_queue_is_said_to_be_one_and_goes_on_when_it_is_resumed(
+    octostore: Octostore, store: library.OctoStore
+) -> None:
+    store.enqueue("kind", queue="queue", job_id="job")
+    store.set_queue("queue", paused=True, reason="deploying")
+    said = "octostore: queue queue is paused by local (deploying); octostore queue set queue --resume\n"
+    assert octostore.run("work", "queue", "--until-empty", "--", "true") == (10, "", said)
+    work = octostore.start("work", "queue", "--until-done", "--", "true")
+    until(lambda: work.err == said)
+    store.set_queue("queue", paused=False)
+    assert work.wait().code == 0
+    assert store.get_job("job").status == "done"
+
+
 def test_a_file_that_is_not_there_yet_has_no_queue_that_was_used(octostore: Octostore, tmp_path: Path) -> None:
     done = octostore.run("work", "queue", "--until-empty", "--", "true", OCTOSTORE_URL=f"sqlite:///{tmp_path}/new.db")
     assert (done.code, done.err) == (10, "octostore: queue queue has never had a job\n")

@@ -13,7 +13,8 @@ from octostore.core.model import Phase
 from tests.support.world import START_MS
 
 LOCKS = st.sampled_from(["a", "b", "c", "d/e"])
-JOBS = st.sampled_from(["a", "b", "c", "d/e", "d/e#1"])
+JOB_NAMES = ("a", "b", "c", "d/e", "d/e#1")
+JOBS = st.sampled_from(JOB_NAMES)
 OWNERS = st.sampled_from(["ann", "bob"])
 QUEUES = st.sampled_from(["default", "other"])
 KINDS = st.sampled_from(["build", "test"])
@@ -56,7 +57,8 @@ def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrat
 
 def task_claims(kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[AnyCommand]:
     queues = st.sampled_from([("default",), ("other", "default")])
-    terms = claims({"session_id": SESSIONS, "queues": queues, "kinds": kinds, "prefix": PREFIXES})
+    named = {"session_id": SESSIONS, "lease_id": st.none() | LEASES}
+    terms = claims({**named, "queues": queues, "kinds": kinds, "prefix": PREFIXES})
     return st.builds(c.ClaimTask, **terms)
 
 
@@ -104,6 +106,21 @@ def tokens() -> st.SearchStrategy[AnyCommand]:
     )
 
 
+def of_matching() -> st.SearchStrategy[AnyCommand]:
+    terms: dict[str, st.SearchStrategy[Any]] = {
+        "reason": st.just("all of them"),
+        "prefix": PREFIXES,
+        "queue": st.none() | QUEUES,
+        "kind": st.none() | KINDS,
+        "after": st.none() | JOBS,
+        "limit": st.sampled_from([1, 2, 100]),
+        "principal": PRINCIPALS,
+    }
+    return st.one_of(
+        st.builds(c.RequeueMatching, **terms, keep_attempts=st.booleans()), st.builds(c.DiscardMatching, **terms)
+    )
+
+
 def any_command() -> st.SearchStrategy[AnyCommand]:
     lease: dict[str, st.SearchStrategy[Any]] = {"job_id": JOBS, "lease_id": LEASES}
     session: dict[str, st.SearchStrategy[Any]] = {
@@ -144,8 +161,17 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
         st.builds(c.RequestStop, job_id=JOBS, reason=NOTES, principal=PRINCIPALS),
         st.builds(c.DiscardJob, job_id=JOBS, reason=NOTES),
         st.builds(c.RequeueJob, job_id=JOBS, reason=NOTES, keep_attempts=st.booleans()),
+        of_matching(),
         st.builds(c.ForceReleaseJob, job_id=JOBS, reason=NOTES),
-        st.builds(c.LimitQueue, queue=QUEUES, max_claimed=st.sampled_from([None, 1, 2])),
+        st.builds(
+            c.SetQueue,
+            queue=QUEUES,
+            max_claimed=st.sampled_from([None, 1, 2]),
+            paused=st.sampled_from([None, None, None, False, False, True]),
+            reason=NOTES,
+            principal=PRINCIPALS,
+        ),
+        st.builds(c.SetQueue, queue=QUEUES, paused=st.sampled_from([False, False, True])),
         st.builds(
             c.OpenSession,
             session_id=SESSIONS,

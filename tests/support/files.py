@@ -1,16 +1,33 @@
 """A store's file, and what can happen to it."""
 
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import octostore
+from octostore.stores.sqlite.connection import make
 from tests.support.processes import Worker
 
 
 def url(path: Path) -> str:
     return f"sqlite:///{path}"
+
+
+def make_empty(path: Path) -> None:
+    """What `make` makes, in a fiftieth of the time. All of these have the same id and key."""
+    path.touch(0o600)
+    path.write_bytes(_empty())
+
+
+@cache
+def _empty() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "store.db")
+        make(str(path))
+        return path.read_bytes()
 
 
 def fault(call: Callable[[], object]) -> octostore.Unreachable:

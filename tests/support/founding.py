@@ -8,11 +8,13 @@ import octostore
 READS: dict[str, Callable[[octostore.OctoStore], Any]] = {
     "get_job": lambda store: store.get_job("job"),
     "get_job_owner": lambda store: store.get_job_owner("job"),
+    "list_heartbeats": lambda store: store.list_heartbeats(["job"]),
     "find_similar": lambda store: store.find_similar("job"),
     "list_claimed_jobs": lambda store: store.list_claimed_jobs(),
     "dead_jobs": lambda store: store.dead_jobs(),
     "list_jobs": lambda store: store.list_jobs(),
     "queue_status": lambda store: store.queue_status("queue"),
+    "list_queues": lambda store: store.list_queues(),
     "get_session": lambda store: store.get_session("session"),
     "list_sessions": lambda store: store.list_sessions(),
     "whoami": lambda store: store.whoami(),

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 from subprocess import Popen
+from typing import Any
 from urllib.parse import urlencode
 
 import psycopg
@@ -91,6 +92,12 @@ def empty_store() -> str:
 def give_back(url: str) -> None:
     """Once nobody is connected to it any more."""
     place = parse_place(url)
-    with psycopg.connect(place.url, autocommit=True) as connection:
-        connection.execute(_EMPTY.format(sql.Literal(place.schema), sql.Identifier(place.schema, "counters")))
+    _connection(place.url).execute(_EMPTY.format(sql.Literal(place.schema), sql.Identifier(place.schema, "counters")))
     _emptied.append(url)
+
+
+@cache
+def _connection(url: str) -> "psycopg.Connection[Any]":
+    connection = psycopg.connect(url, autocommit=True)
+    atexit.register(connection.close)
+    return connection

@@ -90,7 +90,7 @@ class Exchange:
         raise ConnectionAbortedError
 
     def _path(self) -> str:
-        return self.seen.path.removeprefix(self.proxy.base_path)
+        return self.seen.path.removeprefix(self.proxy.base_path) if self.proxy.strips else self.seen.path
 
 
 Act: TypeAlias = Callable[[Exchange], None]
@@ -180,9 +180,18 @@ def answer(status: int, body: bytes | dict[str, Any] = b"", **headers: str) -> A
 class Proxy:
     """In front of the server on `upstream_port`. `then` is what becomes of the next requests; others are passed on."""
 
-    def __init__(self, upstream_port: int = 0, *, base_path: str = "", tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        upstream_port: int = 0,
+        *,
+        base_path: str = "",
+        strips: bool = True,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`strips` is whether the server sees paths without the `base_path`."""
         self.upstream_port = upstream_port
         self.base_path = base_path
+        self.strips = strips
         self.seen: list[Seen] = []
         self.connections = 0
         self.gone = threading.Event()

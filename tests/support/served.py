@@ -37,6 +37,10 @@ class ServedStore:
         self.place = ServerUrl(is_secure=False, host="127.0.0.1", port=self._ready.result(30), base_path="")
 
     @property
+    def url(self) -> str:
+        return f"http://{self.place.host}:{self.place.port}"
+
+    @property
     def waiting(self) -> int:
         """How many claims have their place in a line."""
         return self._services.waiting.waiting

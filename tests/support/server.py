@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 from octostore.wire.tokens import new_token
 from tests.support.connections import Connection, Response, Stream
@@ -112,6 +113,17 @@ class ServerProcess:
 
     def post(self, path: str, body: Any = None, **options: Any) -> Response:
         return self.request("POST", path, body, **options)
+
+    def call_job(self, job_id: str, call: str, body: Any = None, **options: Any) -> Response:
+        """`POST /jobs/{id}/{call}`."""
+        return self.post(f"/jobs/{quote(job_id, safe='')}/{call}", body, **options)
+
+    def claim(self, job_id: str, owner: str = "agent-1", **body: Any) -> str:
+        """The lease id."""
+        answer = self.call_job(job_id, "claim", {"owner": owner, "ttl_seconds": 600, **body})
+        assert answer.json["status"] == "claimed", answer
+        lease_id: str = answer.json["lease_id"]
+        return lease_id
 
     def stream(self, path: str, *, token: str | None = None, headers: dict[str, str] | None = None) -> Stream:
         """Server-sent events; to be closed."""

@@ -23,6 +23,13 @@ QUIET_TURNS = 20
 """For how many turns of the loop nothing may happen before a room counts as settled."""
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        await asyncio.sleep(0.001)
+
+
 class SettableLoop(asyncio.SelectorEventLoop):
     """Time goes on by itself, and jumps when the test says so."""
 

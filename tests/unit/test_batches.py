@@ -14,9 +14,9 @@ from octostore.core.commands import (
     ClaimTask,
     Enqueue,
     ForceReleaseJob,
-    LimitQueue,
     ReleaseJob,
     RequeueJob,
+    SetQueue,
 )
 from tests.support.world import World
 
@@ -89,8 +89,8 @@ steps: st.SearchStrategy[AnyCommand] = st.one_of(
     st.builds(ForceReleaseJob, job_id=names),
     st.builds(CancelJob, job_id=names),
     st.builds(RequeueJob, job_id=names),
-    st.just(LimitQueue(queue="default", max_claimed=1)),
-    st.just(LimitQueue(queue="default", max_claimed=None)),
+    st.just(SetQueue(queue="default", max_claimed=1)),
+    st.just(SetQueue(queue="default", max_claimed=None)),
     st.just(Enqueue(job_id="lock", kind="build")),
 )
 

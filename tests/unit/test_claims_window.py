@@ -15,7 +15,7 @@ from octostore.core.questions import ListClaims
 
 NOW, WINDOW_MS = 1_000_000, 100_000
 SINCE = NOW - WINDOW_MS
-LIVE = Glance("job", "claimed", claimed_at=NOW - 50, heartbeat_at=NOW - 10, expires_at=NOW + 90)
+LIVE = Glance("job", "claimed", claimed_at=NOW - 50, expires_at=NOW + 90, ttl_ms=90)
 
 
 def changed(**changes: object) -> Glance:
@@ -28,11 +28,11 @@ ATTENTION: list[tuple[Glance, Attention | None]] = [
     (changed(expires_at=NOW, last_progress_at=0, max_silence_ms=1), "lost"),
     (changed(last_progress_at=NOW - 40, max_silence_ms=40), "stuck"),
     (changed(last_progress_at=NOW - 39, max_silence_ms=40), None),
-    (changed(heartbeat_at=NOW - 60, expires_at=NOW + 30), "late"),
-    (changed(heartbeat_at=NOW - 60, expires_at=NOW + 31), None),
-    (changed(heartbeat_at=NOW - 60, expires_at=NOW + 1, last_progress_at=NOW - 40, max_silence_ms=40), "stuck"),
+    (changed(expires_at=NOW + 30), "late"),
+    (changed(expires_at=NOW + 31), None),
+    (changed(expires_at=NOW + 1, last_progress_at=NOW - 40, max_silence_ms=40), "stuck"),
     (changed(is_stopping=True), "stopping"),
-    (changed(is_stopping=True, heartbeat_at=NOW - 80, expires_at=NOW + 1), "late"),
+    (changed(is_stopping=True, expires_at=NOW + 1), "late"),
     (changed(how="expired", ended_at=NOW - 50), None),
     (Glance("job", "free", how="force_released", ended_at=NOW), "lost"),
     (Glance("job", "queued", how="expired", ended_at=NOW), "lost"),
@@ -62,7 +62,7 @@ CLAIMS = st.builds(
     NAMES,
     st.just("claimed"),
     claimed_at=MOMENTS,
-    heartbeat_at=MOMENTS,
+    ttl_ms=st.integers(1, 1_000),
     expires_at=st.integers(NOW - 2 * WINDOW_MS, NOW + WINDOW_MS),
     max_silence_ms=st.none() | st.integers(1, WINDOW_MS),
     last_progress_at=st.none() | MOMENTS,

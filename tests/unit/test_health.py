@@ -7,7 +7,7 @@ import pytest
 
 from octostore.core.documents import NO_DOCUMENT
 from octostore.core.errors import InvalidInput
-from octostore.core.health import Threshold, Thresholds, judge
+from octostore.core.health import Threshold, Thresholds, judge, judged
 from octostore.core.replies import Figures, SessionView
 
 NOW = datetime(2026, 7, 1, 10, tzinfo=UTC)
@@ -39,6 +39,8 @@ def test_nothing_to_do_is_fine() -> None:
 def test_what_is_not_as_it_should_be(told: dict[str, Any], status: str, reason: str) -> None:
     health = judge(figures(**told), [], Thresholds())
     assert (health.status, health.reasons) == (status, [reason])
+    told_too = judged(figures(**told))
+    assert (told_too.status, told_too.reasons) == (status, [reason])
 
 
 def test_just_below_is_still_fine() -> None:

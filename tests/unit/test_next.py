@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octostore.core.commands import CancelJob, ClaimJob, ClaimNext, ClaimTask, Enqueue, LimitQueue, ReleaseJob
+from octostore.core.commands import CancelJob, ClaimJob, ClaimNext, ClaimTask, Enqueue, ReleaseJob, SetQueue
 from octostore.core.decide.rules import needs_of
 from octostore.core.errors import InvalidInput
 from octostore.core.questions import GetJob
@@ -153,7 +153,7 @@ def test_a_request_within_a_prefix_is_repeated(world: World) -> None:
 
 
 def test_the_limit_of_a_queue_counts_all_of_it_whatever_the_prefix(world: World) -> None:
-    world.do(LimitQueue(queue="default", max_claimed=1))
+    world.do(SetQueue(queue="default", max_claimed=1))
     enqueue(world, "other/1")
     enqueue(world, "team/1")
     assert claim_next(world, prefix="other/").job_id == "other/1"
@@ -206,7 +206,7 @@ def test_jobs_taken_by_name_do_not_hide_those_behind_them(world: World) -> None:
 
 
 def test_a_queue_with_a_limit_of_one_is_serial(world: World) -> None:
-    world.do(LimitQueue(queue="default", max_claimed=1))
+    world.do(SetQueue(queue="default", max_claimed=1))
     enqueue(world, "first")
     enqueue(world, "second")
     reply = claim_next(world)
@@ -221,12 +221,12 @@ def test_a_queue_with_a_limit_of_one_is_serial(world: World) -> None:
 def test_a_limit_counts_within_a_batch(world: World) -> None:
     for number in range(5):
         enqueue(world, f"job-{number}")
-    replies = world.batch([LimitQueue(queue="default", max_claimed=2), *(ClaimNext(owner="w") for _ in range(4))])
+    replies = world.batch([SetQueue(queue="default", max_claimed=2), *(ClaimNext(owner="w") for _ in range(4))])
     assert [reply.status for reply in replies[1:]] == ["claimed", "claimed", "empty", "empty"]
 
 
 def test_an_expired_claim_does_not_count_against_the_limit(world: World) -> None:
-    world.do(LimitQueue(queue="default", max_claimed=1))
+    world.do(SetQueue(queue="default", max_claimed=1))
     enqueue(world, "first")
     enqueue(world, "second")
     claim_next(world, ttl=10)
@@ -235,8 +235,8 @@ def test_an_expired_claim_does_not_count_against_the_limit(world: World) -> None
 
 
 def test_lifting_a_limit(world: World) -> None:
-    world.do(LimitQueue(queue="default", max_claimed=1))
-    world.do(LimitQueue(queue="default", max_claimed=None))
+    world.do(SetQueue(queue="default", max_claimed=1))
+    world.do(SetQueue(queue="default", max_claimed=None))
     enqueue(world, "first")
     enqueue(world, "second")
     assert drain(world) == ["first", "second"]
@@ -244,7 +244,7 @@ def test_lifting_a_limit(world: World) -> None:
 
 def test_setting_the_same_limit_again_is_no_event(world: World) -> None:
     for _ in range(2):
-        world.do(LimitQueue(queue="default", max_claimed=3))
+        world.do(SetQueue(queue="default", max_claimed=3))
     assert world.event_types() == ["queue_limited"]
 
 
@@ -279,7 +279,7 @@ def test_when_to_look_again_counts_what_this_very_call_put_off() -> None:
 
 
 def test_a_full_queue_is_looked_at_again_in_a_second(world: World) -> None:
-    world.do(LimitQueue(queue="default", max_claimed=1))
+    world.do(SetQueue(queue="default", max_claimed=1))
     enqueue(world, "first")
     enqueue(world, "second")
     claim_next(world)

@@ -13,9 +13,9 @@ from octostore.core.commands import (
     Enqueue,
     ForceReleaseJob,
     HeartbeatJob,
-    LimitQueue,
     ReleaseJob,
     RequeueJob,
+    SetQueue,
 )
 from octostore.core.errors import Conflict, LeaseLost, NotFound
 from tests.support.world import World
@@ -62,7 +62,7 @@ def test_cancelling_takes_a_job_away_from_its_owner(world: World, is_queued: boo
 
 
 def test_cancelling_makes_room_in_its_queue(world: World) -> None:
-    world.do(LimitQueue(queue="default", max_claimed=1))
+    world.do(SetQueue(queue="default", max_claimed=1))
     for name in ("one", "two"):
         world.do(Enqueue(job_id=name, kind="build"))
     claim, _, following = world.batch([ClaimNext(owner="ann"), CancelJob(job_id="one"), ClaimNext(owner="bob")])

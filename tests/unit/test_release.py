@@ -14,10 +14,10 @@ from octostore.core.commands import (
     CloseSession,
     Enqueue,
     HeartbeatJob,
-    LimitQueue,
     OpenSession,
     ReleaseJob,
     RequeueJob,
+    SetQueue,
 )
 from octostore.core.errors import InvalidInput, LeaseLost
 from octostore.core.moments import to_datetime
@@ -205,7 +205,7 @@ def test_a_task_that_is_given_back_keeps_its_place_in_the_line(world: World, way
 
 
 def test_the_log_says_who_did_it_and_not_whose_it_was(world: World) -> None:
-    world.do(LimitQueue(queue="default", max_claimed=5, principal="root"))
+    world.do(SetQueue(queue="default", max_claimed=5, principal="root"))
     enqueued(world, principal="root")
     lease_id = claimed(world, principal="ann")
     release(world, lease_id, "failed", error="no", principal="helper")

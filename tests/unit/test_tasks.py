@@ -12,16 +12,19 @@ from octostore.core.commands import (
     Enqueue,
     HandOverSession,
     KeepSessionAlive,
-    LimitQueue,
     OpenSession,
     Recover,
+    ReleaseJob,
     ReleaseTask,
     SaveSession,
+    SetQueue,
 )
-from octostore.core.errors import InvalidInput, LeaseLost, LimitExceeded
+from octostore.core.errors import InvalidInput, LeaseLost, LimitExceeded, NotFound
 from octostore.core.model import Outcome
 from octostore.core.questions import GetJob, GetSession, ListSessions
 from octostore.core.replies import ClaimReply, ReleaseReply
+from octostore.core.undo import undo_of
+from octostore.core.waiting import is_worth_waiting
 from tests.support.world import World
 
 
@@ -69,6 +72,98 @@ def test_a_session_runs_one_task_at_a_time(world: World) -> None:
     assert claim(world, "bob", session_id="t").job_id == "two"
 
 
+def open_one(world: World, agent: str = "ann", **terms: Any) -> str:
+    return world.do(OpenSession(**{"session_id": "s", "agent": agent, "ttl": 30, **terms})).lease_id
+
+
+def test_whoever_has_a_session_open_claims_its_tasks_one_after_the_other(world: World) -> None:
+    lease = open_one(world)
+    enqueue(world, "one")
+    enqueue(world, "two")
+    first = claim(world, lease_id=lease)
+    assert (first.job_id, first.session_id, first.session, first.lease_id) == ("one", "s", None, lease)
+    second = claim(world, lease_id=lease)
+    assert (second.status, second.job_id, second.owner) == ("held", "one", "ann")
+    assert claim(world, lease_id=lease, queues=("other",)).job_id == "one", "whichever queue it asks for"
+    world.do(ReleaseJob(job_id="one", lease_id=lease, outcome="done"))
+    assert claim(world, lease_id=lease).job_id == "two"
+    world.do(ReleaseJob(job_id="two", lease_id=lease, outcome="failed"))
+    assert claim(world, lease_id=lease).status == "empty"
+    assert world.ask(GetSession(session_id="s")).status == "open"
+
+
+def test_what_is_only_bound_to_an_open_session_is_not_its_task(world: World) -> None:
+    lease = open_one(world)
+    enqueue(world, "one")
+    enqueue(world, "two")
+    world.do(ClaimJob(job_id="one", owner="ann", session_id="s"))
+    assert claim(world, lease_id=lease).job_id == "two"
+
+
+def test_a_task_in_an_open_session_lives_as_long_as_that(world: World) -> None:
+    lease = open_one(world)
+    enqueue(world)
+    assert claim(world, lease_id=lease, ttl=1).ttl == 30
+    world.advance(20)
+    world.do(KeepSessionAlive(session_id="s", lease_id=lease))
+    world.advance(20)
+    assert world.ask(GetJob(job_id="task")).owner == "ann"
+    world.advance(100)
+    resumed = open_one(world, "bob")
+    assert (claim(world, "bob", lease_id=resumed).job_id, world.ask(GetJob(job_id="task")).attempts) == ("task", 1)
+
+
+def test_a_task_in_an_open_session_is_handed_over_with_it(world: World) -> None:
+    lease = open_one(world)
+    enqueue(world)
+    claim(world, lease_id=lease)
+    world.do(HandOverSession(session_id="s", lease_id=lease, to_agent="bob"))
+    with pytest.raises(LeaseLost, match="'bob' has the session now"):
+        claim(world, lease_id=lease)
+    taken = open_one(world, "bob")
+    at_hand = claim(world, "bob", lease_id=taken)
+    assert (at_hand.status, at_hand.job_id, at_hand.owner) == ("held", "task", "bob")
+
+
+def test_only_the_lease_claims_in_an_open_session(world: World) -> None:
+    lease = open_one(world)
+    enqueue(world)
+    assert claim(world).status == "held"
+    with pytest.raises(LeaseLost):
+        claim(world, lease_id="another")
+    with pytest.raises(NotFound):
+        claim(world, lease_id="another", principal="guest")
+    world.do(CloseSession(session_id="s", lease_id=lease))
+    with pytest.raises(LeaseLost, match="the session closed"):
+        claim(world, lease_id=lease)
+
+
+def test_a_lost_answer_in_an_open_session_is_told_again_and_can_be_undone(world: World) -> None:
+    lease = open_one(world)
+    enqueue(world)
+    first = claim(world, lease_id=lease, request_id="r")
+    undo = undo_of(first)
+    assert undo is not None
+    assert world.do(undo).undone
+    assert world.ask(GetSession(session_id="s")).status == "open"
+    second = claim(world, lease_id=lease, request_id="r")
+    again = claim(world, lease_id=lease, request_id="r")
+    assert (again.status, again.replayed, again.fencing_token) == ("claimed", True, second.fencing_token)
+    world.do(ReleaseJob(job_id="task", lease_id=lease))
+    with pytest.raises(LeaseLost, match="new request_id"):
+        claim(world, lease_id=lease, request_id="r")
+
+
+def test_nobody_waits_for_the_task_that_it_has_itself(world: World) -> None:
+    lease = open_one(world)
+    enqueue(world)
+    within = ClaimTask(session_id="s", owner="ann", queues=("tasks",), lease_id=lease)
+    world.do(within)
+    assert not is_worth_waiting(within, world.do(within))
+    elsewhere = ClaimTask(session_id="s", owner="bob", queues=("tasks",))
+    assert is_worth_waiting(elsewhere, world.do(elsewhere))
+
+
 def test_a_lost_answer_is_told_again(world: World) -> None:
     enqueue(world)
     first = claim(world, request_id="r")
@@ -87,7 +182,7 @@ def test_the_first_queue_that_has_a_task_is_served_first(world: World) -> None:
 
 
 def test_a_full_queue_is_passed_over(world: World) -> None:
-    world.do(LimitQueue(queue="tasks", max_claimed=1))
+    world.do(SetQueue(queue="tasks", max_claimed=1))
     enqueue(world, "one")
     enqueue(world, "two")
     claim(world)
@@ -100,7 +195,7 @@ def test_what_it_lost_waits_for_a_place_in_a_full_queue_too(world: World) -> Non
     enqueue(world, "lost")
     claim(world)
     world.advance(100)
-    world.do(LimitQueue(queue="tasks", max_claimed=1))
+    world.do(SetQueue(queue="tasks", max_claimed=1))
     enqueue(world, "urgent", priority=1)
     claim(world, "bob", session_id="t")
     assert claim(world).status == "empty"

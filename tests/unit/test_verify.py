@@ -178,6 +178,7 @@ def test_nothing_that_is_stored_of_a_job_can_differ(lived: World, field: str, va
         ("status", "closed"),
         ("opened_at", LATER),
         ("context_seq", 1),
+        ("context_bytes", 7_000),
         ("phase", "blocked"),
         ("offered", True),
         ("note", "none of the log's"),

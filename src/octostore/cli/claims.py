@@ -1,6 +1,7 @@
 """The answer to a claim, for people and for scripts."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -8,7 +9,7 @@ import msgspec
 from octostore.cli import exits, words
 from octostore.cli.console import Console
 from octostore.cli.story import told_attempts
-from octostore.core.queue_words import queue_in_words
+from octostore.core.queue_words import pause_in_words, queue_in_words
 from octostore.core.replies import ClaimReply, QueueStatus
 from octostore.wire.answers import claim_answer
 
@@ -52,9 +53,8 @@ def _lines(reply: ClaimReply, console: Console, again: str) -> Iterator[str]:
                 yield f"  where      {words.whereabouts(reply)}"
             if reply.progress is not None and reply.progress.note:
                 yield f"  doing      {words.gist(reply.progress.note)}"
-        case "delayed" if reply.available_at is not None:
-            when = f"{words.clock(reply.available_at, now)} UTC, in {words.until(reply.available_at, now)}"
-            yield f"{console.style('delayed', 'yellow')} {reply.job_id}: cannot be claimed before {when}"
+        case "delayed":
+            yield from _delayed(reply, console, now)
         case "done":
             yield f"{console.style('done', 'green')} {reply.job_id}: finished; use --again to claim it anyway"
             if reply.result is not None:
@@ -66,11 +66,23 @@ def _lines(reply: ClaimReply, console: Console, again: str) -> Iterator[str]:
             yield from _empty(reply.queue_status, console, again)
 
 
+def _delayed(reply: ClaimReply, console: Console, now: datetime) -> Iterator[str]:
+    what = f"{console.style('delayed', 'yellow')} {reply.job_id}"
+    if reply.pause is not None:
+        yield f"{what}: its queue {reply.queue} is {pause_in_words(reply.pause)}"
+        yield f"  resume     octostore queue set {words.typed(reply.queue or '')} --resume"
+    elif reply.available_at is not None:
+        when = f"{words.clock(reply.available_at, now)} UTC, in {words.until(reply.available_at, now)}"
+        yield f"{what}: cannot be claimed before {when}"
+
+
 def _empty(status: QueueStatus, console: Console, again: str) -> Iterator[str]:
     yield f"{console.style('empty', 'yellow')} {queue_in_words(status)}"
     queue = words.typed(status.queue)
     if not status.all_done:
         yield f"  next       octostore next {queue}{again} --wait 5m    # or --wait alone: until all are done or dead"
+    if status.paused:
+        yield f"  resume     octostore queue set {queue} --resume"
     if status.dead:
         yield f"  dead       octostore dead --queue {queue}"
 

@@ -31,6 +31,11 @@ def session_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> lis
     return [name for name in names if name.startswith(prefix)][:OFFERED]
 
 
+def queue_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    names = _asked(parsed_args, lambda store: [queue.queue for queue in store.list_queues().queues])
+    return [name for name in names if name.startswith(prefix)]
+
+
 def _session_names(store: "Reader") -> list[str]:
     reader = store.whoami().name
     return [words.session(one.session_id, one.principal, reader) for one in store.list_sessions()]

@@ -40,7 +40,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
-    job = parser.add_argument("job", metavar="JOB", nargs="?", help="its name (the only one that is kept for you)")
+    job = parser.add_argument("job", metavar="JOB", nargs="?", help="job name (optional if you keep exactly one claim)")
     completed_by(job, job_names)
 
 
@@ -48,7 +48,7 @@ def add_lease_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lease-id", metavar="L", help=f"prefer {LEASE_VARIABLE}: other users can see command-line arguments"
     )
-    parser.add_argument("--owner", metavar="O", help="whose kept claim (OCTOSTORE_OWNER, else the only one there is)")
+    parser.add_argument("--owner", metavar="O", help="who keeps the claim (OCTOSTORE_OWNER, or the only owner here)")
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def _given(job_id: str | None, option: str | None) -> Lease | None:
     lease_id = lease_or_none(option)
     if lease_id is None:
         if option is not None:
-            raise _needed(job_id)
+            raise InvalidInput("lease_id", "is empty: give --lease-id what `octostore claim` printed")
         return None
     if job_id is None:
         raise InvalidInput(
@@ -170,18 +170,23 @@ def _chosen(job_id: str | None, who: str, theirs: "Sequence[KeptLease]", owners:
     return candidates[0]
 
 
-def _needed(job_id: str | None, why: str | None = None) -> InvalidInput:
-    job = "JOB" if job_id is None else shlex.quote(job_id)
-    keep, given = (
-        f"`octostore claim {job} --keep`",
-        f"set {LEASE_VARIABLE} to the lease id that `octostore claim` printed",
-    )
-    if why is not None:
-        return InvalidInput("lease_id", f"is required: {why}. Claim it with {keep}, or {given}")
-    return InvalidInput(
-        "lease_id",
-        f"is required: {given}, claim with {keep} and it is found by itself, or do the work inside "
-        f"`octostore run {job} -- COMMAND`",
+class NothingKept(InvalidInput):
+    """No lease was given, and none is kept here for the job."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__("lease_id", problem)
+        self.args = (problem,)  # nobody who types `octostore release` has heard of a lease
+
+
+def _needed(job_id: str | None, why: str | None = None) -> NothingKept:
+    if job_id is None:
+        nothing, it, job, also = "you hold no claim here", "a job", "JOB", ", and name the JOB"
+    else:
+        nothing, it, job, also = f"you hold no claim on {job_id} here", "it", shlex.quote(job_id), ""
+    return NothingKept(
+        f"{why or nothing}. Claim {it} with `octostore claim {job} --keep`, or do the work inside "
+        f"`octostore run {job} -- COMMAND`. If you claimed it without --keep, set {LEASE_VARIABLE} to the lease id "
+        f"that `octostore claim` printed{also}"
     )
 
 

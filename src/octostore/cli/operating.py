@@ -12,8 +12,10 @@ from octostore.core.errors import Conflict, NotFound
 from octostore.core.replies import JobOwner, JobView
 
 
-def add_operator_options(parser: argparse.ArgumentParser) -> None:
-    completed_by(parser.add_argument("jobs", metavar="JOB", nargs="+", help="names of the jobs"), job_names)
+def add_operator_options(parser: argparse.ArgumentParser, *, can_be_all: bool = False) -> None:
+    """`can_be_all`: where no names are needed for that."""
+    nargs = "*" if can_be_all else "+"
+    completed_by(parser.add_argument("jobs", metavar="JOB", nargs=nargs, help="names of the jobs"), job_names)
     parser.add_argument("--reason", metavar="TEXT", help="why; shown in the log and to those affected")
 
 

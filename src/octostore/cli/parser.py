@@ -101,7 +101,7 @@ class Parser(argparse.ArgumentParser):
 def shown_value(action: argparse.Action) -> str:
     """What stands for the value of an argument."""
     name = str(action.metavar or "|".join(action.choices or [action.dest.upper()]))
-    return {"?": f"[{name}]", "+": f"{name}…"}.get(str(action.nargs), name)
+    return {"?": f"[{name}]", "+": f"{name}…", "*": f"[{name}…]"}.get(str(action.nargs), name)
 
 
 def new_parser(commands: Iterable[Command] = COMMANDS) -> Parser:

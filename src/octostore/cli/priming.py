@@ -13,6 +13,7 @@ from octostore.cli.leases import kept_leases, who_keeps
 from octostore.cli.living import my_name
 from octostore.cli.parser import Parser, configure
 from octostore.cli.place import Place
+from octostore.client.reader import Reader
 from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
 from octostore.core.replies import JobOwner
 from octostore.core.visible import visible
@@ -21,7 +22,7 @@ LIMIT = 1_500
 """Characters."""
 PATIENCE_SECONDS = 2.0
 """How long an agent's start may wait for a store."""
-MINE_MAX, OTHERS_MAX = 8, 8
+MINE_MAX, OTHERS_MAX, PAUSED_MAX = 8, 8, 4
 NAME_MAX, TEXT_MAX = 60, 60
 COMMANDS = ("next", "claim", "checkpoint", "release", "mine")
 
@@ -42,6 +43,8 @@ class _Answer:
         self.owner = my_name(owner)
         self.mine: list[MyClaim] = []
         self.others: list[JobOwner] = []
+        self.paused: list[str] = []
+        """Queues."""
         self.problem: str | None = f"it has not answered within {patience:g} s"
         self.doubt: str | None = None
         """Why it is not clear who the agent is."""
@@ -52,7 +55,7 @@ def prime(owner: str | None, place: Place, prefix: str | None = None, *, patienc
     asking = Thread(target=_ask, args=(answer, owner, place, prefix), daemon=True)
     asking.start()
     asking.join(patience)
-    lines = [*_about_me(answer, place), *_about_others(answer)]
+    lines = [*_about_me(answer, place), *_about_queues(answer), *_about_others(answer)]
     return Primed(
         _fitted(lines, list(_about_commands())), answer.owner, [m.job_id for m in answer.mine], answer.problem
     )
@@ -67,6 +70,7 @@ def _ask(answer: _Answer, owner: str | None, place: Place, prefix: str | None) -
             answer.doubt = str(error)
         with place.look() as store:
             claimed = store.list_claimed_jobs()
+            answer.paused = _paused_queues(store)
         answer.mine = holdings(answer.owner, claimed, leases)
         answer.others = [one for one in claimed if one.owner != answer.owner and one.job_id.startswith(prefix or "")]
         answer.problem = None
@@ -76,6 +80,13 @@ def _ask(answer: _Answer, owner: str | None, place: Place, prefix: str | None) -
         answer.problem = str(error)
     except Exception as error:  # noqa: BLE001  # an agent's start must not fail because of us
         answer.problem = f"{type(error).__name__}: {error}"
+
+
+def _paused_queues(store: Reader) -> list[str]:
+    try:
+        return [queue.queue for queue in store.list_queues().queues if queue.paused]
+    except OctoStoreError:  # an earlier server does not know the question, and knows of no pauses
+        return []
 
 
 def _about_me(answer: _Answer, place: Place) -> Iterator[str]:
@@ -101,6 +112,13 @@ def _told_mine(one: MyClaim) -> str:
         f" ({_quoted(claim.stop_requested.requested_by)} asked you to stop)" if claim and claim.stop_requested else ""
     )
     return f"- {_short(one.job_id)}{doing}{stop}" + ("" if one.kept else " (its lease is not kept here)")
+
+
+def _about_queues(answer: _Answer) -> Iterator[str]:
+    if answer.paused:
+        names = ", ".join(_short(name) for name in answer.paused[:PAUSED_MAX])
+        more = ", …" if len(answer.paused) > PAUSED_MAX else ""
+        yield f"Paused queues (no jobs until an operator resumes them): {names}{more}."
 
 
 def _about_others(answer: _Answer) -> Iterator[str]:

@@ -19,11 +19,18 @@ class ProgressBar:
         self._is_shown = False
 
     def show(self, done: int, total: int) -> None:
-        if not sys.stderr.isatty() or time.monotonic() < self._shown_at:
-            return
         share = done / total if total else 1.0
         filled = round(share * WIDTH)
-        sys.stderr.write(f"\r[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%} {self._what}")
+        self._draw(f"[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%} {self._what}")
+
+    def count(self, done: int) -> None:
+        """Of nobody knows how many."""
+        self._draw(f"{done:,} {self._what}")
+
+    def _draw(self, text: str) -> None:
+        if not sys.stderr.isatty() or time.monotonic() < self._shown_at:
+            return
+        sys.stderr.write(f"\r{text}")
         sys.stderr.flush()
         self._is_shown = True
 

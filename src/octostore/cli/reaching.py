@@ -15,6 +15,7 @@ _STEPS = {
     "late": "try again; the store was too busy to answer in time",
     "moved": "find the files and put them back together, or restore a backup with `octostore restore`",
     "newer_schema": "use the version of octostore that wrote it, or a newer one",
+    "no_server": "start one with `octostore serve`, then run this again; `--url` names one elsewhere",
     "no_store": "check that this is the right place; `--url` or OCTOSTORE_URL names another",
     "not_a_database": "check that this is the right place; `--url` or OCTOSTORE_URL names another",
     "other_user": "find out whose process that is, or start your own server at another address",

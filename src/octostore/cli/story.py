@@ -139,8 +139,12 @@ _BY_OPERATORS = {
 }
 
 
-def _limit(data: dict[str, Any]) -> str:
-    return "no limit" if data.get("max_claimed") is None else f"at most {data['max_claimed']} at once"
+def _settings(data: dict[str, Any]) -> str:
+    limit, paused = data.get("max_claimed"), data.get("paused")
+    changed = [] if paused is None else ["paused" if paused else "resumed"]
+    if limit is not None or paused is None:
+        changed.append("no limit" if limit is None else f"at most {limit} at once")
+    return ", ".join(changed) + _said(data.get("reason"))
 
 
 def _is_by_operator(event: Event) -> bool:
@@ -179,7 +183,7 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     "requeued": _requeued,
     "stop_requested": _stop_requested,
     "stop_delivered": lambda _, data: f"{data['owner']} was told to stop",
-    "queue_limited": lambda event, data: f"queue {event.queue}: {_limit(data)}",
+    "queue_limited": lambda event, data: f"queue {event.queue}: {_settings(data)}",
     "session_opened": lambda _, data: (
         f"{data['agent']} {'resumed' if data.get('resumed') else 'opened'} its session{_phase(data)}"
     ),

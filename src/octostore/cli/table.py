@@ -8,7 +8,7 @@ from octostore.core.visible import visible
 Row = Sequence[str]
 GAP = "  "
 NARROWEST = 4
-NAMES = {"JOB", "SESSION"}
+NAMES = {"JOB", "QUEUE", "SESSION"}
 """Headers of a first column that is never shortened: what is in it is to be copied into the next command."""
 MARKS = {"Mn", "Me", "Cf"}
 """Categories of what takes no room of its own."""

@@ -6,11 +6,14 @@ Defaults are filled in, JSON is encoded, and each is safe to send twice.
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Concatenate, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from octostore.client.batching import Released, carry_out, carry_out_async, lease_of
 from octostore.client.claiming import ClaimCall, HoldCall, claim, claim_async
-from octostore.client.methods import Making, Method, P, Steps, stepped
+from octostore.client.methods import Making, Method, P, Steps, listed, stepped
 from octostore.client.owner import HOST, default_owner
 from octostore.core import commands as c
 from octostore.core.checks import OUTCOMES, check_word
@@ -26,7 +29,6 @@ from octostore.stores.ids import new_job_id, new_request_id, new_session_id, new
 if TYPE_CHECKING:
     from octostore.wire.answers import NewToken
 
-W = TypeVar("W", bound=str)
 _OF_ENQUEUE = {"kind", "payload", "job_id", "queue", "priority", "run_at", "max_attempts"}
 
 
@@ -210,7 +212,7 @@ class Calls:
         command = c.ClaimNext(
             queue=queue,
             until_done=until_done,
-            kinds=None if kinds is None else _listed("kinds", kinds),
+            kinds=None if kinds is None else listed("kinds", kinds),
             owner=default_owner() if owner is None else owner,
             metadata=encode_json("metadata", metadata),
             ttl=ttl,
@@ -235,18 +237,24 @@ class Calls:
         wait: float = 0,
         request_id: str | None = None,
         max_silence: float | None = None,
+        lease_id: str | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Acquire a session and claim its next task, in one step: that of the first queue that has one.
 
         `claimed`, with `session` (its context, phase and what was in flight) and one `lease_id` for both; `held` if
         somebody else has the session; `empty` if there is no task, and then the session is left as it is. A session
         runs one task at a time, and `release_task` frees it. One that was handed over to `agent` comes with its task.
+
+        With the `lease_id` of a session that you have open, the task is claimed within it: `session` is None, `ttl` has
+        no effect, and `held` names the task (`job_id`) that the session already has. `release_job` ends that task and
+        leaves the session open.
         """
         command = c.ClaimTask(
             session_id=session_id,
+            lease_id=lease_id,
             owner=default_owner() if agent is None else agent,
-            queues=_listed("queues", queues),
-            kinds=None if kinds is None else _listed("kinds", kinds),
+            queues=listed("queues", queues),
+            kinds=None if kinds is None else listed("kinds", kinds),
             metadata=encode_json("metadata", metadata),
             ttl=ttl,
             request_id=new_request_id() if request_id is None else request_id,
@@ -297,6 +305,41 @@ class Calls:
         """Give a dead job up for good: its name is free then. Raises `NotFound`, or `Conflict` if it is not dead."""
         return c.DiscardJob(job_id=job_id, reason=reason)
 
+    @stepped
+    def requeue_matching(
+        self,
+        *,
+        reason: str,
+        prefix: str = "",
+        queue: str | None = None,
+        kind: str | None = None,
+        keep_attempts: bool = False,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> Steps[int]:
+        """`requeue` for every dead job that matches everything given; returns how many. For operators.
+
+        The store does it by name, in batches of 100, each in one transaction, so others get their turn in between. A
+        job that dies again meanwhile is left dead. If a batch cannot be carried out, those before it stay done: call
+        again for the rest. `on_batch` is called after each with the number of jobs requeued so far.
+        """
+        wanted: dict[str, Any] = {"reason": reason, "prefix": prefix, "queue": queue, "kind": kind}
+        command = c.RequeueMatching(**wanted, keep_attempts=keep_attempts)
+        return (yield from _change_all(command, on_batch))
+
+    @stepped
+    def discard_matching(
+        self,
+        *,
+        reason: str,
+        prefix: str = "",
+        queue: str | None = None,
+        kind: str | None = None,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> Steps[int]:
+        """`discard` for every dead job that matches everything given, as in `requeue_matching`. For operators."""
+        command = c.DiscardMatching(reason=reason, prefix=prefix, queue=queue, kind=kind)
+        return (yield from _change_all(command, on_batch))
+
     @executed
     def cancel(self, job_id: str, *, reason: str | None = None, drain: bool = False) -> c.CancelJob:
         """Take a job out of its queue, and away from its owner if somebody has it. It is dead then. For operators.
@@ -325,9 +368,27 @@ class Calls:
         return c.ForceReleaseJob(job_id=job_id, reason=reason)
 
     @executed
-    def limit_queue(self, queue: str, max_claimed: int | None) -> c.LimitQueue:
-        """Let at most `max_claimed` jobs of a queue be claimed at once; 1 makes it serial, None lifts the limit."""
-        return c.LimitQueue(queue=queue, max_claimed=max_claimed)
+    def set_queue(
+        self,
+        name: str,
+        *,
+        max_claimed: int | UnsetType | None = UNSET,
+        paused: bool | None = None,
+        reason: str | None = None,
+    ) -> c.SetQueue:
+        """Change the settings of a queue; what you leave out stays as it is. For operators.
+
+        At most `max_claimed` of its jobs can be claimed at once: 1 makes it serial, None lifts the limit. While it is
+        `paused` none can be claimed, neither as the next one nor by name; claims that exist go on, jobs can be
+        enqueued, and `paused=False` wakes those who wait. The `reason` is in the log, and told to those who find
+        nothing to claim.
+        """
+        return c.SetQueue(queue=name, max_claimed=max_claimed, paused=paused, reason=reason)
+
+    @executed
+    def limit_queue(self, queue: str, max_claimed: int | None) -> c.SetQueue:
+        """`set_queue(queue, max_claimed=…)`."""
+        return c.SetQueue(queue=queue, max_claimed=max_claimed)
 
     # Several at once
 
@@ -368,7 +429,7 @@ class Calls:
             "pid": os.getpid(),
             "max_silence": max_silence,
         }
-        return Batch([c.ClaimJob(job_id=job_id, **terms) for job_id in _listed("job_ids", job_ids)], atomic=False)
+        return Batch([c.ClaimJob(job_id=job_id, **terms) for job_id in listed("job_ids", job_ids)], atomic=False)
 
     @together
     def release_many(
@@ -454,7 +515,7 @@ class Calls:
             token_id=new_token_id(),
             name=name,
             digest=digest_of(token),
-            scopes=_listed("scopes", scopes),
+            scopes=listed("scopes", scopes),
             prefix=prefix,
             expires_in=expires_in,
         )
@@ -549,11 +610,21 @@ class Blocks:
         return ClaimCall(command, 0, request_id is None)
 
 
-def _listed(field: str, words: Iterable[W]) -> tuple[W, ...]:
-    if isinstance(words, str):
-        # It would pass for a list of one-letter words, and the worker would wait for ever.
-        raise InvalidInput(field, f"must be a list of {field}, such as [{words!r}]")
-    return tuple(words)
+def _change_all(command: c.MatchingCommand, on_batch: Callable[[int], None] | None) -> Steps[int]:
+    changed, after = 0, command.after
+    while True:
+        step = yield from _execute(msgspec.structs.replace(command, after=after))
+        changed += step.changed
+        if on_batch is not None:
+            on_batch(changed)
+        if step.after is None:
+            return changed
+        after = step.after
+
+
+def _execute(command: Command[R_co]) -> Steps[R_co]:
+    reply: R_co = yield lambda port: port.execute(command)
+    return reply
 
 
 class _Commands(Making, Calls):

@@ -27,6 +27,7 @@ from octostore.core.errors import (
 )
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
+from octostore.core.queue_words import pause_in_words
 from octostore.core.replies import (
     AttemptView,
     CheckpointReply,
@@ -75,6 +76,9 @@ def refusal(reply: ClaimReply) -> OctoStoreError:
         return Conflict(
             f"job {job_id!r} is dead ({reply.error or 'cancelled'}); requeue it to run it again", status="dead"
         )
+    if reply.pause is not None:
+        paused = f"its queue {reply.queue} is {pause_in_words(reply.pause)}"
+        return Conflict(f"job {job_id!r} cannot be claimed now: {paused}", status=reply.status)
     when = f"{reply.available_at:%Y-%m-%d %H:%M:%S} UTC" if reply.available_at else "later"
     return Conflict(f"job {job_id!r} cannot be claimed before {when}", status=reply.status)
 

@@ -1,15 +1,17 @@
 """Methods that are written once: they block in an `OctoStore`, and are awaited in an `AsyncOctoStore`."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
+from octostore.core.errors import InvalidInput
 from octostore.core.paging import rest_of
 from octostore.core.questions import A_co, Question
 
 P = ParamSpec("P")
 T = TypeVar("T")
 M = TypeVar("M")
+W = TypeVar("W")
 
 
 class Blocking:
@@ -56,6 +58,13 @@ class Method(Generic[P, M, T]):
             if issubclass(kind, form):
                 return function.__get__(store, kind)
         raise TypeError(f"{kind.__name__} says neither that it blocks nor that it is awaited")
+
+
+def listed(field: str, words: Iterable[W]) -> tuple[W, ...]:
+    if isinstance(words, str):
+        # It would pass for a list of one-letter words, and the worker would wait for ever.
+        raise InvalidInput(field, f"must be a list of {field}, such as [{words!r}]")
+    return tuple(words)
 
 
 def asked(make: Callable[Concatenate[Any, P], Question[A_co]]) -> Method[P, Question[A_co], A_co]:

@@ -2,23 +2,27 @@
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Protocol, Self
 
 import msgspec
 
-from octostore.client.methods import Blocking, Steps, ask, ask_all, asked, stepped
+from octostore.client.methods import Blocking, Steps, ask, ask_all, asked, listed, stepped
 from octostore.core import questions as q
 from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
 from octostore.core.health import Health, Thresholds, judge
-from octostore.core.limits import CLAIM_ROWS_MAX, PAGE_DEFAULT, PAGE_MAX, WINDOW_DEFAULT_SECONDS
+from octostore.core.limits import CLAIM_ROWS_MAX, HEARTBEATS_MAX, PAGE_DEFAULT, PAGE_MAX, WINDOW_DEFAULT_SECONDS
 from octostore.core.model import SessionStatus, Status
 from octostore.core.moments import to_moment
+from octostore.core.names import check_job_id
 from octostore.core.paging import pages
-from octostore.core.replies import JobOwner, JobPage, JobView, SessionView, TokenView
+from octostore.core.replies import Heartbeat, Heartbeats, JobOwner, JobPage, JobView, SessionView, TokenView
 from octostore.stores.base import OnStep
+
+NAMES_BYTES = 8 * 1_024
+"""How much of an address may be names: servers and proxies do not take longer ones."""
 
 
 class ReadingPort(Protocol):
@@ -121,6 +125,19 @@ class Questions:
             order=order,
         )
 
+    @stepped
+    def list_heartbeats(self, job_ids: Iterable[str]) -> Steps[Heartbeats]:
+        """The live claims on these jobs: when each owner last proved it was alive, and how far it has come.
+
+        Cheaper than `get_job` for each of them. A job that nobody has is not among them. Any number of names; a server
+        takes 200 in a call, so more are asked for in several, and `at` is the time of the last.
+        """
+        claims: list[Heartbeat] = []
+        for portion in _portions(listed("job_ids", job_ids)):
+            answer = yield from ask(q.ListHeartbeats(job_ids=portion))
+            claims += answer.claims
+        return Heartbeats(at=answer.at, claims=claims)
+
     @asked
     def list_claims(
         self,
@@ -172,6 +189,15 @@ class Questions:
         """
         return log_question(since, types, limit, after=after, job_id=job_id, prefix=prefix, session_id=session_id)
 
+    @asked
+    def list_queues(self) -> q.ListQueues:
+        """What is in each queue, as `queue_status` tells it, with the last claim and the rates of the last hour.
+
+        The longest 200 queues, with the most jobs waiting first. A server counts at most every 10 seconds; `counted_at`
+        says when it did.
+        """
+        return q.ListQueues()
+
     # Sessions
 
     @asked
@@ -206,9 +232,12 @@ class Questions:
     # All of it together
 
     @asked
-    def figures(self) -> q.GetFigures:
-        """How much there is of everything, and how it goes."""
-        return q.GetFigures()
+    def figures(self, *, max_age: float = 0) -> q.GetFigures:
+        """How much there is of everything, and how it goes; `at` says when it was counted.
+
+        A server counts again only if its last figures are older than `max_age` seconds (0 to 60).
+        """
+        return q.GetFigures(max_age=max_age)
 
     @stepped
     def health(self, thresholds: Thresholds | None = None) -> Steps[Health]:
@@ -220,6 +249,22 @@ class Questions:
 def _sessions(status: SessionStatus | None) -> Steps[list[SessionView]]:
     found = yield from ask_all(q.ListSessions(status=status, limit=PAGE_MAX))
     return [session for page in found for session in page.sessions]
+
+
+def _portions(job_ids: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """As many names as fit into the address of a request. There is always one, so that none at all is refused."""
+    from urllib.parse import quote  # noqa: PLC0415  # few ask for it
+
+    portion: list[str] = []
+    size = 0
+    for job_id in job_ids:
+        check_job_id("job_ids", job_id)
+        size += len(quote(job_id, safe="")) + len("%2C")
+        if len(portion) == HEARTBEATS_MAX or size > NAMES_BYTES:
+            yield tuple(portion)
+            portion, size = [], 0
+        portion.append(job_id)
+    yield tuple(portion)
 
 
 class Reader(Blocking, Questions):

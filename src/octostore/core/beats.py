@@ -4,9 +4,7 @@ The lock routes alone tell their clients another pace (`server/routes/locks.py`)
 """
 
 from datetime import datetime
-from typing import Protocol, TypeVar
-
-M = TypeVar("M", datetime, int)
+from typing import Protocol
 
 BEATS_PER_TTL = 3
 LATE_SHARE = (BEATS_PER_TTL - 1) / BEATS_PER_TTL
@@ -17,7 +15,13 @@ def renew_after(remaining_ms: int) -> int:
     return remaining_ms // BEATS_PER_TTL
 
 
-def is_late(heartbeat_at: M, expires_at: M, now: M) -> bool:
+def late_at(expires_at: int, ttl_ms: int) -> int:
+    """By the end, and not by the last sign of life: an owner's heartbeats do not prolong the session it is bound to."""
+    return expires_at - ttl_ms // BEATS_PER_TTL
+
+
+def is_late(heartbeat_at: datetime, expires_at: datetime, now: datetime) -> bool:
+    """The same for those who do not know the TTL."""
     return now - heartbeat_at >= (expires_at - heartbeat_at) * LATE_SHARE
 
 

@@ -63,6 +63,11 @@ def check_word(field: str, word: str, known: Sequence[str]) -> None:
         raise InvalidInput(field, f"is {word!r}; it must be one of {', '.join(known)}")
 
 
+def _check_flag(field: str, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise InvalidInput(field, f"must be true or false, not {type(value).__name__}")
+
+
 def _check_lease(field: str, lease_id: str | None) -> None:
     if lease_id is None:
         raise InvalidInput(field, "is None: that claim did not succeed; look at its `status`")
@@ -73,6 +78,14 @@ def _check_names(field: str, names: tuple[str, ...], most: int) -> None:
     check_range(field, len(names), 1, most)
     for name in names:
         check_name(field, name)
+
+
+def _check_job_ids(field: str, job_ids: tuple[str, ...], most: int) -> None:
+    if not 1 <= len(job_ids) <= most:
+        problem = f"has {len(job_ids):,} names; it must have 1 to {most:,}"
+        raise InvalidInput(field, problem, limit=most, size=len(job_ids))
+    for job_id in job_ids:
+        check_job_id(field, job_id)
 
 
 def _check_digest(field: str, digest: bytes) -> None:
@@ -108,6 +121,7 @@ def check_session_name(field: str, name: str) -> None:
 CHECKS: dict[str, Check] = {
     # Names
     "job_id": check_job_id,
+    "job_ids": against(_check_job_ids, limits.HEARTBEATS_MAX),
     "session_id": check_session_name,
     "queue": check_name,
     "queues": against(_check_names, limits.TASK_QUEUES_MAX),
@@ -131,6 +145,7 @@ CHECKS: dict[str, Check] = {
     "phase": against(check_word, get_args(Phase)),
     "digest": _check_digest,
     "scopes": _check_scopes,
+    "paused": _check_flag,
     # Documents
     "metadata": against(check_bytes, limits.METADATA_BYTES),
     "data": lambda _, data: check_bytes("checkpoint", data, limits.CHECKPOINT_BYTES),

@@ -36,8 +36,9 @@ class ClaimView(Reply, frozen=True):
     """The owner before, if that handed its session over."""
     progress: ProgressView | None = None
     """Here and below, of a live claim."""
+    late_at: Moment | None = None
+    """From then on it has missed heartbeats, and still has time: it is `late`."""
     late: bool = False
-    """It has missed heartbeats, and still has time."""
     stuck: bool = False
     """It heartbeats, and has not reported progress for longer than its `max_silence`."""
     stop_requested: StopView | None = None

@@ -6,7 +6,7 @@ from typing import TypeAlias, get_args
 import msgspec
 
 from octostore.core import views
-from octostore.core.beats import is_late, is_stuck
+from octostore.core.beats import is_stuck, late_at
 from octostore.core.claim_replies import Attention, ClaimView, JobClaims
 from octostore.core.events import Claimed, Ended, LogEntry, decode_details, no_heartbeat
 from octostore.core.limits import CLAIMS_PER_ROW
@@ -28,8 +28,8 @@ class Glance(msgspec.Struct, frozen=True):
     status: Status
     claimed_at: int | None = None
     """Here and below, of the claim."""
-    heartbeat_at: int | None = None
     expires_at: int | None = None
+    ttl_ms: int | None = None
     max_silence_ms: int | None = None
     last_progress_at: int | None = None
     is_stopping: bool = False
@@ -48,8 +48,8 @@ class Glance(msgspec.Struct, frozen=True):
 
 
 def attention_of(glance: Glance, now: int) -> Attention | None:
-    if glance.heartbeat_at is not None and glance.expires_at is not None:
-        return _of_claim(glance, glance.heartbeat_at, glance.expires_at, now)
+    if glance.expires_at is not None and glance.ttl_ms is not None:
+        return _of_claim(glance, glance.expires_at, glance.ttl_ms, now)
     if glance.status == "dead":
         return "dead"
     if glance.status not in WAITING:
@@ -57,12 +57,12 @@ def attention_of(glance: Glance, now: int) -> Attention | None:
     return "lost" if glance.how in LOSSES else "failed" if glance.how == "failed" else None
 
 
-def _of_claim(glance: Glance, heartbeat_at: int, expires_at: int, now: int) -> Attention | None:
+def _of_claim(glance: Glance, expires_at: int, ttl_ms: int, now: int) -> Attention | None:
     if expires_at <= now:
         return "lost"
     if is_stuck(glance, now):
         return "stuck"
-    if is_late(heartbeat_at, expires_at, now):
+    if now >= late_at(expires_at, ttl_ms):
         return "late"
     return "stopping" if glance.is_stopping else None
 
@@ -199,8 +199,8 @@ class JobStory(msgspec.Struct, frozen=True):
             job.job_id,
             job.status,
             claim.claimed_at,
-            views.heartbeat_of(ws, claim),
             views.expiry_of(ws, claim),
+            views.ttl_of(ws, claim),
             claim.max_silence_ms,
             claim.last_progress_at,
             claim.stop_request is not None,
@@ -264,7 +264,8 @@ def live_claim_view(ws: WorkingSet, job: Job, claim: Claim, begun: BegunClaim) -
         took_over_from=begun.details.took_over_from if begun.details else None,
         handed_over_by=begun.details.handed_over_by if begun.details else None,
         progress=views.progress_view(claim.progress),
-        late=is_late(heartbeat_at, expires_at, ws.now),
+        late_at=to_datetime(views.late_at_of(ws, claim)),
+        late=views.is_late_claim(ws, claim),
         stuck=is_stuck(claim, ws.now),
         stop_requested=views.stop_view(claim),
         session_id=views.session_id_of(claim),

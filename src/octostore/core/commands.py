@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from octostore.core import limits
-from octostore.core.checks import Checked, check_session_id
+from octostore.core.checks import CHECKS, Checked, against, between, check_session_id
 from octostore.core.errors import InvalidInput
 from octostore.core.model import LOCAL, Outcome, Phase, Scope
-from octostore.core.names import check_lock_name
+from octostore.core.names import check_job_id, check_lock_name
 from octostore.core.permit import Permit
 from octostore.core.replies import (
+    ChangedReply,
     CheckpointReply,
     ClaimReply,
     ClosedReply,
@@ -134,9 +135,12 @@ class ClaimTask(ClaimTerms, frozen=True, kw_only=True):
 
     `owner` is the agent, and `ttl` the session's. The lease of the session is that of the claim, too. Where there is no
     task, the session is left as it is. One that was handed over to the agent is taken, with the task that it has.
+
+    With the `lease_id` of a session that is open, the task is claimed within it, and the session's own TTL goes on.
     """
 
     session_id: str
+    lease_id: str | None = None
     queues: tuple[str, ...]
     kinds: tuple[str, ...] | None = None
     prefix: str = ""
@@ -266,13 +270,63 @@ class ForceReleaseJob(_OperatorCommand, frozen=True, kw_only=True):
     """Take a live claim away from its owner. Not an attempt; the owner's next write is told."""
 
 
-class LimitQueue(Command[QueueView], frozen=True, kw_only=True):
-    """Say how many jobs of a queue may be claimed at once; 1 makes it serial, None lifts the limit."""
+class MatchingCommand(Command[ChangedReply], frozen=True, kw_only=True):
+    """Change one batch of dead jobs, by name: up to `limit` of those that match all that is given.
+
+    The reply says after which name the next batch begins. A job that has died again by then is behind that, and is not
+    changed twice. With `kind`, which no index has, up to `MATCHING_MAX` dead jobs are looked through, whatever comes of
+    it.
+    """
+
+    reason: str
+    prefix: str = ""
+    queue: str | None = None
+    kind: str | None = None
+    after: str | None = None
+    limit: int = limits.MATCHING_DEFAULT
+
+    CHECKS: ClassVar = {
+        "reason": against(limits.check_line, limits.TEXT_BYTES),
+        "after": check_job_id,
+        "limit": between(limits.check_whole, 1, limits.MATCHING_MAX),
+    }
+
+
+class RequeueMatching(MatchingCommand, frozen=True, kw_only=True):
+    """`RequeueJob` for the dead jobs that match."""
+
+    keep_attempts: bool = False
+
+
+class DiscardMatching(MatchingCommand, frozen=True, kw_only=True):
+    """`DiscardJob` for the dead jobs that match."""
+
+
+def _check_limit(field: str, limit: int | None) -> None:
+    if limit is not None:
+        CHECKS[field](field, limit)
+
+
+class SetQueue(Command[QueueView], frozen=True, kw_only=True):
+    """Change the settings of a queue; what is left out stays as it is.
+
+    `max_claimed` is how many of its jobs may be claimed at once: 1 makes it serial, None lifts the limit. While it is
+    `paused` none can be claimed; claims that exist go on.
+    """
 
     founds = True
 
     queue: str
-    max_claimed: int | None = None
+    max_claimed: int | msgspec.UnsetType | None = msgspec.UNSET
+    paused: bool | None = None
+    reason: str | None = None
+
+    CHECKS: ClassVar = {"max_claimed": _check_limit}
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        if self.max_claimed is msgspec.UNSET and self.paused is None:
+            raise InvalidInput("max_claimed", "or paused must be given: there is nothing to change")
 
 
 class OpenSession(Command[SessionReply], frozen=True, kw_only=True):

@@ -160,7 +160,8 @@ class Unreachable(OctoStoreError):
     (others use the store that a backup would replace),
     `io`, `denied` (the database refused the login), `address` (a server cannot listen there); and over a network
     `network` (no connection, or no answer in time), `server` (not an OctoStore answer), `certificate` (the server's
-    certificate is not trusted) and `other_user` (the token belongs to your own server, but another user's is there).
+    certificate is not trusted), `other_user` (the token belongs to your own server, but another user's is there) and
+    `no_server` (no server was found for this store).
     """
 
     code = "unreachable"

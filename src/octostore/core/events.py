@@ -118,7 +118,11 @@ class Requeued(Details, frozen=True):
 
 
 class QueueLimited(Details, frozen=True):
+    """How many jobs of a queue may be claimed at once from now on; and, where that changes, whether it is paused."""
+
     max_claimed: int | None
+    paused: bool | None = None
+    reason: str | None = None
 
 
 class SessionOpened(Details, frozen=True):

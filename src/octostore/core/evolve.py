@@ -37,6 +37,7 @@ from octostore.core.model import (
     Attempt,
     Claim,
     Job,
+    Pause,
     Queue,
     Session,
     StopRequest,
@@ -69,9 +70,7 @@ def evolve(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
     elif entry.session_id is not None:
         _change_session(ws, entry, details)
     elif isinstance(details, QueueLimited) and entry.queue is not None:
-        queue = ws.queues[entry.queue] or Queue(entry.queue)
-        queue.max_claimed = details.max_claimed
-        ws.queues[entry.queue] = ws.changed_queues[entry.queue] = queue
+        _change_queue(ws, entry.queue, entry, details)
     elif isinstance(details, TokenCreated | TokenChanged):
         _change_token(ws, entry, details)
 
@@ -231,6 +230,14 @@ _JOB_CHANGES: dict[str, Callable[[Job, LogEntry, Any], None]] = {
 }
 
 
+def _change_queue(ws: "WorkingSet", name: str, entry: LogEntry, details: QueueLimited) -> None:
+    queue = ws.queues[name] or Queue(name)
+    queue.max_claimed = details.max_claimed
+    if details.paused is not None:
+        queue.pause = _encode(Pause(entry.at, entry.actor, details.reason)) if details.paused else None
+    ws.queues[name] = ws.changed_queues[name] = queue
+
+
 def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
     session_id = entry.session_id or SessionKey("")
     session = ws.session(session_id)
@@ -255,6 +262,7 @@ def _change_session(ws: "WorkingSet", entry: LogEntry, details: Details) -> None
         session.phase = details.phase or session.phase
     if isinstance(details, SessionSaved):
         session.context_seq = entry.seq
+        ws.context_sizes[session_id] = details.context_bytes
     elif isinstance(details, SessionHandedOver):
         _hand_over(session, entry, details)
     elif isinstance(details, SessionEnded):

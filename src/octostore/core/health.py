@@ -1,16 +1,13 @@
 """Whether the work gets done: what is told of all jobs and sessions, judged by thresholds, with the reason in words."""
 
 from datetime import datetime
-from typing import Literal, TypeAlias
 
 import msgspec
 
 from octostore.core.beats import is_late
 from octostore.core.errors import InvalidInput
-from octostore.core.model import Phase
+from octostore.core.model import HealthStatus, Phase
 from octostore.core.replies import Figures, Reply, SessionView
-
-HealthStatus: TypeAlias = Literal["ok", "degraded", "unhealthy"]
 
 TAKEN_BACK_MS = 3_600_000
 """For how long what was taken back is counted."""
@@ -64,10 +61,38 @@ class Health(Reply, frozen=True):
 
 
 def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds) -> Health:
-    waited = None if figures.oldest_due_at is None else (figures.at - figures.oldest_due_at).total_seconds()
+    status, reasons = _judgement(figures, thresholds)
+    return Health(
+        status=status,
+        reasons=reasons,
+        store_id=figures.store_id,
+        queued=figures.waiting,
+        running=figures.claimed,
+        late=figures.late,
+        stuck=figures.stuck,
+        dead=figures.dead,
+        oldest_waiting_seconds=_waited(figures),
+        takeovers_last_hour=figures.taken_back,
+        open_sessions=figures.open_sessions,
+        sessions=[_session_health(session, figures.at) for session in sessions],
+    )
+
+
+def judged(figures: Figures) -> Figures:
+    """With the judgement by the usual thresholds."""
+    status, reasons = _judgement(figures, Thresholds())
+    return msgspec.structs.replace(figures, status=status, reasons=reasons)
+
+
+def _waited(figures: Figures) -> float | None:
+    return None if figures.oldest_due_at is None else (figures.at - figures.oldest_due_at).total_seconds()
+
+
+def _judgement(figures: Figures, thresholds: Thresholds) -> tuple[HealthStatus, list[str]]:
+    waited = _waited(figures) or 0
     lost = _many(figures.taken_back, "claim expired or was", "claims expired or were")
     measured: list[tuple[Threshold, float, str]] = [
-        (thresholds.oldest_waiting_seconds, waited or 0, f"a job has been waiting for {waited or 0:,.0f} s"),
+        (thresholds.oldest_waiting_seconds, waited, f"a job has been waiting for {waited:,.0f} s"),
         (thresholds.waiting, figures.waiting, f"{_many(figures.waiting, 'job is', 'jobs are')} waiting"),
         (thresholds.late, figures.late, f"{_many(figures.late, 'claim is', 'claims are')} late with heartbeats"),
         (
@@ -84,20 +109,7 @@ def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds)
         if any(reached == level for reached, _ in found):
             status = level
     worst_first = sorted(found, key=lambda one: one[0] != "unhealthy")
-    return Health(
-        status=status,
-        reasons=[text for level, text in worst_first if level != "ok"],
-        store_id=figures.store_id,
-        queued=figures.waiting,
-        running=figures.claimed,
-        late=figures.late,
-        stuck=figures.stuck,
-        dead=figures.dead,
-        oldest_waiting_seconds=waited,
-        takeovers_last_hour=figures.taken_back,
-        open_sessions=figures.open_sessions,
-        sessions=[_session_health(session, figures.at) for session in sessions],
-    )
+    return status, [text for level, text in worst_first if level != "ok"]
 
 
 def _session_health(session: SessionView, now: datetime) -> SessionHealth:

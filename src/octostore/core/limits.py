@@ -79,6 +79,13 @@ QUEUE_COUNT_MAX = 10_000
 """How far the jobs of a queue are counted: for whoever finds nothing to claim, which idle workers do all the time and
 while others wait to write; and for whoever asks.
 """
+QUEUES_TOLD = 200
+QUEUES_LOOKED_AT = 10_000
+"""How many queues are listed, and among how many, by name, it is looked for the longest."""
+LOOK_BACK_EVENTS = 50_000
+LOOK_BACK_MS = 3_600_000
+BUCKET_MS = 60_000
+"""How far it is looked back into the log for what happened in queues, for how long that is told, and how finely."""
 OWNERS_TOLD = 5
 OWNERS_FROM_CLAIMS = 20
 """How many owners a queue's status names, and among how many of its claims, by name, it looks for them."""
@@ -86,6 +93,9 @@ CLAIMS_LOOKED_THROUGH = 1_000
 """How many claims of a queue are looked through for those of some kinds, which no index has."""
 JOBS_LOOKED_THROUGH = 2_000
 """The same for a page of the jobs of an owner or a kind."""
+
+FIGURES_AGE_MAX_MS = 60_000
+"""How old figures may be for those who do not mind."""
 
 WINDOW_DEFAULT_SECONDS, WINDOW_MAX_MS = 900, 7 * 86_400_000
 CLAIM_ROWS_MAX = 200
@@ -101,6 +111,12 @@ BATCH_STEP = 100
 """How many commands one call may carry, and how many share a transaction if they do not all have to."""
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
+MATCHING_DEFAULT, MATCHING_MAX = 100, 500
+"""How many dead jobs one call requeues or discards, which is one transaction; and how many it looks through."""
+
+HEARTBEATS_MAX = 200
+"""How many jobs one call or stream may name to get their heartbeats."""
+
 SEQ_MAX = 2**63 - 1
 
 _PLAIN_NUMBERS = {int, float}

@@ -24,6 +24,7 @@ LOSSES: tuple[HowEnded, ...] = ("expired", "force_released")
 LastOutcome: TypeAlias = HowEnded | Literal["discarded"]
 RequestEnd: TypeAlias = HowEnded | Literal["closed", "handed_over"]
 Scope: TypeAlias = Literal["read", "claim", "admin"]
+HealthStatus: TypeAlias = Literal["ok", "degraded", "unhealthy"]
 
 LOCAL = "local"
 """The principal of everything that opens the store itself: whoever can write the file may do anything in it."""
@@ -200,12 +201,27 @@ class Session(SecretFree, msgspec.Struct):
     """A lock client's, which knows of no lease: its principal may write to it without one."""
 
 
+class Pause(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Nothing of a queue is handed out, since when, by whose order, and why."""
+
+    at: int
+    by: str
+    reason: str | None = None
+
+
 class Queue(msgspec.Struct):
-    """A queue with a limit. `claimed` is counted when the row is loaded, and kept up by the core within a batch."""
+    """A queue with settings. `claimed` is counted when the row is loaded, and kept up by the core within a batch."""
 
     name: str
     max_claimed: int | None = None
+    pause: bytes | None = None
+    """As JSON: few queues have one."""
     claimed: int = 0
+
+    @property
+    def hands_out(self) -> bool:
+        """Whether its jobs can be claimed, if there are any: it is not paused, and not full."""
+        return self.pause is None and (self.max_claimed is None or self.claimed < self.max_claimed)
 
 
 class Token(SecretFree, msgspec.Struct):
@@ -227,6 +243,7 @@ class Token(SecretFree, msgspec.Struct):
 _decode_history = msgspec.json.Decoder(tuple[Attempt, ...]).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_stop_request = msgspec.json.Decoder(StopRequest).decode
+_decode_pause = msgspec.json.Decoder(Pause).decode
 
 
 def read_history(job: Job) -> tuple[Attempt, ...]:
@@ -235,6 +252,10 @@ def read_history(job: Job) -> tuple[Attempt, ...]:
 
 def read_stop_request(claim: Claim) -> StopRequest | None:
     return None if claim.stop_request is None else _decode_stop_request(claim.stop_request)
+
+
+def read_pause(queue: Queue | None) -> Pause | None:
+    return None if queue is None or queue.pause is None else _decode_pause(queue.pause)
 
 
 def read_in_flight(session: Session) -> tuple[str, ...]:

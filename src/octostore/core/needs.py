@@ -5,6 +5,7 @@ from typing import TypeAlias
 import msgspec
 
 from octostore.core.limits import SWEEP_LIMIT
+from octostore.core.model import Status
 from octostore.core.session_keys import SessionKey
 
 Selection: TypeAlias = tuple[tuple[str, ...] | None, str]
@@ -19,6 +20,18 @@ class LineNeed(msgspec.Struct):
 
     selections: set["Selection"]
     count: int = 0
+
+
+class JobFilter(msgspec.Struct, frozen=True):
+    """Which jobs to list: in name order after `after`, those stored with `status` (None: with any).
+
+    For a status other than `claimed`, claims that have run out are to be among them: they may have it by now.
+    """
+
+    status: Status | None
+    prefix: str
+    queue: str | None
+    after: str
 
 
 class Needs(msgspec.Struct):
@@ -42,6 +55,11 @@ class Needs(msgspec.Struct):
     counted_queues: set[str] = msgspec.field(default_factory=set)
     """The queues whose claimed jobs are to be counted although they have no limit yet."""
     lines: dict[str, LineNeed] = msgspec.field(default_factory=dict)
+    lists: dict[JobFilter, int] = msgspec.field(default_factory=dict)
+    """Jobs that are not known by name, and how many. `WorkingSet.listed_to` is to tell how far they have been listed.
+
+    Up to `SWEEP_LIMIT` claims that have run out are part of each, also by name, unless all of them are here anyway.
+    """
     requests: set[tuple[str, str, str]] = msgspec.field(default_factory=set)
     ended: set[tuple[str, str]] = msgspec.field(default_factory=set)
     """(principal, request id) of which is needed what they had that has ended."""

@@ -15,9 +15,11 @@ from octostore.core.replies import (
     Figures,
     FoundLease,
     FoundTokens,
+    Heartbeats,
     JobPage,
     JobView,
     PrincipalView,
+    QueueList,
     QueueStatus,
     Reply,
     SessionPage,
@@ -102,6 +104,12 @@ def _check_cursor(order: Order, cursor: str) -> None:
     read_place("cursor", cursor)
 
 
+class ListHeartbeats(Question[Heartbeats], frozen=True, kw_only=True):
+    """The live claims on these jobs, in this order: alive since when, until when, and how far."""
+
+    job_ids: tuple[str, ...]
+
+
 class ListClaims(Question["ClaimsPage"], frozen=True, kw_only=True):
     """Claims that were live in the last `window` seconds, by job, those that need attention first.
 
@@ -128,6 +136,12 @@ class GetQueue(Question[QueueStatus], frozen=True, kw_only=True):
     """What there is in a queue, of jobs whose names begin with `prefix`."""
 
     queue: str
+    prefix: str = ""
+
+
+class ListQueues(Question[QueueList], frozen=True, kw_only=True):
+    """What there is in each queue, and what happened in it of late; of jobs whose names begin with `prefix`."""
+
     prefix: str = ""
 
 
@@ -233,4 +247,11 @@ class GetStoreKey(Question[StoreKey], frozen=True, kw_only=True):
 
 
 class GetFigures(Question[Figures], frozen=True, kw_only=True):
-    """How much there is of everything."""
+    """How much there is of everything. A server may answer with figures of up to `max_age` seconds ago: counting costs.
+
+    A store counts anew.
+    """
+
+    max_age: float = 0
+
+    CHECKS: ClassVar = {"max_age": between(check_seconds, 0, limits.FIGURES_AGE_MAX_MS)}

@@ -1,5 +1,7 @@
 """What a store counts of a queue, as the rules need it."""
 
+from typing import NamedTuple
+
 import msgspec
 
 
@@ -10,6 +12,8 @@ class QueueCounts(msgspec.Struct):
     """
 
     ready: int = 0
+    oldest_due_at: int | None = None
+    """Since when the first of these could have been claimed."""
     later: int = 0
     due_at: int | None = None
     """When the first of the later ones is due."""
@@ -20,3 +24,23 @@ class QueueCounts(msgspec.Struct):
     """There are too many to know whether some are of the kinds that were asked for."""
     dead: int = 0
     done: int = 0
+
+
+class Happened(NamedTuple):
+    """What happened in a queue within one bucket of time: how often, and when last."""
+
+    queue: str
+    type: str
+    bucket: int
+    number: int
+    last_at: int
+
+
+class LookBack(NamedTuple):
+    """What the end of the log says about queues. `began_at` is the moment of the last event before it, if there is one.
+
+    What is older than the rates is in the bucket before their first.
+    """
+
+    happened: list[Happened]
+    began_at: int | None

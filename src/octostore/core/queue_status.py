@@ -1,6 +1,7 @@
 """What there is in a queue: for callers who find nothing to claim in it, and for anybody who asks."""
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 
 from octostore.core.limits import OWNERS_FROM_CLAIMS, OWNERS_TOLD
 from octostore.core.line import is_due
@@ -8,6 +9,7 @@ from octostore.core.model import Job
 from octostore.core.moments import earliest, to_datetime_or_none
 from octostore.core.needs import Selection
 from octostore.core.replies import QueueStatus
+from octostore.core.views import pause_view
 from octostore.core.working_set import WorkingSet
 
 EVERYTHING: Selection = (None, "")
@@ -23,9 +25,11 @@ def queue_status(ws: WorkingSet, queue: str, selection: Selection = EVERYTHING) 
     here = [job for job in _jobs_of(ws, queue) if job.job_id.startswith(prefix)]
     wanted = [job for job in here if kinds is None or job.kind in kinds]
     later = [job.available_at for job in wanted if job.status == "queued" and not is_due(job, ws.now)]
-    ready = beside.ready + sum(is_due(job, ws.now) for job in wanted)
+    due = [job.available_at for job in wanted if is_due(job, ws.now)]
+    ready = beside.ready + len(due)
     held = [(job.job_id, job.claim.owner) for job in wanted if job.claim is not None]
-    limit = ws.queues.get(queue)
+    settings = ws.queues.get(queue)
+    pause = pause_view(settings)
     return QueueStatus(
         queue=queue,
         all_done=not (ready or beside.later or later or beside.claimed or held or beside.has_more_claims),
@@ -36,9 +40,12 @@ def queue_status(ws: WorkingSet, queue: str, selection: Selection = EVERYTHING) 
         owners=_owners([*beside.owners, *held]),
         dead=min(beside.dead + sum(job.status == "dead" for job in here), ws.count_to),
         done=min(beside.done + sum(job.status == "done" for job in here), ws.count_to),
-        max_claimed=None if limit is None else limit.max_claimed,
+        max_claimed=None if settings is None else settings.max_claimed,
         counted_to=ws.count_to,
         kinds=None if kinds is None else list(kinds),
+        oldest_due_at=to_datetime_or_none(earliest(beside.oldest_due_at, min(due, default=None))),
+        paused=pause is not None,
+        pause=pause,
     )
 
 
@@ -48,7 +55,9 @@ def together(statuses: Iterable[QueueStatus]) -> QueueStatus:
     if not others:
         return first
     each = [first, *others]
-    moments = [status.available_at for status in each if status.available_at is not None]
+
+    def first_of(moments: Iterable[datetime | None]) -> datetime | None:
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def total(name: str) -> int:
         count: int = sum(getattr(status, name) for status in each)
@@ -59,7 +68,7 @@ def together(statuses: Iterable[QueueStatus]) -> QueueStatus:
         all_done=all(status.all_done for status in each),
         ready=total("ready"),
         later=total("later"),
-        available_at=min(moments, default=None),
+        available_at=first_of(status.available_at for status in each),
         claimed=total("claimed"),
         owners=list(dict.fromkeys(owner for status in each for owner in status.owners))[:OWNERS_TOLD],
         dead=total("dead"),
@@ -67,6 +76,9 @@ def together(statuses: Iterable[QueueStatus]) -> QueueStatus:
         max_claimed=None,
         counted_to=first.counted_to,
         kinds=first.kinds,
+        oldest_due_at=first_of(status.oldest_due_at for status in each),
+        paused=any(status.paused for status in each),
+        pause=next((status.pause for status in each if status.paused), None),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from octostore.core.replies import QueueStatus
+from octostore.core.replies import PauseView, QueueStatus
 
 
 def queue_in_words(status: QueueStatus) -> str:
@@ -11,7 +11,20 @@ def queue_in_words(status: QueueStatus) -> str:
     settled = ", ".join(_settled(status))
     if not status.all_done:
         others = ", ".join([*_unsettled(status), *([f"{_count(status, status.dead)} dead"] if status.dead else [])])
-        return f"nothing to claim in {queue} now: {others or 'others are at work'}"
+        nothing = f"{queue} is {_paused(status)}" if status.paused else f"nothing to claim in {queue} now"
+        return f"{nothing}: {others or 'others are at work'}"
+    return _all_settled(status, queue, settled) + (f"; it is {_paused(status)}" if status.paused else "")
+
+
+def _paused(status: QueueStatus) -> str:
+    return "paused" if status.pause is None else pause_in_words(status.pause)
+
+
+def pause_in_words(pause: PauseView) -> str:
+    return f"paused by {pause.by}" + (f" ({pause.reason})" if pause.reason else "")
+
+
+def _all_settled(status: QueueStatus, queue: str, settled: str) -> str:
     if status.kinds is not None:
         return f"nothing of kind {' or '.join(status.kinds)} is left in {queue}" + (
             f" ({settled} in all)" if settled else ""

@@ -11,7 +11,7 @@ import msgspec
 from octostore._version import __version__
 from octostore.core.documents import Decoded, raw
 from octostore.core.events import Event
-from octostore.core.model import HowEnded, LastOutcome, Outcome, Phase, Scope, SessionStatus, Status
+from octostore.core.model import HealthStatus, HowEnded, LastOutcome, Outcome, Phase, Scope, SessionStatus, Status
 from octostore.core.moments import Moment
 from octostore.core.secret_free import SecretFree
 
@@ -69,6 +69,31 @@ class JobOwner(Reply, frozen=True, dict=True):
     metadata = Decoded()
 
 
+class Heartbeat(Reply, frozen=True):
+    """A live claim: its owner was alive at `heartbeat_at`, and has until `expires_at` to send the next heartbeat.
+
+    A claim that is bound to a session lives by the session's heartbeats.
+    """
+
+    job_id: str
+    fencing_token: int
+    heartbeat_at: Moment
+    expires_at: Moment
+    progress: ProgressView | None
+    late_at: Moment
+    """From then on two heartbeats are missing, and it is `late`."""
+    late: bool
+    stuck: bool
+    """Alive, but it has reported no progress for longer than its `max_silence`."""
+
+
+class Heartbeats(Reply, frozen=True):
+    """The live claims on some jobs at the store's time `at`. A job that nobody has is not among them."""
+
+    at: Moment
+    claims: list[Heartbeat]
+
+
 class AttemptView(Reply, frozen=True):
     """An earlier claim on the job, and how it ended."""
 
@@ -92,13 +117,14 @@ class ClaimReply(Reply, frozen=True, dict=True):
       unless it heartbeats; `stuck` if it does nothing else.
     - `done`: finished before, with `result`.
     - `delayed`: nobody has it, but it cannot be claimed before `available_at` (backoff, schedule, lock-delay, full
-      queue).
+      queue), or not at all while its queue is paused; `pause` says who did that.
     - `dead`: out of attempts or cancelled; it waits for a person (`requeue`).
     - `empty` (claim_next and claim_task): nothing in the queue can be claimed now. `queue_status` says what else is in
       it, `available_at` when the first of its jobs is due (None if none is scheduled), and `all_done` whether every job
       is settled, so that nothing will come unless somebody enqueues, requeues or claims again.
 
-    For claim_task, `session` is what was acquired, and `held` is about the session.
+    For claim_task, `session` is what was acquired, and `held` is about the session. With the `lease_id` of a session,
+    nothing is acquired besides the task, and `held` is about the task that the session has already.
     """
 
     status: Literal["claimed", "held", "done", "delayed", "dead", "empty"]
@@ -138,6 +164,7 @@ class ClaimReply(Reply, frozen=True, dict=True):
     stuck: bool = False
     all_done: bool | None = None
     queue_status: "QueueStatus | None" = None
+    pause: "PauseView | None" = None
 
     metadata = Decoded()
     payload = Decoded()
@@ -338,6 +365,8 @@ class SessionView(Reply, frozen=True, dict=True):
     note: str | None = None
     in_flight: list[str] = []
     """What it was working on when it was lost, and has not claimed again since."""
+    context_bytes: int | None = None
+    """The size of its context, also where the context itself is left out; None if it has saved none."""
 
     context = Decoded()
 
@@ -349,17 +378,31 @@ class SessionPage(Reply, frozen=True):
     cursor: str | None
 
 
+class PauseView(Reply, frozen=True):
+    """Since when a queue is paused, by which principal, and why."""
+
+    at: Moment
+    by: str
+    reason: str | None
+
+
 class QueueView(Reply, frozen=True):
+    """The settings of a queue."""
+
     queue: str
     max_claimed: int | None
+    paused: bool = False
+    pause: PauseView | None = None
 
 
 class QueueStatus(Reply, frozen=True):
     """What is in a queue. Counts stop at `counted_to`, which means that many or more.
 
-    `ready` jobs can be claimed now, unless `max_claimed` are claimed already; `later` ones are scheduled, deferred or
-    waiting for a retry, the first of them until `available_at`. `owners` are some of those who hold the `claimed` ones.
-    `all_done` is true if none is ready, later or claimed: also for a queue that never had a job.
+    `ready` jobs can be claimed now, unless `max_claimed` are claimed already; the oldest of them has been due since
+    `oldest_due_at`. `later` ones are scheduled, deferred or waiting for a retry, the first of them until
+    `available_at`. `owners` are some of those who hold the `claimed` ones. `all_done` is true if none is ready, later
+    or claimed: also for a queue that never had a job. While it is `paused`, nothing can be claimed; `pause` says who
+    wants it so, and why.
     """
 
     queue: str
@@ -375,6 +418,41 @@ class QueueStatus(Reply, frozen=True):
     counted_to: int
     kinds: list[str] | None = None
     """Of which kinds `ready`, `later` and `claimed` are, where only some were asked for."""
+    oldest_due_at: Moment | None = None
+    paused: bool = False
+    pause: PauseView | None = None
+
+
+class QueueRates(Reply, frozen=True):
+    """Counts for each minute, oldest first: jobs enqueued, jobs done, and attempts that failed or expired."""
+
+    enqueued: list[int]
+    done: list[int]
+    failed: list[int]
+
+
+class QueueFigures(QueueStatus, frozen=True, kw_only=True):
+    """What is in a queue, and what happened in it of late."""
+
+    last_claim_at: Moment | None
+    """None if no job of the queue was claimed in the last 50,000 events of the log."""
+    rates: QueueRates
+
+
+class QueueList(Reply, frozen=True):
+    """The longest queues first; `more` if there are others.
+
+    A server counts them every 10 seconds at most: `counted_at` is when it did. Counts stop at `counted_to`, which means
+    that many or more. Rates are per `bucket_seconds`, from `rates_since` on: an hour, or less if the log is that busy.
+    Buckets begin at full minutes, so the first and the last may be shorter.
+    """
+
+    queues: list[QueueFigures]
+    more: bool
+    counted_at: Moment
+    counted_to: int
+    rates_since: Moment
+    bucket_seconds: int
 
 
 class TokenView(Reply, frozen=True):
@@ -413,11 +491,12 @@ class FoundTokens(Reply, frozen=True):
 
 
 class FoundLease(Reply, frozen=True):
-    """None where none is remembered. A claim that is bound to a session comes with that, too."""
+    """None where none is remembered. A claim that is bound to a session comes with that, a session with its agent."""
 
     lease_id: str | None
     session_id: str | None = None
     session_lease_id: str | None = None
+    agent: str | None = None
 
 
 class StoreKey(Reply, frozen=True):
@@ -428,7 +507,9 @@ class StoreKey(Reply, frozen=True):
 
 
 class Figures(Reply, frozen=True):
-    """`queued` is by queue, and only the longest are told; `waiting` is the sum over all of them.
+    """`status` is how it goes, by the usual thresholds, and `reasons` say why in words; see `health`.
+
+    `queued` is by queue, and only the longest are told; `waiting` is the sum over all of them.
 
     `late` are the claims whose owners have missed heartbeats but still have time, `stuck` those whose owners heartbeat
     and report no progress for longer than their `max_silence`. `oldest_due_at` is since when the job
@@ -449,6 +530,8 @@ class Figures(Reply, frozen=True):
     at: Moment
     store_id: str = ""
     stuck: int = 0
+    status: HealthStatus = "ok"
+    reasons: list[str] = []
 
 
 class Recovery(Reply, frozen=True):
@@ -473,6 +556,13 @@ class ProbeReply(Reply, frozen=True):
     seq: int
     at: Moment
     version: str = __version__
+
+
+class ChangedReply(Reply, frozen=True):
+    """One batch of the jobs that match. The next call goes on `after` this name; null means there are no more."""
+
+    changed: int
+    after: str | None
 
 
 class RecoverReply(Reply, frozen=True):

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 _SECRETS = {"lease_id", "giver_lease_id", "session_lease_id", "lock_token", "request_id", "holder"}
-_SECRETS |= {"digest", "digests", "token", "key"}
+_SECRETS |= {"digest", "digests", "token", "key", "code", "link"}
 
 
 class SecretFree:

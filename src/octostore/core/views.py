@@ -1,17 +1,19 @@
 """Rows as callers see them: effective state, readable times, no secrets."""
 
 from octostore.core import replies
-from octostore.core.beats import is_stuck, renew_after
+from octostore.core.beats import is_stuck, late_at, renew_after
 from octostore.core.documents import NO_DOCUMENT, written
 from octostore.core.model import (
     Attempt,
     Claim,
     Job,
     Progress,
+    Queue,
     Session,
     Token,
     read_history,
     read_in_flight,
+    read_pause,
     read_stop_request,
 )
 from octostore.core.moments import to_datetime, to_datetime_or_none
@@ -29,6 +31,19 @@ def heartbeat_of(ws: WorkingSet, claim: Claim) -> int:
     if claim.expires_at is not None:
         return claim.heartbeat_at
     return max(claim.heartbeat_at, _session_of(ws, claim).heartbeat_at)
+
+
+def late_at_of(ws: WorkingSet, claim: Claim) -> int:
+    """From when on two of the heartbeats that it lives by, its own or its session's, are missing."""
+    return late_at(expiry_of(ws, claim), ttl_of(ws, claim))
+
+
+def ttl_of(ws: WorkingSet, claim: Claim) -> int:
+    return _session_of(ws, claim).ttl_ms if claim.expires_at is None else claim.ttl_ms
+
+
+def is_late_claim(ws: WorkingSet, claim: Claim) -> bool:
+    return ws.now >= late_at_of(ws, claim)
 
 
 def _session_of(ws: WorkingSet, claim: Claim) -> Session:
@@ -98,6 +113,19 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
     )
 
 
+def heartbeat_view(ws: WorkingSet, job_id: str, claim: Claim) -> replies.Heartbeat:
+    return replies.Heartbeat(
+        job_id=job_id,
+        fencing_token=claim.fencing_token,
+        heartbeat_at=to_datetime(heartbeat_of(ws, claim)),
+        expires_at=to_datetime(expiry_of(ws, claim)),
+        progress=progress_view(claim.progress),
+        late_at=to_datetime(late_at_of(ws, claim)),
+        late=is_late_claim(ws, claim),
+        stuck=is_stuck(claim, ws.now),
+    )
+
+
 def stop_view(claim: Claim) -> replies.StopView | None:
     asked = read_stop_request(claim)
     if asked is None:
@@ -109,6 +137,11 @@ def stop_view(claim: Claim) -> replies.StopView | None:
         cancels=asked.cancels,
         delivered_at=to_datetime_or_none(asked.delivered_at),
     )
+
+
+def pause_view(queue: Queue | None) -> replies.PauseView | None:
+    pause = read_pause(queue)
+    return None if pause is None else replies.PauseView(at=to_datetime(pause.at), by=pause.by, reason=pause.reason)
 
 
 def _seconds(ms: int | None) -> float | None:
@@ -204,6 +237,7 @@ def delayed_reply(ws: WorkingSet, job: Job, available_at: int) -> replies.ClaimR
         retry_after_ms=available_at - ws.now,
         error=job.error,
         previous=previous(job),
+        pause=None if job.queue is None else pause_view(ws.queues[job.queue]),
     )
 
 
@@ -249,6 +283,7 @@ def session_view(ws: WorkingSet, session: Session, *, with_context: bool = True)
         offered=session.offered,
         note=session.note,
         in_flight=list(read_in_flight(session)),
+        context_bytes=ws.context_bytes(session),
     )
 
 

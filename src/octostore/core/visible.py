@@ -38,6 +38,8 @@ def _escaped(text: str, escape: Callable[[str], str]) -> str:
 
 
 def _hides(letter: str, before: str) -> bool:
+    if letter.isascii():
+        return not letter.isprintable()
     if letter == EMOJI_STYLE:
         return not re.match(_STYLED, before)
     return letter not in _SPACES and not (letter.isprintable() and not re.match(_UNSEEN, letter))

@@ -14,7 +14,7 @@ from octostore.core.evolve import evolve
 from octostore.core.limits import EMPTY_COUNT_MAX
 from octostore.core.line import Line
 from octostore.core.model import EndedRequest, Job, Queue, Session, Token
-from octostore.core.needs import Selection
+from octostore.core.needs import JobFilter, Selection
 from octostore.core.replies import Recovery
 from octostore.core.session_keys import SessionKey
 
@@ -38,10 +38,14 @@ class WorkingSet(msgspec.Struct):
     documents: dict[int, bytes] = {}
     checkpoints: dict[str, bytes | None] = {}
     contexts: dict[SessionKey, bytes] = {}
+    context_sizes: dict[SessionKey, int] = {}
+    """In bytes, also of contexts that are not here."""
     requests: dict[tuple[str, str, str], str] = {}
     """(principal, request id, queue) of live claims -> the job."""
     ended: dict[tuple[str, str], list[EndedRequest]] = {}
     """(principal, request id) -> what it had, where that was asked for."""
+    listed_to: dict[JobFilter, str | None] = {}
+    """The last name up to which all jobs of a list are here; None where all are."""
     sessions_with_all_claims: set[SessionKey] = set()
     has_all_expired: bool = False
     """Whether everything that has run out was loaded; otherwise there is more to sweep."""
@@ -130,6 +134,12 @@ class WorkingSet(msgspec.Struct):
 
     def context(self, session: Session) -> bytes | None:
         return None if session.context_seq is None else self.contexts[session.session_id]
+
+    def context_bytes(self, session: Session) -> int | None:
+        if session.context_seq is None:
+            return None
+        context = self.contexts.get(session.session_id)
+        return self.context_sizes[session.session_id] if context is None else len(context)
 
     def touch_job(self, job: Job) -> None:
         self.jobs[job.job_id] = self.changed_jobs[job.job_id] = job

@@ -7,7 +7,16 @@ import msgspec
 from octostore.core.events import Event
 from octostore.core.model import Phase, Status
 from octostore.core.moments import Moment
-from octostore.core.replies import AttemptView, ClaimReply, InFlight, JobOwner, JobPage, Recovery, SessionReply
+from octostore.core.replies import (
+    AttemptView,
+    ClaimReply,
+    InFlight,
+    JobOwner,
+    JobPage,
+    QueueStatus,
+    Recovery,
+    SessionReply,
+)
 from octostore.wire import answers
 
 
@@ -37,20 +46,20 @@ class HeldByOther(answers.HeldByOther, tag="held", kw_only=True):
     """Claimed through this server: by you, or by another agent that shares it."""
 
 
-class Empty(msgspec.Struct, tag_field="status", tag="empty", kw_only=True):
-    """What else is in the queue; see `QueueStatus`."""
+class TaskAtHand(msgspec.Struct, tag_field="status", tag="held", kw_only=True):
+    """The session has a task, and runs one at a time."""
 
-    queue: str
-    all_done: bool
-    ready: int
-    later: int
-    available_at: Moment | None
-    claimed: int
-    owners: list[str]
-    dead: int
-    done: int
-    max_claimed: int | None
-    counted_to: int
+    session_id: str
+    job_id: str
+    queue: str | None
+    kind: str | None
+    owner: str
+    claimed_at: Moment
+    expires_at: Moment
+
+
+class Empty(QueueStatus, frozen=True, tag_field="status", tag="empty"):
+    """There is nothing to claim now; what else is in the queue."""
 
 
 _BY_STATUS = answers.by_status(Claimed, HeldByOther, answers.Done, answers.Delayed, answers.Dead)
@@ -63,6 +72,10 @@ def claim_answer(reply: ClaimReply, *, held_here: bool) -> msgspec.Struct:
     if isinstance(answer, HeldByOther):
         answer.held_here = held_here
     return answer
+
+
+def at_hand_answer(reply: ClaimReply) -> TaskAtHand:
+    return msgspec.convert(reply, TaskAtHand, from_attributes=True)
 
 
 class Kept(msgspec.Struct, kw_only=True):

@@ -16,7 +16,7 @@ from octostore.core.limits import NOTE_BYTES
 from octostore.core.model import Outcome
 from octostore.core.replies import CheckpointReply, ClaimReply, HeartbeatReply, JobOwner, ReleaseReply
 from octostore.mcp import texts
-from octostore.mcp.answers import MyClaim, claim_answer
+from octostore.mcp.answers import MyClaim, at_hand_answer, claim_answer
 from octostore.mcp.arguments import OneClaim
 from octostore.mcp.own import NotHeld
 from octostore.mcp.silence import Silence
@@ -199,6 +199,9 @@ class Claims:
     def has(self, seen: ClaimReply | JobOwner) -> bool:
         kept = self._kept.get(seen.job_id or "")
         return kept is not None and kept.is_claim_of(seen)
+
+    def at_hand(self, reply: ClaimReply) -> msgspec.Struct:
+        return at_hand_answer(reply)
 
     async def views(self, _store: AsyncOctoStore) -> list[MyClaim]:
         return await asyncio.gather(*(kept.view() for kept in self.current))

@@ -9,7 +9,7 @@ from octostore.core.errors import OctoStoreError
 from octostore.core.model import Outcome, Phase
 from octostore.core.replies import CheckpointReply, ClaimReply, HandedOverReply, HeartbeatReply, JobOwner, ReleaseReply
 from octostore.mcp.answers import MyClaim, Opened
-from octostore.mcp.arguments import OneClaim, OneSession, OpenSession
+from octostore.mcp.arguments import ClaimTask, OneClaim, OneSession, OpenSession, Task
 
 
 class NotHeld(OctoStoreError):
@@ -49,6 +49,9 @@ class OwnClaims(Protocol):
     def has(self, seen: ClaimReply | JobOwner) -> bool:
         """Whether this claim, as seen in the store, is kept here."""
 
+    def at_hand(self, reply: ClaimReply) -> msgspec.Struct:
+        """The agent's answer if its session has a task already."""
+
     async def views(self, store: AsyncOctoStore) -> list[MyClaim]: ...
 
 
@@ -56,6 +59,9 @@ class OwnSession(Protocol):
     """A session that the agent may write to. Every method raises `LeaseLost` once the session is over."""
 
     session_id: str
+
+    async def claim_task(self, store: AsyncOctoStore, wanted: Task) -> ClaimReply:
+        """Its next task, or `held`, about the one that it has."""
 
     async def save(self, context: Any, phase: Phase | None) -> Phase: ...
 
@@ -70,7 +76,7 @@ class OwnSessions(Protocol):
     async def open(self, store: AsyncOctoStore, agent: str | None, wanted: OpenSession) -> Opened:
         """Raises `Held` while somebody has the session. Claims that come with it are kept from then on."""
 
-    async def find(self, store: AsyncOctoStore, named: OneSession) -> OwnSession:
+    async def find(self, store: AsyncOctoStore, named: OneSession | ClaimTask) -> OwnSession:
         """Raises `NotHeld` for a session that the agent has not opened here."""
 
 

@@ -11,7 +11,10 @@ from octostore.mcp.tools import Tool
 
 ANY_JSON = ["object", "array", "string", "number", "boolean", "null"]
 """Spelled out: clients that find no type send JSON as text."""
-NAMES = frozenset({"job_id", "session_id", "queue"})
+NAMES = frozenset(
+    {"job_id", "session_id", "queue", "kinds", "percent", "outcome", "error", "reason", "phase", "max_attempts"}
+    | {"limit", "cursor"}
+)
 """What these are is clear from what they are called, in a list that everybody pays for."""
 UNSAID = frozenset({"anyOf", "pattern", "examples", "minLength", "minItems", "minimum"})
 """The core checks these; to a model they say little for their length."""
@@ -21,7 +24,6 @@ def described(tool: Tool) -> dict[str, Any]:
     """A tool as the protocol lists it."""
     return {
         "name": tool.name,
-        "title": tool.title,
         "description": tool.description,
         "inputSchema": input_schema(tool.takes),
         "annotations": _hints(tool),
@@ -33,8 +35,6 @@ def _hints(tool: Tool) -> dict[str, bool]:
     hints = {"openWorldHint": False}
     if tool.is_reading:
         return {**hints, "readOnlyHint": True}
-    if tool.is_idempotent:
-        hints["idempotentHint"] = True
     return hints if tool.is_destructive else {**hints, "destructiveHint": False}
 
 
@@ -54,9 +54,9 @@ def _plain(name: str, field: dict[str, Any]) -> dict[str, Any]:
     """Without what is said twice: what may be left out need not be null, and the core knows what a name looks like."""
     options = [option for option in field.get("anyOf", [field]) if option != {"type": "null"}]
     plain = {key: value for key, value in {**field, **options[0]}.items() if key not in UNSAID}
-    if name in NAMES and field.get("description") == f"The {name.removesuffix('_id')}.":
+    if name in NAMES and plain.get("description") == f"The {name.removesuffix('_id')}.":
         del plain["description"]
-    if plain.get("default", ...) is None:
+    if not plain.get("default", ...):  # None, 0 or false, as anybody would expect
         del plain["default"]
     if "type" not in plain and "enum" not in plain:
         plain["type"] = ANY_JSON

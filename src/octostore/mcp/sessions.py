@@ -12,7 +12,7 @@ from octostore.core.model import Phase
 from octostore.core.replies import ClaimReply, HandedOverReply, InFlight
 from octostore.mcp import texts
 from octostore.mcp.answers import Opened, opened_answer
-from octostore.mcp.arguments import OneSession, OpenSession
+from octostore.mcp.arguments import ClaimTask, OneSession, OpenSession, Task
 from octostore.mcp.claims import GIVE_BACK_SECONDS, Claims
 from octostore.mcp.own import NotHeld
 from octostore.mcp.silence import Silence
@@ -39,6 +39,17 @@ class KeptSession:
     @property
     def is_lost(self) -> bool:
         return not self.is_over and not self._is_ending and self._session.remaining() <= 0
+
+    async def claim_task(self, store: AsyncOctoStore, wanted: Task) -> ClaimReply:
+        reply = self._session.reply
+        return await store.claim_task(
+            self.session_id,
+            reply.agent,
+            lease_id=reply.lease_id,
+            queues=[wanted.queue],
+            kinds=wanted.kinds,
+            wait=wanted.wait,
+        )
 
     async def save(self, context: object, phase: Phase | None) -> Phase:
         await self._session.save(context, phase=phase)
@@ -100,7 +111,7 @@ class Sessions:
                 await self._claims.keep(store, _claim_of(job, session), asked_at)
         return opened_answer(session.reply)
 
-    async def find(self, _store: AsyncOctoStore, named: OneSession) -> KeptSession:
+    async def find(self, _store: AsyncOctoStore, named: OneSession | ClaimTask) -> KeptSession:
         kept = self._kept.get(named.session_id)
         if kept is None or kept.is_over:
             raise NotHeld(f"session {named.session_id!r} is not open here; open_session opens or resumes it")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -53,24 +54,24 @@ async def claim_job(desk: Desk, given: g.ClaimJob) -> msgspec.Struct:
     """Become the only owner of a job. Call this before you touch anything the job is about.
 
     Work on it only if `status` is `claimed`: it is yours, and kept alive, until you call release_job. Continue from
-    `checkpoint` and `note` if there are any. Otherwise leave it alone: `held` (another agent has it), `done`, `delayed`
-    (until `available_at`), `dead` (needs a person). A dead agent's job is free only after its TTL (`expires_at`).
+    `checkpoint` and `note` if there are any. Otherwise leave it alone: `held` (another agent has it, and if that
+    has died, until `expires_at`), `done`, `delayed` (until `available_at`), `dead` (needs a person).
     """
-    return await _claim(desk, desk.store.claim_job, given, given.job_id)
+    return await _claim(desk, given, partial(desk.store.claim_job, **_terms(desk, given)), given.job_id)
 
 
 async def claim_next_job(desk: Desk, given: g.ClaimNext) -> msgspec.Struct:
     """Claim the first job in a queue. `kind` and `payload` say what to do; otherwise as in claim_job.
 
-    `empty` means there is nothing for you now; `all_done` says whether the queue is finished, and the counts what else
-    is in it. With `wait`, you get a job that arrives in time. A released job keeps its place in line. A job that
-    failed, or whose owner died, waits for its backoff and then comes after jobs that were due before it.
+    `empty`: there is nothing for you now; `all_done` says whether the queue is finished. With `wait`, you get a
+    job that arrives in time. A job that failed, or whose owner died, comes back later, behind others.
     """
-    return await _claim(desk, desk.store.claim_next, given, f"a job in queue {given.queue}")
+    claim = partial(desk.store.claim_next, **_terms(desk, given))
+    return await _claim(desk, given, claim, f"a job in queue {given.queue}")
 
 
 async def report_progress(desk: Desk, given: g.Progress) -> a.Kept:
-    """Tell others what you are doing on a job you hold. Call it at every step."""
+    """Tell others what you are doing on a job you hold, and see that it is still yours. Call it at every step."""
     claim = await desk.claims.find(desk.store, given)
     return _still_yours(await claim.progress(given.note, given.percent))
 
@@ -78,15 +79,10 @@ async def report_progress(desk: Desk, given: g.Progress) -> a.Kept:
 async def checkpoint(desk: Desk, given: g.Checkpoint) -> a.Checkpointed:
     """Save what another agent would need to continue the job, such as the branch and the finished steps.
 
-    It replaces your last checkpoint, outlives you, and comes with the next claim.
+    It replaces the last one, and comes with the next claim.
     """
     reply = await (await desk.claims.find(desk.store, given)).checkpoint(given.data)
     return a.Checkpointed(job_id=reply.job_id, saved_at=reply.saved_at)
-
-
-async def heartbeat_job(desk: Desk, given: g.OneClaim) -> a.Kept:
-    """You do not need this: this server heartbeats for you. It only checks that the job is still yours."""
-    return _still_yours(await (await desk.claims.find(desk.store, given)).progress(None, None))
 
 
 async def release_job(desk: Desk, given: g.Release) -> ReleaseReply:
@@ -94,7 +90,6 @@ async def release_job(desk: Desk, given: g.Release) -> ReleaseReply:
 
     `outcome`: `done` (finished, with `result`), `failed` (with `error`; a queued job is retried later), `deferred` (not
     now, such as out of quota: retried after `retry_after`, no attempt counted), or `released` (for somebody else).
-    Repeating the call is safe.
     """
     claim = await desk.claims.find(desk.store, given)
     return await claim.release(
@@ -151,15 +146,15 @@ async def read_events(desk: Desk, given: g.Events) -> a.Events:
 
 
 async def enqueue_job(desk: Desk, given: g.Enqueue) -> EnqueueReply:
-    """Put a job in a queue, for any agent to take with claim_next_job. This does not make you its owner.
+    """Put a job in a queue, for any agent to claim. This does not make you its owner.
 
-    Use a `job_id` that says what it is about, such as `review-pr-77`: enqueueing it twice changes nothing.
+    With a `job_id`, such as `review-pr-77`, enqueueing it twice changes nothing.
     """
     return await desk.store.enqueue(**asdict(given))
 
 
 async def queue_status(desk: Desk, given: g.OneQueue) -> QueueStatus:
-    """How many jobs of a queue are ready, due later, claimed (by whom), dead and done; and `all_done`."""
+    """How many jobs of a queue are ready, due later, claimed (by whom), dead and done; `paused`; and `all_done`."""
     return await desk.store.queue_status(given.queue)
 
 
@@ -175,8 +170,24 @@ async def open_session(desk: Desk, given: g.OpenSession) -> a.Opened:
     return await desk.caller.sessions.open(desk.store, desk.name_of(given.owner), given)
 
 
+async def claim_task(desk: Desk, given: g.ClaimTask) -> msgspec.Struct:
+    """Claim the next job in a queue as the task of a session you opened, as in claim_next_job.
+
+    A session has one task at a time, takes it along when handed over, and after a crash gets it again first. `held`: it
+    still has `job_id`; end that with release_task.
+    """
+    session = await desk.caller.sessions.find(desk.store, given)
+    claim = partial(session.claim_task, desk.store, given)
+    return await _claim(desk, given, claim, f"a task in queue {given.queue}")
+
+
+async def release_task(desk: Desk, given: g.ReleaseTask) -> ReleaseReply:
+    """End a session's task, as in release_job. The session stays open, for the next claim_task."""
+    return await release_job(desk, given)
+
+
 async def save_session(desk: Desk, given: g.SaveSession) -> a.Saved:
-    """Save the session's `context`, replacing the last one: whatever you need to go on after a restart."""
+    """Save the session's `context`: whatever you need to go on after a restart. It replaces the last one."""
     session = await desk.caller.sessions.find(desk.store, given)
     return a.Saved(session_id=session.session_id, phase=await session.save(given.context, given.phase))
 
@@ -184,14 +195,14 @@ async def save_session(desk: Desk, given: g.SaveSession) -> a.Saved:
 async def hand_over_session(desk: Desk, given: g.HandOver) -> HandedOverReply:
     """Give a session, with its context and the claims bound to it, to another agent.
 
-    That agent accepts with open_session, within the session's TTL; nobody else can.
+    Only that agent can accept it, with open_session, within the session's TTL.
     """
     session = await desk.caller.sessions.find(desk.store, given)
     return await session.hand_over(given.to_agent, given.note)
 
 
 async def close_session(desk: Desk, given: g.OneSession) -> a.Closed:
-    """End a session and release the claims bound to it. Its context stays, for open_session to resume."""
+    """End a session and release the claims bound to it. Its context stays, for whoever resumes it."""
     session = await desk.caller.sessions.find(desk.store, given)
     await session.close()
     return a.Closed(session_id=session.session_id)
@@ -242,14 +253,22 @@ def _still_yours(beat: Any) -> a.Kept:
     return a.Kept(job_id=beat.job_id, expires_at=beat.expires_at)
 
 
-async def _claim(desk: Desk, claim: Callable[..., Awaitable[ClaimReply]], given: g.Terms, what: str) -> msgspec.Struct:
-    check_range("wait", given.wait, 0, g.WAIT_MAX_SECONDS, " seconds")
+def _terms(desk: Desk, given: g.Terms) -> dict[str, Any]:
+    return asdict(given) | {"owner": desk.name_of(given.owner)}
+
+
+async def _claim(
+    desk: Desk, given: g.Terms | g.Task, claim: Callable[[], Awaitable[ClaimReply]], what: str
+) -> msgspec.Struct:
+    check_range("wait", given.wait, 0, given.WAIT_MAX_SECONDS, " seconds")
     desk.claims.check_room()
     asked_at = boottime()
     async with _saying_that_it_waits(desk, what, given.wait):
-        reply = await claim(**asdict(given) | {"owner": desk.name_of(given.owner)})
+        reply = await claim()
     if reply.status == "claimed":
         return await desk.claims.keep(desk.store, reply, asked_at)
+    if reply.status == "held" and isinstance(given, g.Task):
+        return desk.claims.at_hand(reply)
     return a.claim_answer(reply, held_here=desk.claims.has(reply))
 
 
@@ -282,11 +301,9 @@ async def _page(desk: Desk, given: g.Listing, status: Status) -> JobPage:
 class Tool(NamedTuple):
     """`name` is that of the function; hints are those of the protocol."""
 
-    title: str
     call: Callable[[Desk, Any], Awaitable[msgspec.Struct]]
     takes: type[g.Arguments]
     is_reading: bool = False
-    is_idempotent: bool = True
     is_destructive: bool = False
 
     @property
@@ -301,31 +318,32 @@ class Tool(NamedTuple):
 
 
 TOOLS = [
-    Tool("Claim a job", claim_job, g.ClaimJob, is_idempotent=False),
-    Tool("Claim the next job in a queue", claim_next_job, g.ClaimNext, is_idempotent=False),
-    Tool("Report progress", report_progress, g.Progress),
-    Tool("Save a checkpoint", checkpoint, g.Checkpoint),
-    Tool("Release a job", release_job, g.Release),
-    Tool("Heartbeat (not needed)", heartbeat_job, g.OneClaim),
-    Tool("My claims", my_claims, g.Nothing, is_reading=True),
-    Tool("Who has a job", get_job_owner, g.OneJob, is_reading=True),
-    Tool("A job and its history", get_job, g.OneJob, is_reading=True),
-    Tool("Who has what", list_claimed_jobs, g.Listing, is_reading=True),
-    Tool("What happened", read_events, g.Events, is_reading=True),
-    Tool("Enqueue a job", enqueue_job, g.Enqueue, is_idempotent=False),
-    Tool("What is in a queue", queue_status, g.OneQueue, is_reading=True),
-    Tool("Open or resume a session", open_session, g.OpenSession, is_idempotent=False),
-    Tool("Save a session's context", save_session, g.SaveSession),
-    Tool("Hand a session over", hand_over_session, g.HandOver),
-    Tool("Close a session", close_session, g.OneSession),
+    Tool(claim_job, g.ClaimJob),
+    Tool(claim_next_job, g.ClaimNext),
+    Tool(report_progress, g.Progress),
+    Tool(checkpoint, g.Checkpoint),
+    Tool(release_job, g.Release),
+    Tool(my_claims, g.Nothing, is_reading=True),
+    Tool(get_job_owner, g.OneJob, is_reading=True),
+    Tool(get_job, g.OneJob, is_reading=True),
+    Tool(list_claimed_jobs, g.Listing, is_reading=True),
+    Tool(read_events, g.Events, is_reading=True),
+    Tool(enqueue_job, g.Enqueue),
+    Tool(queue_status, g.OneQueue, is_reading=True),
+    Tool(open_session, g.OpenSession),
+    Tool(claim_task, g.ClaimTask),
+    Tool(release_task, g.ReleaseTask),
+    Tool(save_session, g.SaveSession),
+    Tool(hand_over_session, g.HandOver),
+    Tool(close_session, g.OneSession),
 ]
 OPERATOR_TOOLS = [
-    Tool("Recover jobs of dead owners", recover_jobs, g.Nothing),
-    Tool("Dead jobs", dead_jobs, g.DeadListing, is_reading=True),
-    Tool("Run a job again", requeue_job, g.Operation),
-    Tool("Ask an owner to stop", stop_job, g.Operation),
-    Tool("Cancel a job", cancel_job, g.Operation, is_destructive=True),
-    Tool("Take a job away", force_release_job, g.Operation, is_destructive=True),
+    Tool(recover_jobs, g.Nothing),
+    Tool(dead_jobs, g.DeadListing, is_reading=True),
+    Tool(requeue_job, g.Operation),
+    Tool(stop_job, g.Operation),
+    Tool(cancel_job, g.Operation, is_destructive=True),
+    Tool(force_release_job, g.Operation, is_destructive=True),
 ]
 """Only for those whom a person has started with `--operator`."""
 

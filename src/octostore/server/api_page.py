@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from octostore._version import __version__
-from octostore.server.api_style import STYLE
+from octostore.server.assets import API_STYLE, ICON, assets
 from octostore.server.examples import SHELL_NAMES, curl_line
 from octostore.server.openapi import (
     ANY_REQUEST,
@@ -39,16 +39,17 @@ def render_page(routes: list[Route], document: dict[str, Any]) -> str:
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>OctoStore API</title><style>{STYLE}</style></head><body>
+<title>OctoStore API</title><link rel="icon" href="{assets().folder}/{ICON}" type="image/svg+xml">
+<link rel="stylesheet" href="{assets().folder}/{API_STYLE}"></head><body>
 <nav aria-label="Calls"><a href="#top"><b>OctoStore API</b></a>{menu}
 <h2>more</h2><ul><li><a href="#errors">Errors</a></li><li><a href="#types">Types</a></li>
-<li><a href="/openapi.json">openapi.json</a></li></ul></nav>
+<li><a href="openapi.json">openapi.json</a></li></ul></nav>
 <main id="top"><h1>OctoStore API <small>{escape(__version__)}</small></h1>
 <p>{escape(SUMMARY)}</p>
 <p>Calls take and give JSON. All but a few need <code>Authorization: Bearer TOKEN</code>; the first token is in the file
 that the server named when it started. Times are RFC 3339 in UTC. The examples work in a shell that knows where the
 server is and a token:</p>
-<pre>export OCTOSTORE_URL=http://127.0.0.1:3000 OCTOSTORE_TOKEN=octo_...</pre>
+<pre tabindex="0">export OCTOSTORE_URL=http://127.0.0.1:3000 OCTOSTORE_TOKEN=octo_...</pre>
 {parts}{_errors(routes)}{page.types()}</main></body></html>
 """
 
@@ -146,7 +147,7 @@ class _Page:
             for field, told in schema["properties"].items()
         ]
         text = _text(schema.get("description", ""))
-        table = _table("", rows, ("field", "type", ""))
+        table = _table("", rows, ("field", "type", "meaning"))
         return f'<section id="type-{name}"><h3>{name}</h3><p>{text}</p>{table}</section>'
 
     def _type(self, schema: dict[str, Any]) -> str:
@@ -203,7 +204,7 @@ def _example(route: Route) -> str:
         if f"${name}" in lines[0]
     ]
     hint = _quiet("; ".join([f"after {before}", *used])) if before else ""
-    shown = "".join(f"<pre>{escape(line)}</pre>" for line in lines)
+    shown = "".join(f'<pre tabindex="0">{escape(line)}</pre>' for line in lines)
     return f"<h4>Try it</h4>{hint}{shown}"
 
 
@@ -250,7 +251,7 @@ def _errors(routes: list[Route]) -> str:
 
 
 def _table(
-    title: str, rows: Sequence[tuple[str, ...]], heads: tuple[str, ...] = ("field", "type", "default", "")
+    title: str, rows: Sequence[tuple[str, ...]], heads: tuple[str, ...] = ("field", "type", "default", "meaning")
 ) -> str:
     if not rows:
         return ""
@@ -262,7 +263,7 @@ def _table(
 
 def _shown(example: Any) -> str:
     text = example if isinstance(example, str) else json.dumps(example, indent=2, ensure_ascii=False)
-    return f"<pre>{escape(text.rstrip())}</pre>"
+    return f'<pre tabindex="0">{escape(text.rstrip())}</pre>'
 
 
 def _name(schema: dict[str, Any]) -> str:

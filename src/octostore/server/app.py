@@ -17,11 +17,11 @@ from octostore.server.http import Answer, ClientGone, Request, Streaming
 from octostore.server.log import log, tell
 from octostore.server.principals import Principal
 from octostore.server.refusals import refusal_of, retry_after, too_fast
-from octostore.server.router import Route, Router, decoded
-from octostore.server.routes import ROUTES
+from octostore.server.router import Route, decoded
+from octostore.server.routes import ROUTES, router_of
 from octostore.server.services import Services
 from octostore.server.shapes import problem_of, shape_error
-from octostore.wire.bodies import Shape, with_whole_numbers
+from octostore.wire.bodies import Shape, with_lists, with_whole_numbers
 from octostore.wire.failures import Failure, Problem
 
 PROBLEM_JSON = b"application/problem+json"
@@ -41,7 +41,8 @@ class App:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._guard = Guard(services.settings)
-        self._router = Router(ROUTES)
+        self._router = router_of(services.settings)
+        self._base_path = services.settings.base_path
         self._logs_access = services.settings.access_log
         self._limits = (services.settings.max_body_bytes, services.settings.max_batch_bytes)
         services.routes = {route.operation: route for route in ROUTES}
@@ -66,8 +67,12 @@ class App:
         request.answer_headers = self._guard.check(request)
         if request.method == "OPTIONS" and (preflight := self._guard.preflight(request)):
             return Answer(b"", 204, headers=preflight)
+        if self._base_path and (elsewhere := self._strip(request)):
+            return elsewhere
         route, params = self._router.find(request.method, request.raw_path)
         request.route = route
+        if route.is_page:
+            self._guard.check_page(request)
         if "%" in request.raw_path:
             params = {name: decoded(name, value) for name, value in params.items()}
         if route.has_deadline:
@@ -77,6 +82,15 @@ class App:
             return self._read(request, route, params, principal)
         call = self._let_in(Call(route, params, request, principal, self.services))
         return self._handle(call, request.whole_body(self._limits[route.is_batch]))
+
+    def _strip(self, request: Request) -> Answer | None:
+        """Take away the base path, unless a proxy has; to the page without its last slash, say where it is."""
+        if request.raw_path.startswith(f"{self._base_path}/"):
+            request.raw_path = request.raw_path[len(self._base_path) :]
+        elif request.raw_path == self._base_path:
+            query = b"?%b" % request.raw_query if request.raw_query else b""
+            return Answer(b"", 308, headers=[(b"location", b"%b/%b" % (self._base_path.encode(), query))])
+        return None
 
     async def _read(self, request: Request, route: Route, params: dict[str, str], principal: Principal | None) -> Any:
         """The rest of a body is not read before its token is checked."""
@@ -231,6 +245,6 @@ def _read_body(body: bytes, kind: type[Shape]) -> Any:
 
 def _read_query(request: Request, kind: type) -> Any:
     try:
-        return msgspec.convert(request.query, kind, strict=False)
+        return msgspec.convert(with_lists(request.query, kind), kind, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidInput(*problem_of("query", error)) from None

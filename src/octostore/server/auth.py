@@ -1,11 +1,12 @@
 """Tokens at the door: from the store, or set from outside."""
 
 import hashlib
-import time
 from collections.abc import Iterable
 from hmac import compare_digest
 from pathlib import Path
 from typing import get_args
+
+import msgspec
 
 from octostore.core.checks import check_token_name
 from octostore.core.commands import CreateToken, RotateToken
@@ -18,6 +19,7 @@ from octostore.core.replies import TokenView
 from octostore.server.addresses import network_of
 from octostore.server.http import Request
 from octostore.server.log import log, seldom
+from octostore.server.logins import Logins
 from octostore.server.lookups import Lookups
 from octostore.server.principals import Principal, principal_name, principal_of
 from octostore.server.rate import Rates
@@ -41,8 +43,9 @@ CHANGES = {"token_rotated", "token_revoked"}
 
 
 class Auth:
-    def __init__(self, store: ServedStore, static: dict[bytes, Principal]) -> None:
+    def __init__(self, store: ServedStore, static: dict[bytes, Principal], logins: Logins) -> None:
         self._static = static
+        self._logins = logins
         self._known: dict[bytes, Principal] = {}
         self._digests: dict[str, bytes] = {}
         """By which each token is known."""
@@ -52,20 +55,45 @@ class Auth:
 
     async def principal(self, request: Request) -> Principal:
         """Who sent the request; raises a refusal."""
-        return self.known(request) or await self._find(request)
+        principal = self.known(request)
+        if principal is not None:
+            return principal
+        digest, ends_at_ms = self.proof_in(request)
+        if ends_at_ms is None:
+            check_form(request, _token_in(request).decode("latin-1"))
+        return _until(request, await self._find(request, digest), ends_at_ms)
 
     def known(self, request: Request) -> Principal | None:
         """The same without asking the store; None if it has to be asked."""
-        digest = hashlib.sha256(_token_in(request)).digest()
+        digest, ends_at_ms = self.proof_in(request)
         principal = self._static.get(digest) or self._known.get(digest)
-        if principal is not None and principal.expires_at_ms is not None:
-            _check_time(request, principal)
-        return principal
+        if principal is None or (principal.expires_at_ms is None and ends_at_ms is None):
+            return principal
+        return _until(request, principal, ends_at_ms)
+
+    def proof_in(self, request: Request) -> tuple[bytes, int | None]:
+        """The digest of its token, and when the login of its page ends; raises a refusal.
+
+        The page has a cookie and all others have `Authorization`. Where one counts, the other is not even looked at.
+        """
+        if request.route is not None and request.route.is_page:
+            return self._logins.login_in(request)
+        return hashlib.sha256(_token_in(request)).digest(), None
+
+    async def holder_of(self, request: Request, digest: bytes) -> Principal:
+        """Whose token that is; raises a refusal if it is not valid."""
+        principal = self._static.get(digest) or self._known.get(digest) or await self._find(request, digest)
+        return _until(request, principal, None)
+
+    def slow_down(self, request: Request, refusal: Refusal) -> Refusal:
+        """For those who may be guessing: what to answer, once they have done so too often."""
+        pause_ms = self._failures.take(network_of(request.client_address))
+        return too_fast(pause_ms) if pause_ms else refusal
 
     async def is_current(self, request: Request, principal: Principal) -> bool:
         """Whether what was let in would still be let in: streams outlive the moment they were opened in."""
         changes = self._changes
-        if request.admitted_at == changes and principal.expires_at_ms is None:
+        if request.admitted_at == changes and not principal.is_over:
             return True  # nothing has happened to any token since
         try:
             is_current = await self.principal(request) == principal
@@ -87,11 +115,7 @@ class Auth:
         self._digests.clear()
         self._changes += 1
 
-    async def _find(self, request: Request) -> Principal:
-        token = _token_in(request).decode("latin-1")
-        if not is_well_formed(token):
-            raise _refused(request, "malformed")
-        digest = digest_of(token)
+    async def _find(self, request: Request, digest: bytes) -> Principal:
         changes = self._changes
         view = await self._lookups.find(digest)
         if (
@@ -100,17 +124,14 @@ class Auth:
             changes = self._changes
             view = await self._lookups.find(digest)
         if view is None:
-            refusal = _refused(request, "unknown")
-            pause_ms = self._failures.take(network_of(request.client_address))
-            raise too_fast(pause_ms) if pause_ms else refusal
+            raise self.slow_down(request, refused(request, "unknown"))
         if view.revoked_at is not None:
-            raise _refused(request, "revoked", view.name, view.token_id)
+            raise refused(request, "revoked", view.name, view.token_id)
         principal = principal_of(view, digest)
         if changes == self._changes:  # or nobody might say again that it is over
             if len(self._known) >= CACHED_TOKENS:
                 self.forget_all()
             self._known[digest], self._digests[view.token_id] = principal, digest
-        _check_time(request, principal)
         return principal
 
 
@@ -125,16 +146,33 @@ def _token_in(request: Request) -> bytes:
         raise no_token()
     kind, _, token = header.partition(b" ")
     if kind.lower() != b"bearer":
-        raise _refused(request, "malformed")
+        raise refused(request, "malformed")
     return token.strip()
 
 
-def _check_time(request: Request, principal: Principal) -> None:
-    if principal.expires_at_ms is not None and principal.expires_at_ms <= time.time() * 1_000:
-        raise _refused(request, "expired", principal.name, principal.token_id)
+def check_form(request: Request, token: str) -> None:
+    if not is_well_formed(token):
+        raise refused(request, "malformed")
 
 
-def _refused(request: Request, reason: str, principal: str | None = None, token_id: str | None = None) -> Refusal:
+def _until(request: Request, principal: Principal, ends_at_ms: int | None) -> Principal:
+    """The same, but only until then."""
+    if principal.is_over:
+        raise refused(request, "expired", principal.name, principal.token_id)
+    if ends_at_ms is None or (principal.expires_at_ms is not None and principal.expires_at_ms <= ends_at_ms):
+        return principal
+    return msgspec.structs.replace(principal, expires_at_ms=ends_at_ms)
+
+
+def refused(
+    request: Request,
+    reason: str,
+    principal: str | None = None,
+    token_id: str | None = None,
+    *,
+    refusal: Refusal | None = None,
+) -> Refusal:
+    """What to answer, by default that the token is not valid. The log says why."""
     address = request.client_address
     seldom.warning(
         "token_refused",
@@ -145,7 +183,7 @@ def _refused(request: Request, reason: str, principal: str | None = None, token_
         token_id=token_id,
         address=address,
     )
-    return bad_token()
+    return refusal or bad_token()
 
 
 async def ensure_admin_token(store: ServedStore, path: Path) -> None:

@@ -60,6 +60,8 @@ class Call(msgspec.Struct):
             values["prefix"] = self.principal.narrowed(values["prefix"])
         if "job_id" in self.params:
             self.principal.require_name(self.params["job_id"])
+        for name in values.get("job_ids", ()):
+            self.principal.require_name(name)
         return self.route.asks(**{**values, **self.params, **given})
 
 

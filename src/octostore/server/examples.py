@@ -1,5 +1,6 @@
 """Example requests and answers, for those who read the description. Tests send the ones, and compare the others."""
 
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ USUAL: dict[str, Any] = {
     "ended_at": "2026-07-01T09:41:07Z",
     "error": None,
     "expires_at": "2026-07-01T10:02:00Z",
+    "late_at": "2026-07-01T10:01:20Z",
     "fencing_token": 4711,
     "in_flight": [],
     "heartbeat_at": NOW,
@@ -37,6 +39,7 @@ USUAL: dict[str, Any] = {
     "job_id": "github-issue-1842",
     "keepalive_interval_secs": 30,
     "kind": None,
+    "late": False,
     "late_ms": 212,
     "lease_id": LEASE_ID,
     "lock_count": 0,
@@ -101,10 +104,12 @@ def sample(schema: dict[str, Any], components: dict[str, Any], told: Any = None,
 
 
 def request_body(route: Route) -> Any:
+    known = {"$LEASE": LEASE_ID, "$OCTOSTORE_TOKEN": TOKEN}
     body = route.example.get("body", {})
-    return {name: LEASE_ID if value == "$LEASE" else value for name, value in body.items()}
+    return {name: known.get(value, value) if isinstance(value, str) else value for name, value in body.items()}
 
 
+_SHELL_NAME = re.compile(r"\$[A-Z_]+")
 SHELL_NAMES = {"LEASE": "lease_id", "TOKEN_ID": "token_id", "OTHER_TOKEN": "token"}
 """Variables of the shell in examples, and which field of the answer to an earlier call they are."""
 
@@ -123,9 +128,10 @@ def curl_line(route: Route, *, accept: str | None = None) -> str:
     lines = [f'curl {" ".join(options)} "$OCTOSTORE_URL{path}{"?" + query if query else ""}"']
     if not route.is_public:
         lines.append(f'-H "Authorization: Bearer {route.example.get("token", "$OCTOSTORE_TOKEN")}"')
+    lines += [f'-H "{name}: {value}"' for name, value in route.example.get("headers", {}).items()]
     if accept:
         lines.append(f'-H "Accept: {accept}"')
     if "body" in route.example:
         text = msgspec.json.encode(route.example["body"]).decode()
-        lines.append("-d '" + text.replace("$LEASE", "'\"$LEASE\"'") + "'")
+        lines.append("-d '" + _SHELL_NAME.sub(r"""'"\g<0>"'""", text) + "'")
     return " \\\n  ".join(lines)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice, takewhile
@@ -90,12 +90,14 @@ class Feed:
         if self._waking is None and self._readers:
             self._waking = asyncio.create_task(self._wake_readers())
 
-    async def next_change(self) -> None:
-        """For those who have just looked: until it makes sense to look again."""
-        if not self._is_stopped:
-            reader = asyncio.get_running_loop().create_future()
+    def next_change(self) -> asyncio.Future[None]:
+        """For those who have just looked: done when it makes sense to look again. Others may say so earlier."""
+        reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._is_stopped:
+            reader.set_result(None)
+        else:
             self._readers.append(reader)
-            await reader
+        return reader
 
     def after(self, seq: int) -> list[Line] | None:
         """What has happened since `seq`, some of it; None where that is too long ago to be here."""
@@ -141,11 +143,7 @@ class Feed:
             if new:  # once for all of them, and so that they need not wait for it together
                 await self._store.in_feed_thread(partial(_write_frames, new))
             readers, self._readers = self._readers, []
-            for start in range(0, len(readers), WOKEN_AT_ONCE):
-                for reader in readers[start : start + WOKEN_AT_ONCE]:
-                    if not reader.done():
-                        reader.set_result(None)
-                await asyncio.sleep(0)
+            await wake_in_groups(readers)
             await asyncio.sleep(BREATH_SECONDS)
         self._waking = None
 
@@ -178,6 +176,14 @@ class Feed:
         while len(self._kept) > KEPT or self._kept_bytes > KEPT_BYTES:
             self._kept_bytes -= len(self._kept.popleft().entry.details)
         self.last_seq = entry.seq
+
+
+async def wake_in_groups(readers: Sequence[asyncio.Future[None]]) -> None:
+    for start in range(0, len(readers), WOKEN_AT_ONCE):
+        for reader in readers[start : start + WOKEN_AT_ONCE]:
+            if not reader.done():
+                reader.set_result(None)
+        await asyncio.sleep(0)
 
 
 # In the feed's thread

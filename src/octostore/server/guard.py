@@ -4,11 +4,12 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from octostore.server.http import Headers, Request
-from octostore.server.refusals import stranger_host, stranger_origin
+from octostore.server.refusals import not_from_page, stranger_host, stranger_origin
 from octostore.server.settings import Settings
 
 MAX_KNOWN_HOSTS = 256
 LOCAL_NAMES = {"localhost", "ip6-localhost"}
+SAFE = {"GET", "HEAD"}
 
 ALLOWED_HEADERS = [
     b"authorization",
@@ -57,6 +58,18 @@ class Guard:
             raise stranger_origin()
         return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
 
+    def check_page(self, request: Request) -> None:
+        """What is done with a cookie is asked for by our own page: neither other origins nor other sites may."""
+        site = request.headers.get(b"sec-fetch-site")
+        if site is not None:
+            is_own = site == b"same-origin" or (site == b"none" and request.method in SAFE)
+        elif b"origin" in request.headers:
+            is_own = self._is_own(request, request.headers[b"origin"].decode("latin-1"))
+        else:
+            is_own = request.method in SAFE
+        if not is_own:
+            raise not_from_page()
+
     def preflight(self, request: Request) -> Headers | None:
         """What a browser is told that asks by `OPTIONS` before it calls; None if this is no such question."""
         if b"access-control-request-method" not in request.headers:
@@ -71,7 +84,9 @@ class Guard:
         ]
 
     def _is_own(self, request: Request, origin: str) -> bool:
-        """A page of this very server."""
+        """A page of this very server, as its browser or its address says."""
+        if request.headers.get(b"sec-fetch-site") == b"same-origin":
+            return True  # a proxy may have changed the host
         host = request.header(b"host")
         return bool(host) and origin.lower() in {f"http://{host}".lower(), f"https://{host}".lower()}
 

@@ -23,27 +23,40 @@ Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 MAX_QUERY_FIELDS = 20
 NO_CONTENT = 204
 
-SECURITY_HEADERS: Headers = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
-    (
-        b"content-security-policy",
-        b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-    ),
-    (b"cross-origin-resource-policy", b"same-origin"),
-]
+DATA_POLICY = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+PAGE_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'; "
+    b"require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""Nothing inline, nothing from elsewhere, and no text that becomes markup."""
+
+
+def security_headers(policy: bytes = DATA_POLICY, cache: bytes = b"no-store") -> Headers:
+    return [
+        (b"x-content-type-options", b"nosniff"),
+        (b"x-frame-options", b"DENY"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cache-control", cache),
+        (b"content-security-policy", policy),
+        (b"cross-origin-resource-policy", b"same-origin"),
+    ]
+
+
+SECURITY_HEADERS = security_headers()
 
 
 def lines_of(headers: Headers) -> bytes:
     return b"".join(b"%s: %s\r\n" % header for header in headers)
 
 
-_SECURITY_LINES = lines_of(SECURITY_HEADERS)
-_STARTS = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
-_STARTS = {status: start + _SECURITY_LINES for status, start in _STARTS.items()}
-"""What is the same in all answers of a status."""
+def start_of(status: HTTPStatus, headers: Headers) -> bytes:
+    """What is the same in all answers of a kind."""
+    return b"HTTP/1.1 %d %s\r\n%s" % (status, status.phrase.encode(), lines_of(headers))
+
+
+_STARTS = {status.value: start_of(status, SECURITY_HEADERS) for status in HTTPStatus}
+PAGE_START = start_of(HTTPStatus.OK, [*security_headers(PAGE_POLICY), (b"cross-origin-opener-policy", b"same-origin")])
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -53,6 +66,8 @@ class Answer(msgspec.Struct, frozen=True):
     status: int = 200
     content_type: bytes = b"application/json"
     headers: Headers = ()
+    start: bytes = b""
+    """The status and the security headers, where these are not the usual ones."""
 
 
 class Streaming(Protocol):
@@ -101,17 +116,17 @@ class Request:
         """Not decoded: a name with a `/` in it is one segment."""
         self.headers = headers
         self._line = line
-        self._query = query
+        self.raw_query = query
 
     # What it says
 
     @cached_property
     def query(self) -> dict[str, str]:
-        if not self._query:
+        if not self.raw_query:
             return {}
         try:
             pairs = parse_qsl(
-                self._query.decode("ascii"),
+                self.raw_query.decode("ascii"),
                 keep_blank_values=True,
                 strict_parsing=True,
                 errors="strict",
@@ -197,6 +212,11 @@ class Request:
         return self._line.company.proxies.scheme_of(self._line.peer_address, self.headers)
 
     @property
+    def base_path(self) -> str:
+        """What the client has in front of our paths."""
+        return self._line.company.settings.base_path
+
+    @property
     def is_closed(self) -> bool:
         """Whether the client is known to have gone; costs nothing, as opposed to waiting for it."""
         return self._is_lost or self._line.is_closing()
@@ -219,18 +239,19 @@ class Request:
     def send(self, answer: Answer) -> None:
         """All of it, in one piece."""
         if answer.status == NO_CONTENT:
-            self._line.write(self._head(answer.status, answer.headers, b"", b""))
+            self._line.write(self._head(_STARTS[NO_CONTENT], answer.headers, b"", b""))
             return
         body = encode(answer.content)
         content = b"content-type: %b\r\ncontent-length: %d\r\n" % (answer.content_type, len(body))
-        self._line.write(self._head(answer.status, answer.headers, content, b"" if self.method == "HEAD" else body))
+        start = answer.start or _STARTS[answer.status]
+        self._line.write(self._head(start, answer.headers, content, b"" if self.method == "HEAD" else body))
 
     def begin(self, content_type: bytes, headers: Headers) -> None:
         """An answer that comes in parts, until `close`."""
         if not self.has_chunks:
             self.keeps_alive = False
         coding = b"transfer-encoding: chunked\r\n" if self.has_chunks and self.method != "HEAD" else b""
-        self._line.write(self._head(200, headers, b"content-type: %b\r\n%b" % (content_type, coding), b""))
+        self._line.write(self._head(_STARTS[200], headers, b"content-type: %b\r\n%b" % (content_type, coding), b""))
 
     async def send_part(self, part: bytes) -> None:
         """Until the client has taken it."""
@@ -248,14 +269,14 @@ class Request:
         self.is_over = True
         self._line.finish(self)
 
-    def _head(self, status: int, headers: Headers, content: bytes, body: bytes) -> bytes:
+    def _head(self, start: bytes, headers: Headers, content: bytes, body: bytes) -> bytes:
         self.has_begun = True
         if self.expects_continue and not self.is_whole:
             self.keeps_alive = False  # it may or may not send the body now, and nobody can tell
         more = lines_of((*headers, *self.answer_headers)) if headers or self.answer_headers else b""
         closing = b"" if self.keeps_alive else b"connection: close\r\n"
         end = b"x-request-id: %b\r\n\r\n" % self.id.encode()
-        return b"".join((_STARTS[status], self._line.company.date, content, more, closing, end, body))
+        return b"".join((start, self._line.company.date, content, more, closing, end, body))
 
 
 _encode = msgspec.json.Encoder().encode

@@ -25,6 +25,7 @@ from octostore.server.door import make_room
 from octostore.server.log import seldom, tell
 from octostore.server.log_lines import log_to_stderr
 from octostore.server.metrics import Metrics
+from octostore.server.routes import check_base_path
 from octostore.server.services import Services
 from octostore.server.settings import Settings
 from octostore.server.streams import PART_BYTES
@@ -41,6 +42,7 @@ async def run(settings: Settings, greet: Callable[["Greeting"], None], load_tool
     metrics = Metrics()
     if urlsplit(chosen_url(settings.url) or "").scheme in {"http", "https"}:
         raise InvalidInput("the store's URL", "is the URL of a server; unset OCTOSTORE_URL, or name a store with --url")
+    check_base_path(settings.base_path)
     store = open_store(settings.url, on_batch=partial(_on_batch, metrics, settings.slow_batch_seconds))
     services = Services(settings, store, metrics, Path(make_data_folder()), load_tools)
 
@@ -177,15 +179,19 @@ class Greeting(msgspec.Struct, frozen=True):
     url: str
     data: str
     token_file: str
+    page: str | None
+    """None if there is none, or if no browser can reach it."""
     api_page: str
     example: str
 
     @property
     def lines(self) -> list[str]:
+        page = [] if self.page is None else [f"its live page is      {self.page} (`octostore ui` opens it, logged in)"]
         return [
             f"OctoStore listens on  {self.url}",
             f"its data is in        {self.data}",
             f"its token is in       {self.token_file}",
+            *page,
             f"its API page is       {self.api_page}",
             "",
             f"try: {self.example}",
@@ -200,6 +206,7 @@ def _greeting(services: Services, listener: socket.socket) -> Greeting:
     else:
         host, port = listener.getsockname()[:2]
         where = address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    base = address + settings.base_path
     if settings.tokens_file is None:
         token, example = str(services.admin_file), f"$(cat {shlex.quote(str(services.admin_file))})"
     else:
@@ -208,8 +215,9 @@ def _greeting(services: Services, listener: socket.socket) -> Greeting:
         url=where,
         data=services.store.local.place,
         token_file=token,
-        api_page=f"{address}/docs",
-        example=f'{curl} -H "Authorization: Bearer {example}" -d \'{{"owner": "me"}}\' {address}/jobs/hello/claim',
+        page=f"{base}/" if settings.has_page and settings.uds is None else None,
+        api_page=f"{base}/docs",
+        example=f'{curl} -H "Authorization: Bearer {example}" -d \'{{"owner": "me"}}\' {base}/jobs/hello/claim',
     )
 
 

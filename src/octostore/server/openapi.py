@@ -67,8 +67,8 @@ WITH_TOKEN = [refusals.no_token(), refusals.bad_token(), refusals.too_fast(1_000
 WITH_DEADLINE = [refusals.too_late("nobody waits for the answer any more")]
 
 
-def document_of(routes: list[Route]) -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(_Writer(routes).document()))
+def document_of(routes: list[Route], base_path: str = "") -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(_Writer(routes).document(base_path)))
     return document  # with nothing in it that is no JSON
 
 
@@ -95,7 +95,7 @@ class _Writer:
         # These are optional for those who read what others have sent; we always send them.
         self._components["Failure"]["required"] += ["details", "request_id"]
 
-    def document(self) -> dict[str, Any]:
+    def document(self, base_path: str) -> dict[str, Any]:
         paths: dict[str, dict[str, Any]] = {}
         for route in self._routes:
             paths.setdefault(route.path, {})[route.method.lower()] = self._operation(route)
@@ -109,7 +109,7 @@ class _Writer:
                 "description": DESCRIPTION,
                 "license": {"name": "MIT", "identifier": "MIT"},
             },
-            "servers": [{"url": "/"}],
+            "servers": [{"url": base_path or "/"}],
             "security": [{"token": []}],
             "tags": [{"name": tag, "description": text} for tag, text in tags_of(self._routes).items()],
             "paths": paths,
@@ -152,7 +152,7 @@ class _Writer:
         if route.query is not None:
             query = self._components[route.query.__name__]
             for name, schema in query["properties"].items():
-                yield _parameter(name, "query", schema, examples)
+                yield _parameter(name, "query", schema, examples, is_required=name in query.get("required", ()))
         for name, kind in route.headers.items():
             yield _parameter(name, "header", self._schema(kind), examples)
 
@@ -294,18 +294,23 @@ def _structs(infos: Any) -> Iterator[Any]:
             yield from _structs(field.type for field in info.fields)
 
 
-def _parameter(name: str, where: str, schema: dict[str, Any], examples: dict[str, str]) -> dict[str, Any]:
+def _parameter(
+    name: str, where: str, schema: dict[str, Any], examples: dict[str, str], *, is_required: bool = False
+) -> dict[str, Any]:
     schema = _without_null(schema)
+    is_list = schema.get("type") == "array"
     parameter = {
         "name": name,
         "in": where,
         "description": schema.pop("description"),
         "schema": schema,
-        "required": where == "path",
+        "required": where == "path" or is_required,
+        **({"style": "form", "explode": False} if is_list else {}),  # with commas between them
     }
     example = examples.get(name, "$")
     if not example.startswith("$"):
-        parameter["example"] = {"integer": int, "number": float}.get(schema.get("type", ""), str)(example)
+        read = {"integer": int, "number": float}.get(schema.get("type", ""), str)
+        parameter["example"] = example.split(",") if is_list else read(example)
     return parameter
 
 

@@ -1,5 +1,7 @@
 """Who asks, and what they may do."""
 
+import time
+
 import msgspec
 
 from octostore.core.model import Scope
@@ -21,6 +23,11 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     expires_at_ms: int | None = None
     permit: Permit | None = None
     """By which all that it asks is carried out; None for a token that was set from outside."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its time has come. Whether its token has been revoked, it does not know."""
+        return self.expires_at_ms is not None and self.expires_at_ms <= time.time() * 1_000
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or "admin" in self.scopes

@@ -393,7 +393,10 @@ def _combined(fields: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     """Headers of one name are one, in their order; but not those of which there must be one only."""
     headers: dict[bytes, bytes] = {}
     for name, value in fields:
-        if name in headers and name in ONCE:
+        if name not in headers:
+            headers[name] = value
+        elif name in ONCE:
             raise malformed()
-        headers[name] = b"%b, %b" % (headers[name], value) if name in headers else value
+        else:
+            headers[name] = (b"; " if name == b"cookie" else b", ").join((headers[name], value))
     return headers

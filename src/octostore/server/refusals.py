@@ -7,6 +7,8 @@ from octostore.core.permit import TokenOver
 from octostore.wire.errors import ERRORS
 from octostore.wire.failures import Failure, failure_of
 
+LOG_IN = "Log in with a token, or run `octostore ui`."
+
 
 class Refusal(Exception):
     """An answer with a status that says no. `headers` go with it."""
@@ -48,14 +50,32 @@ def retry_after(retry_after_ms: int | None) -> list[tuple[bytes, bytes]]:
 
 
 def no_token() -> Refusal:
-    refusal = refuse("authentication_required", "a token is required")
-    refusal.headers.append((b"www-authenticate", b"Bearer"))
-    return refusal
+    return _unknown("authentication_required", "a token is required", b"Bearer")
 
 
 def bad_token() -> Refusal:
-    refusal = refuse("authentication_failed", "this token is not valid")
-    refusal.headers.append((b"www-authenticate", b'Bearer error="invalid_token"'))
+    return _unknown("authentication_failed", "this token is not valid")
+
+
+def no_login() -> Refusal:
+    return _unknown("authentication_required", "you are not logged in", b"Bearer", details=LOG_IN)
+
+
+def login_over() -> Refusal:
+    return _unknown("authentication_failed", "this login is no longer valid", details=LOG_IN)
+
+
+def bad_code() -> Refusal:
+    advice = f"It works once, within a minute, on the server that made it. {LOG_IN}"
+    return _unknown("authentication_failed", "this login link is no longer valid", details=advice)
+
+
+def _unknown(
+    code: str, error: str, challenge: bytes = b'Bearer error="invalid_token"', *, details: str | None = None
+) -> Refusal:
+    refusal = refuse(code, error)
+    refusal.failure.details = details or refusal.failure.details
+    refusal.headers.append((b"www-authenticate", challenge))
     return refusal
 
 
@@ -116,6 +136,11 @@ def stranger_host(host: str) -> Refusal:
 
 def stranger_origin() -> Refusal:
     return refuse("origin_not_allowed", "web pages from other origins may not use this server")
+
+
+def not_from_page() -> Refusal:
+    advice = "Use the same call without /ui/api, and a token. Behind a proxy, let it pass the header Host unchanged."
+    return refuse("origin_not_allowed", "only the live page may call this", details=advice)
 
 
 def shutting_down() -> Refusal:

@@ -1,6 +1,6 @@
 """The table of routes: what there is, who may use it, what it takes and gives. Everything else is derived from it."""
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -50,6 +50,8 @@ class Route(Endpoint, frozen=True, kw_only=True):
 
     name: str = ""
     """Unique, and fit for a metric's label."""
+    is_page: bool = False
+    """Only for the live page: called from our own origin, and with its cookie in place of a token."""
     has_deadline: bool = False
     """Whether it does something that must not be done for somebody who has given up."""
 
@@ -77,11 +79,12 @@ class Router:
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root = _Node()
         for route in routes:
-            self._add(route)
+            self.add(route.path, route)
 
-    def _add(self, route: Route) -> None:
+    def add(self, path: str, route: Route) -> None:
+        """`path` is that of the route, unless this has no parameters, and is found at several."""
         node = self._root
-        for segment in route.path[1:].split("/"):
+        for segment in path.split("/"):
             if segment.startswith("{"):
                 node.param = node.param or _Node()
                 node = node.param
@@ -93,18 +96,43 @@ class Router:
         """The route, and its parameters as they were sent; raises a refusal if there is none."""
         node = self._root
         values: list[str] = []
-        for segment in raw_path[1:].split("/"):
+        for segment in raw_path.split("/"):
             following = node.literals.get(segment)
             if following is None:
                 following = node.param
                 values.append(segment)
             if following is None:
-                raise no_route(raw_path)
+                break
             node = following
-        route = node.routes.get(method) or node.routes.get("GET" if method == "HEAD" else "")
-        if route is None:
-            raise wrong_method(method, sorted(node.routes)) if node.routes else no_route(raw_path)
-        return route, dict(zip(route.params, values, strict=True))
+        else:
+            route = node.routes.get(method)
+            if route is not None:
+                return route, dict(zip(route.params, values, strict=True))
+        return self._search(method, raw_path)
+
+    def _search(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
+        """The same the long way round: a job may be called like a route of ours, as in `GET /jobs/requeue`."""
+        methods: set[str] = set()
+        for node, values in _ends(self._root, raw_path.split("/")):
+            route = node.routes.get(method) or node.routes.get("GET" if method == "HEAD" else "")
+            if route is not None:
+                return route, dict(zip(route.params, values, strict=True))
+            methods.update(node.routes)
+        raise wrong_method(method, sorted(methods)) if methods else no_route(raw_path)
+
+
+def _ends(
+    node: _Node, segments: Sequence[str], values: tuple[str, ...] = ()
+) -> Iterator[tuple[_Node, tuple[str, ...]]]:
+    """Where a path can lead, words before parameters, and what its parameters are then."""
+    if not segments:
+        yield node, values
+        return
+    segment, *rest = segments
+    if segment in node.literals:
+        yield from _ends(node.literals[segment], rest, values)
+    if node.param is not None:
+        yield from _ends(node.param, rest, (*values, segment))
 
 
 def decoded(name: str, value: str) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import hmac
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,18 @@ from octostore.core.commands import Probe, Recover
 from octostore.core.errors import OctoStoreError
 from octostore.core.events import LogEntry
 from octostore.core.model import SERVER
-from octostore.core.questions import GetFigures, GetStoreKey
-from octostore.core.replies import Figures, ProbeReply
+from octostore.core.questions import GetFigures, GetStoreKey, ListQueues
+from octostore.core.replies import Figures, ProbeReply, QueueList
 from octostore.server import auth
 from octostore.server.attention import Attention
 from octostore.server.feed import Feed
+from octostore.server.logins import Logins
 from octostore.server.metrics import Metrics
 from octostore.server.outage import Outage
+from octostore.server.pulse import Pulse
 from octostore.server.quotas import Spaced
 from octostore.server.rate import Rates
+from octostore.server.recent import Recent
 from octostore.server.settings import Settings
 from octostore.server.store import ServedStore
 from octostore.server.streams import OpenStreams
@@ -30,6 +32,7 @@ from octostore.wire.token_files import admin_token_file
 
 FIGURES_SECONDS = 2.0
 PROBE_SECONDS = 1.0
+QUEUES_SECONDS = 10.0
 """For how long an answer is good that costs a scan or a write: anybody may ask for it."""
 
 SEAL_BYTES = 12
@@ -52,17 +55,21 @@ class Services:
         self.rates = Rates(settings.requests_per_second)
         self.max_claims = Spaced(settings.max_claims)
         static = auth.read_static_tokens(settings.tokens_file) if settings.tokens_file else {}
-        self.auth = auth.Auth(self.store, static)
+        self.logins = Logins(settings.base_path)
+        self.auth = auth.Auth(self.store, static, self.logins)
         self.waiting = WaitingRoom(self.store)
         self.streams = OpenStreams(settings.max_streams)
         self.attention = Attention()
         self.feed = Feed(self.store, self._on_entries, settings.keepalive_seconds / 3)
+        self.pulse = Pulse(self.store, self.feed)
         self.is_stopping = False
         self.routes: dict[str, Any] = {}
         """By operation, as a batch names them."""
         self._key, self.store_id = b"", ""
-        self._figures: tuple[float, asyncio.Task[Figures]] | None = None
-        self._probe: tuple[float, asyncio.Task[ProbeReply]] | None = None
+        self.figures = Recent[Figures](FIGURES_SECONDS, lambda _: self.store.ask(GetFigures()))
+        self.probe = Recent[ProbeReply](PROBE_SECONDS, lambda _: self.store.execute(Probe()))
+        self.queues = Recent[QueueList](QUEUES_SECONDS, lambda prefix: self.store.ask(ListQueues(prefix=prefix)))
+        """By the prefix of the names that somebody may see."""
         self._sweeper: asyncio.Task[None] | None = None
         self.outage = Outage()
         self.tools = LazyTools(load_tools, self.store.in_thread)
@@ -71,6 +78,7 @@ class Services:
         await self.store.in_thread(self.store.local.found)  # for whoever comes, also if they only look
         known = await self.store.ask(GetStoreKey())
         self._key, self.store_id = known.key, known.store_id
+        self.logins.start(known.store_id, known.key)
         if self.settings.tokens_file is None:
             await auth.ensure_admin_token(self.store, self.admin_file)
         self.feed.start()
@@ -86,6 +94,7 @@ class Services:
         """Let what waits and what streams come to an end; requests under way finish by themselves."""
         self.is_stopping = True
         self.waiting.stop()
+        self.pulse.stop()
         self.feed.stop()
 
     async def close(self) -> None:
@@ -105,22 +114,11 @@ class Services:
         text = "\0".join(["seal", *parts])
         return hmac.digest(self._key, text.encode(), "sha256")[:SEAL_BYTES].hex()
 
-    async def figures(self) -> Figures:
-        now = time.monotonic()
-        if self._figures is None or now - self._figures[0] > FIGURES_SECONDS:
-            self._figures = (now, asyncio.create_task(self.store.ask(GetFigures())))
-        return await asyncio.shield(self._figures[1])
-
-    async def probe(self) -> ProbeReply:
-        """A write to the store, shared by all who ask within a second."""
-        now = time.monotonic()
-        if self._probe is None or now - self._probe[0] > PROBE_SECONDS:
-            self._probe = (now, asyncio.create_task(self.store.execute(Probe())))
-        return await asyncio.shield(self._probe[1])
-
     def _on_entries(self, entries: list[LogEntry]) -> None:
         types = [entry.type for entry in entries]
         self.metrics.on_entries(entries, types)
+        if "queue_limited" in types:
+            self.queues.forget()
         if "restored" in types:
             self.auth.forget_all()
         if not auth.CHANGES.isdisjoint(types):

@@ -23,6 +23,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[str, ...] = ()
     """Networks, or `unix`: the proxies that are believed when they tell whose request it is."""
 
+    base_path: str = ""
+    """What clients see in front of our own paths, behind a proxy that serves more than us: `/octo`."""
+    has_page: bool = True
+    """Whether there is a live page."""
+
     log_format: LogFormat = "text"
     access_log: bool = False
     """Whether each request is logged."""

@@ -8,8 +8,8 @@ import msgspec
 
 from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
-from octostore.core.model import Job, Session, SessionStatus, Status, Token
-from octostore.core.needs import Needs
+from octostore.core.model import Job, Session, SessionStatus, Token
+from octostore.core.needs import JobFilter, Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
@@ -17,6 +17,7 @@ from octostore.stores.clock import Mark
 
 if TYPE_CHECKING:
     from octostore.core.claims_window import Glance
+    from octostore.core.queue_counts import LookBack
     from octostore.core.run_order import Place
 
 OnStep: TypeAlias = Callable[[int, int], None]
@@ -31,19 +32,6 @@ class Counters(NamedTuple):
     store_id: str
     next_expiry: int = 0
     """Before this moment nothing runs out; 0 where that is not known."""
-
-
-class JobFilter(msgspec.Struct, frozen=True):
-    """Which jobs to list: in name order after `after`, those stored with `status` (None: with any).
-
-    For a status other than `claimed`, claims that have run out are to be among them: they may have it by now.
-    """
-
-    status: Status | None
-    prefix: str
-    queue: str | None
-    after: str
-    limit: int
 
 
 class QueueFilter(msgspec.Struct, frozen=True):
@@ -103,8 +91,14 @@ class Reading(Protocol):
         A claimed job comes with the session its claim is bound to, an enqueued one with its queue.
         """
 
-    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
-        """The jobs, also put into `ws`, with the sessions and queues that belong to them."""
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter, limit: int) -> list[Job]:
+        """The first of these jobs, also put into `ws`, with the sessions and queues that belong to them."""
+
+    def claimed_jobs(self, ws: WorkingSet, job_ids: Sequence[str]) -> list[Job]:
+        """Those of these jobs that are stored as claimed, also put into `ws`, with their sessions; in any order.
+
+        Contexts, documents and queues need not be there.
+        """
 
     def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
         """Up to `limit` names from each place on, and before the first; only those that begin with `within`."""
@@ -112,11 +106,23 @@ class Reading(Protocol):
     def list_queue(self, ws: WorkingSet, wanted: QueueFilter) -> list[Job]:
         """The same for a part of a queue, in run order."""
 
+    def queue_names(self, ws: WorkingSet, prefix: str, limit: int) -> list[str]:
+        """Up to `limit` queues that have jobs whose names begin with `prefix`, those in which most wait first.
+
+        Without a prefix, also those that have a limit or are paused.
+        """
+
+    def count_queues(self, ws: WorkingSet, queues: Sequence[str], selection: Selection) -> None:
+        """Fill `ws.queue_counts` for these queues."""
+
+    def look_back(self, now: int, prefix: str) -> "LookBack":
+        """What happened in queues in the last `LOOK_BACK_EVENTS`, to jobs whose names begin with `prefix`."""
+
     def count_claimed(self, prefix: str) -> int:
         """How many claimed jobs have a name that begins with `prefix`."""
 
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
-        """The sessions, also put into `ws`; their contexts need not be there, nor what is bound to them."""
+        """The sessions, also put into `ws`; their contexts need not be there, only how long they are."""
 
     def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
         """The events, and the seq up to which the log was looked through for them."""

@@ -35,15 +35,17 @@ class Counting:
     @property
     def counts(self) -> QueueCounts:
         waiting = [answer.rows[0] for answer in self._waiting]
-        moments = [due_at for _, _, due_at in waiting if due_at is not None]
+        due = [since for _, since, _, _ in waiting if since is not None]
+        later = [due_at for *_, due_at in waiting if due_at is not None]
         ((claimed, dead, done),) = self._others.rows
         claims = self._claims.rows
         if self._kinds is not None:
             claims = [row for row in claims if row[2] in self._kinds]
         return QueueCounts(
-            ready=sum(ready or 0 for ready, _, _ in waiting),
-            later=sum(later or 0 for _, later, _ in waiting),
-            due_at=min(moments, default=None),
+            ready=sum(ready or 0 for ready, *_ in waiting),
+            oldest_due_at=min(due, default=None),
+            later=sum(later or 0 for _, _, later, _ in waiting),
+            due_at=min(later, default=None),
             claimed=claimed if self._kinds is None else len(claims),
             owners=[(job_id, owner) for job_id, owner, _ in claims[:OWNERS_FROM_CLAIMS]],
             has_more_claims=self._kinds is not None and len(self._claims.rows) == self._looked_through,

@@ -1,8 +1,11 @@
 """What a batch needs, as the statements that find it."""
 
+from functools import partial
+
+from octostore.core.limits import SWEEP_LIMIT
 from octostore.core.needs import Needs, Selection
 from octostore.stores.asking import NOTHING, Answer, Asking, Later
-from octostore.stores.listing import LAST_NAME
+from octostore.stores.listing import LAST_NAME, ask_for_expired, ask_for_jobs
 
 
 class Finding:
@@ -37,6 +40,8 @@ class Finding:
         if needs.counted_queues:
             self.claimed_in_queues = asking.ask("claimed_in_queues", names=needs.counted_queues)
         self._find_lines(asking, needs)
+        if needs.lists:
+            self._find_lists(asking, needs)
         self._find_rights(asking, needs)
 
     def _find_sessions(self, asking: Asking, needs: Needs) -> None:
@@ -61,6 +66,13 @@ class Finding:
             self.expired_in_queues = Later(asking, lambda: asking.each("expired_in_queues", queues))
         if needs.requests:
             self.requested = asking.each("jobs_of_requests", list(needs.requests))
+
+    def _find_lists(self, asking: Asking, needs: Needs) -> None:
+        self.lists = {wanted: ask_for_jobs(asking, wanted, count) for wanted, count in needs.lists.items()}
+        """The parts of each."""
+        self.expired_in_lists = {
+            wanted: Later(asking, partial(ask_for_expired, asking, wanted, SWEEP_LIMIT)) for wanted in needs.lists
+        }
 
     def _find_rights(self, asking: Asking, needs: Needs) -> None:
         if needs.ended:

@@ -1,16 +1,21 @@
 """Pages of jobs and events, and what may be forgotten."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from heapq import merge
+from itertools import islice
+from typing import get_args
 
 import msgspec
 
 from octostore.core.events import LogEntry
-from octostore.core.model import LOCAL
+from octostore.core.model import LOCAL, Job, Status
+from octostore.core.needs import JobFilter
 from octostore.core.questions import ListEvents
 from octostore.core.session_keys import SessionKey, id_of, session_key, whose
 from octostore.core.working_set import WorkingSet
+from octostore.stores.asking import Answer, Asking
 from octostore.stores.rows import Row, entry_from_row, to_row
 
 FIRST_LONGER = "!"
@@ -28,6 +33,37 @@ must not make a page slow, and frequent ones are found soon."""
 def first_name(prefix: str, after: str) -> str:
     """Of those that begin with `prefix` and come after `after`."""
     return max(prefix, after + FIRST_LONGER) if after else prefix
+
+
+def ask_for_jobs(asking: Asking, wanted: JobFilter, limit: int) -> list[Answer]:
+    """Those stored as is wanted, in parts that are sorted."""
+    ask = _asking_for(asking, wanted, limit)
+    if wanted.queue is not None:
+        statuses = get_args(Status) if wanted.status is None else (wanted.status,)
+        return [ask("list_jobs_by_queue", queue=wanted.queue, status=status) for status in statuses]
+    if wanted.status is not None:
+        return [ask("list_jobs_by_status", status=wanted.status)]
+    return [ask("list_jobs")]
+
+
+def ask_for_expired(asking: Asking, wanted: JobFilter, limit: int) -> Answer:
+    """Those whose claim has run out, and which may be so by now."""
+    return _asking_for(asking, wanted, limit)("list_expired", queue=wanted.queue)
+
+
+def _asking_for(asking: Asking, wanted: JobFilter, limit: int) -> Callable[..., Answer]:
+    span = {"first": first_name(wanted.prefix, wanted.after), "last": wanted.prefix + LAST_NAME}
+    return partial(asking.ask, **span, limit=limit)
+
+
+def page_of(parts: Iterable[Answer], limit: int) -> list[Row]:
+    """The first of parts that are sorted, by names that are in one of them only."""
+    return list(islice(merge(*(part.rows for part in parts)), limit))
+
+
+def listed_to(*pages: tuple[Sequence[Job], int]) -> str | None:
+    """The name up to which these pages, of so many jobs at most, leave none out; None if that is to the end."""
+    return min((jobs[-1].job_id for jobs, limit in pages if len(jobs) == limit), default=None)
 
 
 def page_of_log(wanted: ListEvents, seq: int, ask: Callable[..., Sequence[Row]]) -> tuple[list[LogEntry], int]:

@@ -5,28 +5,39 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
+from copy import copy
 from functools import partial
 
-from octostore.core.beats import LATE_SHARE, is_stuck
+from octostore.core.beats import is_stuck, late_at
 from octostore.core.claims_window import JobStory
 from octostore.core.errors import InvalidInput
 from octostore.core.events import LogEntry
 from octostore.core.health import TAKEN_BACK_MS
-from octostore.core.limits import FIGURES_QUEUES, OWNERS_FROM_CLAIMS, REQUESTS_KEPT, REQUESTS_KEPT_MS, SWEEP_LIMIT
+from octostore.core.limits import (
+    BUCKET_MS,
+    FIGURES_QUEUES,
+    LOOK_BACK_EVENTS,
+    OWNERS_FROM_CLAIMS,
+    REQUESTS_KEPT,
+    REQUESTS_KEPT_MS,
+    SWEEP_LIMIT,
+)
 from octostore.core.model import LOSSES, Claim, EndedRequest, Job, Queue, Session, SessionStatus, Token, read_in_flight
 from octostore.core.moments import to_datetime, to_datetime_or_none
-from octostore.core.needs import Needs, Selection
+from octostore.core.needs import JobFilter, Needs, Selection
 from octostore.core.questions import ListEvents
-from octostore.core.queue_counts import QueueCounts
+from octostore.core.queue_counts import Happened, LookBack, QueueCounts
+from octostore.core.queue_figures import rates_begin
 from octostore.core.replies import Figures
 from octostore.core.run_order import place_of
 from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import ClaimsFilter, ClaimsFound, Counters, JobFilter, OnStep, QueueFilter, SessionFilter
+from octostore.stores.base import ClaimsFilter, ClaimsFound, Counters, OnStep, QueueFilter, SessionFilter
 from octostore.stores.clock import Mark
+from octostore.stores.listing import listed_to
 
 LOOK_SECONDS = 1.0
+TOLD_OF_QUEUES = {"enqueued", "claimed", "done", "failed", "expired"}
 
 
 class MemoryRows:
@@ -76,18 +87,27 @@ class MemoryRows:
             ws.ended[ended] = list(self._ended_by_id.get(ended, ()))
         for queue, line in needs.lines.items():
             self._add_line(ws, queue, line.selections, line.count)
+        self._add_lists(ws, needs.lists)
         self._add_rights(ws, needs)
 
-    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter, limit: int) -> list[Job]:
         found = [
             job
-            for job_id, job in sorted(self.jobs.items())
-            if job_id > wanted.after
-            and job_id.startswith(wanted.prefix)
-            and (wanted.status in {None, job.status} or (wanted.status != "claimed" and self._is_over(job, ws.now)))
-            and wanted.queue in {None, job.queue}
+            for job in self._named(wanted)
+            if wanted.status in {None, job.status} or (wanted.status != "claimed" and self._is_over(job, ws.now))
         ]
-        return [self._add_job(ws, job) for job in found[: wanted.limit]]
+        return [self._add_job(ws, job) for job in found[:limit]]
+
+    def _named(self, wanted: JobFilter) -> list[Job]:
+        return [
+            job
+            for job_id, job in sorted(self.jobs.items())
+            if job_id > wanted.after and job_id.startswith(wanted.prefix) and wanted.queue in {None, job.queue}
+        ]
+
+    def claimed_jobs(self, ws: WorkingSet, job_ids: Sequence[str]) -> list[Job]:
+        known = [self.jobs[job_id] for job_id in job_ids if job_id in self.jobs]
+        return [self._add_job(ws, job) for job in known if job.claim is not None]
 
     def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
         names = sorted(name for name in self.jobs if name.startswith(within))
@@ -105,6 +125,27 @@ class MemoryRows:
         found = [job for job in named if places[job.job_id].is_after(after)]
         found.sort(key=lambda job: places[job.job_id].key)
         return [self._add_job(ws, job) for job in found[: wanted.limit]]
+
+    def queue_names(self, ws: WorkingSet, prefix: str, limit: int) -> list[str]:
+        here = [job for job in self.jobs.values() if job.queue is not None and job.job_id.startswith(prefix)]
+        names = {job.queue or "" for job in here}
+        if not prefix:
+            names |= {queue.name for queue in self.queues.values() if queue.max_claimed is not None or queue.pause}
+        depths = Counter(job.queue for job in here if job.status == "queued")
+        return sorted(names, key=lambda name: (-min(depths[name], ws.count_to + 1), name))[:limit]
+
+    def count_queues(self, ws: WorkingSet, queues: Sequence[str], selection: Selection) -> None:
+        ws.queue_counts.update({(queue, selection): self._count_queue(ws, queue, selection) for queue in queues})
+
+    def look_back(self, now: int, prefix: str) -> LookBack:
+        begin = rates_begin(now) - 1
+        older, newer = self.log[:-LOOK_BACK_EVENTS], self.log[-LOOK_BACK_EVENTS:]
+        found: dict[tuple[str, str, int], list[int]] = {}
+        for entry in newer:
+            if entry.queue and entry.type in TOLD_OF_QUEUES and (entry.job_id or "").startswith(prefix):
+                found.setdefault((entry.queue, entry.type, max(entry.at, begin) // BUCKET_MS), []).append(entry.at)
+        happened = [Happened(*what, len(moments), max(moments)) for what, moments in found.items()]
+        return LookBack(happened, older[-1].at if older else None)
 
     def count_claimed(self, prefix: str) -> int:
         return sum(job.claim is not None and job_id.startswith(prefix) for job_id, job in self.jobs.items())
@@ -150,10 +191,10 @@ class MemoryRows:
         return [self.log[seq - 1] for seq in seqs]
 
     def list_tokens(self) -> list[Token]:
-        return sorted(deepcopy(self.tokens).values(), key=lambda token: (-token.created_at, token.token_id))
+        return sorted(map(copy, self.tokens.values()), key=lambda token: (-token.created_at, token.token_id))
 
     def find_tokens(self, digests: Sequence[bytes]) -> list[Token]:
-        return [deepcopy(token) for token in self.tokens.values() if token.digest in digests]
+        return [copy(token) for token in self.tokens.values() if token.digest in digests]
 
     def store_key(self) -> bytes:
         return self._key
@@ -182,10 +223,10 @@ class MemoryRows:
 
     def save(self, ws: WorkingSet, mark: Mark) -> None:
         self.seq, self.mark = ws.seq, mark
-        self.jobs.update(deepcopy(ws.changed_jobs | ws.renewed_jobs))
-        self.sessions.update(deepcopy(ws.changed_sessions))
-        self.queues.update(deepcopy(ws.changed_queues))
-        self.tokens.update(deepcopy(ws.changed_tokens))
+        self.jobs.update({name: _copied(job) for name, job in (ws.changed_jobs | ws.renewed_jobs).items()})
+        self.sessions.update({key: copy(session) for key, session in ws.changed_sessions.items()})
+        self.queues.update({name: copy(queue) for name, queue in ws.changed_queues.items()})
+        self.tokens.update({token_id: copy(token) for token_id, token in ws.changed_tokens.items()})
         self.queued.update(ws.queued_changes)
         self.documents.update(ws.new_documents)
         self.contexts.update(ws.changed_contexts)
@@ -214,7 +255,7 @@ class MemoryRows:
     def _add_job(self, ws: WorkingSet, stored: Job) -> Job:
         job = ws.jobs.get(stored.job_id)
         if job is None:
-            job = deepcopy(stored)
+            job = _copied(stored)
             ws.add_job(job)
             if job.claim is not None and job.claim.session_id is not None:
                 self._add_session(ws, job.claim.session_id)
@@ -229,13 +270,13 @@ class MemoryRows:
     def _add_session(self, ws: WorkingSet, session_id: SessionKey) -> Session:
         session = ws.sessions.get(session_id)
         if session is None:
-            session = ws.sessions[session_id] = deepcopy(self.sessions[session_id])
+            session = ws.sessions[session_id] = copy(self.sessions[session_id])
             if session.context_seq is not None:
                 ws.contexts[session_id] = self.contexts[session_id]
         return session
 
     def _add_queue(self, ws: WorkingSet, name: str, *, count: bool) -> None:
-        queue = deepcopy(self.queues.get(name))
+        queue = copy(self.queues.get(name))
         if queue is None and count:
             queue = Queue(name)
         if queue is not None:
@@ -256,11 +297,19 @@ class MemoryRows:
 
     # What is found by looking
 
+    def _add_lists(self, ws: WorkingSet, lists: dict[JobFilter, int]) -> None:
+        for wanted, count in lists.items():
+            stored = [job for job in self._named(wanted) if job.status == wanted.status][:count]
+            expired = [job for job in self._named(wanted) if self._is_over(job, ws.now)][:SWEEP_LIMIT]
+            ws.listed_to[wanted] = listed_to((stored, count), ([] if ws.has_all_expired else expired, SWEEP_LIMIT))
+            for job in [*stored, *expired]:
+                self._add_job(ws, job)
+
     def _add_rights(self, ws: WorkingSet, needs: Needs) -> None:
         ws.tokens.update(dict.fromkeys(needs.tokens))
         for token in self.tokens.values():
             if token.token_id in needs.tokens or token.digest in needs.digests:
-                ws.tokens[token.token_id] = deepcopy(token)
+                ws.tokens[token.token_id] = copy(token)
         for name in needs.session_counts:
             own = (s for s in self.sessions.values() if s.principal == name)
             ws.session_counts[name] = sum(s.status == "open" and s.expires_at > ws.now for s in own)
@@ -296,7 +345,7 @@ class MemoryRows:
         if job.claim is None or self._is_over(job, now):
             return False
         beats: Claim | Session = self.sessions[job.claim.session_id] if job.claim.session_id else job.claim
-        return now - max(beats.heartbeat_at, job.claim.heartbeat_at) >= beats.ttl_ms * LATE_SHARE
+        return now >= late_at(self._ends_at(job.claim), beats.ttl_ms)
 
     def _is_stuck(self, job: Job, now: int) -> bool:
         return job.claim is not None and not self._is_over(job, now) and is_stuck(job.claim, now)
@@ -343,9 +392,11 @@ class MemoryRows:
         here = [job for job in map(self.jobs.__getitem__, names) if job.queue == queue]
         wanted = [job for job in here if kinds is None or job.kind in kinds]
         later = [job.available_at for job in wanted if job.status == "queued" and job.available_at > ws.now]
+        due = [job.available_at for job in wanted if job.status == "queued" and job.available_at <= ws.now]
         owners = [(job.job_id, job.claim.owner) for job in wanted if job.claim]
         return QueueCounts(
-            ready=sum(job.status == "queued" for job in wanted) - len(later),
+            ready=len(due),
+            oldest_due_at=min(due, default=None),
             later=len(later),
             due_at=min(later, default=None),
             claimed=len(owners),
@@ -353,6 +404,13 @@ class MemoryRows:
             dead=sum(job.status == "dead" for job in here),
             done=sum(job.status == "done" for job in here),
         )
+
+
+def _copied(job: Job) -> Job:
+    """Rows and claims are changed in place; what else is in them is not, and is shared."""
+    copied = copy(job)
+    copied.claim = copy(job.claim)
+    return copied
 
 
 class MemoryBackend:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import get_args
 
-from octostore.core.beats import LATE_SHARE
+from octostore.core.beats import BEATS_PER_TTL
 from octostore.core.health import TAKEN_BACK_MS
 from octostore.core.limits import CLAIMS_PER_ROW, SWEEP_LIMIT
 from octostore.core.model import HowEnded
@@ -12,7 +12,7 @@ from octostore.stores.rows import COLUMNS
 
 SHARED = os.path.join(os.path.dirname(__file__), "queries.sql")
 LIMITS = {
-    "late_share": f"{LATE_SHARE}",
+    "beats_per_ttl": f"{BEATS_PER_TTL}",
     "lately_ms": f"{TAKEN_BACK_MS}",
     "sweep_limit": f"{SWEEP_LIMIT}",
     "ends": ", ".join(f"'{how}'" for how in get_args(HowEnded)),

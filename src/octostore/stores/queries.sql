@@ -3,7 +3,7 @@
 -- the values of a row. {now} is the moment of the transaction.
 
 -- name: save_queues
--- The limits of queues.
+-- The settings of queues.
 INSERT INTO {schema}.queues ({queue_columns}) {queue_values} ON CONFLICT (name) DO UPDATE SET {queue_changes}
 
 -- name: count_queued
@@ -61,6 +61,10 @@ DELETE FROM {schema}.ended_requests WHERE principal = %(principal)s AND ended_at
 -- Jobs by their names.
 SELECT {job_columns} FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s)
 
+-- name: claimed_jobs
+-- Those of some jobs that are claimed.
+SELECT {job_columns} FROM {jobs_by_status} WHERE status = 'claimed' AND job_id = ANY(%(jobs)s)
+
 -- name: documents_of_job
 -- What a job brings with it: payload, result and checkpoint.
 (SELECT body FROM {schema}.documents WHERE seq = payload_seq), (SELECT body FROM {schema}.documents WHERE seq = result_seq),
@@ -83,6 +87,14 @@ SELECT {checkpoint_columns} FROM {schema}.checkpoints WHERE job_id = ANY(%(jobs)
 SELECT {session_columns}, (SELECT data FROM {schema}.contexts WHERE contexts.session_id = sessions.session_id)
 FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 
+-- name: sessions_alone
+-- Sessions by their ids, without their contexts.
+SELECT {session_columns} FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
+
+-- name: context_sizes
+-- The sizes of contexts in bytes. Neither database reads them for that.
+SELECT session_id, length(data) FROM {schema}.contexts WHERE session_id = ANY(%(sessions)s)
+
 -- name: claims_of_sessions
 -- The live claims bound to sessions.
 SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
@@ -102,9 +114,9 @@ SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
 SELECT {job_columns} FROM {schema}.jobs WHERE job_id IN ({names_in_flight} AND session_id = ANY(%(sessions)s))
 
 -- name: queues
--- Queues that have a limit, and how many of their jobs are claimed.
-SELECT name, max_claimed, (SELECT count(*) FROM {schema}.jobs WHERE queue = name AND status = 'claimed')
-FROM {schema}.queues WHERE name = ANY(%(names)s) AND max_claimed IS NOT NULL
+-- Queues that have a limit or are paused, and how many of their jobs are claimed.
+SELECT name, max_claimed, pause, (SELECT count(*) FROM {schema}.jobs WHERE queue = name AND status = 'claimed')
+FROM {schema}.queues WHERE name = ANY(%(names)s) AND (max_claimed IS NOT NULL OR pause IS NOT NULL)
 
 -- name: claimed_in_queues
 -- How many jobs of queues are claimed; nothing of those without any.
@@ -169,12 +181,15 @@ SELECT min(at) FROM (
     SELECT min(expires_at) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}) moments
 
 -- name: waiting
--- How many jobs of a queue wait and are due, how many are not, and when the first of these is; of each priority up to a
--- limit. Here and below, without the jobs that the transaction has loaded, whose state it knows better.
+-- How many jobs of a queue wait and are due, and since when the first of them; how many are not, and when the first of
+-- these is. Of each priority up to a limit. Here and below, without the jobs that the transaction has loaded, whose state
+-- it knows better.
 {priorities}
-SELECT CAST(sum(ready) AS bigint), CAST(sum(later) AS bigint), min(due_at) FROM (SELECT
+SELECT CAST(sum(ready) AS bigint), min(since), CAST(sum(later) AS bigint), min(due_at) FROM (SELECT
     (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
         AND priority = p.level AND available_at <= {now} AND {not_loaded} LIMIT %(most)s) due) AS ready,
+    (SELECT available_at FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
+        AND priority = p.level AND available_at <= {now} AND {not_loaded} ORDER BY available_at LIMIT 1) AS since,
     (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
         AND priority = p.level AND available_at > {now} AND {not_loaded} LIMIT %(most)s) not_due) AS later,
     (SELECT available_at FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
@@ -184,9 +199,11 @@ SELECT CAST(sum(ready) AS bigint), CAST(sum(later) AS bigint), min(due_at) FROM 
 -- name: waiting_of_kind
 -- The same for one kind of job.
 {priorities_of_kind}
-SELECT CAST(sum(ready) AS bigint), CAST(sum(later) AS bigint), min(due_at) FROM (SELECT
+SELECT CAST(sum(ready) AS bigint), min(since), CAST(sum(later) AS bigint), min(due_at) FROM (SELECT
     (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line_by_kind} WHERE status = 'queued' AND queue = %(queue)s
         AND kind = %(kind)s AND priority = p.level AND available_at <= {now} AND {not_loaded} LIMIT %(most)s) due) AS ready,
+    (SELECT available_at FROM {jobs_in_line_by_kind} WHERE status = 'queued' AND queue = %(queue)s AND kind = %(kind)s
+        AND priority = p.level AND available_at <= {now} AND {not_loaded} ORDER BY available_at LIMIT 1) AS since,
     (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line_by_kind} WHERE status = 'queued' AND queue = %(queue)s
         AND kind = %(kind)s AND priority = p.level AND available_at > {now} AND {not_loaded} LIMIT %(most)s) not_due) AS later,
     (SELECT available_at FROM {jobs_in_line_by_kind} WHERE status = 'queued' AND queue = %(queue)s AND kind = %(kind)s
@@ -195,8 +212,8 @@ SELECT CAST(sum(ready) AS bigint), CAST(sum(later) AS bigint), min(due_at) FROM 
 
 -- name: waiting_by_name
 -- The same for names in a range, and one kind or any (NULL). Found by name, like the line of whoever may only see these.
-SELECT count(*) FILTER (WHERE available_at <= {now}), count(*) FILTER (WHERE available_at > {now}),
-    min(available_at) FILTER (WHERE available_at > {now})
+SELECT count(*) FILTER (WHERE available_at <= {now}), min(available_at) FILTER (WHERE available_at <= {now}),
+    count(*) FILTER (WHERE available_at > {now}), min(available_at) FILTER (WHERE available_at > {now})
 FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'queued' AND job_id >= %(first)s AND job_id < %(last)s
     AND (kind = %(kind)s OR %(kind)s IS NULL) AND {not_loaded}
 
@@ -213,6 +230,38 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM {schema}.jobs WHERE queue = %(queue)
 -- The first claims of a queue by name, and of what kind their jobs are.
 SELECT job_id, owner, kind FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'claimed'
     AND job_id >= %(first)s AND job_id < %(last)s AND {not_loaded} ORDER BY job_id LIMIT %(most)s
+
+-- name: queue_names
+-- Queues that have jobs with names in a range, and all that are limited or paused if that is the range of all names: those
+-- in which most wait, among the first so many by name. Each name is found from the one before.
+WITH RECURSIVE found(queue, place) AS (
+    SELECT min(queue), 1 FROM {schema}.jobs WHERE queue IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(j.queue) FROM {schema}.jobs j WHERE j.queue > f.queue), f.place + 1
+    FROM found f WHERE f.queue IS NOT NULL AND f.place < %(looked_at)s
+)
+SELECT queue FROM (
+    SELECT queue, (SELECT count(*) FROM (SELECT 1 FROM {schema}.jobs j WHERE j.queue = every.queue
+        AND j.status = 'queued' AND j.job_id >= %(first)s AND j.job_id < %(last)s LIMIT %(most)s) waiting) AS depth
+    FROM (
+        SELECT queue FROM found WHERE queue IS NOT NULL AND (%(first)s = '' OR EXISTS (
+            SELECT 1 FROM {schema}.jobs j WHERE j.queue = found.queue
+            AND j.status IN ('queued', 'claimed', 'dead', 'done') AND j.job_id >= %(first)s AND j.job_id < %(last)s))
+        UNION
+        SELECT name FROM {schema}.queues
+        WHERE (max_claimed IS NOT NULL OR pause IS NOT NULL) AND %(first)s = '') every) counted
+ORDER BY depth DESC, {queue_by_bytes} LIMIT %(limit)s
+
+-- name: happened_in_queues
+-- What happened in queues after an event, to jobs with names in a range: how often in each bucket of time, and when last.
+-- All that was before a moment is in the bucket of that moment.
+SELECT queue, type, {later}(at, %(before)s) / %(bucket)s AS bucket, count(*), max(at) FROM {schema}.events
+WHERE seq > %(after)s AND queue IS NOT NULL AND type IN ('enqueued', 'claimed', 'done', 'failed', 'expired') AND {in_span}
+GROUP BY queue, type, bucket
+
+-- name: moment_of_event
+-- When it happened.
+SELECT at FROM {schema}.events WHERE seq = %(seq)s
 
 -- name: tokens
 -- Tokens by their ids.
@@ -346,9 +395,8 @@ SELECT {event_columns} FROM {schema}.events WHERE seq = ANY(%(seqs)s)
 -- name: live_claims
 -- Claims by name, and what decides whether they are shown and where; of one queue and owner, or any (NULL). A bound claim
 -- lives with its session.
-SELECT jobs.job_id, jobs.status, jobs.claimed_at,
-    CASE WHEN jobs.expires_at IS NULL THEN {later}(jobs.heartbeat_at, s.heartbeat_at) ELSE jobs.heartbeat_at END,
-    coalesce(jobs.expires_at, s.expires_at), jobs.max_silence_ms, jobs.last_progress_at, jobs.stop_request IS NOT NULL
+SELECT jobs.job_id, jobs.status, jobs.claimed_at, coalesce(jobs.expires_at, s.expires_at),
+    CASE WHEN jobs.expires_at IS NULL THEN s.ttl_ms ELSE jobs.ttl_ms END, jobs.max_silence_ms, jobs.last_progress_at, jobs.stop_request IS NOT NULL
 FROM {schema}.jobs LEFT JOIN {schema}.sessions s ON s.session_id = jobs.session_id
 WHERE jobs.status = 'claimed' AND jobs.job_id >= %(first)s AND jobs.job_id < %(last)s
     AND (jobs.queue = %(queue)s OR %(queue)s IS NULL) AND (jobs.owner = %(owner)s OR %(owner)s IS NULL)
@@ -383,11 +431,11 @@ SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed'), live.late,
     waiting.number, waiting.due_at, run_out.number, run_out.of_queues, run_out.ended_at
 FROM (SELECT count(*) AS number, min(available_at) FILTER (WHERE available_at <= {now}) AS due_at
     FROM {jobs_in_line} WHERE status = 'queued') waiting,
-    (SELECT count(*) FILTER (WHERE {now} - heartbeat_at >= ttl_ms * {late_share}) AS late,
+    (SELECT count(*) FILTER (WHERE {now} >= expires_at - ttl_ms / {beats_per_ttl}) AS late,
         count(*) FILTER (WHERE {now} - last_progress_at >= max_silence_ms) AS stuck FROM (
-        SELECT heartbeat_at, ttl_ms, last_progress_at, max_silence_ms FROM {schema}.jobs WHERE expires_at > {now}
+        SELECT expires_at, ttl_ms, last_progress_at, max_silence_ms FROM {schema}.jobs WHERE expires_at > {now}
         UNION ALL
-        SELECT {later}(s.heartbeat_at, j.heartbeat_at), s.ttl_ms, j.last_progress_at, j.max_silence_ms
+        SELECT s.expires_at, s.ttl_ms, j.last_progress_at, j.max_silence_ms
         FROM {schema}.sessions s JOIN {schema}.jobs j ON j.session_id = s.session_id
         WHERE s.status = 'open' AND s.expires_at > {now} AND j.expires_at IS NULL) claims) live,
     (SELECT count(*) AS number, count(queue) AS of_queues, min(ended_at) FILTER (WHERE queue IS NOT NULL) AS ended_at FROM (

@@ -11,18 +11,22 @@ from octostore.core import views
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
 from octostore.core.given import Given
+from octostore.core.health import judged
 from octostore.core.limits import JOBS_LOOKED_THROUGH, PAGE_MAX
 from octostore.core.model import LOCAL, Job, Scope, Session, read_history
-from octostore.core.needs import Needs
+from octostore.core.moments import to_datetime
+from octostore.core.needs import JobFilter, Needs
 from octostore.core.replies import (
     ClaimedCount,
     EventPage,
     Figures,
     FoundLease,
     FoundTokens,
+    Heartbeats,
     JobPage,
     JobView,
     PrincipalView,
+    QueueList,
     QueueStatus,
     SessionPage,
     SessionView,
@@ -34,7 +38,7 @@ from octostore.core.replies import (
 from octostore.core.retry import RetryPolicy
 from octostore.core.session_keys import SessionKey, id_of, no_such_session, session_key
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import Backend, JobFilter, Reading, SessionFilter
+from octostore.stores.base import Backend, Reading, SessionFilter
 from octostore.stores.clock import Clock
 from octostore.stores.persist import persist
 
@@ -125,13 +129,26 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
     while after is not None and len(found) <= question.limit:
         if question.is_searching and looked_at >= JOBS_LOOKED_THROUGH:
             break
-        wanted = JobFilter(question.stored_status, question.prefix or "", question.queue, after, limit)
-        page = [settled(ws, job.job_id, given) for job in reading.list_jobs(ws, wanted)]
+        wanted = JobFilter(question.stored_status, question.prefix or "", question.queue, after)
+        page = [settled(ws, job.job_id, given) for job in reading.list_jobs(ws, wanted, limit)]
         found += [job for job in page if question.matches(job)]
         looked_at += len(page)
         after = page[-1].job_id if len(page) == limit else None
     jobs = [views.job_view(ws, job, with_documents=False) for job in found[: question.limit]]
     return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else after)
+
+
+def _list_heartbeats(reading: Reading, ws: WorkingSet, question: q.ListHeartbeats, _given: Given) -> Heartbeats:
+    claimed = {job.job_id: job.claim for job in reading.claimed_jobs(ws, question.job_ids)}
+    wanted = [(job_id, claimed.get(job_id)) for job_id in dict.fromkeys(question.job_ids)]
+    return Heartbeats(
+        at=to_datetime(ws.now),
+        claims=[
+            views.heartbeat_view(ws, job_id, claim)
+            for job_id, claim in wanted
+            if claim is not None and views.expiry_of(ws, claim) > ws.now
+        ],
+    )
 
 
 def _list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, given: Given) -> "ClaimsPage":
@@ -144,6 +161,12 @@ def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Gi
     from octostore.stores.reading_queues import get_queue  # noqa: PLC0415
 
     return get_queue(reading, ws, question, given)
+
+
+def _list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, given: Given) -> QueueList:
+    from octostore.stores.reading_queues import list_queues  # noqa: PLC0415
+
+    return list_queues(reading, ws, question, given)
 
 
 def _count_claimed(reading: Reading, _ws: WorkingSet, question: q.CountClaimed, _given: Given) -> ClaimedCount:
@@ -210,7 +233,8 @@ def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _given:
 def _find_session_lease(reading: Reading, ws: WorkingSet, question: q.FindSessionLease, _given: Given) -> FoundLease:
     key = session_key(LOCAL, question.session_id)
     reading.load(ws, Needs(sessions={key}, sweep_limit=0))
-    return FoundLease(lease_id=_session_lease(ws, key))
+    session = ws.session(key)
+    return FoundLease(lease_id=_session_lease(ws, key), agent=session.agent if session else None)
 
 
 def _session_lease(ws: WorkingSet, key: SessionKey) -> str | None:
@@ -231,15 +255,17 @@ def _store_key(reading: Reading, _ws: WorkingSet, _question: q.GetStoreKey, _giv
 
 
 def _figures(reading: Reading, ws: WorkingSet, _question: q.GetFigures, _given: Given) -> Figures:
-    return reading.figures(ws.now)
+    return judged(reading.figures(ws.now))
 
 
 _ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.GetJob: _get_job,
     q.FindSimilar: _find_similar,
     q.ListJobs: _list_jobs,
+    q.ListHeartbeats: _list_heartbeats,
     q.ListClaims: _list_claims,
     q.GetQueue: _get_queue,
+    q.ListQueues: _list_queues,
     q.CountClaimed: _count_claimed,
     q.ListEvents: _list_events,
     q.GetSession: _get_session,

@@ -1,4 +1,4 @@
-"""Answers about the jobs of one queue: how many there are, and in which order they will run."""
+"""Answers about queues: how many jobs there are in each, and in which order they will run."""
 
 from collections.abc import Sequence
 
@@ -7,33 +7,53 @@ import msgspec
 from octostore.core import questions as q
 from octostore.core import views
 from octostore.core.given import Given
-from octostore.core.limits import JOBS_LOOKED_THROUGH, QUEUE_COUNT_MAX, RECOVER_LIMIT
+from octostore.core.limits import BUCKET_MS, JOBS_LOOKED_THROUGH, QUEUE_COUNT_MAX, QUEUES_TOLD, RECOVER_LIMIT
 from octostore.core.model import Job
+from octostore.core.moments import to_datetime
 from octostore.core.needs import LineNeed, Needs
+from octostore.core.queue_figures import Activity
 from octostore.core.queue_status import queue_status
-from octostore.core.replies import JobPage, QueueStatus
+from octostore.core.replies import JobPage, QueueList, QueueStatus
 from octostore.core.run_order import PARTS, Place, beginning, parts_of, place_of, read_place
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import QueueFilter, Reading
 from octostore.stores.reading import settled
 
 
-def _settled_jobs(reading: Reading, ws: WorkingSet, queue: str, given: Given) -> list[Job]:
-    """The claims of a queue that have run out, as they stand without their owners."""
-    reading.load(ws, Needs(queues={queue}, lines={queue: LineNeed(set())}, sweep_limit=RECOVER_LIMIT))
+def _settled_jobs(reading: Reading, ws: WorkingSet, queues: Sequence[str], given: Given) -> list[Job]:
+    """The claims of queues that have run out, as they stand without their owners."""
+    lines = {queue: LineNeed(set()) for queue in queues}
+    reading.load(ws, Needs(queues=set(queues), lines=lines, sweep_limit=RECOVER_LIMIT))
     loaded = [settled(ws, job_id, given) for job_id in list(ws.jobs)]
-    return [job for job in loaded if job.queue == queue]
+    return [job for job in loaded if job.queue in lines]
 
 
 def get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Given) -> QueueStatus:
     ws.count_to = QUEUE_COUNT_MAX
-    _settled_jobs(reading, ws, question.queue, given)
+    _settled_jobs(reading, ws, [question.queue], given)
     return queue_status(ws, question.queue, (None, question.prefix))
+
+
+def list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, given: Given) -> QueueList:
+    ws.count_to = QUEUE_COUNT_MAX
+    names = reading.queue_names(ws, question.prefix, QUEUES_TOLD + 1)
+    told, selection = names[:QUEUES_TOLD], (None, question.prefix)
+    _settled_jobs(reading, ws, told, given)
+    reading.count_queues(ws, told, selection)
+    activity = Activity(ws.now, reading.look_back(ws.now, question.prefix))
+    return QueueList(
+        queues=[activity.figures_of(queue_status(ws, name, selection)) for name in told],
+        more=len(names) > len(told),
+        counted_at=to_datetime(ws.now),
+        counted_to=ws.count_to,
+        rates_since=to_datetime(activity.since),
+        bucket_seconds=BUCKET_MS // 1_000,
+    )
 
 
 def list_in_run_order(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Given) -> JobPage:
     queue, prefix = question.queue or "", question.prefix or ""
-    moved = [job for job in _settled_jobs(reading, ws, queue, given) if job.job_id.startswith(prefix)]
+    moved = [job for job in _settled_jobs(reading, ws, [queue], given) if job.job_id.startswith(prefix)]
     place = beginning(ws.now) if question.cursor is None else read_place("cursor", question.cursor)
     looked_at: list[Job] = []
     most = JOBS_LOOKED_THROUGH if question.is_searching else question.limit

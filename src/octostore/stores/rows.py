@@ -20,7 +20,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "request": EndedRequest.__struct_fields__,
     "token": Token.__struct_fields__,
     "event": LogEntry.__struct_fields__,
-    "queue": ("name", "max_claimed"),
+    "queue": ("name", "max_claimed", "pause"),
     "principal": ("principal", "queued"),
     "document": ("seq", "body"),
     "checkpoint": ("job_id", "data"),

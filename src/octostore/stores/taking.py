@@ -4,11 +4,13 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 
+from octostore.core.limits import SWEEP_LIMIT
 from octostore.core.model import Job, Queue
-from octostore.core.needs import Selection
+from octostore.core.needs import JobFilter, Selection
 from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
 from octostore.stores.finding import Finding
+from octostore.stores.listing import listed_to, page_of
 from octostore.stores.rows import (
     JOB_WIDTH,
     SESSION_OF_JOB,
@@ -51,7 +53,7 @@ def add_sessions(ws: WorkingSet, rows: Iterable[Row]) -> None:
 
 
 def add_queues(ws: WorkingSet, names: Iterable[str], rows: Iterable[Row]) -> None:
-    """Those without a row have no limit."""
+    """Those without a row have no limit, and are not paused."""
     ws.queues.update(dict.fromkeys(names))
     ws.queues.update({row[0]: Queue(*row) for row in rows})
 
@@ -74,6 +76,8 @@ def take(ws: WorkingSet, found: Finding) -> list[SessionKey]:
     ended_sessions = _take_expired(ws, found)
     if needs.lines:
         _take_requested(ws, found)
+    for wanted, count in needs.lists.items():
+        _take_list(ws, found, wanted, count)
     if needs.ended:
         _take_ended(ws, found)
     if needs.claim_counts:
@@ -90,7 +94,7 @@ def _take_queues(ws: WorkingSet, found: Finding) -> None:
     add_queues(ws, found.needs.queues, found.queues.rows)
     claimed: dict[str, int] = dict(found.claimed_in_queues.rows)
     for name in found.needs.counted_queues:
-        ws.queues[name] = ws.queues[name] or Queue(name, None, claimed.get(name, 0))
+        ws.queues[name] = ws.queues[name] or Queue(name, claimed=claimed.get(name, 0))
 
 
 def _take_expired(ws: WorkingSet, found: Finding) -> list[SessionKey]:
@@ -118,6 +122,12 @@ def _take_requested(ws: WorkingSet, found: Finding) -> None:
             ws.requests[job.claim.principal, job.claim.request_id or "", job.queue] = job.job_id
     if not ws.has_all_expired:
         add_jobs(ws, found.expired_in_queues.rows)
+
+
+def _take_list(ws: WorkingSet, found: Finding, wanted: JobFilter, count: int) -> None:
+    stored = add_jobs(ws, page_of(found.lists[wanted], count))
+    expired = [] if ws.has_all_expired else add_jobs(ws, found.expired_in_lists[wanted].rows)
+    ws.listed_to[wanted] = listed_to((stored, count), (expired, SWEEP_LIMIT))
 
 
 def _take_ended(ws: WorkingSet, found: Finding) -> None:

@@ -5,29 +5,42 @@ process: to lock and find the jobs that it needs (`Finding`), for what else belo
 to save and commit.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from heapq import merge
-from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
 from octostore.core.events import LogEntry
-from octostore.core.limits import FIGURES_QUEUES, REQUESTS_KEPT, REQUESTS_KEPT_MS
-from octostore.core.model import Job, Session, SessionStatus, Status, Token
+from octostore.core.limits import (
+    BUCKET_MS,
+    FIGURES_QUEUES,
+    LOOK_BACK_EVENTS,
+    QUEUES_LOOKED_AT,
+    REQUESTS_KEPT,
+    REQUESTS_KEPT_MS,
+)
+from octostore.core.model import Job, Session, SessionStatus, Token
 from octostore.core.moments import earliest, to_datetime, to_datetime_or_none
-from octostore.core.needs import Needs, Selection
+from octostore.core.needs import JobFilter, Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
-from octostore.stores.asking import Answer, Asking
-from octostore.stores.base import ClaimsFilter, ClaimsFound, Counters, JobFilter, QueueFilter, SessionFilter
+from octostore.stores.asking import Asking
+from octostore.stores.base import ClaimsFilter, ClaimsFound, Counters, QueueFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.completing import Completing, count_lines
 from octostore.stores.finding import Finding
-from octostore.stores.listing import LAST_NAME, first_name, page_of_log, to_forget
+from octostore.stores.listing import (
+    LAST_NAME,
+    ask_for_expired,
+    ask_for_jobs,
+    first_name,
+    page_of,
+    page_of_log,
+    to_forget,
+)
 from octostore.stores.rows import (
     Row,
     entry_from_row,
@@ -41,7 +54,7 @@ from octostore.stores.rows import (
 from octostore.stores.taking import add_jobs, short_lines_of, take, take_in_flight
 
 if TYPE_CHECKING:
-    from octostore.core.queue_counts import QueueCounts
+    from octostore.core.queue_counts import LookBack, QueueCounts
 
 
 class Transaction:
@@ -76,10 +89,8 @@ class Transaction:
 
     def _count_queue(self, ws: WorkingSet, queue: str, selection: Selection) -> "QueueCounts":
         """For what turns out to be needed after all: others in the batch took the last job, or filled the queue."""
-        asking = self._asking(ws.now)
-        (counting,) = count_lines(asking, ws, [(queue, selection)]).values()
-        asking.run()
-        return counting.counts
+        self.count_queues(ws, [queue], selection)
+        return ws.queue_counts[queue, selection]
 
     def _complete(self, ws: WorkingSet, completing: Completing) -> None:
         if completing.is_needed:
@@ -87,26 +98,22 @@ class Transaction:
 
     # Listing
 
-    def list_jobs(self, ws: WorkingSet, wanted: JobFilter) -> list[Job]:
+    def list_jobs(self, ws: WorkingSet, wanted: JobFilter, limit: int) -> list[Job]:
         asking = self._asking(ws.now)
-        ask = partial(
-            asking.ask,
-            first=first_name(wanted.prefix, wanted.after),
-            last=wanted.prefix + LAST_NAME,
-            limit=wanted.limit,
-        )
-        if wanted.queue is not None:
-            statuses = get_args(Status) if wanted.status is None else (wanted.status,)
-            parts = [ask("list_jobs_by_queue", queue=wanted.queue, status=status) for status in statuses]
-        elif wanted.status is not None:
-            parts = [ask("list_jobs_by_status", status=wanted.status)]
-        else:
-            parts = [ask("list_jobs")]
+        parts = ask_for_jobs(asking, wanted, limit)
         if wanted.status not in {None, "claimed"}:
-            parts.append(ask("list_expired", queue=wanted.queue))
+            parts.append(ask_for_expired(asking, wanted, limit))
         asking.run()
-        jobs = add_jobs(ws, _page(parts, wanted.limit))
+        jobs = add_jobs(ws, page_of(parts, limit))
         self._complete(ws, Completing(ws))
+        return jobs
+
+    def claimed_jobs(self, ws: WorkingSet, job_ids: Sequence[str]) -> list[Job]:
+        jobs = add_jobs(ws, self._rows("claimed_jobs", jobs=job_ids))
+        bound_to = {job.claim.session_id for job in jobs if job.claim is not None and job.claim.session_id is not None}
+        if bound_to:
+            sessions = [session_from_row(row) for row in self._rows("sessions_alone", sessions=bound_to)]
+            ws.sessions.update({session.session_id: session for session in sessions})
         return jobs
 
     def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
@@ -133,6 +140,29 @@ class Transaction:
         self._complete(ws, Completing(ws))
         return jobs
 
+    def queue_names(self, ws: WorkingSet, prefix: str, limit: int) -> list[str]:
+        span = {"first": prefix, "last": prefix + LAST_NAME, "limit": limit}
+        return [name for (name,) in self._rows("queue_names", **span, looked_at=QUEUES_LOOKED_AT, most=ws.count_to + 1)]
+
+    def count_queues(self, ws: WorkingSet, queues: Sequence[str], selection: Selection) -> None:
+        asking = self._asking(ws.now)
+        counted = count_lines(asking, ws, [(queue, selection) for queue in queues])
+        asking.run()
+        ws.queue_counts.update({line: counting.counts for line, counting in counted.items()})
+
+    def look_back(self, now: int, prefix: str) -> "LookBack":
+        from octostore.core.queue_counts import Happened, LookBack  # noqa: PLC0415  # few ask for it
+        from octostore.core.queue_figures import rates_begin  # noqa: PLC0415
+
+        after = max(0, self._counters.seq - LOOK_BACK_EVENTS)
+        span = {"first": prefix, "last": prefix + LAST_NAME}
+        asking = self._asking(now)
+        rows = asking.ask("happened_in_queues", **span, after=after, before=rates_begin(now) - 1, bucket=BUCKET_MS)
+        before = asking.ask("moment_of_event", seq=after)
+        asking.run()
+        began_at = next((at for (at,) in before.rows), None)
+        return LookBack([Happened(*row) for row in rows.rows], began_at)
+
     def count_claimed(self, prefix: str) -> int:
         ((number,),) = self._rows("count_claimed", first=prefix, last=prefix + LAST_NAME)
         return int(number)
@@ -148,8 +178,11 @@ class Transaction:
             parts = [ask(ended, status=status) for status in statuses if status != "open"]
             parts += [ask(f"list_{status}_sessions") for status in statuses if status != "closed"]
         asking.run()
-        sessions = [session_from_row(row) for row in _page(parts, wanted.limit)]
+        sessions = [session_from_row(row) for row in page_of(parts, wanted.limit)]
         ws.sessions.update({session.session_id: session for session in sessions})
+        with_context = [session.session_id for session in sessions if session.context_seq is not None]
+        if with_context:
+            ws.context_sizes.update(self._rows("context_sizes", sessions=with_context))
         return sessions
 
     def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
@@ -227,7 +260,8 @@ def _save_rest(saving: Asking, ws: WorkingSet) -> None:
     if ws.changed_sessions:
         saving.write("save_sessions", [to_row(session) for session in ws.changed_sessions.values()])
     if ws.changed_queues:
-        saving.write("save_queues", [(queue.name, queue.max_claimed) for queue in ws.changed_queues.values()])
+        rows = [(queue.name, queue.max_claimed, queue.pause) for queue in ws.changed_queues.values()]
+        saving.write("save_queues", rows)
     if counts := [(principal, change) for principal, change in ws.queued_changes.items() if change]:
         saving.write("count_queued", counts)
     if ws.changed_tokens:
@@ -249,8 +283,3 @@ def _save_checkpoints(saving: Asking, changed: dict[str, bytes | None]) -> None:
         saving.write("save_checkpoints", kept)
     if dropped := [job_id for job_id, data in changed.items() if data is None]:
         saving.ask("drop_checkpoints", jobs=dropped)
-
-
-def _page(parts: Iterable[Answer], limit: int) -> Iterable[Row]:
-    """The first of parts that are sorted, by names that are in one of them only."""
-    return islice(merge(*(part.rows for part in parts)), limit)

@@ -15,6 +15,7 @@ from octostore.client.work import Deferred, Failed
 from octostore.core.encoding import decode_strictly, encode_any, shorten
 from octostore.core.errors import InvalidInput, NotAllowed, Unreachable
 from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RESULT_BYTES
+from octostore.core.queue_words import pause_in_words
 from octostore.supervise.command import Command, Ending, Terms
 from octostore.supervise.dispositions import Dispositions
 from octostore.supervise.guardian import Guardian
@@ -85,7 +86,7 @@ class _Worker:
         options = self._options
         for guardian in self._guardians:
             guardian.check_keepable(options.ttl)
-        self._mention_unused(store)
+        self._mention_standstill(store)
         return store.work(
             options.queue,
             self.handle,
@@ -100,19 +101,24 @@ class _Worker:
             max_jobs=options.max_jobs,
         )
 
-    def _mention_unused(self, store: OctoStore) -> None:
-        """Its name may be mistyped, and nobody would notice: an empty queue is nothing special."""
+    def _mention_standstill(self, store: OctoStore) -> None:
+        """A worker that gets nothing looks like one with nothing to do: its queue may be mistyped, or paused."""
+        name = self._options.queue
         try:
-            is_used = bool(store.list_jobs(queue=self._options.queue, limit=1).jobs)
+            status = store.queue_status(name)
         except NotAllowed:
             return  # with a token that can only claim
         except Unreachable as fault:
             if fault.reason == "certificate":
                 raise
-            is_used = fault.reason != "no_store"
-        if not is_used:
-            then = "" if self._options.until_empty or self._options.until_done else "; waiting for the first"
-            self._tell(f"queue {self._options.queue} has never had a job{then}")
+            if fault.reason != "no_store":
+                return
+            status = None
+        is_waiting = not (self._options.until_empty or self._options.until_done)
+        if status is None or not (status.ready or status.later or status.claimed or status.dead or status.done):
+            self._tell(f"queue {name} has never had a job{'; waiting for the first' if is_waiting else ''}")
+        elif status.pause is not None:
+            self._tell(f"queue {name} is {pause_in_words(status.pause)}; octostore queue set {name} --resume")
 
     def drain(self, number: int) -> None:
         """The first signal lets the commands that run finish; the second stops them."""

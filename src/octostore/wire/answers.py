@@ -13,6 +13,7 @@ from octostore.core.moments import Moment
 from octostore.core.replies import (
     AttemptView,
     ClaimReply,
+    PauseView,
     ProgressView,
     QueueStatus,
     SessionReply,
@@ -80,12 +81,13 @@ class Done(_Claim, tag="done"):
 
 
 class Delayed(_Claim, tag="delayed"):
-    """Nobody has it, but it cannot be claimed before `available_at`."""
+    """Nobody has it, but it cannot be claimed before `available_at`; nor then, if its queue is still paused."""
 
     available_at: Moment
     retry_after_ms: int
     error: str | None
     previous: list[AttemptView]
+    pause: PauseView | None
 
 
 class Dead(_Claim, tag="dead"):
@@ -125,15 +127,16 @@ def claim_answer(reply: ClaimReply) -> msgspec.Struct:
 
 
 class TaskClaimed(Claimed, tag="claimed"):
-    """The session is yours, and this task. `lease_id` is that of both."""
+    """The session is yours, and this task. `lease_id` is that of both. `session` is null if you had it open before."""
 
-    session: SessionReply
+    session: SessionReply | None
 
 
 class SessionHeld(_Owned, tag="held"):
-    """Somebody else has the session, and is alive."""
+    """Somebody else has the session, and is alive; or, with the session's `lease_id`, it has a task: `job_id`."""
 
     session_id: str
+    fencing_token: int | None
     retry_after_ms: int
 
 
@@ -184,6 +187,13 @@ class RotatedToken(SecretFree, msgspec.Struct, kw_only=True):
     user_id: str
     github_username: str
     namespace: str
+
+
+class LoginLink(SecretFree, msgspec.Struct, kw_only=True):
+    """`code` works once, until `expires_at`, on the server that made it."""
+
+    code: str
+    expires_at: Moment
 
 
 # Locks
@@ -238,6 +248,16 @@ class LockList(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 # The server itself
+
+
+class About(msgspec.Struct, kw_only=True):
+    """What answers here, and where to read on."""
+
+    name: Literal["OctoStore"]
+    version: str
+    page: Annotated[str, Meta(pattern="^/")]
+    docs: str
+    openapi: str
 
 
 class Health(msgspec.Struct, kw_only=True):

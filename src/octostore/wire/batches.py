@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from octostore.core.commands import Batch, Command, CreateToken, Probe, RevokeToken
+from octostore.core.commands import Batch, Command, CreateToken, MatchingCommand, Probe, RevokeToken
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import BATCH_MAX, check_range
 from octostore.core.replies import ClaimReply, ClosedReply, EnqueueReply, SessionReply
@@ -91,9 +91,14 @@ class _Nothing(Shape, forbid_unknown_fields=True):
 
 
 def is_for_batches(endpoint: Endpoint) -> bool:
-    """Commands, except those that hand out secrets, end what others have open, or only ask whether the store works."""
+    """Commands, except those that hand out secrets, end what others have open, or only ask whether the store works.
+
+    Nor those that are batches by themselves.
+    """
     kind = endpoint.asks
-    return kind is not None and issubclass(kind, Command) and kind not in {CreateToken, RevokeToken, Probe}
+    if kind is None or not issubclass(kind, Command) or issubclass(kind, MatchingCommand):
+        return False
+    return kind not in {CreateToken, RevokeToken, Probe}
 
 
 OPERATIONS = {operation: endpoint for operation, endpoint in BY_OPERATION.items() if is_for_batches(endpoint)}

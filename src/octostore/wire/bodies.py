@@ -51,6 +51,16 @@ class Shape(msgspec.Struct, kw_only=True, omit_defaults=True):
         return cls(**more)
 
 
+def one_of(one: str, other: str) -> dict[str, Any]:
+    """That exactly one of two fields is given."""
+    return {
+        "oneOf": [
+            {"properties": {field: {"type": "string"}, left_out: {"type": "null"}}, "required": [field]}
+            for field, left_out in ((one, other), (other, one))
+        ]
+    }
+
+
 class Body(Shape, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A field that we do not know is refused, because ignoring it would do something else than was asked for."""
 
@@ -113,6 +123,9 @@ class ClaimTaskBody(Body):
     host: f.Host | None = None
     pid: f.Pid | None = None
     max_silence_seconds: f.MaxSilence | None = None
+    lease_id: (
+        Annotated[f.LeaseId, Meta(description="The session's, if you have it open: claim the task within it.")] | None
+    ) = None
 
     CORE_NAMES: ClassVar = {"agent": "owner", "wait_seconds": None}
 
@@ -181,14 +194,7 @@ class UndoBody(Body):
     job_id: f.JobId | None = None
     session_id: f.BoundTo | None = None
 
-    RULES: ClassVar = [
-        {
-            "oneOf": [
-                {"properties": {field: {"type": "string"}, other: {"type": "null"}}, "required": [field]}
-                for field, other in (("job_id", "session_id"), ("session_id", "job_id"))
-            ]
-        }
-    ]
+    RULES: ClassVar = [one_of("job_id", "session_id")]
 
 
 class EnqueueBody(Body):
@@ -213,8 +219,28 @@ class RequeueBody(ReasonBody):
     keep_attempts: f.KeepAttempts = False
 
 
+class MatchingBody(Body):
+    reason: f.ReasonForAll
+    prefix: f.Prefix = ""
+    queue: f.OnlyQueue | None = None
+    kind: f.OnlyKind | None = None
+    after: f.AfterJob | None = None
+    limit: f.MatchingLimit = limits.MATCHING_DEFAULT
+
+
+class RequeueMatchingBody(MatchingBody):
+    keep_attempts: f.KeepAttempts = False
+
+
 class LimitQueueBody(Body):
     max_claimed: f.MaxClaimed | None
+
+
+class SetQueueBody(ReasonBody):
+    max_claimed: f.MaxClaimed | msgspec.UnsetType | None = msgspec.UNSET
+    paused: f.Paused | None = None
+
+    RULES: ClassVar = [{"anyOf": [{"required": ["max_claimed"]}, {"required": ["paused"]}]}]
 
 
 class OpenSessionBody(Body):
@@ -268,6 +294,15 @@ class TokenBody(Body):
     expires_in_seconds: f.ExpiresIn | None = None
     token_id: f.NewTokenId | None = None
     digest: f.Digest | None = None
+
+
+class LoginBody(Body):
+    """One of `token` and `code`."""
+
+    token: f.Secret | None = None
+    code: f.Code | None = None
+
+    RULES: ClassVar = [one_of("token", "code")]
 
 
 class RotateBody(Body):
@@ -338,6 +373,16 @@ class JobsQuery(PageQuery):
     kind: f.OnlyKind | None = None
 
 
+class HeartbeatsQuery(Body):
+    jobs: f.HeartbeatsOf
+
+    CORE_NAMES: ClassVar = {"jobs": "job_ids"}
+
+
+class FiguresQuery(Body):
+    max_age: f.FiguresAge = 0
+
+
 class ClaimsQuery(PrefixQuery):
     window: f.Window = limits.WINDOW_DEFAULT_SECONDS
     queue: f.Queue | None = None
@@ -359,8 +404,9 @@ class EventsQuery(PageQuery):
     session: f.OnlySession | None = None
     since: f.Since | None = None
     types: f.EventTypes | None = None
+    heartbeats: f.AlsoHeartbeatsOf | None = None
 
-    CORE_NAMES: ClassVar = {"job": "job_id", "session": "session_id"}
+    CORE_NAMES: ClassVar = {"job": "job_id", "session": "session_id", "heartbeats": None}
 
 
 def with_whole_numbers(value: Any, kind: type) -> Any:
@@ -372,17 +418,35 @@ def with_whole_numbers(value: Any, kind: type) -> Any:
     return value
 
 
+def with_lists(query: dict[str, Any], kind: type) -> dict[str, Any]:
+    """What a query has with commas in between, none of which is part of a name."""
+    for name in _list_fields(kind):
+        if name in query:
+            query[name] = query[name].split(",")
+    return query
+
+
+@cache
+def _list_fields(kind: type) -> list[str]:
+    return _fields_of(kind, msgspec.inspect.ListType)
+
+
 @cache
 def _whole_fields(kind: type) -> list[str]:
-    return [field.name for field in msgspec.structs.fields(kind) if _is_whole(msgspec.inspect.type_info(field.type))]
+    return _fields_of(kind, msgspec.inspect.IntType)
 
 
-def _is_whole(info: msgspec.inspect.Type) -> bool:
+def _fields_of(kind: type, wanted: type[msgspec.inspect.Type]) -> list[str]:
+    fields = msgspec.structs.fields(kind)
+    return [field.name for field in fields if _can_be(wanted, msgspec.inspect.type_info(field.type))]
+
+
+def _can_be(wanted: type[msgspec.inspect.Type], info: msgspec.inspect.Type) -> bool:
     if isinstance(info, msgspec.inspect.UnionType):
-        return any(_is_whole(option) for option in info.types)
+        return any(_can_be(wanted, option) for option in info.types)
     if isinstance(info, msgspec.inspect.Metadata):
-        return _is_whole(info.type)
-    return isinstance(info, msgspec.inspect.IntType)
+        return _can_be(wanted, info.type)
+    return isinstance(info, wanted)
 
 
 # How values of some fields are written, by the name that the core has for them
@@ -419,6 +483,7 @@ _CODECS = {
     "queues": _LIST,
     "run_at": _moment("run_at"),
     "since": _moment("since"),
-    "types": _Codec(_unless_none(lambda words: tuple(words.split(","))), _unless_none(",".join)),
+    "types": _LIST,
+    "job_ids": _LIST,
     "digest": _Codec(_unless_none(_digest_from), _unless_none(bytes.hex)),
 }

@@ -52,7 +52,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.params:
             path = path.replace(f"{{{name}}}", quote(getattr(asked, name), safe=""))
         query = {} if self.query is None else msgspec.to_builtins(self.query.of(asked))
-        return f"{path}?{urlencode(query)}" if query else path
+        written = {name: ",".join(value) if isinstance(value, list) else value for name, value in query.items()}
+        return f"{path}?{urlencode(written)}" if query else path
 
     def body_of(self, asked: Any, wait: float = 0) -> b.Shape | None:
         if self.body is None:
@@ -61,7 +62,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     def can_repeat(self, asked: Any) -> bool:
         """Whether `asked` may be sent again after it may have worked. Without a lease, it may end the next session."""
-        return self.is_repeatable and getattr(asked, "lease_id", "") is not None
+        is_known = getattr(asked, "lease_id", "") is not None or isinstance(asked, c.ClaimTerms)  # by its request
+        return self.is_repeatable and is_known
 
 
 def _at(operation: str, line: str, asks: Any = None, reply: Any = None, sends: Any = None, **more: Any) -> Endpoint:
@@ -87,6 +89,7 @@ ENDPOINTS = [
     _at("get_job", f"GET {_JOB}", q.GetJob, r.JobView),
     _at("find_similar", f"GET {_JOB}/similar", q.FindSimilar, r.SimilarNames),
     _at("list_jobs", "GET /jobs", q.ListJobs, r.JobPage, b.JobsQuery),
+    _at("list_heartbeats", "GET /heartbeats", q.ListHeartbeats, r.Heartbeats, b.HeartbeatsQuery),
     _at("list_claims", "GET /claims", q.ListClaims, ClaimsPage, b.ClaimsQuery),
     _at("enqueue", "POST /jobs", c.Enqueue, r.EnqueueReply, b.EnqueueBody, **_CLAIM),
     _at("requeue_job", f"POST {_JOB}/requeue", c.RequeueJob, r.JobView, b.RequeueBody, **_ONCE),
@@ -94,10 +97,14 @@ ENDPOINTS = [
     _at("request_stop", f"POST {_JOB}/stop", c.RequestStop, r.JobView, b.ReasonBody, **_ONCE),
     _at("discard_job", f"POST {_JOB}/discard", c.DiscardJob, r.JobView, b.ReasonBody, **_ONCE),
     _at("force_release_job", f"POST {_JOB}/force-release", c.ForceReleaseJob, r.JobView, b.ReasonBody, **_ONCE),
+    _at("requeue_matching", "POST /jobs/requeue", c.RequeueMatching, r.ChangedReply, b.RequeueMatchingBody, **_ONCE),
+    _at("discard_matching", "POST /jobs/discard", c.DiscardMatching, r.ChangedReply, b.MatchingBody, **_ONCE),
     _at("recover", "POST /recover", c.Recover, r.RecoverReply, **_ADMIN_OF_ALL),
     _at("claim_next", "POST /queues/{queue}/claim", c.ClaimNext, r.ClaimReply, b.ClaimNextBody, **_CLAIM),
     _at("get_queue", "GET /queues/{queue}", q.GetQueue, r.QueueStatus),
-    _at("limit_queue", "PUT /queues/{queue}/limit", c.LimitQueue, r.QueueView, b.LimitQueueBody, **_ADMIN_OF_ALL),
+    _at("list_queues", "GET /queues", q.ListQueues, r.QueueList),
+    _at("limit_queue", "PUT /queues/{queue}/limit", c.SetQueue, r.QueueView, b.LimitQueueBody, **_ADMIN_OF_ALL),
+    _at("set_queue", "PUT /queues/{queue}", c.SetQueue, r.QueueView, b.SetQueueBody, **_ADMIN_OF_ALL),
     _at("open_session", "POST /sessions", c.OpenSession, r.SessionReply, b.OpenSessionBody, **_CLAIM),
     _at("keepalive", f"POST {_SESSION}/keepalive", c.KeepSessionAlive, r.KeepaliveReply, b.SessionLeaseBody, **_CLAIM),
     _at("get_session", f"GET {_SESSION}", q.GetSession, r.SessionView),
@@ -126,16 +133,21 @@ ENDPOINTS = [
     _at("mcp", "POST /mcp", scope=None),
     _at("mcp_resource", "GET /.well-known/oauth-protected-resource/mcp", **_PUBLIC),
     _at("resource", "GET /.well-known/oauth-protected-resource", **_PUBLIC),
+    # The live page
+    _at("page", "GET /", **_PUBLIC),
+    _at("log_in", "POST /ui/login", sends=b.LoginBody, **_PUBLIC),
+    _at("log_out", "POST /ui/logout", **_PUBLIC),
+    _at("make_link", "POST /auth/link", scope=None),
     # The server itself
     _at("livez", "GET /livez", **_PUBLIC),
     _at("readyz", "GET /readyz", c.Probe, r.ProbeReply, **_PUBLIC),
     _at("health", "GET /health", **_PUBLIC),
     _at("status", "GET /status", **_PUBLIC),
-    _at("figures", "GET /figures", q.GetFigures, r.Figures, is_about_all=True),
+    _at("figures", "GET /figures", q.GetFigures, r.Figures, b.FiguresQuery, is_about_all=True),
     _at("metrics_page", "GET /metrics", **_PUBLIC),
     _at("openapi", "GET /openapi.json", **_PUBLIC),
     _at("api_page", "GET /docs", **_PUBLIC),
 ]
 BY_OPERATION = {endpoint.operation: endpoint for endpoint in ENDPOINTS}
 BY_KIND = {endpoint.asks: endpoint for endpoint in ENDPOINTS if endpoint.reply is not None}
-"""Where the library sends what."""
+"""Where the library sends what; of two that stand for the same, to the last."""

@@ -97,12 +97,32 @@ LockName: TypeAlias = Annotated[
         LOCK_NAME_PATTERN,
     ),
 ]
+
+
+JobName: TypeAlias = Annotated[str, _job("The name of a job.")]
+HeartbeatsOf: TypeAlias = Annotated[
+    list[JobName],
+    _several("Up to 200 jobs, with commas between their names.", "github-issue-1842", limits.HEARTBEATS_MAX),
+]
+AlsoHeartbeatsOf: TypeAlias = Annotated[
+    list[JobName],
+    _several(
+        "Only on a stream: also send the heartbeats of these jobs (up to 200, with commas between their names).",
+        "github-issue-1842",
+        limits.HEARTBEATS_MAX,
+    ),
+]
 OnlyJob: TypeAlias = Annotated[str, _job("Only this job.")]
 NewJobId: TypeAlias = Annotated[str, _job("Its name; by default a new one.", "build-3f1c2aa")]
 Cursor: TypeAlias = Annotated[str, _job("The `cursor` of the page before.", "build-3f1c2aa")]
+AfterJob: TypeAlias = Annotated[
+    str, _job("The `after` of the answer before: only jobs whose names come after it.", "build-3f1c2aa")
+]
 Prefix: TypeAlias = Annotated[
     str, _text("Only names that begin with it.", limits.JOB_ID_BYTES, "team-a/", pattern=PREFIX_PATTERN)
 ]
+OnlyQueue: TypeAlias = Annotated[str, _name("Only jobs of this queue.", "default")]
+OnlyKind: TypeAlias = Annotated[str, _name("Only jobs of this kind.", "build")]
 Queue: TypeAlias = Annotated[str, _name("The queue.", "default")]
 Kind: TypeAlias = Annotated[str, _name("What kind of work it is.", "build")]
 Kinds: TypeAlias = Annotated[list[Kind], _several("Only jobs of these kinds.", "build", limits.KINDS_MAX)]
@@ -113,7 +133,6 @@ SessionId: TypeAlias = Annotated[
     ),
 ]
 BoundTo: TypeAlias = Annotated[str, _own_session("Your session to bind it to.")]
-OnlyKind: TypeAlias = Annotated[str, _name("Only jobs of this kind.", "build")]
 OnlySession: TypeAlias = Annotated[
     str, _session("Only this session, which is yours; to operators, `ci/agent-3` is that of the principal `ci`.")
 ]
@@ -181,6 +200,11 @@ LockLease: TypeAlias = Annotated[
 RequestId: TypeAlias = Annotated[
     str, _text("A retry with the same one gets the same again.", limits.REQUEST_ID_BYTES, "4f1c2a6e", minimum=1)
 ]
+OwnOrigin: TypeAlias = Annotated[
+    str, Meta(description="The server's own, as browsers send it; or `Sec-Fetch-Site: same-origin`.")
+]
+Secret: TypeAlias = Annotated[str, Meta(description="A token, which begins with `octo_`.")]
+Code: TypeAlias = Annotated[str, Meta(description="From `POST /auth/link`.")]
 Digest: TypeAlias = Annotated[
     str,
     Meta(
@@ -212,6 +236,9 @@ Host: TypeAlias = Annotated[
     ),
 ]
 ToAgent: TypeAlias = Annotated[str, _text("Who is to open the session next.", limits.TEXT_BYTES, "agent-4", minimum=1)]
+ReasonForAll: TypeAlias = Annotated[
+    str, _text("Why, for the log of each job.", limits.TEXT_BYTES, "the disk was full", minimum=1)
+]
 Reason: TypeAlias = Annotated[str, _text("Why, for the log.", limits.TEXT_BYTES, "the worker is stuck")]
 Note: TypeAlias = Annotated[
     str, _text("What a successor should know.", limits.NOTE_BYTES, "half of it is uploaded", pattern=TEXT_PATTERN)
@@ -309,7 +336,14 @@ MaxAttempts: TypeAlias = Annotated[
     int, _number("It is dead after so many.", 1, limits.MAX_ATTEMPTS_MAX, limits.MAX_ATTEMPTS_DEFAULT)
 ]
 MaxClaimed: TypeAlias = Annotated[
-    int, _number("How many of its jobs may be claimed at once.", 1, limits.QUEUE_LIMIT_MAX, 1)
+    int, _number("How many of its jobs may be claimed at once; null lifts the limit.", 1, limits.QUEUE_LIMIT_MAX, 1)
+]
+Paused: TypeAlias = Annotated[
+    bool, Meta(description="Whether to hand out none of its jobs until it is resumed.", examples=[True])
+]
+FiguresAge: TypeAlias = Annotated[
+    float,
+    _number("How old the figures may be, in seconds. 0 counts anew.", 0, limits.FIGURES_AGE_MAX_MS // 1_000, 10),
 ]
 Window: TypeAlias = Annotated[
     float, _number("How far back to look, in seconds.", 1, limits.WINDOW_MAX_MS // 1_000, limits.WINDOW_DEFAULT_SECONDS)
@@ -322,6 +356,9 @@ OnlyLost: TypeAlias = Annotated[
 ]
 Percent: TypeAlias = Annotated[float, _number("How much of it is done.", 0, 100, 40)]
 PageLimit: TypeAlias = Annotated[int, _number("How many at most.", 1, limits.PAGE_MAX, limits.PAGE_DEFAULT)]
+MatchingLimit: TypeAlias = Annotated[
+    int, _number("How many to change at most.", 1, limits.MATCHING_MAX, limits.MATCHING_DEFAULT)
+]
 Since: TypeAlias = Annotated[
     datetime,
     Meta(
@@ -330,13 +367,12 @@ Since: TypeAlias = Annotated[
         extra_json_schema={"format": "date-time", "pattern": "^(?:19[7-9][0-9]|[2-9][0-9]{3})-"},
     ),
 ]
+EventType: TypeAlias = Annotated[
+    str, Meta(description="A type of event.", examples=["expired"], extra_json_schema={"enum": list(DETAILS)})
+]
 EventTypes: TypeAlias = Annotated[
-    str,
-    Meta(
-        description="Only events of these types, separated by commas: " + ", ".join(f"`{word}`" for word in DETAILS),
-        examples=["expired,force_released"],
-        extra_json_schema={"pattern": "^(?:{0})(?:,(?:{0}))*$".format("|".join(DETAILS))},
-    ),
+    list[EventType],
+    _several("Only events of these types, with commas between them.", "expired", len(DETAILS)),
 ]
 EventSeq: TypeAlias = Annotated[int, _number("Only what comes after the event of this `seq`.", 0, limits.SEQ_MAX, 0)]
 Scopes: TypeAlias = Annotated[
@@ -380,7 +416,7 @@ Commands: TypeAlias = Annotated[
     Meta(
         description=(
             "Each has its name in `command`, such as `claim_job`; all else is what the single call has in its address "
-            "and its body. Any command but those about tokens; none can wait."
+            "and its body. Any command but those about tokens and about all jobs that match; none can wait."
         ),
         examples=[[{"command": "claim_job", "job_id": "github-issue-1842", "owner": "agent-3"}]],
         extra_json_schema={"minItems": 1, "maxItems": limits.BATCH_MAX},

@@ -18,6 +18,7 @@ from octostore.core.limits import JSON_DEPTH
 from octostore.core.replies import ClaimReply
 from octostore.wire.batches import BatchAnswer, answer_of
 
+EXAMPLE = '{"command": "claim_job", "job_id": "build-7"}'
 EXAMPLES = [
     "cat commands.jsonl | octostore batch",
     """echo '{"command": "claim_job", "job_id": "build-7", "owner": "me"}' | octostore batch --json""",
@@ -33,6 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: Arguments, context: Context) -> int:
     documents = [_read(number, line) for number, line in enumerate(sys.stdin.buffer, 1) if line.strip()]
+    if not documents:
+        raise InvalidInput("stdin", f"is empty: write one command per line, such as {EXAMPLE}")
     with context.place.open() as store:
         answers = store.batch(documents, atomic=arguments.atomic)
     told = BatchAnswer(answers=[answer_of(answer) for answer in answers])
@@ -47,7 +50,7 @@ def run(arguments: Arguments, context: Context) -> int:
 def _read(number: int, line: bytes) -> dict[str, Any]:
     document = decode_strictly(f"line {number}", line, JSON_DEPTH + 1)
     if not isinstance(document, dict) or not isinstance(document.get("command"), str):
-        raise InvalidInput(f"line {number}", 'is not a command such as {"command": "claim_job", "job_id": "build-7"}')
+        raise InvalidInput(f"line {number}", f"is not a command such as {EXAMPLE}")
     return document
 
 

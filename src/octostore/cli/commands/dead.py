@@ -1,7 +1,7 @@
 """List dead jobs: out of attempts, or cancelled.
 
-`octostore requeue` runs one again; `octostore discard` drops it. --story shows everything about each job: payload,
-error, last attempts, and full history.
+`octostore requeue` runs them again and `octostore discard` drops them: those you name, or --all. --story shows
+everything about each job: payload, error, last attempts, and full history.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from datetime import datetime
 
 from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import job_names
+from octostore.cli.completing import job_names, queue_names
 from octostore.cli.console import Console
 from octostore.cli.naming import find_similar, told_unknown
 from octostore.cli.story import told_attempts, told_event_of_job
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="only jobs whose names begin with this"),
         job_names,
     )
-    parser.add_argument("--queue", metavar="Q", help="only jobs of this queue")
+    completed_by(parser.add_argument("--queue", metavar="Q", help="only jobs of this queue"), queue_names)
     parser.add_argument("--story", action="store_true", help="show each job in full, with its history")
 
 
@@ -65,7 +65,7 @@ def _none(store: Reader, arguments: Arguments) -> str:
 
 def _lines(jobs: list[JobView], console: Console) -> list[str]:
     now = words.now()
-    hint = "details: octostore dead JOB --story; then octostore requeue JOB … or octostore discard JOB …"
+    hint = "details: octostore dead JOB --story; then octostore requeue JOB … or octostore discard JOB … (or --all)"
     return [*console.table(HEADER, [_row(job, now) for job in jobs]), "", hint]
 
 

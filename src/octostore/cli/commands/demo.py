@@ -1,10 +1,11 @@
 """Watch five agents race for one job: one wins, is killed for real, and another takes over and finishes.
 
 Each agent is a separate process. They share a throwaway store in a temporary folder; your own store is not touched, and
-nothing is left behind.
+nothing is left behind. With --here they race in your own store instead, where the live page shows it as it happens.
 """
 
 import argparse
+import secrets
 import tempfile
 import time
 from pathlib import Path
@@ -13,11 +14,12 @@ from urllib.parse import quote
 from octostore.cli.command import Arguments, Context
 from octostore.cli.console import Console
 from octostore.cli.demo.live import LiveView
-from octostore.cli.demo.plot import AGENTS
-from octostore.cli.demo.race import Race
+from octostore.cli.demo.plot import AGENTS, JOB_ID
+from octostore.cli.demo.race import Race, Show
 from octostore.cli.demo.team import Team
 from octostore.cli.demo.telling import Narrator, close_story, open_story
-from octostore.client.connect import connect
+from octostore.cli.place import Place
+from octostore.client.store import OctoStore
 from octostore.stores.sqlite.connection import make
 from octostore.supervise.dispositions import ENDING, Dispositions
 from octostore.supervise.wakeups import SignalPipe
@@ -25,28 +27,37 @@ from octostore.supervise.wakeups import SignalPipe
 EXAMPLES = [
     "octostore demo",
     "octostore demo --json    # one document per line: what happens, then the event log",
+    "octostore demo --here    # while `octostore ui` is open",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """It has no options of its own."""
+    parser.add_argument("--here", action="store_true", help="use your own store; the job stays there, done")
 
 
-def run(_arguments: Arguments, context: Context) -> None:
+def run(arguments: Arguments, context: Context) -> None:
     began_at = time.monotonic()
     endings = [number for number in Dispositions().forwarded if number in ENDING]
-    open_story(context.console)
     # A signal is waited for like everything else, so that it never comes in the middle of starting or tidying up.
-    with SignalPipe(endings) as signals, tempfile.TemporaryDirectory(prefix="octostore-demo-") as folder:
-        _race(Path(folder), signals, context.console, began_at)
+    with SignalPipe(endings) as signals, tempfile.TemporaryDirectory(prefix="octostore-demo-") as name:
+        folder = Path(name)
+        # Each demo has a job of its own: the one of the last is done.
+        place, job_id = (
+            (context.place, f"demo-{secrets.token_hex(3)}") if arguments.here else (_throwaway(folder), JOB_ID)
+        )
+        with place.open() as store:
+            store.get_job(job_id)  # a store that cannot be reached is no fault of the agents
+            open_story(context.console, job_id)
+            with Team(AGENTS, place.url, job_id, folder, signals) as team:
+                Race(team, store, _show(context.console, store, team, job_id), job_id, began_at).run()
+            close_story(context.console, store.events(job_id=job_id))
 
 
-def _race(folder: Path, signals: SignalPipe, console: Console, began_at: float) -> None:
+def _throwaway(folder: Path) -> Place:
     path = str(folder / "octostore.db")
-    url = f"sqlite:///{quote(path)}"
     make(path)  # it is looked at before anybody has claimed
-    with connect(url) as store:
-        with Team(AGENTS, url, folder, signals) as team:
-            show = LiveView(console, store, team.pids) if console.is_live else Narrator(console)
-            Race(team, store, show, began_at).run()
-        close_story(console, store.events())
+    return Place(f"sqlite:///{quote(path)}", "the demo")
+
+
+def _show(console: Console, store: OctoStore, team: Team, job_id: str) -> Show:
+    return LiveView(console, store, team.pids, job_id) if console.is_live else Narrator(console)

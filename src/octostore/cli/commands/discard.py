@@ -1,15 +1,24 @@
-"""Drop dead jobs for good. They leave their queue and their names are free again; their history stays in the log."""
+"""Drop dead jobs for good. They leave their queue and their names are free again; their history stays in the log.
+
+--all discards every dead job that matches, 100 in a transaction. If it is interrupted, run it again for the rest.
+"""
 
 from octostore.cli.command import Arguments, Context
-from octostore.cli.operating import add_operator_options, operate
+from octostore.cli.matching import add_matching_options, operate_on_matching
 
 EXAMPLES = [
     "octostore discard import-17 --reason 'the customer has left'",
-    "octostore dead --queue imports --json | jq -r '.jobs[].job_id' | xargs octostore discard",
+    "octostore dead customer-9/ && octostore discard --all --prefix customer-9/ --reason 'the customer has left'",
 ]
 
-configure = add_operator_options
+configure = add_matching_options
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    return operate(arguments, context, lambda store, job: store.discard(job, reason=arguments.reason))
+    return operate_on_matching(
+        arguments,
+        context,
+        lambda store, job: store.discard(job, reason=arguments.reason),
+        lambda store, **terms: store.discard_matching(**terms),
+        "discarded",
+    )

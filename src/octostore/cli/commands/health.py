@@ -15,7 +15,8 @@ from octostore.cli.command import Arguments, Context
 from octostore.cli.console import Console
 from octostore.cli.options import positive, seconds
 from octostore.core.errors import InvalidInput
-from octostore.core.health import Health, HealthStatus, SessionHealth, Threshold, Thresholds
+from octostore.core.health import Health, SessionHealth, Threshold, Thresholds
+from octostore.core.model import HealthStatus
 
 EXAMPLES = [
     "octostore health",

@@ -12,7 +12,7 @@ from typing import NoReturn, get_args
 
 from octostore.cli import words
 from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import job_names
+from octostore.cli.completing import job_names, queue_names
 from octostore.cli.console import Console
 from octostore.cli.options import positive, seconds
 from octostore.client.reader import Reader
@@ -44,7 +44,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--status", choices=[*get_args(Status), ALL], help="only jobs with this status (claimed; with --queue: all)"
     )
-    parser.add_argument("--queue", metavar="Q", help="only jobs of this queue, in the order in which they will run")
+    completed_by(
+        parser.add_argument(
+            "--queue", metavar="Q", help="only jobs of this queue, in the order in which they will run"
+        ),
+        queue_names,
+    )
     parser.add_argument("--owner", metavar="O", help="only jobs that this owner has now")
     parser.add_argument("--kind", metavar="K", help="only jobs of this kind")
     parser.add_argument(

@@ -9,8 +9,9 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from octostore.cli.command import Arguments, Context
+from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.commands.claim import add_claim_options, carry_out, told_silence
+from octostore.cli.completing import queue_names
 from octostore.cli.console import Console
 from octostore.cli.options import seconds
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
@@ -29,7 +30,7 @@ EXAMPLES = [
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("queue", metavar="QUEUE", help="its name")
+    completed_by(parser.add_argument("queue", metavar="QUEUE", help="its name"), queue_names)
     parser.add_argument("--kind", action="append", metavar="K", help="only jobs of this kind; repeatable")
     parser.add_argument(
         "--wait",

@@ -1,28 +1,34 @@
 """Run dead or finished jobs again, or retry waiting ones now.
 
 A dead job gets all its attempts back, or just one more with --keep-attempts.
+
+--all requeues every dead job that matches, 100 in a transaction. Jobs that die again meanwhile stay dead. If it is
+interrupted, run it again for the rest.
 """
 
 import argparse
 
 from octostore.cli.command import Arguments, Context
-from octostore.cli.operating import add_operator_options, operate
+from octostore.cli.matching import add_matching_options, operate_on_matching
 
 EXAMPLES = [
     "octostore requeue import-17 --reason 'the disk has been enlarged'",
     "octostore requeue import-17 --keep-attempts    # one more try; if it fails, it is dead again",
-    "octostore dead --json | jq -r '.jobs[].job_id' | xargs octostore requeue",
+    "octostore requeue --all --queue imports --reason 'the disk has been enlarged'",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_operator_options(parser)
+    add_matching_options(parser)
     parser.add_argument("--keep-attempts", action="store_true", help="allow one more attempt instead of all of them")
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    return operate(
+    keep_attempts = arguments.keep_attempts
+    return operate_on_matching(
         arguments,
         context,
-        lambda store, job: store.requeue(job, reason=arguments.reason, keep_attempts=arguments.keep_attempts),
+        lambda store, job: store.requeue(job, reason=arguments.reason, keep_attempts=keep_attempts),
+        lambda store, **terms: store.requeue_matching(**terms, keep_attempts=keep_attempts),
+        "requeued",
     )

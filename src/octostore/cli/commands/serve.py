@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES = [
     "octostore serve",
     "octostore serve --host 0.0.0.0 --allow-host locks.example.org",
+    "octostore serve --base-path /octo --trusted-proxy 127.0.0.1  # behind nginx, at https://example.org/octo/",
     "OCTOSTORE_URL=sqlite:////var/lib/octostore/jobs.db octostore serve --port 8080",
 ]
 TOKENS_FILE_VARIABLE = "OCTOSTORE_SERVER_TOKENS_FILE"
@@ -64,6 +65,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="CIDR",
         help="trust Forwarded and X-Forwarded-For from this network, e.g. 10.0.0.0/8 (unix: from the Unix socket)",
     )
+    add("--base-path", metavar="PATH", help="where a proxy serves it, if that is not /, e.g. /octo")
+    add("--no-ui", action="store_false", dest="has_page", help="leave out the live page")
     add("--max-locks", type=positive, metavar="N", help="maximum locks per principal (%(default)s)")
     add("--max-claims", type=positive, metavar="N", help="maximum other live claims per principal (%(default)s)")
     add("--max-sessions", type=positive, metavar="N", help="maximum open sessions per principal (%(default)s)")
@@ -110,6 +113,7 @@ def run(arguments: Arguments, context: Context) -> None:
     given["tokens_file"] = arguments.tokens_file or (Path(named) if named else None)
     given["allow_hosts"] = tuple(arguments.allow_hosts)
     given["allow_origins"] = tuple(origin.rstrip("/") for origin in arguments.allow_origins)
+    given["base_path"] = arguments.base_path.rstrip("/")
     given["trusted_proxies"] = tuple(arguments.trusted_proxies)
     given["url"] = context.place.url
     listen.main(Settings(**given), lambda greeting: context.console.answer(greeting, *greeting.lines), _load_tools)

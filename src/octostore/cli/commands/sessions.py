@@ -162,7 +162,8 @@ def _details(session: SessionView, now: datetime) -> Iterator[tuple[str, str]]:
     if session.note:
         yield "note", words.gist(session.note)
     if session.context is not None:
-        yield "context", words.shortened(words.as_json(session.context), CONTEXT_SHOWN)
+        size = f"{session.context_bytes:,} bytes: " if session.context_bytes is not None else ""
+        yield "context", size + words.shortened(words.as_json(session.context), CONTEXT_SHOWN)
     if session.jobs:
         yield "jobs", ", ".join(session.jobs)
     if session.in_flight:

@@ -9,25 +9,25 @@ import threading
 
 import octostore
 from octostore.cli.demo import messages as m
-from octostore.cli.demo.plot import JOB_ID, NOTE, PATIENCE_SECONDS, RESULT, STEP_SECONDS, STEPS, TTL_SECONDS
+from octostore.cli.demo.plot import NOTE, PATIENCE_SECONDS, RESULT, STEP_SECONDS, STEPS, TTL_SECONDS
 
 STDIN = 0
 
 
 def main() -> None:
-    url, name = sys.argv[1:]
-    with octostore.connect(url) as store:
-        store.get_job(JOB_ID)  # opens it
+    name, job_id = sys.argv[1:]
+    with octostore.connect() as store:
+        store.get_job(job_id)  # opens it
         say(m.Ready())
         if os.read(STDIN, 1):
             threading.Thread(target=_end_with_the_demo, daemon=True).start()
-            take_part(store, name)
+            take_part(store, name, job_id)
 
 
-def take_part(store: octostore.OctoStore, name: str) -> None:
+def take_part(store: octostore.OctoStore, name: str, job_id: str) -> None:
     for wait in (0, PATIENCE_SECONDS):
         try:
-            with store.hold(JOB_ID, owner=name, ttl=TTL_SECONDS, wait=wait) as claim:
+            with store.hold(job_id, owner=name, ttl=TTL_SECONDS, wait=wait) as claim:
                 work(claim)
         except octostore.Held as held:
             say(m.Held(owner=held.owner, claimed_at=held.claimed_at, heartbeat_at=held.heartbeat_at))

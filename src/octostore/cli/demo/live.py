@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from octostore.cli import words
 from octostore.cli.console import Console
 from octostore.cli.demo import messages as m
-from octostore.cli.demo.plot import JOB_ID
 from octostore.client.store import OctoStore
 from octostore.core.replies import JobView
 
@@ -19,10 +18,11 @@ class State(NamedTuple):
 
 
 class LiveView:
-    def __init__(self, console: Console, store: OctoStore, pids: Mapping[str, int]) -> None:
+    def __init__(self, console: Console, store: OctoStore, pids: Mapping[str, int], job_id: str) -> None:
         self._console = console
         self._store = store
         self._pids = pids
+        self._job_id = job_id
         self._states = dict.fromkeys(pids, State("dim", "starts"))
         self._heirs: dict[str, str] = {}
         self._left = ""
@@ -54,7 +54,7 @@ class LiveView:
         for line, state in zip(body, self._states.values(), strict=True):
             yield self._console.style(line, state.colour)
         yield ""
-        told = f"{elapsed:.1f} s  {_told_job(self._store.get_job(JOB_ID))}"
+        told = f"{elapsed:.1f} s  {_told_job(self._store.get_job(self._job_id))}"
         for line in (told, *self._takeover):
             yield from self._console.table((line,), [])
 
@@ -73,10 +73,10 @@ _STATES: dict[type[m.Happened], tuple[str, Callable[[Any], str]]] = {
 def _told_job(job: JobView) -> str:
     """What anyone can see who asks the store."""
     if job.status == "done":
-        return f"{JOB_ID} is done: {words.as_json(job.result)}"
+        return f"{job.job_id} is done: {words.as_json(job.result)}"
     if job.claim is None:
-        return f"nobody has {JOB_ID}"
+        return f"nobody has {job.job_id}"
     now = words.now()
     heard = words.seconds_between(job.claim.heartbeat_at, now)
     left = max(0.0, words.seconds_between(now, job.claim.expires_at))
-    return f"{job.claim.owner} has {JOB_ID}: heartbeat {heard:.1f} s ago, expires in {left:.1f} s"
+    return f"{job.claim.owner} has {job.job_id}: heartbeat {heard:.1f} s ago, expires in {left:.1f} s"

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 from octostore.cli import words
 from octostore.cli.demo import messages as m
-from octostore.cli.demo.plot import FATAL_STEP, JOB_ID, PATIENCE_SECONDS
+from octostore.cli.demo.plot import FATAL_STEP, PATIENCE_SECONDS
 from octostore.cli.demo.team import Agent, Team
 from octostore.client.store import OctoStore
 from octostore.core.events import Event
@@ -26,10 +26,11 @@ class Show(Protocol):
 
 
 class Race:
-    def __init__(self, team: Team, store: OctoStore, show: Show, began_at: float) -> None:
+    def __init__(self, team: Team, store: OctoStore, show: Show, job_id: str, began_at: float) -> None:
         self._team = team
         self._store = store
         self._show = show
+        self._job_id = job_id
         self._began_at = began_at
         self._owners: set[str] = set()
         self._is_finished = False
@@ -68,7 +69,7 @@ class Race:
             case m.Claimed():
                 self._owners.add(agent.name)
                 if said.took_over_from is not None:
-                    self._tell(agent, measured(self._store.events(job_id=JOB_ID)))
+                    self._tell(agent, measured(self._store.events(job_id=self._job_id)))
             case m.Finished():
                 self._is_finished = True
             case _:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Self, cast
 
 from octostore.cli.demo import messages as m
+from octostore.stores.opening import URL_VARIABLE
 from octostore.supervise.wakeups import SignalPipe
 
 AGENT_MODULE = "octostore.cli.demo.agent"
@@ -24,14 +25,16 @@ class AgentFailed(Exception):
 class Agent:
     """Its errors go to a file in `folder`: they would spoil what is on the screen."""
 
-    def __init__(self, name: str, url: str, folder: Path) -> None:
+    def __init__(self, name: str, url: str | None, job_id: str, folder: Path) -> None:
         self.name = name
         self._errors = folder / f"{name}.errors"
         self._unread = b""
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(  # noqa: S603  # nothing in it comes from outside
                 # -P: what lies in the folder where somebody tries this is none of our modules.
-                [sys.executable, "-P", "-m", AGENT_MODULE, url, name],
+                [sys.executable, "-P", "-m", AGENT_MODULE, name, job_id],
+                # Not among the arguments: there may be a password in it.
+                env=os.environ | ({} if url is None else {URL_VARIABLE: url}),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -88,9 +91,10 @@ class Agent:
 class Team:
     """All of them. None is left when the block ends, in whatever way."""
 
-    def __init__(self, names: Sequence[str], url: str, folder: Path, signals: SignalPipe) -> None:
+    def __init__(self, names: Sequence[str], url: str | None, job_id: str, folder: Path, signals: SignalPipe) -> None:
         self._names = names
         self._url = url
+        self._job_id = job_id
         self._folder = folder
         self._signals = signals
         self._agents: list[Agent] = []
@@ -101,7 +105,7 @@ class Team:
         self._selector.register(self._signals, selectors.EVENT_READ)
         try:
             for name in self._names:
-                self._agents.append(Agent(name, self._url, self._folder))
+                self._agents.append(Agent(name, self._url, self._job_id, self._folder))
         except BaseException:
             self._close()
             raise

@@ -6,12 +6,12 @@ from typing import Any
 from octostore.cli import words
 from octostore.cli.console import Console
 from octostore.cli.demo import messages as m
-from octostore.cli.demo.plot import JOB_ID, TTL_SECONDS
+from octostore.cli.demo.plot import TTL_SECONDS
 from octostore.cli.story import sentence
 from octostore.core.events import Event
 
 OPENING = (
-    f"Five agents, each a process of its own, want the same job: {JOB_ID}. Only one may have it.",
+    "Five agents, each a process of its own, want the same job: {job_id}. Only one may have it.",
     "Processes, store and kill are real; only the work is pretended. This takes about 8 seconds.",
 )
 NEXT = (
@@ -34,9 +34,9 @@ class Narrator:
         """What happens in between is nothing to tell."""
 
 
-def open_story(console: Console) -> None:
+def open_story(console: Console, job_id: str) -> None:
     if not console.is_json:
-        console.say(*OPENING, "")
+        console.say(*(line.format(job_id=job_id) for line in OPENING), "")
 
 
 def close_story(console: Console, events: Iterable[Event]) -> None:

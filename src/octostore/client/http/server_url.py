@@ -1,6 +1,7 @@
 """Where a server is, and how a client shows that it may use it."""
 
 import os
+from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
@@ -10,12 +11,14 @@ from octostore.core.errors import InvalidInput
 from octostore.core.retry import RetryPolicy
 from octostore.stores.opening import data_folder
 from octostore.stores.permissions import check_folder
-from octostore.wire.token_files import address_file, read_token_file
+from octostore.wire.token_files import address_file, admin_token_file, read_token_file
 from octostore.wire.tokens import check_token
 
 TOKEN_VARIABLE = "OCTOSTORE_TOKEN"  # noqa: S105  # a variable's name
 TOKEN_FILE_VARIABLE = "OCTOSTORE_TOKEN_FILE"  # noqa: S105
 CLEAR_TEXT_VARIABLE = "OCTOSTORE_ALLOW_CLEAR_TEXT"
+LEFT_MAX = 20
+"""How many of them are tried: each server that picks its own port leaves one."""
 LOCALHOST = ("127.0.0.1", "::1")
 
 
@@ -119,6 +122,16 @@ def _left_token(place: ServerUrl) -> tuple[ServerUrl, str]:
     raise InvalidInput(
         "token", f"is required: set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}, or in Python token={where}"
     )
+
+
+def left_servers(store_id: str) -> Iterator[tuple[ServerUrl, str]]:
+    """The addresses at which servers of this user have served a store, the last one first. They may be gone."""
+    folder = Path(data_folder())
+    name = admin_token_file(folder, store_id).name
+    links = [link for link in folder.glob("*:*.token") if link.is_symlink() and str(link.readlink()) == name]
+    links.sort(key=lambda link: link.lstat().st_mtime, reverse=True)
+    for link in links[:LEFT_MAX]:
+        yield _left_token(parse_server_url(f"http://{link.name.removesuffix('.token')}"))
 
 
 def _from_file(path: Path, what: str) -> str:

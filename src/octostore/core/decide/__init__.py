@@ -10,6 +10,7 @@ from octostore.core.decide import (  # noqa: F401  # each says which commands it
     expiry,
     handover,
     lease,
+    matching,
     operate,
     release,
     sessions,

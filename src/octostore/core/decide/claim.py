@@ -28,7 +28,7 @@ IN_SESSION = "\n"
 """Before the id of the session that stands for a holder: no holder can begin like this."""
 
 QUEUE_FULL_RETRY_MS = 1_000
-"""When to look again at a queue that has reached its limit, for those who are not woken."""
+"""When to look again at a full queue, or at a job by name in a paused one, for those who are not woken."""
 
 LOOK_AGAIN_MS = 60_000
 """When to look again at an empty queue in which nothing is scheduled: new jobs wake those who wait."""
@@ -88,7 +88,7 @@ def _claim_if_free(ws: WorkingSet, job: Job, command: ClaimJob | AcquireLock, gi
         return views.finished_reply(ws, job)
     if job.available_at > ws.now:
         return views.delayed_reply(ws, job, job.available_at)
-    if job.queue is not None and is_full(ws, job.queue):
+    if job.queue is not None and not hands_out(ws, job.queue):
         return views.delayed_reply(ws, job, ws.now + QUEUE_FULL_RETRY_MS)
     return grant(ws, job, command, given)
 
@@ -102,7 +102,8 @@ def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
             if job.claim is not None and is_repeat(job.claim, command):
                 return replay_claim(ws, job, job.claim)
     check_not_ended(ws, command)
-    first = None if is_full(ws, command.queue) else ws.line.first(command.queue, command.kinds, command.prefix)
+    is_open = hands_out(ws, command.queue)
+    first = ws.line.first(command.queue, command.kinds, command.prefix) if is_open else None
     if first is None:
         return nothing_to_claim(ws, [command.queue], (command.kinds, command.prefix))
     return grant(ws, first, command, given)
@@ -114,15 +115,26 @@ def nothing_to_claim(ws: WorkingSet, queues: Sequence[str], selection: Selection
 
 
 def _look_again_after(ws: WorkingSet, status: QueueStatus, queues: Sequence[str]) -> int:
-    """When something may become claimable without anybody writing: a job is due, or a lease runs out."""
-    usual = QUEUE_FULL_RETRY_MS if any(is_full(ws, queue) for queue in queues) else LOOK_AGAIN_MS
+    """When something may become claimable without anybody writing: a job is due, or a lease runs out.
+
+    Of a paused queue, nothing does: who resumes it wakes those who wait.
+    """
+    queues = [queue for queue in queues if not is_paused(ws, queue)]
+    if not queues:
+        return LOOK_AGAIN_MS
+    usual = LOOK_AGAIN_MS if all(hands_out(ws, queue) for queue in queues) else QUEUE_FULL_RETRY_MS
     due_at = None if status.available_at is None else to_moment("available_at", status.available_at)
     return min([usual, *(moment - ws.now for moment in (ws.next_expiry, due_at) if moment is not None)])
 
 
-def is_full(ws: WorkingSet, queue_name: str) -> bool:
+def hands_out(ws: WorkingSet, queue_name: str) -> bool:
     queue = ws.queues[queue_name]
-    return queue is not None and queue.max_claimed is not None and queue.claimed >= queue.max_claimed
+    return queue is None or queue.hands_out
+
+
+def is_paused(ws: WorkingSet, queue_name: str) -> bool:
+    queue = ws.queues[queue_name]
+    return queue is not None and queue.pause is not None
 
 
 def check_count(ws: WorkingSet, command: ClaimTerms) -> None:

@@ -1,13 +1,16 @@
-"""Putting jobs in queues, and limiting how many of a queue are claimed at once."""
+"""Putting jobs in queues; and the settings of queues: how many are claimed at once, and whether any are."""
 
-from octostore.core.commands import Enqueue, LimitQueue
+from msgspec import UNSET
+
+from octostore.core import views
+from octostore.core.commands import Enqueue, SetQueue
 from octostore.core.decide import needs
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.rules import decides
 from octostore.core.errors import LimitExceeded
 from octostore.core.events import Enqueued, QueueLimited
 from octostore.core.given import Given
-from octostore.core.model import Claim, Job
+from octostore.core.model import Claim, Job, Queue
 from octostore.core.moments import to_datetime
 from octostore.core.replies import EnqueueReply, QueueView
 from octostore.core.working_set import WorkingSet
@@ -53,12 +56,16 @@ def _count_in(ws: WorkingSet, job: Job, claim: Claim, queue_name: str) -> None:
         ws.requests[claim.principal, claim.request_id, queue_name] = job.job_id
 
 
-@decides(LimitQueue, needs.counted_queue)
-def limit_queue(ws: WorkingSet, command: LimitQueue, _given: Given) -> QueueView:
-    queue = ws.queues[command.queue]
-    if command.max_claimed != (queue.max_claimed if queue else None):
-        ws.record("queue_limited", QueueLimited(command.max_claimed), actor=command.principal, queue=command.queue)
-    return QueueView(queue=command.queue, max_claimed=command.max_claimed)
+@decides(SetQueue, needs.counted_queue)
+def set_queue(ws: WorkingSet, command: SetQueue, _given: Given) -> QueueView:
+    queue = ws.queues[command.queue] or Queue(command.queue)
+    max_claimed = queue.max_claimed if command.max_claimed is UNSET else command.max_claimed
+    paused = None if command.paused == (queue.pause is not None) else command.paused
+    if paused is not None or max_claimed != queue.max_claimed:
+        details = QueueLimited(max_claimed, paused, command.reason)
+        ws.record("queue_limited", details, actor=command.principal, queue=command.queue)
+    pause = views.pause_view(ws.queues[command.queue])
+    return QueueView(queue=command.queue, max_claimed=max_claimed, paused=pause is not None, pause=pause)
 
 
 def _reply(job: Job, *, created: bool) -> EnqueueReply:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from octostore.core import commands as c
-from octostore.core.limits import RECOVER_LIMIT
-from octostore.core.needs import LineNeed, Needs
+from octostore.core.limits import MATCHING_MAX, RECOVER_LIMIT
+from octostore.core.needs import JobFilter, LineNeed, Needs
 from octostore.core.session_keys import key_in
 
 Need: TypeAlias = Callable[[Needs, Any], None]
@@ -65,6 +65,17 @@ def _add_line(needs: Needs, queue: str, command: c.ClaimNext | c.ClaimTask) -> N
     line.selections.add((command.kinds, command.prefix))
     line.count += 1
     needs.queues.add(queue)
+
+
+def dead_jobs(needs: Needs, command: c.MatchingCommand) -> None:
+    """One more than it may change tells whether there are more."""
+    count = command.limit + 1 if command.kind is None else MATCHING_MAX
+    wanted = dead_jobs_of(command)
+    needs.lists[wanted] = needs.lists.get(wanted, 0) + count
+
+
+def dead_jobs_of(command: c.MatchingCommand) -> JobFilter:
+    return JobFilter("dead", command.prefix, command.queue, command.after or "")
 
 
 def terms(needs: Needs, command: c.ClaimTerms) -> None:

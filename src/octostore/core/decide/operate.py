@@ -1,7 +1,15 @@
 """What operators do to jobs that are not theirs. Each call can be repeated, with one event."""
 
 from octostore.core import views
-from octostore.core.commands import CancelJob, DiscardJob, ForceReleaseJob, RequestStop, RequeueJob
+from octostore.core.commands import (
+    CancelJob,
+    DiscardJob,
+    DiscardMatching,
+    ForceReleaseJob,
+    RequestStop,
+    RequeueJob,
+    RequeueMatching,
+)
 from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim
 from octostore.core.decide.expiry import settled
@@ -46,7 +54,7 @@ def request_stop(ws: WorkingSet, command: RequestStop, given: Given) -> JobView:
 def discard_job(ws: WorkingSet, command: DiscardJob, given: Given) -> JobView:
     job = _known(ws, command.job_id, given)
     if job.status == "dead":
-        ws.record("discarded", Discarded(ws.now, command.reason), actor=command.principal, job=job)
+        give_up(ws, job, command)
     elif job.status != "free" or job.last_outcome != "discarded":
         hint = "; cancel it first" if job.status == "queued" else ""
         raise Conflict(f"only a dead job can be discarded; {job.job_id!r} is {job.status}{hint}", status=job.status)
@@ -61,9 +69,7 @@ def requeue_job(ws: WorkingSet, command: RequeueJob, given: Given) -> JobView:
             f"{job.job_id!r} is claimed by {job.claim.owner!r}; force-release it first, or wait", status=job.status
         )
     if job.status in {"dead", "done"} or job.available_at > ws.now:
-        attempts = job.attempts if job.status == "queued" or command.keep_attempts else 0
-        details = Requeued("queued" if job.is_enqueued else "free", ws.now, attempts, command.reason)
-        ws.record("requeued", details, actor=command.principal, job=job)
+        run_again(ws, job, command)
     return views.job_view(ws, job)
 
 
@@ -72,6 +78,16 @@ def force_release_job(ws: WorkingSet, command: ForceReleaseJob, given: Given) ->
     job = _known(ws, command.job_id, given)
     _take_away(ws, job, "force_released", command, given)
     return views.job_view(ws, job)
+
+
+def give_up(ws: WorkingSet, job: Job, command: DiscardJob | DiscardMatching) -> None:
+    ws.record("discarded", Discarded(ws.now, command.reason), actor=command.principal, job=job)
+
+
+def run_again(ws: WorkingSet, job: Job, command: RequeueJob | RequeueMatching) -> None:
+    attempts = job.attempts if job.status == "queued" or command.keep_attempts else 0
+    details = Requeued("queued" if job.is_enqueued else "free", ws.now, attempts, command.reason)
+    ws.record("requeued", details, actor=command.principal, job=job)
 
 
 def _take_away(ws: WorkingSet, job: Job, how: HowEnded, command: CancelJob | ForceReleaseJob, given: Given) -> None:

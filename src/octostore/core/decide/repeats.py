@@ -12,7 +12,7 @@ from octostore.core.session_keys import id_of, key_in
 from octostore.core.working_set import WorkingSet
 
 
-def is_repeat(claim: Claim, command: ClaimJob | ClaimNext) -> bool:
+def is_repeat(claim: Claim, command: ClaimJob | ClaimNext | ClaimTask) -> bool:
     return (
         command.request_id is not None
         and claim.request_id == command.request_id

@@ -41,4 +41,7 @@ def needs_of(commands: Sequence[AnyCommand]) -> Needs:
     for line in needs.lines.values():
         # A command that names a job, and does not hold it, may take it from the front of the line before others look.
         line.count += len(needs.documents_of)
+    if needs.lists:
+        # As above; and others with a list may change the same jobs before.
+        needs.lists = dict.fromkeys(needs.lists, sum(needs.lists.values()) + len(needs.documents_of))
     return needs

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from octostore.core import views
 from octostore.core.beats import renew_after
-from octostore.core.commands import CloseSession, HandOverSession, KeepSessionAlive, OpenSession, SaveSession
+from octostore.core.commands import ClaimTask, CloseSession, HandOverSession, KeepSessionAlive, OpenSession, SaveSession
 from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim, remember_session
 from octostore.core.decide.expiry import settle_session, settled
@@ -23,7 +23,7 @@ from octostore.core.replies import ClosedReply, KeepaliveReply, SavedReply, Sess
 from octostore.core.session_keys import NamesSession, id_of, key_in, no_such_session
 from octostore.core.working_set import WorkingSet
 
-_Write: TypeAlias = KeepSessionAlive | SaveSession | HandOverSession | CloseSession
+_Write: TypeAlias = KeepSessionAlive | SaveSession | HandOverSession | CloseSession | ClaimTask
 
 
 @decides(OpenSession, needs.session_with_claims, needs.in_flight, needs.ended, needs.session_count)

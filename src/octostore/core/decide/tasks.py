@@ -5,12 +5,21 @@ import msgspec
 from octostore.core import views
 from octostore.core.commands import ClaimTask, OpenSession, ReleaseTask
 from octostore.core.decide import needs
-from octostore.core.decide.claim import check_count, grant, is_full, nothing_to_claim
+from octostore.core.decide.claim import check_count, grant, hands_out, nothing_to_claim
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.release import release_job
 from octostore.core.decide.repeats import check_not_ended, note_replay, replay_claim
+from octostore.core.decide.repeats import is_repeat as is_repeated_claim
 from octostore.core.decide.rules import decides
-from octostore.core.decide.sessions import begin_session, end_session, is_offered_to, is_repeat, opened, own_session
+from octostore.core.decide.sessions import (
+    begin_session,
+    end_session,
+    held_session,
+    is_offered_to,
+    is_repeat,
+    opened,
+    own_session,
+)
 from octostore.core.errors import InvalidInput
 from octostore.core.given import Given
 from octostore.core.line import is_due
@@ -23,6 +32,8 @@ from octostore.core.working_set import WorkingSet
 
 @decides(ClaimTask, needs.session_with_claims, needs.in_flight, needs.lines, needs.terms, needs.session_count)
 def claim_task(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
+    if command.lease_id is not None:
+        return _claim_in_open_session(ws, command, given)
     opening = OpenSession(
         session_id=command.session_id,
         agent=command.owner,
@@ -46,6 +57,19 @@ def claim_task(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
         check_count(ws, command)  # before anything has happened
     phase = phase_with_task(session.phase if session else "idle")
     return _claim_within(ws, begin_session(ws, opening, given, phase), command, given, replayed=False)
+
+
+def _claim_in_open_session(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
+    """For the one who has the session: its next task, or `held` about the one that it has."""
+    session = held_session(ws, command, given)
+    at_hand = _any_task_of(ws, session)
+    if at_hand is not None and at_hand.claim is not None and is_repeated_claim(at_hand.claim, command):
+        return replay_claim(ws, at_hand, at_hand.claim)
+    check_not_ended(ws, command)
+    if at_hand is not None and at_hand.claim is not None:
+        return views.held_reply(ws, at_hand, at_hand.claim)
+    first = _first_task(ws, command)
+    return _nothing_to_do(ws, command) if first is None else grant(ws, first, command, given)
 
 
 def _claim_within(ws: WorkingSet, session: Session, command: ClaimTask, given: Given, *, replayed: bool) -> ClaimReply:
@@ -73,15 +97,20 @@ def _first_task(ws: WorkingSet, command: ClaimTask) -> Job | None:
     None for one that has a task, be it of another queue: it runs one at a time.
     """
     session = ws.session(key_in(command))
-    if session is not None and any(_is_task_of(session, job) for job in ws.claims_of(session.session_id)):
+    if session is not None and _any_task_of(ws, session) is not None:
         return None
     lost = [ws.job(name) for name in read_in_flight(session)] if session is not None else []
-    queues = [queue for queue in command.queues if not is_full(ws, queue)]
+    queues = [queue for queue in command.queues if hands_out(ws, queue)]
     for job in lost:
         if job.queue in queues and is_due(job, ws.now) and _is_wanted(job, command):
             return job
     firsts = (ws.line.first(queue, command.kinds, command.prefix) for queue in queues)
     return next((job for job in firsts if job is not None), None)
+
+
+def _any_task_of(ws: WorkingSet, session: Session) -> Job | None:
+    """The task that the session has, of whichever queue."""
+    return next((job for job in ws.claims_of(session.session_id) if _is_task_of(session, job)), None)
 
 
 def _is_task_of(session: Session, job: Job) -> bool:

@@ -21,6 +21,16 @@ def claimed_by_handle(reply: ClaimReply, handle: str) -> ClaimedByHandle:
     return ClaimedByHandle(**msgspec.structs.asdict(claimed), handle=handle, expires_at=reply.expires_at)
 
 
+class TaskAtHandByHandle(a.TaskAtHand, tag="held", kw_only=True):
+    """With the `handle` of the task, for an agent that has lost it."""
+
+    handle: str
+
+
+def at_hand_by_handle(reply: ClaimReply, handle: str) -> TaskAtHandByHandle:
+    return TaskAtHandByHandle(**msgspec.structs.asdict(a.at_hand_answer(reply)), handle=handle)
+
+
 class SavedCheckpoint(a.Checkpointed, kw_only=True):
     expires_at: Moment | None
 

@@ -1,10 +1,10 @@
 """What the tools take over HTTP, where it differs: a handle names a claim or session, which lives by its TTL."""
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 from msgspec import Meta
 
-from octostore.core.model import Outcome, Phase
+from octostore.core.model import Phase
 from octostore.mcp import arguments as g
 from octostore.wire import fields as f
 
@@ -12,35 +12,35 @@ TTL_DEFAULT_SECONDS = 600
 HANDLE_LETTERS = 400
 HANDLES_MAX = 100
 
-Handle: TypeAlias = Annotated[
-    str, Meta(description="The `handle` from the answer to your claim.", max_length=HANDLE_LETTERS)
-]
-SessionHandle: TypeAlias = Annotated[
-    str, Meta(description="The `handle` from open_session.", max_length=HANDLE_LETTERS)
-]
+Handle: TypeAlias = Annotated[str, Meta(description="From the answer to your claim.", max_length=HANDLE_LETTERS)]
+SessionHandle: TypeAlias = Annotated[str, Meta(description="From open_session.", max_length=HANDLE_LETTERS)]
 Ttl: TypeAlias = Annotated[
     f.Ttl, Meta(description="Seconds until it ends, counted from your last call with its handle.")
 ]
 Wait: TypeAlias = Annotated[
     float,
     Meta(
-        description="Seconds to wait if it is not available now.",
+        description="Seconds to wait for it.",
         extra_json_schema={"minimum": 0, "maximum": f.WAIT_MAX_SECONDS},
     ),
 ]
 RequestId: TypeAlias = Annotated[
     f.RequestId,
-    Meta(description="Any unique text. If the answer is lost, repeat the call with it to get the same one."),
+    Meta(description="Any unique text; repeat it to get a lost answer again."),
 ]
 
 
 class ClaimJob(g.ClaimJob, kw_only=True):
+    WAIT_MAX_SECONDS: ClassVar = f.WAIT_MAX_SECONDS
+
     ttl: Ttl = TTL_DEFAULT_SECONDS
     wait: Wait = 0
     request_id: RequestId | None = None
 
 
 class ClaimNext(g.ClaimNext, kw_only=True):
+    WAIT_MAX_SECONDS: ClassVar = f.WAIT_MAX_SECONDS
+
     ttl: Ttl = TTL_DEFAULT_SECONDS
     wait: Wait = 0
     request_id: RequestId | None = None
@@ -54,7 +54,7 @@ class ByHandle(g.Arguments):
 
 class Progress(ByHandle, kw_only=True):
     note: Annotated[f.ProgressNote, Meta(description="What you are doing.")] | None = None
-    percent: Annotated[f.Percent, Meta(description="How much is done.")] | None = None
+    percent: g.Percent | None = None
 
 
 class Checkpoint(ByHandle, kw_only=True):
@@ -62,11 +62,15 @@ class Checkpoint(ByHandle, kw_only=True):
 
 
 class Release(ByHandle, kw_only=True):
-    outcome: Annotated[Outcome, Meta(description="How it went.")] = "released"
+    outcome: g.How = "released"
     result: f.Result = None
-    error: f.ErrorText | None = None
-    note: Annotated[f.Note, Meta(description="What the next owner should know.")] | None = None
-    retry_after: Annotated[f.RetryAfter, Meta(description="Seconds; only with `failed` or `deferred`.")] | None = None
+    error: g.ErrorText | None = None
+    note: Annotated[f.Note, Meta(description="For the next owner.")] | None = None
+    retry_after: Annotated[f.RetryAfter, Meta(description="Seconds, if `failed` or `deferred`.")] | None = None
+
+
+class ReleaseTask(Release):
+    outcome: g.How = "done"
 
 
 class Handles(g.Arguments):
@@ -84,11 +88,19 @@ class BySessionHandle(g.Arguments):
     handle: SessionHandle
 
 
+class ClaimTask(g.Task, kw_only=True):
+    WAIT_MAX_SECONDS: ClassVar = f.WAIT_MAX_SECONDS
+
+    handle: SessionHandle
+    wait: Wait = 0
+    request_id: RequestId | None = None
+
+
 class SaveSession(BySessionHandle, kw_only=True):
     context: f.Context
-    phase: Annotated[Phase, Meta(description="What you are doing now.")] | None = None
+    phase: Annotated[Phase, Meta(description="The phase.")] | None = None
 
 
 class HandOver(BySessionHandle, kw_only=True):
-    to_agent: Annotated[f.ToAgent, Meta(description="Who takes over, by the name it uses as `owner`.")]
-    note: Annotated[f.Note, Meta(description="What the next agent should know.")] | None = None
+    to_agent: Annotated[f.ToAgent, Meta(description="Its `owner` name.")]
+    note: Annotated[f.Note, Meta(description="For the next agent.")] | None = None

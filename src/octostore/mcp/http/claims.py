@@ -13,7 +13,7 @@ from octostore.core.questions import FindLease
 from octostore.core.replies import CheckpointReply, ClaimReply, FoundLease, HeartbeatReply, JobOwner, ReleaseReply
 from octostore.mcp import texts
 from octostore.mcp.answers import MyClaim
-from octostore.mcp.http.answers import claimed_by_handle
+from octostore.mcp.http.answers import at_hand_by_handle, claimed_by_handle
 from octostore.mcp.http.arguments import ByHandle
 from octostore.mcp.http.handles import Handle, Seals
 from octostore.mcp.http.port import ServedPort
@@ -104,6 +104,9 @@ class HandledClaims:
         pause_ms = self._call.services.rates.take(self._call.principal.name, number, taken=1)
         if pause_ms:
             raise error_of(too_fast(pause_ms).failure)
+
+    def at_hand(self, reply: ClaimReply) -> msgspec.Struct:
+        return at_hand_by_handle(reply, self.handle_of(reply.job_id or "", reply.fencing_token or 0))
 
     def has(self, _seen: ClaimReply | JobOwner) -> bool:
         """Nothing is kept here."""

@@ -10,23 +10,35 @@ from octostore.core import commands as c
 from octostore.core.encoding import encode_any
 from octostore.core.model import Phase
 from octostore.core.questions import FindSessionLease
-from octostore.core.replies import HandedOverReply, SavedReply, SessionReply
+from octostore.core.replies import ClaimReply, HandedOverReply, SavedReply, SessionReply
 from octostore.core.session_keys import session_key
-from octostore.mcp.arguments import OpenSession
+from octostore.mcp.arguments import OpenSession, Task
 from octostore.mcp.http.answers import OpenedByHandle, opened_by_handle
-from octostore.mcp.http.arguments import BySessionHandle
+from octostore.mcp.http.arguments import BySessionHandle, ClaimTask
 from octostore.mcp.http.claims import HandledClaims
-from octostore.mcp.http.handles import Handle, Seals
+from octostore.mcp.http.handles import Seals
 from octostore.mcp.http.port import ServedPort
 from octostore.server.calls import Call
 from octostore.stores.ids import new_lease_id, new_request_id
 
 
 class HandledSession:
-    def __init__(self, port: ServedPort, session_id: str, lease_id: str) -> None:
+    def __init__(self, port: ServedPort, session_id: str, lease_id: str, agent: str) -> None:
         self.session_id = session_id
         self._port = port
+        self._agent = agent
         self._named: dict[str, Any] = {"session_id": session_id, "lease_id": lease_id}
+
+    async def claim_task(self, store: AsyncOctoStore, wanted: Task) -> ClaimReply:
+        await self._do(c.KeepSessionAlive(**self._named))
+        return await store.claim_task(
+            **self._named,
+            agent=self._agent,
+            queues=[wanted.queue],
+            kinds=wanted.kinds,
+            wait=wanted.wait,
+            request_id=cast("ClaimTask", wanted).request_id,
+        )
 
     async def save(self, context: Any, phase: Phase | None) -> Phase:
         saving = c.SaveSession(**self._named, context=encode_any("context", context), phase=phase)
@@ -71,14 +83,12 @@ class HandledSessions:
 
     async def find(self, _store: AsyncOctoStore, named: msgspec.Struct) -> HandledSession:
         handle = self._seals.check(cast("BySessionHandle", named).handle)
-        return HandledSession(self._port, handle.name, await self._lease_of(handle))
-
-    async def _lease_of(self, handle: Handle) -> str:
-        """One that never was, for a session that is over or was opened again since: the store says so then."""
         key = session_key(self._call.principal.name, handle.name)
         found = await self._call.services.store.ask(FindSessionLease(session_id=key))
         is_it = found.lease_id is not None and self._mark_of(found.lease_id) == handle.mark
-        return found.lease_id or "" if is_it else new_lease_id()
+        # For a session that is over or was opened again since, a lease that never was: the store says so then.
+        lease_id = found.lease_id or "" if is_it else new_lease_id()
+        return HandledSession(self._port, handle.name, lease_id, found.agent or self._call.principal.name)
 
     def _mark_of(self, lease_id: str) -> str:
         return self._call.services.seal("mark", lease_id)

@@ -7,7 +7,6 @@ import msgspec
 
 from octostore.core.errors import LeaseLost
 from octostore.core.model import Scope
-from octostore.mcp import answers as a
 from octostore.mcp import tools as t
 from octostore.mcp.http import answers as h
 from octostore.mcp.http import arguments as g
@@ -19,9 +18,9 @@ async def claim_job(desk: Desk, given: g.ClaimJob) -> msgspec.Struct:
     """Become the only owner of a job. Call this before you touch anything the job is about.
 
     Work on it only if `status` is `claimed`; it is then yours until `expires_at`. Every call with its `handle` renews
-    it for `ttl` seconds. Continue from `checkpoint` and `note` if the previous owner left any. Otherwise leave it
-    alone: `held` (another agent has it), `done` (see `result`), `delayed` (until `available_at`), `dead` (needs a
-    person). A dead agent's job is free only after its TTL (`expires_at`).
+    it for `ttl` seconds. Continue from `checkpoint` and `note` if there are any. Otherwise leave it alone: `held`
+    (another agent has it, and if that has died, until `expires_at`), `done`, `delayed` (until `available_at`), `dead`
+    (needs a person).
     """
     return await t.claim_job(desk, given)
 
@@ -29,18 +28,12 @@ async def claim_job(desk: Desk, given: g.ClaimJob) -> msgspec.Struct:
 async def checkpoint(desk: Desk, given: g.Checkpoint) -> h.SavedCheckpoint:
     """Save what another agent would need to continue the job, such as the branch and the finished steps.
 
-    It replaces your last checkpoint, outlives you, and comes with the next claim.
+    It replaces the last one, and comes with the next claim.
     """
     claim = await _claims(desk).named(given.handle)
     saved = await claim.checkpoint(given.data)
     expires_at = None if claim.beat is None else claim.beat.expires_at
     return h.SavedCheckpoint(job_id=saved.job_id, saved_at=saved.saved_at, expires_at=expires_at)
-
-
-async def heartbeat_job(desk: Desk, given: g.ByHandle) -> a.Kept:
-    """Renew a claim when you have nothing to report, and check that the job is still yours."""
-    beat = await (await _claims(desk).named(given.handle)).progress(None, None)
-    return a.Kept(job_id=beat.job_id, expires_at=beat.expires_at)
 
 
 async def my_claims(desk: Desk, given: g.Handles) -> h.LookedAt:
@@ -66,17 +59,18 @@ def _claims(desk: Desk) -> HandledClaims:
 # The table
 
 _DIFFERENT = [
-    Tool("Claim a job", claim_job, g.ClaimJob, is_idempotent=False),
-    Tool("Claim the next job in a queue", t.claim_next_job, g.ClaimNext, is_idempotent=False),
-    Tool("Report progress", t.report_progress, g.Progress),
-    Tool("Save a checkpoint", checkpoint, g.Checkpoint),
-    Tool("Release a job", t.release_job, g.Release),
-    Tool("Heartbeat", heartbeat_job, g.ByHandle),
-    Tool("My claims", my_claims, g.Handles),
-    Tool("Open or resume a session", t.open_session, g.OpenSession, is_idempotent=False),
-    Tool("Save a session's context", t.save_session, g.SaveSession),
-    Tool("Hand a session over", t.hand_over_session, g.HandOver),
-    Tool("Close a session", t.close_session, g.BySessionHandle),
+    Tool(claim_job, g.ClaimJob),
+    Tool(t.claim_next_job, g.ClaimNext),
+    Tool(t.report_progress, g.Progress),
+    Tool(checkpoint, g.Checkpoint),
+    Tool(t.release_job, g.Release),
+    Tool(my_claims, g.Handles),
+    Tool(t.open_session, g.OpenSession),
+    Tool(t.claim_task, g.ClaimTask),
+    Tool(t.release_task, g.ReleaseTask),
+    Tool(t.save_session, g.SaveSession),
+    Tool(t.hand_over_session, g.HandOver),
+    Tool(t.close_session, g.BySessionHandle),
 ]
 _BY_NAME = {tool.name: tool for tool in _DIFFERENT}
 TOOLS = [_BY_NAME.get(tool.name, tool) for tool in t.TOOLS]

@@ -10,7 +10,7 @@ import msgspec
 from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
 from octostore.core.limits import SEQ_MAX
-from octostore.core.questions import ListEvents
+from octostore.core.questions import ListEvents, ListHeartbeats
 from octostore.server.calls import Call, answer_reply
 from octostore.server.http import Answer, Streaming
 from octostore.server.router import Route
@@ -19,6 +19,7 @@ from octostore.wire import bodies
 from octostore.wire import fields as f
 
 TAG = "events"
+NEEDS_STREAM = "come on a stream: send `Accept: text/event-stream`, or use `GET /heartbeats` for how they stand now"
 
 
 def _prepare_events(call: Call) -> ListEvents:
@@ -29,10 +30,24 @@ def _prepare_events(call: Call) -> ListEvents:
 async def events(call: Call) -> Answer | Streaming:
     question: ListEvents = call.route.prepare(call)
     question = msgspec.structs.replace(question, after=_resume_from(call, question.after))
+    beating = _beating(call)
     if b"text/event-stream" not in call.request.headers.get(b"accept", b"").lower():
+        if beating:
+            raise InvalidInput("heartbeats", NEEDS_STREAM)
         return Answer(await call.services.store.ask(question))
     place = call.services.streams.one_of(call.principal.name)
-    return EventStream(call.request, _frames(call, question), place)
+    return EventStream(call.request, _frames(call, question, beating), place)
+
+
+def _beating(call: Call) -> tuple[str, ...]:
+    """The jobs whose heartbeats are wanted, too, if the token may see them."""
+    query: bodies.EventsQuery = call.query
+    if query.heartbeats is None:
+        return ()
+    job_ids = ListHeartbeats(job_ids=tuple(query.heartbeats)).job_ids
+    for job_id in job_ids:
+        call.principal.require_name(job_id)
+    return job_ids
 
 
 def _what_may_be_told(call: Call, query: bodies.EventsQuery) -> dict[str, Any]:
@@ -59,19 +74,21 @@ def _resume_from(call: Call, after: int) -> int:
     return int(last)
 
 
-async def _frames(call: Call, question: ListEvents) -> AsyncGenerator[bytes, None]:
+async def _frames(call: Call, question: ListEvents, beating: Sequence[str]) -> AsyncGenerator[bytes, None]:
     feed = call.services.feed
     silence = call.services.settings.keepalive_seconds * 2 / 3  # a tick later it would be the whole of it
     sent_at = time.monotonic()
-    while await may_go_on(call):
-        content, after = await feed.part(question)
-        if after == question.after:
-            await feed.next_change()
-            content = ALIVE if time.monotonic() - sent_at >= silence else b""
-        question = msgspec.structs.replace(question, after=after)
-        if content:
-            sent_at = time.monotonic()
-            yield content
+    with call.services.pulse.watching(beating) as watcher:
+        while await may_go_on(call):
+            content, after = await feed.part(question)
+            content += watcher.news()
+            if after == question.after and not content:
+                await watcher.next_change()
+                content = ALIVE if time.monotonic() - sent_at >= silence else b""
+            question = msgspec.structs.replace(question, after=after)
+            if content:
+                sent_at = time.monotonic()
+                yield content
 
 
 async def may_go_on(call: Call) -> bool:
@@ -112,8 +129,12 @@ ROUTES = [
             "Oldest first; all that is given must hold. With a `prefix` or `types`, a page may have fewer events than "
             "the `limit`, or none: go on from `after` until it stands still. With `Accept: text/event-stream` it goes "
             "on with what happens next: `id` is the event's `seq`, and `Last-Event-ID` resumes after it. A reader "
-            "that is too slow is disconnected, and nothing is skipped. A principal may have 100 streams open (`--max- "
-            "streams`). Only a session's principal and operators see what happens to the session itself."
+            "that is too slow is disconnected, and nothing is skipped. A principal may have 100 streams open "
+            "(`--max-streams`). Only a session's principal and operators see what happens to the session itself. "
+            "With `heartbeats`, the stream also sends `heartbeat` frames: how the live claims on these jobs stand, at "
+            "once and whenever one has changed, at most every two seconds. Their `data` is one of the `claims` of "
+            "`GET /heartbeats`, and they have no `id`. When a claim ends, its event says so; a heartbeat read just "
+            "before may come just after, so compare `fencing_token`."
         ),
         headers={"Last-Event-ID": f.EventSeq},
         codes={409: ("limit_exceeded",)},

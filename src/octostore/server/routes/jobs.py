@@ -49,6 +49,10 @@ def _prepare_enqueue(call: Call) -> Any:
     return call.command(max_queued=call.services.settings.max_queued)
 
 
+def _prepare_matching(call: Call) -> Any:
+    return call.command(prefix=call.principal.narrowed(call.body.prefix))
+
+
 def _answer_enqueue(_call: Call, reply: EnqueueReply) -> Answer:
     return Answer(reply, 201 if reply.created else 200)
 
@@ -190,6 +194,19 @@ ROUTES = [
         },
     ),
     asked(
+        "list_heartbeats",
+        summary="Which of these jobs have a live owner, and since when",
+        description=(
+            "The live claims on up to 200 jobs, without documents and history; a job that nobody has is left out. To "
+            "follow them, use `heartbeats` of `GET /events`."
+        ),
+        example={
+            "query": {"jobs": "github-issue-1842"},
+            "first": ["claim_job", "heartbeat_job"],
+            "answer": {"claims": [{"progress": {"note": "running tests", "percent": 40}}]},
+        },
+    ),
+    asked(
         "list_claims",
         summary="Claims of the last minutes, by job, those that need attention first",
         description=(
@@ -304,6 +321,33 @@ ROUTES = [
                 "previous": [{"how": "force_released", "ended_at": NOW, "reason": "the worker is stuck"}],
             },
             **CLAIMED,
+        },
+    ),
+    carried_out(
+        "requeue_matching",
+        prepare=_prepare_matching,
+        summary="Let all dead jobs that match run again",
+        description=(
+            "One batch of them, in one transaction, in the order of their names. Call again with the `after` of the "
+            "answer until it is null; a job that has died again by then is not changed twice. A token that is limited "
+            "to a prefix changes only jobs with that prefix. If `kind` is given, one call looks through 500 dead jobs, "
+            "and may change fewer than `limit`, or none."
+        ),
+        example={
+            "body": {"queue": "default", "reason": "the disk was full"},
+            "first": ["enqueue", "cancel_job"],
+            "answer": {"changed": 1, "after": None},
+        },
+    ),
+    carried_out(
+        "discard_matching",
+        prepare=_prepare_matching,
+        summary="Give all dead jobs that match up for good",
+        description="Batch by batch, as `POST /jobs/requeue` does it.",
+        example={
+            "body": {"prefix": "build-", "reason": "the branch is gone"},
+            "first": ["enqueue", "cancel_job"],
+            "answer": {"changed": 1, "after": None},
         },
     ),
     carried_out(

@@ -51,12 +51,12 @@ async def mcp(call: Call) -> Answer:
 
 
 async def resource(call: Call) -> Answer:
-    origin = _origin(call.request) or "http://localhost"
+    base = _base_url(call.request) or "http://localhost"
     return Answer(
         ProtectedResource(
-            resource=f"{origin}/mcp",
+            resource=f"{base}/mcp",
             resource_name="OctoStore",
-            resource_documentation=f"{origin}/docs",
+            resource_documentation=f"{base}/docs",
             scopes_supported=list(ALL_SCOPES),
             bearer_methods_supported=["header"],
         )
@@ -65,20 +65,20 @@ async def resource(call: Call) -> Answer:
 
 def challenge(request: Request, headers: list[tuple[bytes, bytes]]) -> Headers:
     """Clients of MCP look there for what a token has to be."""
-    origin = _origin(request)
-    if origin is None:
+    base = _base_url(request)
+    if base is None:
         return headers
-    where = f'resource_metadata="{origin}{METADATA_PATH}"'.encode()
+    where = f'resource_metadata="{base}{METADATA_PATH}"'.encode()
     return [
         (name, (b"%b, %b" if b" " in value else b"%b %b") % (value, where) if name == b"www-authenticate" else value)
         for name, value in headers
     ]
 
 
-def _origin(request: Request) -> str | None:
+def _base_url(request: Request) -> str | None:
     """As the client knows us; None where that cannot be repeated to it."""
     host = request.header(b"host") or ""
-    return f"{request.scheme}://{host}" if _HOST.fullmatch(host) else None
+    return f"{request.scheme}://{host}{request.base_path}" if _HOST.fullmatch(host) else None
 
 
 _METADATA: dict[str, Any] = {

@@ -1,20 +1,20 @@
 """The server itself: whether it lives, what it does, what it offers."""
 
 import time
-from functools import cache
+from functools import cache, partial
 
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
 from octostore.server import metrics
-from octostore.server.calls import Call, asked
+from octostore.server.calls import Call, ask, asked
 from octostore.server.examples import NOW
-from octostore.server.http import Answer, encode
+from octostore.server.http import PAGE_START, Answer, encode
 from octostore.server.refusals import Refusal, shutting_down
 from octostore.server.router import Route
+from octostore.server.routes.page import HTML
 from octostore.wire.answers import Health, Readiness, ServerStatus
 
 TAG = "server"
-HTML = b"text/html; charset=utf-8"
 
 
 async def livez(call: Call) -> Answer:
@@ -47,6 +47,11 @@ async def status(call: Call) -> Answer:
     )
 
 
+async def figures(call: Call) -> Answer:
+    max_age = call.route.prepare(call).max_age
+    return Answer(await call.services.figures(max_age=max_age)) if max_age else await ask(call)
+
+
 async def metrics_page(call: Call) -> Answer:
     services, counts = call.services, await call.services.figures()
     page = services.metrics.render(
@@ -68,24 +73,33 @@ async def _may_read_all(call: Call) -> bool:
 
 
 async def openapi(call: Call) -> Answer:
-    document, _ = await call.services.store.in_thread(_documents)
+    document, _ = await _documents_of(call)
     return Answer(document)
 
 
 async def api_page(call: Call) -> Answer:
-    _, page = await call.services.store.in_thread(_documents)
-    return Answer(page, content_type=HTML)
+    _, page = await _documents_of(call)
+    return Answer(page, content_type=HTML, start=PAGE_START)
+
+
+async def _documents_of(call: Call) -> tuple[bytes, bytes]:
+    settings = call.services.settings
+    found: tuple[bytes, bytes] = await call.services.store.in_thread(
+        partial(_documents, settings.base_path, has_page=settings.has_page)
+    )
+    return found
 
 
 @cache
-def _documents() -> tuple[bytes, bytes]:
+def _documents(base_path: str, *, has_page: bool) -> tuple[bytes, bytes]:
     """The interface, for programs and for people. Few servers are ever asked for it, and writing it takes a while."""
     from octostore.server.api_page import render_page  # noqa: PLC0415  # it tells of all routes, and so of these
     from octostore.server.openapi import document_of  # noqa: PLC0415
-    from octostore.server.routes import ROUTES  # noqa: PLC0415
+    from octostore.server.routes import described  # noqa: PLC0415
 
-    document = document_of(ROUTES)
-    return encode(document), render_page(ROUTES, document).encode()
+    routes = described(has_page=has_page)
+    document = document_of(routes, base_path)
+    return encode(document), render_page(routes, document).encode()
 
 
 ROUTES = [
@@ -127,10 +141,14 @@ ROUTES = [
     ),
     asked(
         "figures",
+        handler=figures,
         summary="How much there is of everything, and how it goes",
         description=(
+            "`status` is `ok`, `degraded` (it works, but somebody should look) or `unhealthy` (work is not getting "
+            "done), by the same thresholds as `octostore health`; `reasons` say why. "
             "`late` are claims whose owners have missed heartbeats, but still have time; `stuck` those whose owners "
-            "heartbeat, and have reported no progress for longer than their `max_silence`."
+            "heartbeat, and have reported no progress for longer than their `max_silence`. With `max_age`, the server "
+            "counts again only if its last figures are older; `at` says when they were counted."
         ),
         codes={503: ("unreachable",)},
         example={
@@ -144,6 +162,8 @@ ROUTES = [
                 "oldest_due_at": NOW,
                 "taken_back": 0,
                 "queued": {"default": 1},
+                "status": "ok",
+                "reasons": [],
             },
             "first": ["enqueue"],
         },

@@ -163,9 +163,13 @@ ROUTES = [
         prepare=_prepare_task,
         answer=_answer_task,
         summary="Acquire a session and claim its next task, in one step",
-        description="`held` if somebody else has the session; `empty`, and nothing has changed, if there is no task.",
+        description=(
+            "`held` if somebody else has the session; `empty`, and nothing has changed, if there is no task. With the "
+            "`lease_id` of a session that you have open, the task is claimed within it, one at a time: `held` then "
+            "names the task that it has, and `POST /jobs/{job_id}/release` ends that and leaves the session open."
+        ),
         answers={200: TaskAnswer},
-        codes={409: ("limit_exceeded", "lease_lost")},
+        codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
         example={
             "params": {"session_id": "agent-3"},
             "body": {"agent": "agent-3", "queues": ["default"]},

@@ -20,6 +20,10 @@ greatest
 -- The same.
 {schema}.jobs
 
+-- name: jobs_by_status
+-- All jobs.
+{schema}.jobs
+
 -- name: not_loaded
 -- Of a job: it is not among those whose names are given, as JSON, if there are any (NULL).
 (%(loaded)s::jsonb IS NULL OR job_id <> ALL (ARRAY(SELECT jsonb_array_elements_text(%(loaded)s::jsonb))))

@@ -20,6 +20,10 @@ max
 -- The same, by kind.
 {schema}.jobs INDEXED BY jobs_in_line_by_kind
 
+-- name: jobs_by_status
+-- The same for all jobs: the rows of those with another status are not looked at.
+{schema}.jobs INDEXED BY jobs_by_status
+
 -- name: not_loaded
 -- Of a job: it is not among those whose names are given, as JSON. Without any (NULL) its row is not looked at.
 (%(loaded)s IS NULL OR job_id NOT IN (SELECT value FROM json_each(%(loaded)s)))

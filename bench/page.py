@@ -1,0 +1,186 @@
+"""The live page on a large store: its first paint, what open pages cost the server, and what claims notice of them."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median
+
+from bench.rounds import interleaved
+from bench.sample_file import build
+from bench.sample_rows import SampleRows
+from bench.served import browser, peers
+from bench.served.crowd import Phase, Probe
+from bench.served.crowd_workers import Workers
+from bench.served.pages import Got, Pages
+from bench.served.peers import Peer
+from bench.served.processes import LOOPBACK
+from bench.served.talk import Child, child
+from bench.tables import show
+from bench.timing import percentile, seconds
+from octostore.core.model import Status
+
+EVENTS_PER_JOB = 5
+SPACING_MS = 500
+"""From one event to the next: five million are the log of a month."""
+SHARES: Mapping[Status, int] = {"queued": 4, "done": 95, "dead": 1}
+"""Of a hundred jobs. Those that are claimed have owners in this run."""
+
+HOLDERS, BEAT_SECONDS = 500, 10.0
+PAGES = 50
+PAINTS_PER_ROUND = 3
+PROBE_PAUSE_SECONDS = 0.05
+SETTLE_SECONDS = 3.0
+"""After pages were opened or closed, until things are as they stay."""
+
+JOBS = "jobs?limit=200"
+PAINT_AIM, CPU_AIM, LATENCY_AIM = "3.00", "10.0 %", "1.20"
+
+
+def report(scratch: Path, jobs: int, rounds: int, turn_seconds: float) -> None:
+    folder, events = scratch / "page", jobs * EVENTS_PER_JOB
+    folder.mkdir()
+    rows = SampleRows(jobs, events, round(time.time() * 1_000), SPACING_MS, SHARES)
+    build(folder / "octostore.db", jobs, events, rows)
+    what = f"{jobs:,} jobs, {events:,} events, {HOLDERS} live claims with a heartbeat every {BEAT_SECONDS:g} s"
+    print(f"The live page: {what}", end="\n\n", flush=True)
+    with peers.ours(folder) as server, _held_jobs(server):
+        if browser.IS_THERE:
+            _report_paint(server, rounds * PAINTS_PER_ROUND)
+        else:
+            print("First paint: not measured; it needs Chromium, and playwright of the extra `bench`", end="\n\n")
+        _report_open_pages(server, rounds, turn_seconds)
+
+
+@contextmanager
+def _held_jobs(server: Peer) -> Iterator[None]:
+    work = Workers(server.port, server.token, HOLDERS, BEAT_SECONDS, lines=0, line_length=0, serve_seconds=0)
+    with child("bench.served.crowd_workers", work) as holders:
+        holders.hear(int)
+        yield
+
+
+# How soon it is there
+
+
+def _report_paint(server: Peer, samples: int) -> None:
+    """Both opened in the browser, which takes its time for any address; and what a plain client waits for the same."""
+    url = browser.url_of(server)
+    with browser.chromium() as chromium, browser.logged_in(chromium, server) as context:
+        fresh = partial(browser.on_first_visit, chromium, server)
+        turns: list[Callable[[], float]] = [
+            partial(_asked, server, f"/{JOBS}"),
+            partial(browser.document_painted, context, f"{url}/ui/api/{JOBS}"),
+            partial(browser.page_painted, context, url),
+            partial(fresh, browser.document_painted, f"{url}/ui/api/{JOBS}"),
+            partial(fresh, browser.page_painted, url),
+        ]
+        for turn in turns:
+            turn()
+        client, jobs_again, page_again, jobs, page = (median(taken) for taken in interleaved(turns, samples))
+        calls = browser.calls_of_a_tab(context, url, SETTLE_SECONDS)
+    title = (
+        f"First paint in Chromium, of the page with its rows and of the JSON of GET /{JOBS} (medians of {samples}, in "
+        f"turn)\n   A plain HTTP client has that JSON after {client * 1e3:.0f} ms"
+    )
+    visits = [("first", jobs, page), ("later", jobs_again, page_again)]
+    rows = [
+        [visit, f"{json * 1e3:,.0f}", f"{painted * 1e3:,.0f}", f"{painted / json:.2f}", PAINT_AIM]
+        for visit, json, painted in visits
+    ]
+    show(title, ["visit", "JSON, ms", "page, ms", "page:JSON", "aim"], rows)
+    told = ", ".join(f"{what} {number}" for what, number in sorted(calls.items()))
+    print(f"  What a tab asks for in {SETTLE_SECONDS:g} seconds: {told}", end="\n\n", flush=True)
+
+
+def _asked(server: Peer, path: str) -> float:
+    connection = HTTPConnection(LOOPBACK, server.port, timeout=60)
+    connection.connect()
+
+    def ask() -> None:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {server.token}"})
+        answer = connection.getresponse()
+        content = answer.read()
+        if answer.status != 200:
+            raise RuntimeError(f"{path} was answered with {content!r}")
+
+    try:
+        return seconds(ask)
+    finally:
+        connection.close()
+
+
+# What open pages cost
+
+
+def _report_open_pages(server: Peer, rounds: int, turn_seconds: float) -> None:
+    probe = Probe(server, PROBE_PAUSE_SECONDS)
+    with child("bench.served.pages", Pages(server.port, server.token, PAGES)) as pages:
+        pages.hear(int)
+        _measured(probe, turn_seconds / 3)  # until its file has once had its full size, every commit makes it longer
+        closed = partial(_measured, probe, turn_seconds)
+        opened = partial(_measured_with, pages, probe, turn_seconds)
+        without, with_pages = interleaved([closed, opened], rounds)
+        got = _told(pages, "close")
+    _show_costs(without, with_pages, turn_seconds)
+    _show_got(got, turn_seconds)
+
+
+def _measured(probe: Probe, turn_seconds: float) -> Phase:
+    time.sleep(SETTLE_SECONDS)
+    with probe.during(""):
+        time.sleep(turn_seconds)
+    return probe.phases[-1]
+
+
+def _measured_with(pages: Child, probe: Probe, turn_seconds: float) -> Phase:
+    _told(pages, "open")
+    try:
+        return _measured(probe, turn_seconds)
+    finally:
+        _told(pages, "close")
+
+
+def _told(pages: Child, what: str) -> Got:
+    pages.tell(what)
+    return pages.hear(Got)
+
+
+def _show_costs(without: list[Phase], with_pages: list[Phase], turn_seconds: float) -> None:
+    before, after = (_times(phases) for phases in (without, with_pages))
+    cpu = [median(phase.cpu for phase in phases) for phases in (without, with_pages)]
+    more = median(two.cpu - one.cpu for one, two in zip(without, with_pages, strict=True))
+    ratios = [f"{two / one:.2f}" for one, two in zip(before, after, strict=True)]
+    title = (
+        f"{PAGES} open pages (medians of {len(without)} rounds of {turn_seconds:g} seconds, in turn)\n"
+        f"   claims: those of an extra client that claims and releases, {PROBE_PAUSE_SECONDS * 1_000:g} ms apart"
+    )
+    rows = [
+        ["nobody looks", f"{cpu[0]:.1%}", *(f"{taken * 1e3:.2f}" for taken in before)],
+        [f"{PAGES} pages", f"{cpu[1]:.1%}", *(f"{taken * 1e3:.2f}" for taken in after)],
+        ["more, or how many times", f"{more:.1%}", *ratios],
+        ["aim, at most", CPU_AIM, "", LATENCY_AIM],
+    ]
+    show(title, ["while", "server CPU", "claims, p50 ms", "p99 ms"], rows)
+
+
+def _times(phases: list[Phase]) -> tuple[float, float]:
+    """Of all claims together: a round alone has too few for the slowest of a hundred."""
+    claims = [taken for phase in phases for taken in phase.claims]
+    return percentile(claims, 50), percentile(claims, 99)
+
+
+def _show_got(got: Got, turn_seconds: float) -> None:
+    """Of the last round."""
+    heartbeats, events, kilobytes = (
+        f"{number / (turn_seconds + SETTLE_SECONDS):,.0f}" for number in (got.heartbeats, got.events, got.kilobytes)
+    )
+    print(
+        f"  Each page shows {got.rows / got.loads:.0f} rows and follows {got.followed / PAGES:.0f} heartbeats. "
+        f"All of them get {heartbeats} heartbeats,\n  {events} events and {kilobytes} KiB a second, and have loaded "
+        f"{got.loads - PAGES} times after they had opened",
+        end="\n\n",
+        flush=True,
+    )

@@ -1,0 +1,64 @@
+"""Change the settings of a queue. What you leave out stays as it is.
+
+While a queue is paused, nobody gets a job from it, neither as the next one nor by name. Claims that exist go on, and
+jobs can be enqueued. Resuming it wakes those who wait.
+"""
+
+import argparse
+
+from msgspec import UNSET
+
+from octostore.cli.command import Arguments, Context, completed_by
+from octostore.cli.completing import queue_names
+from octostore.cli.options import positive
+from octostore.core.errors import InvalidInput
+from octostore.core.queue_words import pause_in_words
+from octostore.core.replies import QueueView
+
+EXAMPLES = [
+    "octostore queue set builds --pause --reason 'deploying the runners'",
+    "octostore queue set builds --resume",
+    "octostore queue set deploys --max-claimed 1    # one at a time",
+    "octostore queue set deploys --max-claimed none",
+]
+NO_LIMIT = "none"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="set")
+    settings = actions.add_parser(
+        "set", help="pause, resume or limit a queue", description="Pause, resume or limit a queue."
+    )
+    completed_by(settings.add_argument("queue", metavar="QUEUE", help="its name"), queue_names)
+    settings.add_argument(
+        "--max-claimed", type=_limit, default=UNSET, metavar="N", help="how many jobs may be claimed at once, or none"
+    )
+    pause = settings.add_mutually_exclusive_group()
+    pause.add_argument("--pause", dest="paused", action="store_true", default=None, help="hand out no more jobs")
+    pause.add_argument("--resume", dest="paused", action="store_false", default=None, help="hand out jobs again")
+    settings.add_argument("--reason", metavar="TEXT", help="why; shown in the log and to those who ask for a job")
+
+
+def _limit(text: str) -> int | None:
+    if text == NO_LIMIT:
+        return None
+    try:
+        return positive(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a whole number from 1 nor {NO_LIMIT}") from None
+
+
+def run(arguments: Arguments, context: Context) -> None:
+    if arguments.max_claimed is UNSET and arguments.paused is None:
+        raise InvalidInput("queue set", "needs --pause, --resume or --max-claimed")
+    with context.place.open() as store:
+        view = store.set_queue(
+            arguments.queue, max_claimed=arguments.max_claimed, paused=arguments.paused, reason=arguments.reason
+        )
+    context.console.answer(view, _told(view))
+
+
+def _told(view: QueueView) -> str:
+    limit = "" if view.max_claimed is None else f", at most {view.max_claimed:,} at once"
+    state = "hands out jobs" if view.pause is None else f"is {pause_in_words(view.pause)}"
+    return f"queue {view.queue} {state}{limit}"

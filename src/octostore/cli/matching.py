@@ -1,0 +1,70 @@
+"""What operators do to the jobs they name, or to all dead jobs that match."""
+
+import argparse
+from collections.abc import Callable
+
+from octostore.cli import exits
+from octostore.cli.command import Arguments, Context
+from octostore.cli.operating import add_operator_options, operate
+from octostore.cli.progress_bar import ProgressBar
+from octostore.client.store import OctoStore
+from octostore.core.errors import InvalidInput
+from octostore.core.replies import ChangedReply, JobView
+
+_FILTERS = ("queue", "prefix", "kind")
+
+
+def add_matching_options(parser: argparse.ArgumentParser) -> None:
+    add_operator_options(parser, can_be_all=True)
+    parser.add_argument("--all", action="store_true", help="every dead job that matches; needs --reason")
+    parser.add_argument("--queue", metavar="Q", help="with --all: only jobs of this queue")
+    parser.add_argument("--prefix", metavar="PREFIX", help="with --all: only jobs whose names begin with this")
+    parser.add_argument("--kind", metavar="KIND", help="with --all: only jobs of this kind")
+
+
+def operate_on_matching(
+    arguments: Arguments,
+    context: Context,
+    change_one: Callable[[OctoStore, str], JobView],
+    change_all: Callable[..., int],
+    changed: str,
+) -> int:
+    """`change_all` is given the store, the filters and `on_batch`; `changed` is the word for what it does."""
+    _check(arguments)
+    if not arguments.all:
+        return operate(arguments, context, change_one)
+    filters = {name: getattr(arguments, name) for name in _FILTERS if getattr(arguments, name) is not None}
+    so_far = 0
+
+    def note(number: int) -> None:
+        nonlocal so_far
+        so_far = number
+        bar.count(number)
+
+    try:
+        with context.place.open() as store, ProgressBar(changed) as bar:
+            number = change_all(store, **filters, reason=arguments.reason, on_batch=note)
+    except BaseException:
+        if so_far:
+            context.console.remark(f"{_jobs(so_far)} had been {changed} by then; run the same again for the rest")
+        raise
+    told = f"{changed} {_jobs(number)}" if number else f"no dead jobs match; nothing was {changed}"
+    context.console.answer(ChangedReply(changed=number, after=None), told)
+    return exits.DID
+
+
+def _jobs(number: int) -> str:
+    return "1 dead job" if number == 1 else f"{number:,} dead jobs"
+
+
+def _check(arguments: Arguments) -> None:
+    if not arguments.all:
+        given = [name for name in _FILTERS if getattr(arguments, name) is not None]
+        if given:
+            raise InvalidInput(f"--{given[0]}", "selects from all dead jobs; add --all")
+        if not arguments.jobs:
+            raise InvalidInput("JOB", "is required: name the jobs, or use --all for every dead job")
+    elif arguments.jobs:
+        raise InvalidInput("--all", "is for every dead job that matches; leave out the names, or use --prefix")
+    elif not arguments.reason:
+        raise InvalidInput("--reason", "is required with --all: the log of each job says why")

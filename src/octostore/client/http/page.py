@@ -1,0 +1,72 @@
+"""The live page of a server, for those who open it from a terminal."""
+
+from contextlib import closing, suppress
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+
+from octostore.client.http.answers import read_answer
+from octostore.client.http.calls import HttpCall
+from octostore.client.http.connections import Connections
+from octostore.client.http.patience import ANSWER_SECONDS
+from octostore.client.http.server_url import ServerUrl, left_servers
+from octostore.core.errors import InvalidInput, Unreachable
+from octostore.core.secret_free import SecretFree
+from octostore.stores.base import TryAgain
+from octostore.wire.answers import About, Health, LoginLink
+from octostore.wire.failures import Failure
+
+T = TypeVar("T")
+NOT_FOUND = 404
+
+
+class PageLink(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
+    """`link` opens `page`, logged in: once, and until `expires_at`."""
+
+    page: str
+    link: str
+    expires_at: datetime
+
+
+def left_server(store_id: str) -> tuple[ServerUrl, str]:
+    """Where a server of this user serves this store on this machine, and the token that it has left for us."""
+    for place, token in left_servers(store_id):
+        with closing(Connections(place, token)) as connections, suppress(Unreachable):
+            if _ask(connections, "GET", "/health", Health).store_id == store_id:
+                return place, token
+    raise no_server()
+
+
+def no_server() -> Unreachable:
+    return Unreachable("none of your servers on this machine serves this store", reason="no_server")
+
+
+def make_link(place: ServerUrl, token: str) -> PageLink:
+    """Asks once: somebody sits there and waits for a browser."""
+    with closing(Connections(place, token)) as connections:
+        page = place.origin + _ask(connections, "GET", "/", About).page
+        link = _ask(connections, "POST", "/auth/link", LoginLink)
+    return PageLink(page=page, link=f"{page}#login={link.code}", expires_at=link.expires_at)
+
+
+def _ask(connections: Connections, method: str, path: str, kind: type[T]) -> T:
+    where = connections.place.origin
+    call = HttpCall(method, path, None, msgspec.json.Decoder(kind).decode)
+    try:
+        response, body = connections.call(method, path, None, ANSWER_SECONDS)
+        if response.status == NOT_FOUND and _is_no_route(body):
+            raise InvalidInput(
+                "url", f"names a server without a live page ({where}): it runs with --no-ui, or is an older version"
+            )
+        answer: T = read_answer(call, where, response.status, body, response.headers.get("retry-after"))
+    except TryAgain as failed:
+        raise failed.fault from None
+    return answer
+
+
+def _is_no_route(body: bytes) -> bool:
+    try:
+        return msgspec.json.decode(body, type=Failure).code == "no_such_route"
+    except (msgspec.DecodeError, ValueError):
+        return False

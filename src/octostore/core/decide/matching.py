@@ -1,0 +1,57 @@
+"""What operators do to all dead jobs that match: to each what they would do to one, a batch at a time."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from octostore.core.commands import DiscardMatching, MatchingCommand, RequeueMatching
+from octostore.core.decide import needs
+from octostore.core.decide.expiry import settled
+from octostore.core.decide.operate import give_up, run_again
+from octostore.core.decide.rules import decides
+from octostore.core.given import Given
+from octostore.core.model import Job
+from octostore.core.replies import ChangedReply
+from octostore.core.working_set import WorkingSet
+
+M = TypeVar("M", bound=MatchingCommand)
+
+
+@decides(RequeueMatching, needs.dead_jobs)
+def requeue_matching(ws: WorkingSet, command: RequeueMatching, given: Given) -> ChangedReply:
+    return _change_each(ws, command, given, run_again)
+
+
+@decides(DiscardMatching, needs.dead_jobs)
+def discard_matching(ws: WorkingSet, command: DiscardMatching, given: Given) -> ChangedReply:
+    return _change_each(ws, command, given, give_up)
+
+
+def _change_each(
+    ws: WorkingSet, command: M, given: Given, change: Callable[[WorkingSet, Job, M], None]
+) -> ChangedReply:
+    listed_to = ws.listed_to[needs.dead_jobs_of(command)]
+    changed: list[str] = []
+    for job_id in _names(ws, command, listed_to):
+        job = settled(ws, job_id, given)
+        if _matches(job, command):
+            if len(changed) == command.limit:
+                return ChangedReply(changed=len(changed), after=changed[-1])
+            change(ws, job, command)
+            changed.append(job_id)
+    return ChangedReply(changed=len(changed), after=listed_to)
+
+
+def _names(ws: WorkingSet, command: MatchingCommand, last: str | None) -> list[str]:
+    """Of all jobs that are here: others in the transaction may have brought some that have died in it."""
+    return sorted(
+        job_id
+        for job_id, job in ws.jobs.items()
+        if job is not None
+        and job_id.startswith(command.prefix)
+        and job_id > (command.after or "")
+        and (last is None or job_id <= last)
+    )
+
+
+def _matches(job: Job, command: MatchingCommand) -> bool:
+    return job.status == "dead" and command.queue in {None, job.queue} and command.kind in {None, job.kind}

@@ -1,0 +1,121 @@
+"""Who is logged in on the live page: by a cookie that any server of the store can read, or, once, by a link.
+
+A cookie stands for a token, and never for more: it holds the token's digest, by which the token is looked up each time.
+"""
+
+import hashlib
+import hmac
+import secrets
+import struct
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple
+
+from octostore.server.http import Request
+from octostore.server.refusals import login_over, no_login
+
+LOGIN_SECONDS = 7 * 86_400
+LINK_SECONDS = 60
+LINKS_PER_TOKEN = 10
+CODE_BYTES = 32
+STORE_CHARACTERS = 8
+_SIGNED = struct.Struct(">32sQ")
+"""The digest of the token, and when the login ends, in milliseconds."""
+
+
+class Login(NamedTuple):
+    digest: bytes
+    """Of the token."""
+    ends_at_ms: int
+
+
+class _Link(NamedTuple):
+    digest: bytes
+    until: float
+    """On the clock of `monotonic`."""
+
+
+class Logins:
+    """`base_path` is what the browser sees in front of our own paths."""
+
+    def __init__(self, base_path: str = "") -> None:
+        self._path = f"{base_path}/ui/"
+        self._key, self._name = b"", ""
+        self._links: dict[bytes, _Link] = {}
+        """By the digest of their codes, in the order in which they end."""
+
+    def start(self, store_id: str, key: bytes) -> None:
+        self._name = f"octostore-{store_id[:STORE_CHARACTERS]}"
+        self._key = key
+
+    # Cookies
+
+    def cookie(self, digest: bytes, token_ends_at_ms: int | None, *, is_secure: bool) -> bytes:
+        """The header that logs a browser in."""
+        now_ms = round(time.time() * 1_000)
+        ends_at_ms = now_ms + LOGIN_SECONDS * 1_000
+        if token_ends_at_ms is not None:
+            ends_at_ms = min(ends_at_ms, token_ends_at_ms)
+        signed = _SIGNED.pack(digest, ends_at_ms)
+        value = urlsafe_b64encode(signed + self._signature(signed)).decode()
+        return self._header(value, (ends_at_ms - now_ms) // 1_000, is_secure=is_secure)
+
+    def no_cookie(self, *, is_secure: bool) -> bytes:
+        """The header that logs it out."""
+        return self._header("", 0, is_secure=is_secure)
+
+    def login_in(self, request: Request) -> Login:
+        """Raises a refusal if there is none, or none that is good; whether the token is good is another question."""
+        values = [value for value in _cookies(request, self._name.encode()) if value]
+        if not values:
+            raise no_login()
+        for value in values:  # two, if somebody has put another one there, for another path
+            login = self._read(value)
+            if login is not None and login.ends_at_ms > time.time() * 1_000:
+                return login
+        raise login_over()
+
+    def _header(self, value: str, seconds: int, *, is_secure: bool) -> bytes:
+        secure = "; Secure" if is_secure else ""
+        text = f"{self._name}={value}; Max-Age={seconds}; Path={self._path}; HttpOnly; SameSite=Strict{secure}"
+        return text.encode("ascii")
+
+    def _read(self, value: bytes) -> Login | None:
+        try:
+            content = urlsafe_b64decode(value)
+        except ValueError:
+            return None
+        signed, signature = content[: _SIGNED.size], content[_SIGNED.size :]
+        if len(signed) != _SIGNED.size or not hmac.compare_digest(signature, self._signature(signed)):
+            return None
+        return Login(*_SIGNED.unpack(signed))
+
+    def _signature(self, signed: bytes) -> bytes:
+        return hmac.digest(self._key, b"login\0" + signed, "sha256")
+
+    # Links
+
+    def new_code(self, digest: bytes) -> str:
+        """Good once and for a minute, here and at no other server of the store: the oldest ones make room."""
+        now = time.monotonic()
+        self._links = {code: link for code, link in self._links.items() if link.until > now}
+        of_token = [code for code, link in self._links.items() if link.digest == digest]
+        for code in of_token[: max(0, len(of_token) + 1 - LINKS_PER_TOKEN)]:
+            del self._links[code]
+        made = secrets.token_urlsafe(CODE_BYTES)
+        self._links[_digest_of(made)] = _Link(digest, now + LINK_SECONDS)
+        return made
+
+    def redeem(self, code: str) -> bytes | None:
+        """The digest of the token that asked for it."""
+        link = self._links.pop(_digest_of(code), None)
+        return None if link is None or link.until <= time.monotonic() else link.digest
+
+
+def _digest_of(code: str) -> bytes:
+    return hashlib.sha256(code.encode(errors="replace")).digest()
+
+
+def _cookies(request: Request, name: bytes) -> list[bytes]:
+    pairs = (pair.strip().partition(b"=") for pair in request.headers.get(b"cookie", b"").split(b";"))
+    return [value for key, _, value in pairs if key == name]

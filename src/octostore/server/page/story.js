@@ -1,0 +1,59 @@
+// Events in sentences.
+
+import { visible } from "./words.js";
+
+const said = (text) => (text ? `: ${visible(text)}` : "");
+const noted = (text) => (text ? ` (${visible(text)})` : "");
+const after = (data) => ({ dead: "; it is dead now", queued: "; it is back in its queue" })[data.status] ?? "";
+const ended = (how) => (event, data) => `${visible(data.owner)} ${how}${said(data.error ?? data.reason)}${noted(data.note)}${after(data)}`;
+const byOperator = (how) => (event, data) => `${how}${data.owner ? ` from ${visible(data.owner)}` : ""} by ${visible(event.actor)}${said(data.reason)}`;
+const attempt = (data) => (data.attempt > 1 ? ` (attempt ${data.attempt})` : "");
+const phase = (data) => (data.phase ? `; phase ${data.phase_before ? `${data.phase_before} → ` : ""}${data.phase}` : "");
+
+function claimed(event, data) {
+  if (data.handed_over_by) return `${visible(data.owner)} got it from ${visible(data.handed_over_by)}, with the session${attempt(data)}`;
+  if (data.took_over_from) return `${visible(data.owner)} took over from ${visible(data.took_over_from)}${attempt(data)}`;
+  return `${visible(data.owner)} claimed it${attempt(data)}`;
+}
+
+const SENTENCES = {
+  enqueued: (event, data) => `enqueued in ${visible(event.queue)} as ${visible(data.kind)}`,
+  claimed,
+  released: ended("released it"),
+  done: ended("finished it"),
+  failed: ended("failed"),
+  deferred: ended("deferred it"),
+  expired: (event, data) => `${visible(data.owner)} disappeared${said(event.reason)}${noted(data.note)}${after(data)}`,
+  undone: (event, data) => `${visible(data.owner)}'s claim was undone: it disconnected before the answer${after(data)}`,
+  stuck: (event, data) => `${visible(data.owner)} is stuck: alive, but ${visible(event.reason)}${noted(data.note)}`,
+  force_released: byOperator("taken away"),
+  cancelled: (event, data) => byOperator(data.owner ? "cancelled and taken" : "cancelled")(event, data),
+  discarded: byOperator("discarded"),
+  requeued: byOperator("requeued"),
+  stop_requested: (event, data) => `${visible(data.owner)} was asked to stop by ${visible(event.actor)}${data.cancels ? " (the job is then cancelled)" : ""}${said(data.reason)}`,
+  stop_delivered: (event, data) => `${visible(data.owner)} was told to stop`,
+  queue_limited: (event, data) => `queue ${visible(event.queue)}: ${limits(data)}, by ${visible(event.actor)}${said(data.reason)}`,
+  session_opened: (event, data) => `${visible(data.agent)} ${data.resumed ? "resumed" : "opened"} its session${phase(data)}`,
+  session_saved: (event, data) => `${data.agent ? `${visible(data.agent)} saved its context` : "context saved"} (${data.context_bytes.toLocaleString("en")} bytes)${phase(data)}`,
+  session_handed_over: (event, data) => `${visible(data.agent)}'s session was handed over to ${visible(data.to_agent)}${noted(data.note)}`,
+  session_closed: (event, data) => `${visible(data.agent)}'s session was closed${phase(data)}`,
+  session_expired: (event, data) => `${visible(data.agent)} disappeared with its session${said(event.reason)}${phase(data)}`,
+  session_undone: (event, data) => `${visible(data.agent)}'s session was undone: it disconnected before the answer`,
+  restored: (event, data) => `restored from a backup that ended with event ${data.after}`,
+  token_created: (event, data) => `${visible(event.actor)} created a token for ${visible(data.name)}`,
+  token_rotated: (event, data) => `${visible(data.name)}'s token was rotated`,
+  token_revoked: (event, data) => `${visible(event.actor)} revoked ${visible(data.name)}'s token`,
+};
+
+function limits(data) {
+  const most = data.max_claimed === null || data.max_claimed === undefined ? "no limit" : `at most ${data.max_claimed} at once`;
+  return data.paused ? `paused, ${most}` : most;
+}
+
+export const TYPES = Object.keys(SENTENCES);
+
+/** What an event says, without its time and its job. One that only a newer server knows is told by its name. */
+export function sentence(event) {
+  const tell = SENTENCES[event.type];
+  return tell ? tell(event, event.data) : `${event.type}${event.agent ? noted(event.agent) : ""}${said(event.reason)}`;
+}

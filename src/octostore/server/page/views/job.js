@@ -1,0 +1,176 @@
+// One job: how it stands, how it got there, and what can be done about it.
+
+import { path } from "../api.js";
+import { h } from "../dom.js";
+import { now as storeNow, ms, span, when } from "../clock.js";
+import { beat as beatModel, hear as hearModel } from "../now/model.js";
+import { HOW, picture } from "../now/picture.js";
+import { sentence } from "../story.js";
+import { address } from "../url.js";
+import { commands, empty, folded, table, visible } from "../words.js";
+
+export const title = "Job";
+export const heading = (params) => visible(params.job ?? "Job");
+
+const PAGE = 500;
+const PAGES = 4;
+const TOLD = 200;
+
+export async function load(ctx) {
+  const jobId = ctx.params.job ?? "";
+  const [job, events] = await Promise.all([ctx.get(path("jobs", jobId)), eventsOf(jobId, ctx)]);
+  const model = { rows: new Map(), seq: 0, more: false, last_claim_at: null };
+  for (const event of events) hearModel(model, event, {});
+  const claim = model.rows.get(jobId)?.claims.at(-1);
+  if (job.claim && claim && claim.ended_at === null) Object.assign(claim, job.claim);
+  const similar = job.is_known ? [] : (await ctx.get(`${path("jobs", jobId)}/similar`)).similar;
+  return { job, events, model, similar, seq: events.at(-1)?.seq ?? 0 };
+}
+
+async function eventsOf(jobId, ctx) {
+  const found = [];
+  let after = 0;
+  for (let page = 0; page < PAGES; page += 1) {
+    const answer = await ctx.get("events", { job: jobId, after, limit: PAGE });
+    found.push(...answer.events);
+    after = answer.after;
+    if (answer.events.length < PAGE) break;
+  }
+  return found;
+}
+
+export function follow(data) {
+  return { after: data.seq, job: data.job.job_id, heartbeats: data.job.claim ? data.job.job_id : "" };
+}
+
+export function hear(data, event, ctx) {
+  data.events.push(event);
+  hearModel(data.model, event, {});
+  ctx.reload(); // payload, result and the like are in no event
+}
+
+export function beat(data, heartbeat) {
+  beatModel(data.model, heartbeat);
+  if (data.job.claim) Object.assign(data.job.claim, { heartbeat_at: heartbeat.heartbeat_at, expires_at: heartbeat.expires_at, progress: heartbeat.progress ?? data.job.claim.progress });
+}
+
+export function render(data, ctx) {
+  const { job } = data;
+  if (!job.is_known) return unknown(job, data.similar);
+  return [
+    actions(job, ctx),
+    facts(job),
+    timeline(data),
+    job.previous.length > 0 && [h("h2", null, "Earlier attempts"), attempts(job)],
+    h("h2", null, "Documents"),
+    documents(job),
+    h("h2", null, "What happened"),
+    story(data),
+    h("h2", null, "From a terminal"),
+    commands("octostore", cli(job)),
+    commands("curl", curl(job)),
+  ];
+}
+
+function unknown(job, similar) {
+  return empty(
+    ["Nobody has ever claimed or enqueued a job of this name.", similar.length > 0 && [" Did you mean ", similar.map((name, index) => [index > 0 && ", ", h("a", { href: address({ view: "job", job: name }) }, visible(name))]), "?"]],
+    `octostore run ${quoted(job.job_id)} -- COMMAND`,
+  );
+}
+
+function facts(job) {
+  const { claim } = job;
+  const known = [
+    ["Status", job.status],
+    claim && ["Owner", `${visible(claim.owner)}${claim.principal === claim.owner ? "" : ` (token: ${visible(claim.principal)})`}`],
+    claim && ["Claimed", when(claim.claimed_at)],
+    claim && ["Last heartbeat", [when(claim.heartbeat_at), claim.stuck && h("strong", { class: "chip" }, "stuck")]],
+    claim && ["Expires", [when(claim.expires_at), " unless it heartbeats"]],
+    claim?.progress && ["Progress", [visible(claim.progress.note ?? ""), claim.progress.percent === null ? null : ` ${Math.round(claim.progress.percent)} %`, ", ", when(claim.progress.at)]],
+    claim?.host && ["Process", `${claim.pid ?? "?"} on ${visible(claim.host)}`],
+    claim?.session_id && ["Session", visible(claim.session_id)],
+    claim && ["Fencing token", String(claim.fencing_token)],
+    claim?.stop_requested && ["Asked to stop", [when(claim.stop_requested.requested_at), ` by ${visible(claim.stop_requested.requested_by)}`, claim.stop_requested.reason && `: ${visible(claim.stop_requested.reason)}`]],
+    job.queue && ["Queue", h("a", { href: address({ view: "queues", queue: job.queue }) }, visible(job.queue))],
+    job.kind && ["Kind", visible(job.kind)],
+    job.priority !== null && ["Priority", String(job.priority)],
+    ["Attempts", job.max_attempts === null ? String(job.attempts) : `${job.attempts} of ${job.max_attempts}`],
+    job.status === "queued" && job.available_at && ["Due", when(job.available_at)],
+    job.last_outcome && ["Last outcome", HOW[job.last_outcome] ?? job.last_outcome],
+    job.error && ["Error", visible(job.error)],
+    job.note && ["Note", visible(job.note)],
+    job.created_at && ["Created", when(job.created_at)],
+  ];
+  return h("dl", { class: "facts" }, known.filter(Boolean).map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+}
+
+function timeline({ job, model }) {
+  const row = model.rows.get(job.job_id);
+  if (row === undefined || row.claims.length === 0) return null;
+  const now = storeNow();
+  const seconds = Math.max(10, ((now - ms(row.claims[0].claimed_at)) / 1_000) * 1.02);
+  return [h("h2", null, "Claims"), picture([{ row, claims: row.claims }], now, seconds)];
+}
+
+function attempts(job) {
+  return table(
+    "Earlier attempts",
+    [
+      ["Attempt", (one) => one.attempt],
+      ["Owner", (one) => visible(one.owner)],
+      ["Ended", (one) => when(one.ended_at)],
+      ["After", (one) => span((ms(one.ended_at) - ms(one.claimed_at)) / 1_000)],
+      ["How", (one) => HOW[one.how] ?? one.how],
+      ["Why", (one) => visible(one.error ?? one.reason ?? one.note ?? "")],
+    ],
+    job.previous,
+    (one) => one.fencing_token,
+  );
+}
+
+function documents(job) {
+  const found = [["Payload", job.payload], ["Checkpoint", job.checkpoint], ["Result", job.result], ["Metadata", job.claim?.metadata]];
+  const shown = found.map(([name, value]) => folded(name, value)).filter(Boolean);
+  return shown.length > 0 ? shown : h("p", { class: "quiet" }, "No payload, checkpoint, result or metadata.");
+}
+
+function story({ events }) {
+  const told = events.slice(-TOLD).reverse();
+  return [
+    h("ol", { class: "story", reversed: true }, told.map((event) => h("li", { key: event.seq, value: told.length }, when(event.at), " ", sentence(event)))),
+    events.length > TOLD && h("p", { class: "quiet" }, `The newest ${TOLD} of ${events.length.toLocaleString("en")} events.`),
+  ];
+}
+
+function actions(job, ctx) {
+  if (!ctx.may("admin")) return null;
+  const at = (what) => `${path("jobs", job.job_id)}/${what}`;
+  const name = visible(job.job_id);
+  const owner = job.claim ? visible(job.claim.owner) : "";
+  const known = {
+    stop: { verb: "Ask to stop", where: at("stop"), says: `${owner} is asked to finish what cannot be left undone and to release the job. It keeps the job until it does.`, done: `${owner} was asked to stop.` },
+    force: { verb: "Force-release", where: at("force-release"), says: `${owner} loses the job at once, even if it is alive. Its later writes are refused; what it writes elsewhere is only kept out by the fencing token.`, done: `${name} was taken away from ${owner}.` },
+    cancel: { verb: "Cancel", where: at("cancel"), says: "The job is dead from now on: nobody gets it, until somebody requeues it.", done: `${name} was cancelled.` },
+    drain: { verb: "Cancel when it stops", where: at("cancel"), body: ({ reason }) => ({ reason, drain: true }), says: `${owner} is asked to stop; when it has, the job is dead.`, done: `${name} will be cancelled when ${owner} stops.` },
+    requeue: { verb: "Requeue", where: at("requeue"), says: "The job runs again, with all its attempts.", done: `${name} was requeued.` },
+    discard: { verb: "Discard", where: at("discard"), says: "The job leaves its queue for good, and its name is free.", done: `${name} was discarded.` },
+  };
+  const offered = { claimed: ["stop", "force", "drain", "cancel"], queued: ["cancel"], dead: ["requeue", "discard"], done: ["requeue"], free: [] }[job.status];
+  if (offered.length === 0) return null;
+  return h("p", { class: "buttons" }, offered.map((key) => h("button", { key, class: key === "force" || key === "cancel" || key === "discard" ? "danger" : null, onclick: () => ctx.act({ title: `${known[key].verb}: ${name}`, ...known[key] }) }, known[key].verb)));
+}
+
+const quoted = (text) => (/^[\w./#:@+=-]+$/.test(text) && !text.startsWith("#") ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+function cli(job) {
+  const name = quoted(job.job_id);
+  const also = { claimed: [`octostore stop ${name} --reason WHY`, `octostore force-release ${name} --reason WHY`], dead: [`octostore requeue ${name} --reason WHY`, `octostore discard ${name} --reason WHY`], queued: [`octostore cancel ${name} --reason WHY`] };
+  return [`octostore owner ${name}`, `octostore events --job ${name} --follow`, ...(also[job.status] ?? [])];
+}
+
+function curl(job) {
+  const at = `"$OCTOSTORE_URL/${path("jobs", job.job_id)}`;
+  const auth = '-H "Authorization: Bearer $OCTOSTORE_TOKEN"';
+  return [`curl ${auth} ${at}"`, `curl ${auth} "$OCTOSTORE_URL/events?job=${encodeURIComponent(job.job_id)}"`];
+}

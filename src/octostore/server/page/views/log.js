@@ -1,0 +1,80 @@
+// Everything that happens, as it happens.
+
+import { h } from "../dom.js";
+import { now as storeNow, when } from "../clock.js";
+import { sentence, TYPES } from "../story.js";
+import { empty, filters, jobLink, plural, table, visible } from "../words.js";
+
+export const title = "Log";
+
+const SHOWN = 500;
+const SINCE = [["600", "10 min"], ["3600", "1 h"], ["86400", "24 h"], ["604800", "7 d"]];
+const LOADED = 200;
+const PAGES = 5;
+
+let isPaused = false;
+let held = []; // what came while paused
+
+export async function load(ctx) {
+  const { prefix, type, after } = ctx.params;
+  const query = { prefix, types: type, limit: LOADED };
+  const seconds = Number(ctx.params.window ?? 600);
+  let page = await ctx.get("events", after ? { ...query, after } : { ...query, since: new Date(storeNow() - seconds * 1_000).toISOString() });
+  const events = [...page.events];
+  for (let more = 1; !after && more < PAGES && page.events.length === LOADED; more += 1) {
+    page = await ctx.get("events", { ...query, after: page.after });
+    events.push(...page.events);
+  }
+  held = [];
+  return { events: events.slice(-SHOWN), seq: page.after, isLive: !after, next: after && page.events.length === LOADED ? page.after : null };
+}
+
+export function follow(data, ctx) {
+  if (!data.isLive) return null;
+  return { after: data.seq, prefix: ctx.params.prefix ?? "", types: ctx.params.type ?? "" };
+}
+
+export function hear(data, event) {
+  if (isPaused) held.push(event);
+  else append(data, [event]);
+}
+
+function append(data, events) {
+  data.events.push(...events);
+  data.events.splice(0, Math.max(0, data.events.length - SHOWN));
+}
+
+export function render(data, ctx) {
+  const pause = () => {
+    isPaused = !isPaused;
+    if (!isPaused) append(data, held.splice(0));
+    ctx.redraw();
+  };
+  const agent = ctx.params.agent ?? "";
+  const shown = data.events.filter((event) => !agent || event.agent === agent || event.actor === agent).reverse();
+  return [
+    filters(
+      [{ name: "prefix", label: "Job begins with" }, { name: "agent", label: "Owner or actor" }, { name: "type", label: "Type", options: [["", "any"], ...TYPES.map((type) => [type, type])] }, { name: "window", label: "From the last", options: SINCE }],
+      { ...ctx, params: { window: "600", ...ctx.params } },
+      data.isLive && h("button", { type: "button", "aria-pressed": String(isPaused), onclick: pause }, isPaused ? `Resume (${plural(held.length, "new event")})` : "Pause"),
+      !data.isLive && h("a", { class: "button", href: ctx.href({ after: null }), "data-previous": "" }, "Back to the newest"),
+      data.next && h("a", { class: "button", href: ctx.href({ after: data.next }), "data-next": "" }, "Next page"),
+    ),
+    shown.length === 0 ? empty("Nothing like that has happened in this time. To make something happen:", "octostore run my-first-job -- true") : tableOf(shown),
+  ];
+}
+
+function tableOf(events) {
+  return table(
+    "Events, newest first",
+    [
+      ["Number", (event) => event.seq],
+      ["When", (event) => when(event.at)],
+      ["About", (event) => (event.job_id ? jobLink(event.job_id, { "data-row": "" }) : visible(event.session_id ?? event.queue ?? ""))],
+      ["What happened", (event) => sentence(event)],
+      ["Token", (event) => visible(event.actor)],
+    ],
+    events,
+    (event) => event.seq,
+  );
+}

@@ -1,0 +1,46 @@
+// Without a cookie, or with one that has ended: paste a token.
+
+import { Failure } from "../api.js";
+import { h } from "../dom.js";
+
+export const title = "Log in";
+
+let problem = null;
+let isBusy = false;
+
+export function render(data, ctx) {
+  const told = problem ?? data.failure;
+  return [
+    h("h1", null, "OctoStore"),
+    h("p", null, "Who owns what, whether it is alive, and who took over: log in to see it."),
+    told && h("p", { class: "problem", role: "alert" }, told.message, told.details && ` ${told.details}`),
+    h(
+      "form",
+      { onsubmit: (event) => submit(event, ctx) },
+      h("p", { class: "field" }, h("label", { for: "token" }, "Token"), h("input", { id: "token", name: "token", type: "password", required: true, autocomplete: "off", spellcheck: "false", autofocus: true })),
+      h("p", { class: "buttons" }, h("button", { type: "submit", class: "strong", disabled: isBusy }, "Log in")),
+    ),
+    h("p", { class: "quiet" }, "On the machine where the server runs, this opens the page already logged in:"),
+    h("pre", null, "octostore ui"),
+    h("p", { class: "quiet" }, "For somebody else, an administrator makes a token that can only look:"),
+    h("pre", null, "octostore token create NAME --scope read"),
+  ];
+}
+
+async function submit(event, ctx) {
+  event.preventDefault();
+  const field = event.target.elements.token;
+  isBusy = true;
+  problem = null;
+  ctx.redraw();
+  try {
+    await ctx.enter({ token: field.value.trim() });
+    field.value = "";
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    problem = error;
+  } finally {
+    isBusy = false;
+    ctx.redraw();
+  }
+}

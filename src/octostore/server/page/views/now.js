@@ -1,0 +1,81 @@
+// Who owns what, whether it is alive and moving, and who took over from whom.
+
+import { h } from "../dom.js";
+import { now as storeNow, span, when } from "../clock.js";
+import { attention, beat as beatModel, hear as hearModel, held, life, modelOf, rowsAt } from "../now/model.js";
+import { HOW, lineOf, picture } from "../now/picture.js";
+import { empty, filters, jobLink, plural, table, visible } from "../words.js";
+
+export const title = "Now";
+export const every = 60;
+
+const WINDOWS = [["60", "1 min"], ["300", "5 min"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
+const STATUSES = [["", "any"], ["claimed", "claimed"], ["queued", "queued"], ["free", "free"], ["done", "done"], ["dead", "dead"]];
+
+const windowOf = (params) => Number(params.window ?? 900);
+const wantedOf = ({ prefix, queue, owner, status }) => ({ prefix, queue, owner, status });
+
+export async function load(ctx) {
+  return modelOf(await ctx.get("claims", { window: windowOf(ctx.params), ...wantedOf(ctx.params), limit: 200 }));
+}
+
+export function follow(model, ctx) {
+  return { after: model.seq, prefix: ctx.params.prefix ?? "", heartbeats: held(model).join(",") };
+}
+
+export const hear = (model, event, ctx) => hearModel(model, event, wantedOf(ctx.params));
+export const beat = (model, heartbeat) => beatModel(model, heartbeat);
+
+export function render(model, ctx) {
+  const seconds = windowOf(ctx.params);
+  const now = storeNow();
+  const ranked = rowsAt(model, now, seconds);
+  const isTable = ctx.params.show === "table";
+  return [
+    filters(
+      [{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner" }, { name: "queue", label: "Queue" }, { name: "status", label: "Status", options: STATUSES }, { name: "window", label: "Window", options: WINDOWS }],
+      { ...ctx, params: { window: "900", ...ctx.params } },
+      h("a", { class: "button", href: ctx.href({ show: isTable ? null : "table" }), "data-switch": "" }, isTable ? "Show picture" : "Show table"),
+    ),
+    h("p", { class: "quiet" }, summary(ranked, model, seconds, now)),
+    ranked.length === 0 ? nothing(model, ctx, seconds) : isTable ? tableOf(ranked, now) : picture(ranked, now, seconds),
+  ];
+}
+
+function summary(ranked, model, seconds, now) {
+  const live = ranked.filter(({ claims }) => claims.at(-1).ended_at === null).length;
+  const urgent = ranked.filter(({ row }) => attention(row, now)).length;
+  const told = [plural(ranked.length, "job"), ` in the last ${span(seconds)}, ${live.toLocaleString("en")} held now`];
+  if (urgent) told.push(`, ${urgent} that ${urgent === 1 ? "needs" : "need"} attention (first)`);
+  if (model.more) told.push("; there are more, so narrow the filters to see the others");
+  return [told.join(""), ". Last claim ", when(model.last_claim_at, "unknown"), "."];
+}
+
+function nothing(model, ctx, seconds) {
+  const isFiltered = Object.values(wantedOf(ctx.params)).some(Boolean);
+  if (isFiltered) return empty("No claim matches these filters in this window.");
+  return empty(
+    [`Nobody has claimed anything in the last ${span(seconds)}. Last claim: `, when(model.last_claim_at, "none found"), ". To see one here:"],
+    "octostore run my-first-job -- sleep 60",
+    "octostore demo --here",
+  );
+}
+
+function tableOf(ranked, now) {
+  const last = ({ claims }) => claims.at(-1);
+  return table(
+    "Jobs and their claims",
+    [
+      ["Job", ({ row }) => jobLink(row.job_id, { "data-row": "" })],
+      ["Status", ({ row }) => [row.status, attention(row, now) && h("strong", { class: "chip" }, attention(row, now))]],
+      ["Owner", (one) => visible(last(one).owner)],
+      ["State", (one) => life(last(one), now) ?? HOW[last(one).how]],
+      ["Claimed", (one) => when(last(one).claimed_at)],
+      ["Heartbeat", (one) => when(last(one).heartbeat_at)],
+      ["Attempt", (one) => last(one).attempt],
+      ["In words", ({ row, claims }) => lineOf(row, claims, now)],
+    ],
+    ranked,
+    ({ row }) => row.job_id,
+  );
+}

@@ -1,0 +1,72 @@
+// Queues: how much is in them, how fast it moves, and what is allowed.
+
+import { path } from "../api.js";
+import { h } from "../dom.js";
+import { span, when } from "../clock.js";
+import { address } from "../url.js";
+import { capped, empty, table, visible } from "../words.js";
+
+export const title = "Queues";
+export const every = 10;
+
+export const load = (ctx) => ctx.get("queues");
+
+export function render(data, ctx) {
+  const shown = ctx.params.queue ? data.queues.filter((one) => one.queue === ctx.params.queue) : data.queues;
+  if (shown.length === 0)
+    return empty(ctx.params.queue ? `There is no queue ${visible(ctx.params.queue)} with a job or a limit.` : "No job has been put in a queue yet. To put one there:", "octostore enqueue build --queue default");
+  return [
+    h("p", { class: "quiet" }, "Counted ", when(data.counted_at), ". Rates since ", when(data.rates_since, "the beginning"), `, a bar for each ${span(data.bucket_seconds)}.`),
+    table("Queues", columns(data, ctx), shown, (one) => one.queue),
+    data.more && h("p", { class: "quiet" }, "The longest queues; there are more."),
+  ];
+}
+
+function columns(data, ctx) {
+  const count = (number) => (number === 0 ? "none" : capped(number, data.counted_to));
+  return [
+    ["Queue", (one) => [h("a", { href: address({ queue: one.queue }), "data-row": "", class: "name" }, visible(one.queue)), one.paused && paused(one.pause)]],
+    ["Due now", (one) => (one.ready > 0 ? [count(one.ready), ", oldest ", when(one.oldest_due_at)] : ["none; last claim ", when(one.last_claim_at, "unknown")])],
+    ["Later", (one) => (one.later > 0 ? [count(one.later), ", next ", when(one.available_at)] : "none scheduled")],
+    ["Claimed", (one) => (one.max_claimed === null ? `${count(one.claimed)}, no limit` : `${count(one.claimed)} of ${one.max_claimed} at once`)],
+    ["Dead", (one) => (one.dead > 0 ? h("a", { href: address({ view: "dead", queue: one.queue }) }, count(one.dead)) : count(0))],
+    ["Done", (one) => count(one.done)],
+    ["Enqueued", (one) => spark(one.rates.enqueued, data, "enqueued")],
+    ["Finished", (one) => spark(one.rates.done, data, "finished")],
+    ["Failed", (one) => spark(one.rates.failed, data, "failed")],
+    ...(ctx.may("admin") && !ctx.me.prefix ? [["Change", (one) => buttons(one, ctx)]] : []),
+  ];
+}
+
+function paused(pause) {
+  return [h("strong", { class: "chip" }, "paused"), pause && h("div", { class: "quiet" }, when(pause.at), ` by ${visible(pause.by)}`, pause.reason && `: ${visible(pause.reason)}`)];
+}
+
+/** A bar for each stretch of time, and the same in words. */
+function spark(counts, data, what) {
+  const total = counts.reduce((sum, one) => sum + one, 0);
+  const most = Math.max(1, ...counts);
+  const perMinute = counts.length > 0 ? total / ((counts.length * data.bucket_seconds) / 60) : 0;
+  return [
+    h("span", { class: "spark", "aria-hidden": "true" }, counts.map((one) => h("i", { style: { height: `${Math.round((one / most) * 22)}px` } }))),
+    h("br"),
+    total === 0 ? h("span", { class: "quiet" }, `none ${what}`) : `${perMinute >= 10 ? Math.round(perMinute).toLocaleString("en") : perMinute.toFixed(1)} a minute`,
+  ];
+}
+
+function buttons(one, ctx) {
+  const name = visible(one.queue);
+  const set = (title, verb, says, body, done, fields) => () => ctx.act({ title, verb, says, fields, method: "PUT", where: path("queues", one.queue), body: (given) => ({ reason: given.reason, ...body(given) }), done });
+  const pause = one.paused
+    ? set(`Resume ${name}`, "Resume", "Workers get jobs from this queue again.", () => ({ paused: false }), `Queue ${name} was resumed.`)
+    : set(`Pause ${name}`, "Pause", "Nobody gets a job from this queue until it is resumed. What is claimed goes on.", () => ({ paused: true }), `Queue ${name} was paused.`);
+  const limit = set(
+    `Limit ${name}`,
+    "Set limit",
+    "How many jobs of this queue may be claimed at once. Empty means no limit.",
+    (given) => ({ max_claimed: given.most === "" ? null : Number(given.most) }),
+    `The limit of queue ${name} was changed.`,
+    [{ name: "most", label: "At most", kind: "number", min: 1, optional: true, value: one.max_claimed ?? "" }],
+  );
+  return h("span", { class: "buttons" }, h("button", { onclick: pause }, one.paused ? "Resume" : "Pause"), h("button", { onclick: limit }, "Limit"));
+}

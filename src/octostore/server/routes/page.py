@@ -1,0 +1,154 @@
+"""The live page: the same data, in a browser."""
+
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from octostore._version import __version__
+from octostore.core.errors import InvalidInput
+from octostore.core.moments import to_datetime
+from octostore.server.assets import assets
+from octostore.server.auth import check_form, refused
+from octostore.server.calls import Call
+from octostore.server.http import PAGE_START, Answer, Request
+from octostore.server.logins import LINK_SECONDS
+from octostore.server.refusals import bad_code
+from octostore.server.router import Route
+from octostore.wire import bodies
+from octostore.wire import fields as f
+from octostore.wire.answers import About, LoginLink
+from octostore.wire.tokens import digest_of
+
+TAG = "page"
+HTML = b"text/html; charset=utf-8"
+BY_ACCEPT = [(b"vary", b"accept")]
+
+
+async def page(call: Call) -> Answer:
+    if b"text/html" in call.request.headers.get(b"accept", b"").lower():
+        return Answer(assets().shell, content_type=HTML, headers=BY_ACCEPT, start=PAGE_START)
+    base = call.request.base_path
+    about = About(
+        name="OctoStore", version=__version__, page=f"{base}/", docs=f"{base}/docs", openapi=f"{base}/openapi.json"
+    )
+    return Answer(about, headers=BY_ACCEPT)
+
+
+async def log_in(call: Call) -> Answer:
+    body: bodies.LoginBody = call.body
+    request, services = call.request, call.services
+    digest = _digest_in(call, body)
+    principal = await services.auth.holder_of(request, digest)
+    request.principal = principal.name
+    cookie = services.logins.cookie(digest, principal.expires_at_ms, is_secure=_is_secure(request))
+    return Answer(b"", 204, headers=[(b"set-cookie", cookie)])
+
+
+def _digest_in(call: Call, body: bodies.LoginBody) -> bytes:
+    """Of the token to log in with."""
+    auth = call.services.auth
+    match body:
+        case bodies.LoginBody(token=str(token), code=None):
+            check_form(call.request, token)
+            return digest_of(token)
+        case bodies.LoginBody(token=None, code=str(code)):
+            digest = call.services.logins.redeem(code)
+            if digest is None:
+                raise auth.slow_down(call.request, refused(call.request, "unknown", refusal=bad_code()))
+            return digest
+    raise InvalidInput("body", "needs either a token or a code")
+
+
+def _is_secure(request: Request) -> bool:
+    """As a trusted proxy says, or the page itself: it knows how the browser has come by it."""
+    return request.scheme == "https" or request.headers.get(b"origin", b"").lower().startswith(b"https://")
+
+
+async def log_out(call: Call) -> Answer:
+    cookie = call.services.logins.no_cookie(is_secure=_is_secure(call.request))
+    return Answer(b"", 204, headers=[(b"set-cookie", cookie)])
+
+
+async def make_link(call: Call) -> Answer:
+    digest, _ = call.services.auth.proof_in(call.request)
+    expires_at = to_datetime(round(time.time() * 1_000) + LINK_SECONDS * 1_000)
+    return Answer(LoginLink(code=call.services.logins.new_code(digest), expires_at=expires_at))
+
+
+async def asset(call: Call) -> Answer:
+    return assets().by_path[call.request.raw_path].answer(call.request)
+
+
+ROUTES = [
+    Route.at(
+        "page",
+        handler=page,
+        summary="The live page, or where to go from here",
+        description="Browsers, and all others whose `Accept` names `text/html`, get the page.",
+        answers={200: About},
+        example={"answer": {"name": "OctoStore", "page": "/", "docs": "/docs", "openapi": "/openapi.json"}},
+    ),
+    Route.at(
+        "log_in",
+        handler=log_in,
+        is_page=True,
+        summary="Log a browser in",
+        description=(
+            "Sets a cookie that stands for the token, for at most seven days and on every server of the store. It ends "
+            "when the token expires, is rotated or revoked. With it, the page uses this API below `/ui/api/`: the same "
+            "calls, such as `GET /ui/api/jobs`, except for locks, `/mcp`, `/auth/token/rotate` and `/auth/link`. The "
+            "cookie is accepted there and nowhere else, and a token is not accepted there. Requests that change "
+            "something must come from the page itself, which browsers prove with `Origin` or `Sec-Fetch-Site`."
+        ),
+        headers={"Origin": f.OwnOrigin},
+        answers={204: None},
+        codes={401: ("authentication_failed",), 429: ("rate_limited",), 503: ("unreachable",)},
+        example={"headers": {"Origin": "$OCTOSTORE_URL"}, "body": {"token": "$OCTOSTORE_TOKEN"}},
+    ),
+    Route.at(
+        "log_out",
+        handler=log_out,
+        is_page=True,
+        summary="Log a browser out",
+        description="Removes its cookie. To end all logins of a token, rotate or revoke the token.",
+        headers={"Origin": f.OwnOrigin},
+        answers={204: None},
+        example={"headers": {"Origin": "$OCTOSTORE_URL"}},
+    ),
+    Route.at(
+        "make_link",
+        handler=make_link,
+        summary="Make a link that logs a browser in",
+        description=(
+            "The link is `/#login=CODE`, and works once, within a minute, on the server that made it. `octostore ui` "
+            "makes one and opens it."
+        ),
+        answers={200: LoginLink},
+        example={"answer": {"code": "Jq3b1Zl0m5kXGdXqf6yPzq4m8vN2rT7sWc9uE1oAxYk"}},
+    ),
+]
+ASSET = Route(
+    operation="asset",
+    method="GET",
+    path="/ui/assets",
+    is_public=True,
+    handler=asset,
+    tag=TAG,
+    summary="What pages load",
+)
+"""Found at each path of `Assets.by_path`. Their names are for the pages alone, so nothing describes them."""
+
+
+MOUNT = "/ui/api"
+_NOT_MOUNTED = {"locks", "agents", TAG}
+"""Of the groups of routes: what the page has no use for, or must not have."""
+
+
+def mounted(routes: Iterable[Route]) -> list[Route]:
+    """The same routes once more, for the page and its cookie."""
+    return [
+        msgspec.structs.replace(route, path=MOUNT + route.path, is_page=True)
+        for route in routes
+        if route.tag not in _NOT_MOUNTED and route.operation != "rotate_token"
+    ]

@@ -1,0 +1,74 @@
+"""What an operator does on the page, and what is not offered to others."""
+
+from playwright.sync_api import expect
+
+from tests.support.chromium import Chromium
+from tests.support.live_page import live_page
+from tests.support.server import ServerProcess
+
+
+def test_force_release_with_a_reason(chromium: Chromium, server: ServerProcess) -> None:
+    server.claim("held-too-long")
+    with live_page(chromium, server.url, server.token) as page:
+        page.open(view="job", job="held-too-long")
+        page.act("Force-release", "the host is gone")
+        expect(page.main.get_by_role("status")).to_contain_text("held-too-long was taken away from agent-1.")
+        expect(page.dialog).to_have_count(0)
+        page.shows("taken away from agent-1 by admin: the host is gone")
+    last = server.events("held-too-long")[-1]
+    assert (last["type"], last["reason"], last["actor"]) == ("force_released", "the host is gone", "admin")
+
+
+def test_nothing_is_done_without_a_reason_or_when_cancelled(chromium: Chromium, server: ServerProcess) -> None:
+    server.claim("left-alone")
+    with live_page(chromium, server.url, server.token) as page:
+        page.open(view="job", job="left-alone")
+        page.main.get_by_role("button", name="Force-release").click()
+        expect(page.dialog.get_by_label("Reason")).to_be_focused()
+        page.tab.keyboard.press("Enter")
+        expect(page.dialog.get_by_label("Reason")).to_have_js_property("validity.valueMissing", True)
+        page.tab.keyboard.type("never mind")
+        page.tab.keyboard.press("Escape")
+        expect(page.dialog).to_have_count(0)
+        expect(page.main.get_by_role("button", name="Force-release")).to_be_focused()
+    assert [event["type"] for event in server.events("left-alone")] == ["claimed"]
+
+
+def test_a_question_goes_away_with_its_view(chromium: Chromium, server: ServerProcess) -> None:
+    for job_id in ("asked-about", "another-job"):
+        server.claim(job_id)
+    with live_page(chromium, server.url, server.token) as page:
+        page.open(view="job", job="another-job").visit(view="job", job="asked-about").shows("asked-about")
+        page.main.get_by_role("button", name="Force-release").click()
+        expect(page.dialog).to_contain_text("Force-release: asked-about")
+        page.tab.go_back()
+        expect(page.heading).to_have_text("another-job")
+        expect(page.dialog).to_have_count(0)
+
+
+def test_a_refusal_is_told_where_the_question_was_asked(chromium: Chromium, server: ServerProcess) -> None:
+    server.claim("gone-meanwhile")
+    with live_page(chromium, server.url, server.token, expected=["409 (Conflict)"]) as page:
+        page.open(view="job", job="gone-meanwhile")
+        page.main.get_by_role("button", name="Ask to stop").click()
+        server.post("/jobs/gone-meanwhile/force-release", {"reason": "first"})
+        page.dialog.get_by_label("Reason").fill("second")
+        page.dialog.get_by_role("button", name="Ask to stop").click()
+        expect(page.dialog.get_by_role("alert")).to_contain_text("gone-meanwhile")
+        page.dialog.get_by_role("button", name="Cancel").click()
+        page.shows("free")
+
+
+def test_without_admin_there_are_no_buttons(chromium: Chromium, server: ServerProcess) -> None:
+    """And every call is refused: see `tests/server/test_login.py`."""
+    server.claim("only-to-look-at")
+    with live_page(chromium, server.url, server.new_token("looker", "read", "claim")) as page:
+        page.open(view="job", job="only-to-look-at").shows("agent-1")
+        expect(page.main.get_by_role("button")).to_have_count(0)
+        menu = page.tab.get_by_role("navigation", name="Views").get_by_role("link")
+        names = [name for name in menu.all_inner_texts() if name != "Log"]  # which can be paused by anybody
+        assert "Tokens" not in names
+        for name in names:
+            page.go(name)
+            expect(page.main.get_by_text("Loading…")).to_have_count(0)
+            expect(page.main.get_by_role("button")).to_have_count(0)

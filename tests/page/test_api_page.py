@@ -1,0 +1,19 @@
+"""The API page, in a browser."""
+
+from tests.support.chromium import Chromium, axe_violations, no_complaints
+from tests.support.server import ServerProcess
+
+# They are all made alike, and a hundred of them take axe ten seconds.
+KEEP_FEW = """() => {
+  document.querySelectorAll("nav li:nth-child(n + 3)").forEach((item) => item.remove());
+  document.querySelectorAll("section").forEach((section, index) => index % 40 && section.remove());
+}"""
+
+
+def test_everybody_can_read_it(chromium: Chromium, server: ServerProcess) -> None:
+    with chromium.tab() as page, no_complaints(page):
+        page.goto(f"{server.url}/docs")
+        page.evaluate(KEEP_FEW)
+        assert axe_violations(page) == []
+        page.emulate_media(color_scheme="dark")
+        assert axe_violations(page, "color-contrast") == []

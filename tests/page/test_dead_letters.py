@@ -1,0 +1,60 @@
+"""Dead letters by the thousand."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.chromium import Chromium
+from tests.support.live_page import LivePage, live_page
+from tests.support.server import ServerProcess
+
+DEAD = 2_000
+STEP = 1_000
+
+
+@pytest.fixture(scope="module")
+def dead_jobs(server: ServerProcess) -> None:
+    """All in the queue `mail`."""
+    for start in range(0, DEAD, STEP):
+        names = [f"mail-{number:04}" for number in range(start, start + STEP)]
+        for commands in (
+            [{"command": "enqueue", "kind": "send", "job_id": name, "queue": "mail"} for name in names],
+            [{"command": "cancel_job", "job_id": name, "reason": "no such address"} for name in names],
+        ):
+            answers = server.post("/batch", {"commands": commands}).json["answers"]
+            assert all(answer["status"] in {200, 201} for answer in answers)
+
+
+@pytest.fixture
+def page(chromium: Chromium, server: ServerProcess, dead_jobs: None) -> Iterator[LivePage]:  # noqa: ARG001
+    with live_page(chromium, server.url, server.token) as page:
+        yield page.open(view="dead", queue="mail")
+
+
+def test_pages_are_turned_with_n_and_p(page: LivePage) -> None:
+    expect(page.row("mail-0000")).to_be_visible()
+    page.tab.keyboard.press("n")
+    expect(page.row("mail-0100")).to_be_visible()
+    expect(page.row("mail-0000")).to_have_count(0)
+    page.tab.keyboard.press("p")
+    expect(page.row("mail-0000")).to_be_visible()
+
+
+def test_all_that_match_are_requeued_with_progress(page: LivePage, server: ServerProcess) -> None:
+    progress: list[str] = []
+    page.tab.expose_function("told", lambda said: progress.append(said))  # noqa: PLW0108  # it needs a function
+    page.tab.evaluate(
+        """() => new MutationObserver(() => {
+          const said = document.querySelector("dialog [role=status]")?.textContent;
+          if (said) told(said.trim());
+        }).observe(document.body, { subtree: true, childList: true, characterData: true })"""
+    )
+    page.act("Requeue all that match", "addresses are fixed", "Requeue all")
+    expect(page.main.get_by_role("status")).to_contain_text("2,000 jobs were requeued.")
+    page.shows("No dead job matches these filters.")
+    assert [said for said in progress if said.endswith("jobs so far")]
+    (queued,) = (one for one in server.get("/queues").json["queues"] if one["queue"] == "mail")
+    assert (queued["ready"], queued["dead"]) == (DEAD, 0)
+    last = server.events("mail-1999")[-1]
+    assert (last["type"], last["reason"]) == ("requeued", "addresses are fixed")

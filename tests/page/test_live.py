@@ -1,0 +1,180 @@
+"""What happens appears by itself, and what is shown has an address."""
+
+import json
+import re
+import time
+from typing import Any
+
+from playwright.sync_api import Request, expect
+
+from tests.support.chromium import Chromium
+from tests.support.cli import LiveCli
+from tests.support.live_page import LivePage, live_page
+from tests.support.server import ServerProcess
+
+RELOAD_SECONDS = 60
+"""What is shown now is also loaded again, so seldom."""
+# Every text that the line of a row has had, in order.
+REMEMBER_LINES = """() => {
+  globalThis.lines = [];
+  const look = () => {
+    const line = document.querySelector("li.row .line")?.textContent;
+    if (line && line !== lines.at(-1)) lines.push(line);
+  };
+  new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
+}"""
+
+
+def test_the_demo_is_seen_as_it_happens(chromium: Chromium, server: ServerProcess) -> None:
+    with live_page(chromium, server.url, server.token) as page:
+        page.open(prefix="demo-").is_live().remember()
+        page.tab.evaluate(REMEMBER_LINES)
+        loads: list[Request] = []
+        page.tab.on("request", lambda one: loads.append(one) if "/ui/api/claims" in one.url else None)
+        began_at = time.monotonic()
+        said = run_demo(server)
+        (job_id,) = {one["job_id"] for one in said if "seq" in one}
+        claimed, expired, _, _ = (one for one in said if "seq" in one)
+        (dead, heir) = (one["agent"] for one in said if one.get("what") == "claimed")
+        expect(page.row(job_id)).to_contain_text("done")
+        lines: list[str] = page.tab.evaluate("lines")
+        # One after the other, by the log alone: it was neither loaded again nor asked for.
+        told = [f"{dead}, alive", f"{heir} took over from {dead}: {expired['reason']}"]
+        places = [next(place for place, line in enumerate(lines) if text in line) for text in told]
+        assert places == sorted(places)
+        assert page.is_the_same
+        assert len(loads) <= (time.monotonic() - began_at) / RELOAD_SECONDS
+        # And all of it is there for who comes later.
+        page.row(job_id).get_by_role("link").click()
+        page.shows(f"{dead} claimed it", f"{dead} disappeared: {expired['reason']}", f"{heir} took over from {dead}")
+    assert claimed["data"]["owner"] == dead
+
+
+def run_demo(server: ServerProcess) -> list[dict[str, Any]]:
+    """All that it says."""
+    where = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
+    with LiveCli("demo", "--here", "--json", **where) as demo:
+        said = [json.loads(demo.line())]
+        while said[-1].get("type") != "done":
+            said.append(json.loads(demo.line()))
+    return said
+
+
+def test_an_address_is_a_view_that_can_be_shared(chromium: Chromium, server: ServerProcess) -> None:
+    for job_id, owner in (("share/a", "ann"), ("share/b", "bob"), ("elsewhere", "bob")):
+        server.claim(job_id, owner)
+    with live_page(chromium, server.url, server.token) as page:
+        page.open().is_live()
+        page.filter("Job begins with", "share/")
+        expect(page.row("elsewhere")).to_have_count(0)
+        expect(page.row("share/a")).to_be_visible()
+        page.filter("Owner", "bob")
+        expect(page.row("share/a")).to_have_count(0)
+        page.choose("Window", "1 h")
+        page.tab.get_by_role("link", name="Show table").click()
+        expect(page.main.get_by_role("table")).to_be_visible()
+        assert page.tab.url == f"{server.url}/?prefix=share%2F&owner=bob&window=3600&show=table"
+        shared = page.tab.url
+        check_is_the_same(page)
+        page.tab.reload()
+        check_is_the_same(page)
+    with live_page(chromium, server.url, server.new_token("reader", "read")) as other:
+        other.tab.goto(shared)
+        check_is_the_same(other)
+        # It stays filtered while it is live.
+        other.is_live()
+        server.claim("share/c", "ann")
+        server.claim("share/d", "bob")
+        expect(other.row("share/d")).to_be_visible()
+        expect(other.row("share/c")).to_have_count(0)
+
+
+def check_is_the_same(page: LivePage) -> None:
+    expect(page.main.get_by_role("table").get_by_role("row")).to_have_count(2)
+    expect(page.row("share/b")).to_contain_text("bob")
+    expect(page.tab.get_by_role("search").get_by_label("Owner")).to_have_value("bob")
+    expect(page.tab.get_by_role("search").get_by_label("Window")).to_have_value("3600")
+
+
+def test_the_back_button_goes_back(chromium: Chromium, server: ServerProcess) -> None:
+    server.claim("back/1")
+    with live_page(chromium, server.url, server.token) as page:
+        page.open(prefix="back/").remember()
+        page.row("back/1").get_by_role("link").click()
+        expect(page.heading).to_have_text("back/1")
+        expect(page.tab).to_have_title(re.compile("^back/1 "))
+        page.tab.go_back()
+        expect(page.heading).to_have_text("Now")
+        expect(page.row("back/1")).to_be_visible()
+        assert page.is_the_same
+
+
+def test_heartbeats_and_progress_arrive_without_an_event(chromium: Chromium, server: ServerProcess) -> None:
+    lease_id = server.claim("beating")
+    with live_page(chromium, server.url, server.token) as page:
+        page.open(prefix="beating").is_live()
+        expect(page.row("beating")).to_contain_text("agent-1, alive")
+        seq = server.seq
+        progress = {"note": "halfway there", "percent": 50}
+        server.post("/jobs/beating/heartbeat", {"lease_id": lease_id, "progress": progress})
+        expect(page.row("beating")).to_contain_text("halfway there (50 %)")
+        assert server.seq == seq
+
+
+def test_silence_shows_without_an_event(chromium: Chromium, server: ServerProcess) -> None:
+    lease_id = server.claim("silent", ttl_seconds=300)
+    with live_page(chromium, server.url, server.token, expected=["net::ERR_"], is_own=True) as page:
+        page.tab.clock.install()
+        page.open(prefix="silent").is_live()
+        server.call_job("silent", "heartbeat", {"lease_id": lease_id, "progress": {"note": "for the last time"}})
+        expect(page.row("silent")).to_contain_text("for the last time")
+        page.context.set_offline(True)  # or it would be told that no time has passed
+        page.tab.clock.fast_forward("04:00")
+        expect(page.row("silent")).to_contain_text("agent-1, late, heartbeat 4 min")
+        page.tab.clock.fast_forward("02:00")
+        expect(page.row("silent")).to_contain_text("agent-1, gone, heartbeat 6 min")
+
+
+def test_what_the_page_makes_of_the_log_is_what_the_server_says(chromium: Chromium, server: ServerProcess) -> None:
+    server.claim("told/0", "earlier")
+    told = "/claims?window=3600&prefix=told/&limit=200"
+    first = server.get(told).json
+    for number, outcome in enumerate(("done", "failed", "deferred", "released"), start=1):
+        job_id = f"told/{number}"
+        server.post("/jobs", {"kind": "x", "job_id": job_id, "queue": "told", "max_attempts": 1})
+        release = {"lease_id": server.claim(job_id), "outcome": outcome, "note": f"note {number}"}
+        if outcome == "failed":
+            release["error"] = "it broke"
+        assert server.call_job(job_id, "release", release).status == 200
+    server.call_job("told/0", "force-release", {"reason": "enough"})
+    server.claim("told/0", "heir", metadata={"x": 1})
+    server.call_job("told/0", "stop", {"reason": "please"})
+    server.claim("told/5")
+    server.call_job("told/5", "cancel", {"reason": "not needed"})
+    server.call_job("told/2", "requeue", {"reason": "once more"})
+    server.claim("told/2", "again")
+    events = server.get(f"/events?limit=1000&prefix=told/&after={first['seq']}").json["events"]
+    with live_page(chromium, server.url, server.token) as page:
+        page.open(view="health")
+        heard, loaded = page.tab.evaluate(
+            """async ([first, last, events]) => {
+              const assets = document.querySelector("script").src.replace(/app\\.js$/, "");
+              const { hear, modelOf } = await import(`${assets}now/model.js`);
+              const model = modelOf(first);
+              for (const event of events) hear(model, event, { prefix: "told/" });
+              return [model, modelOf(last)].map((one) => Object.fromEntries(one.rows));
+            }""",
+            [first, server.get(told).json, events],
+        )
+    assert {job_id: comparable(row) for job_id, row in heard.items()} == {
+        job_id: comparable(row) for job_id, row in loaded.items()
+    }
+
+
+def comparable(row: dict[str, Any]) -> dict[str, Any]:
+    """Without what is in no event, and what depends on the moment."""
+    shown = ("owner", "attempt", "fencing_token", "ended_at", "how", "reason", "note", "took_over_from", "stuck")
+    claims = [
+        {name: one[name] for name in shown} | {"is_stopping": bool(one["stop_requested"])} for one in row["claims"]
+    ]
+    return {"status": row["status"], "attention": row["attention"], "claims": claims}

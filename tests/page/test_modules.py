@@ -1,0 +1,175 @@
+"""The modules of the page by themselves: in an empty page, called from here."""
+
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Route
+
+import octostore.server
+from octostore.core.visible import visible
+from tests.support.chromium import Chromium, no_complaints
+from tests.support.text_of_others import NASTY, hidden_in
+
+ASSETS = Path(octostore.server.__file__).parent / "page"
+TYPES = {".js": "text/javascript", ".html": "text/html"}
+EMPTY = "<!doctype html><title>empty</title><div id=app></div>"
+CALL = """async ([module, name, ...args]) => {
+  const found = await import(`/${module}`);
+  return found[name](...args);
+}"""
+SINCE = "2027-01-15T08:00:00Z"
+
+
+class Modules:
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def call(self, module: str, name: str, *arguments: Any) -> Any:
+        return self.page.evaluate(CALL, [module, name, *arguments])
+
+
+@pytest.fixture(scope="module")
+def modules(chromium: Chromium) -> Iterator[Modules]:
+    with chromium.tab() as tab, no_complaints(tab):
+        tab.route("http://page.test/**", serve_from_disk)
+        tab.goto("http://page.test/empty?view=log&job=a")
+        yield Modules(tab)
+
+
+def serve_from_disk(route: Route) -> None:
+    name = route.request.url.removeprefix("http://page.test/")
+    path = ASSETS / name
+    if path.suffix in TYPES:
+        route.fulfill(path=path, content_type=TYPES[path.suffix])
+    else:
+        route.fulfill(body=EMPTY, content_type="text/html")
+
+
+def test_durations_have_two_units_at_most(modules: Modules) -> None:
+    spoken = {
+        -1: "0 s",
+        0.9: "0 s",
+        42: "42 s",
+        60: "1 min",
+        250: "4 min 10 s",
+        3_600: "1 h",
+        11_100: "3 h 5 min",
+        86_399: "23 h 59 min",
+        90_000: "1 d 1 h",
+        604_800: "7 d",
+    }
+    assert {seconds: modules.call("clock.js", "span", seconds) for seconds in spoken} == spoken
+
+
+def test_ages_are_by_the_clock_of_the_store(modules: Modules) -> None:
+    offsets = modules.page.evaluate(
+        """async (at) => {
+          const clock = await import("/clock.js");
+          const told = performance.now();
+          const later = (ms) => new Date(Date.parse(at) + ms).toISOString();
+          const offset = () => Math.round(clock.now() - Date.parse(at) - (performance.now() - told));
+          const offsets = [];
+          const heard = (learn, ...args) => (learn(...args), offsets.push(offset()));
+          heard(clock.learnRoughly, new Date(at).toUTCString(), told, told);  // within that second
+          heard(clock.learnRoughly, new Date(later(1_000)).toUTCString(), told, told + 40);  // may be the same moment
+          heard(clock.learn, at, told - 20, told + 20);  // on its way for 40 ms: it left in the middle of them
+          heard(clock.learn, later(250), told, told + 500);  // a slower answer says less
+          heard(clock.learnRoughly, new Date(later(9_000)).toUTCString(), told, told);  // and so does a rough one
+          heard(clock.learn, later(600), told, told + 400);  // but not if it cannot be
+          heard(clock.learn, later(-3_600_000), told, told + 400);
+          heard(clock.learn, at, told - 5, told + 5);
+          return offsets;
+        }""",
+        SINCE,
+    )
+    assert offsets == [500, 500, 0, 0, 0, 400, -3_600_200, 0]
+    assert modules.call("clock.js", "ago", "2027-01-15T07:55:00Z").startswith("5 min")
+    assert modules.call("clock.js", "ago", "2027-01-15T09:30:00Z") in {"in 1 h 30 min", "in 1 h 29 min"}
+    assert modules.call("clock.js", "utc", SINCE) == "2027-01-15 08:00:00.000 UTC"
+
+
+def test_addresses_keep_what_is_not_changed(modules: Modules) -> None:
+    assert modules.call("url.js", "params") == {"view": "log", "job": "a"}
+    assert modules.call("url.js", "href", {"job": None, "prefix": "a/b #"}) == "?view=log&prefix=a%2Fb+%23"
+    assert modules.call("url.js", "address", {"view": "job", "job": "x", "owner": ""}) == "?view=job&job=x"
+    assert modules.call("url.js", "address", {}) == "./"
+
+
+def test_nothing_hides_in_text_of_others(modules: Modules) -> None:
+    assert hidden_in(modules.call("words.js", "visible", NASTY)) == []
+
+
+def test_what_is_visible_is_what_it_is_in_a_terminal(modules: Modules) -> None:
+    """But for characters that only one of the two knows yet."""
+    known = [letter for letter in map(chr, range(0x20000)) if unicodedata.category(letter) not in {"Cn", "Cs"}]
+    texts = ["".join(known[start : start + 256]) for start in range(0, len(known), 256)]
+    texts += ["⚠\ufe0f", "a\ufe0f", "1\ufe0f\u20e3", "\U000e0041\U000e01ef"]
+    shown = modules.page.evaluate(
+        "async (texts) => { const { visible } = await import('/words.js'); return texts.map(visible); }", texts
+    )
+    assert [(text, got) for text, got in zip(texts, shown, strict=True) if got != visible(text)] == []
+
+
+def test_what_is_drawn_is_never_parsed(modules: Modules) -> None:
+    drawn = modules.page.evaluate(
+        """async (text) => {
+          const { h, render } = await import("/dom.js");
+          const app = document.getElementById("app");
+          render(app, h("p", { title: text, "data-x": text }, text, [null, false, 0]));
+          return [app.textContent, app.querySelector("p").title, app.querySelectorAll("*").length];
+        }""",
+        "<script>alert(1)</script><img src=x onerror=alert(2)>&amp;",
+    )
+    assert drawn == [
+        "<script>alert(1)</script><img src=x onerror=alert(2)>&amp;0",
+        "<script>alert(1)</script><img src=x onerror=alert(2)>&amp;",
+        1,
+    ]
+
+
+def test_rows_that_change_places_keep_their_elements_and_the_focus(modules: Modules) -> None:
+    orders = ["abc", "cab", "bd", "dbca", "", "xyz", "zx", "axyzb"]
+    told = modules.page.evaluate(
+        """async (orders) => {
+          const { h, render } = await import("/dom.js");
+          const app = document.getElementById("app");
+          const told = [];
+          const elements = {};
+          let isMixedUp = false;
+          let focused = null;
+          for (const order of orders) {
+            const rows = [...order].map((key) => h("button", { key, class: key }, key));
+            render(app, "before", rows, h("i", null, "after"));
+            told.push(app.textContent);
+            for (const key in elements) if (!order.includes(key)) delete elements[key];
+            for (const button of app.querySelectorAll("button")) {
+              isMixedUp ||= (elements[button.className] ??= button) !== button;
+            }
+            isMixedUp ||= focused !== null && order.includes(focused.className) && document.activeElement !== focused;
+            focused = app.querySelector(".b, .z");
+            focused?.focus();
+          }
+          return [told, isMixedUp];
+        }""",
+        orders,
+    )
+    assert told == [[f"before{order}after" for order in orders], False]
+
+
+def test_what_is_no_longer_wanted_goes(modules: Modules) -> None:
+    left = modules.page.evaluate(
+        """async () => {
+          const { h, render } = await import("/dom.js");
+          const app = document.getElementById("app");
+          let clicks = 0;
+          const style = { left: "1px", top: "2px" };
+          render(app, h("button", { title: "x", disabled: true, style, onclick: () => (clicks += 1) }, "one"));
+          render(app, h("button", { disabled: false, style: { top: "3px" } }, "two"));
+          app.firstChild.click();
+          return [app.innerHTML, clicks];
+        }"""
+    )
+    assert left == ['<button style="top: 3px;">two</button>', 0]

@@ -1,0 +1,128 @@
+"""The Chromium of this machine, driven by Playwright: one process, and a fresh context for each test."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from types import TracebackType
+from typing import Any, Self
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Error, Page, ViewportSize, sync_playwright
+
+from tests.support.processes import PATIENCE_SECONDS
+
+PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DESKTOP = ViewportSize(width=1_000, height=700)
+PHONE = ViewportSize(width=320, height=640)
+# Fewer processes, each of which takes its time to start.
+_ARGUMENTS = (
+    "--disable-gpu",
+    "--in-process-gpu",
+    "--disable-site-isolation-trials",
+    "--enable-features=NetworkServiceInProcess2",
+    "--disable-features=SpareRendererForSitePerProcess,OptimizationHints,Translate,MediaRouter",
+    *(["--no-sandbox"] if os.geteuid() == 0 else []),  # which root cannot have
+)
+_AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+_RUN_AXE = "async (options) => (await axe.run(options)).violations"
+# Chromium writes most of these to the console, too, but does not promise to.
+_TELL_VIOLATIONS = """
+addEventListener("securitypolicyviolation", (event) =>
+  console.error(`CSP: ${event.effectiveDirective} forbids ${event.blockedURI} ${event.sample}`));
+"""
+
+
+class Chromium:
+    """While it is open, this thread cannot run an event loop of its own: Playwright has one there."""
+
+    def __init__(self) -> None:
+        self._playwright = sync_playwright().start()
+        self._shared: Page | None = None
+        try:
+            self._browser = self._playwright.chromium.launch(executable_path=PROGRAM, args=_ARGUMENTS)
+        except BaseException:
+            self._playwright.stop()
+            raise
+
+    @contextmanager
+    def tab(self) -> Iterator[Page]:
+        """The one that was used before, with nothing left in it: a new one costs three times as much."""
+        if self._shared is None:
+            self._shared = self._new_window().new_page()
+        try:
+            yield self._shared
+        finally:
+            _clean(self._shared)
+
+    @contextmanager
+    def own_tab(self, **options: Any) -> Iterator[Page]:
+        """In a window of its own, which shares no cookies and no storage with any other."""
+        context = self._new_window(**options)
+        try:
+            yield context.new_page()
+        finally:
+            context.close()
+
+    def _new_window(self, **options: Any) -> BrowserContext:
+        context = self._browser.new_context(**{"viewport": DESKTOP, "reduced_motion": "reduce", **options})
+        context.set_default_timeout(PATIENCE_SECONDS * 1_000)
+        context.add_init_script(_TELL_VIOLATIONS)
+        return context
+
+    def close(self) -> None:
+        self._browser.close()
+        self._playwright.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _clean(tab: Page) -> None:
+    tab.context.set_offline(False)
+    tab.context.clear_cookies()
+    if tab.url.startswith("http"):
+        tab.evaluate("localStorage.clear()")
+    tab.unroute_all()
+    tab.goto("about:blank")
+    tab.set_viewport_size(DESKTOP)
+    tab.emulate_media(color_scheme="light")
+
+
+@contextmanager
+def no_complaints(tab: Page, *expected: str) -> Iterator[None]:
+    """The console tells of no error, and of nothing that the Content-Security-Policy forbids, but with these words."""
+    said: list[str] = []
+
+    def hear_error(error: Error) -> None:
+        said.append(f"{error.name}: {error.message}")
+
+    def hear_console(line: ConsoleMessage) -> None:
+        if line.type in {"error", "warning"}:
+            said.append(f"{line.text} ({line.location['url']})")
+
+    tab.on("pageerror", hear_error)
+    tab.on("console", hear_console)
+    try:
+        yield
+    finally:
+        tab.remove_listener("pageerror", hear_error)
+        tab.remove_listener("console", hear_console)
+    unexpected = [line for line in said if not any(words in line for words in expected)]
+    assert not unexpected, "\n".join(unexpected)
+
+
+def axe_violations(page: Page, *rules: str) -> list[str]:
+    """Whatever axe-core can find, or finds by these rules alone. Some of its rules are only for who asks for them."""
+    if not page.evaluate("'axe' in globalThis"):
+        debugger = page.context.new_cdp_session(page)  # no Content-Security-Policy keeps it out
+        debugger.send("Runtime.evaluate", {"expression": _AXE})
+        debugger.detach()
+    only = {"runOnly": {"type": "rule", "values": rules}} if rules else {}
+    found = page.evaluate(_RUN_AXE, {"resultTypes": ["violations"], **only})
+    return [f"{one['id']}: {node['html']}\n{node['failureSummary']}" for one in found for node in one["nodes"]]

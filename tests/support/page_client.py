@@ -1,0 +1,44 @@
+"""The live page without a browser: its requests, one by one."""
+
+from typing import Any
+
+from tests.support.connections import Response
+from tests.support.server import ServerProcess
+
+
+class Browser:
+    """Sends what a browser sends from our own page, and keeps its cookie."""
+
+    def __init__(self, server: ServerProcess, **headers: str) -> None:
+        self.server = server
+        self.headers = {"Origin": server.url, **headers}
+        self.cookie = ""
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Response:
+        fields = {**self.headers, **({"Cookie": self.cookie} if self.cookie else {}), **headers}
+        return self.server.request(method, path, body, token="", headers={n: v for n, v in fields.items() if v})
+
+    def get(self, path: str, **headers: str) -> Response:
+        return self.call("GET", path, **headers)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Response:
+        return self.call("POST", path, body, **headers)
+
+    def log_in(self, **body: str) -> Response:
+        answer = self.post("/ui/login", body)
+        if answer.status == 204:
+            self.cookie = answer.headers["set-cookie"].partition(";")[0]
+        return answer
+
+    def stream(self, path: str) -> Any:
+        return self.server.stream(path, token="", headers={"Cookie": self.cookie})
+
+
+def made(server: ServerProcess, name: str, *scopes: str, **options: Any) -> tuple[str, str]:
+    """A token, and its id."""
+    answer = server.post("/tokens", {"name": name, "scopes": list(scopes) or ["read"], **options})
+    return answer.json["token"], answer.json["token_id"]
+
+
+def is_refused(answer: Response, code: str = "authentication_failed") -> bool:
+    return (answer.status, answer.json["code"]) == (401, code)

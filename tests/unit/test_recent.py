@@ -1,0 +1,87 @@
+"""An answer that is shared: who gets which one, and which is never given."""
+
+import asyncio
+
+import pytest
+
+from octostore.core.errors import Unreachable
+from octostore.server.recent import Recent
+
+
+class Source:
+    """Answers with how often it was asked, once it may."""
+
+    def __init__(self, seconds: float) -> None:
+        self.asked: list[str] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.fault: Exception | None = None
+        self.recent = Recent[int](seconds, self._find)
+
+    async def _find(self, key: str) -> int:
+        self.asked.append(key)
+        number = len(self.asked)
+        await self.may_answer.wait()
+        if self.fault is not None:
+            raise self.fault
+        return number
+
+
+def test_each_key_has_an_answer_of_its_own_until_it_is_too_old() -> None:
+    async def run() -> None:
+        source = Source(3_600)
+        assert [await source.recent(key) for key in ("a", "b", "a", "b")] == [1, 2, 1, 2]
+        source.recent.seconds = -1
+        assert await source.recent("a") == 3
+        assert len(source.recent._asked) == 1, "what is too old is not kept"
+
+    asyncio.run(run())
+
+
+def test_an_answer_is_as_old_as_whoever_asks_allows() -> None:
+    async def run() -> None:
+        source = Source(3_600)
+        assert [await source.recent(max_age=seconds) for seconds in (60, 60, -1, 60)] == [1, 1, 2, 2]
+        source.recent.seconds = -1
+        assert await source.recent(max_age=60) == 2
+        assert await source.recent() == 3
+
+    asyncio.run(run())
+
+
+def test_one_that_takes_longer_is_not_asked_for_a_second_time() -> None:
+    async def run() -> None:
+        source = Source(-1)
+        source.may_answer.clear()
+        asking = [asyncio.create_task(source.recent()) for _ in range(3)]
+        await asyncio.sleep(0)
+        asking[0].cancel()
+        source.may_answer.set()
+        assert await asyncio.gather(*asking[1:]) == [1, 1]
+
+    asyncio.run(run())
+
+
+def test_a_failure_is_not_an_answer_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        source = Source(3_600)
+        source.fault = Unreachable("no disk", reason="io")
+        for _ in range(2):
+            with pytest.raises(Unreachable):
+                await source.recent()
+        assert len(source.asked) == 1
+        monkeypatch.setattr("octostore.server.recent.FAILED_SECONDS", -1)
+        source.fault = None
+        assert await source.recent() == 2
+
+    asyncio.run(run())
+
+
+def test_what_is_forgotten_is_asked_for_again() -> None:
+    async def run() -> None:
+        source = Source(3_600)
+        await source.recent()
+        source.recent.forget()
+        assert await source.recent() == 2
+
+    asyncio.run(run())
