@@ -138,7 +138,7 @@ function documents(job) {
 function story({ events }) {
   const told = events.slice(-TOLD).reverse();
   return [
-    h("ol", { class: "story", reversed: true }, told.map((event) => h("li", { key: event.seq, value: told.length }, when(event.at), " ", sentence(event)))),
+    h("ol", { class: "story", reversed: true }, told.map((event) => h("li", { key: event.seq }, when(event.at), ": ", sentence(event)))),
     events.length > TOLD && h("p", { class: "quiet" }, `The newest ${TOLD} of ${events.length.toLocaleString("en")} events.`),
   ];
 }
