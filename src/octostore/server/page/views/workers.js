@@ -6,7 +6,7 @@ import { address } from "../url.js";
 import { empty, filters, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Workers";
-export const every = 5;
+export const every = 10;
 
 const SESSIONS = [["open", "open"], ["expired", "expired"], ["closed", "closed"]];
 const SHOWN = 5;
