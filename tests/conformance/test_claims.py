@@ -209,3 +209,19 @@ def test_a_question_beyond_its_limits_is_refused(system: System) -> None:
     for which in [*wrong, {"status": "busy"}, {"owner": ""}]:
         with pytest.raises(InvalidInput, match=next(iter(which))):
             system.store.list_claims(**which)
+
+
+def test_what_an_operator_has_settled_needs_no_attention(system: System) -> None:
+    store = system.store
+    for name in ("discarded", "again"):
+        store.enqueue("build", job_id=name, max_attempts=1)
+        store.release_job(name, lease(store, name), outcome="failed")
+    store.claim_job("later", ttl=1)
+    system.advance(2)
+    store.enqueue("build", job_id="later")
+    store.discard("discarded")
+    store.requeue("again")
+    assert told(store.list_claims()) == {"later": "lost", "again": "failed", "discarded": None}
+    assert set(told(store.list_claims(status="queued"))) == {"again", "later"}
+    assert list(told(store.list_claims(status="free"))) == ["discarded"]
+    assert told(store.list_claims(status="dead")) == {}

@@ -34,7 +34,7 @@ class Glance(msgspec.Struct, frozen=True):
     last_progress_at: int | None = None
     is_stopping: bool = False
     how: str | None = None
-    """How the claim before ended."""
+    """How the claim before ended, or that an operator has discarded the job since."""
     ended_at: int = 0
     """When; or, where only losses count, when one was last lost."""
 
@@ -128,8 +128,8 @@ def candidates(
 ) -> list[Glance]:
     """The jobs that seem to answer the question, in the order in which they are to be shown.
 
-    `ends` are in the order of the log. What has become of a job since its last claim ended is not known yet, and hardly
-    ever matters.
+    `ends` are in the order of the log. What has become of a job since its last claim ended is not known yet: those that
+    had another status than the one that is asked for then come last.
     """
     found = {glance.job_id: glance for glance in live}
     for one in ends:
@@ -143,7 +143,7 @@ def candidates(
             found[job_id] = msgspec.structs.replace(known, ended_at=details.ended_at)
     place = place_of_loss if question.lost else place_of
     wanted = [glance for glance in found.values() if _is_wanted(question, glance, now, since)]
-    return sorted(wanted, key=lambda glance: place(glance, now))
+    return sorted(wanted, key=lambda glance: (question.status not in {None, glance.status}, place(glance, now)))
 
 
 def _is_about(question: ListClaims, ended: EndedClaim) -> bool:
@@ -157,9 +157,7 @@ def _is_about(question: ListClaims, ended: EndedClaim) -> bool:
 def _is_wanted(question: ListClaims, glance: Glance, now: int, since: int) -> bool:
     if glance.is_live(now) and not question.lost:
         return question.status in {None, "claimed"}
-    # Not known where a claim has run out, or where only those of one owner were looked at.
-    is_known = glance.expires_at is None and question.owner is None
-    return glance.last_end(now) >= since and (not is_known or question.status in {None, glance.status})
+    return glance.last_end(now) >= since
 
 
 class JobStory(msgspec.Struct, frozen=True):
@@ -192,7 +190,7 @@ class JobStory(msgspec.Struct, frozen=True):
         job, claim = self.job, self.job.claim
         known = [one for one in self.ended if one.entry.type != "undone"] or self.ended
         counted = [one.details.ended_at for one in known if not only_losses or one.entry.type in LOSSES]
-        how, ended_at = known[-1].entry.type if known else None, max(counted, default=0)
+        how, ended_at = job.last_outcome, max(counted, default=0)
         if claim is None:
             return Glance(job.job_id, job.status, how=how, ended_at=ended_at)
         return Glance(
