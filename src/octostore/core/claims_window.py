@@ -87,6 +87,10 @@ class EndedClaim(msgspec.Struct, frozen=True):
     entry: LogEntry
     details: Ended
 
+    @property
+    def is_loss(self) -> bool:
+        return self.entry.type in LOSSES
+
 
 class BegunClaim(msgspec.Struct, frozen=True):
     """Nothing is known of one where the log does not say any more how it began."""
@@ -148,7 +152,7 @@ def candidates(
 
 def _is_about(question: ListClaims, ended: EndedClaim) -> bool:
     return (
-        (not question.lost or ended.entry.type in LOSSES)
+        (not question.lost or ended.is_loss)
         and question.owner in {None, ended.details.owner}
         and question.queue in {None, ended.entry.queue}
     )
@@ -165,11 +169,19 @@ class JobStory(msgspec.Struct, frozen=True):
 
     job: Job
     ended: list[EndedClaim]
+    is_of_losses: bool = False
+    """Whether it is told for its losses: these, and who had the job next, are shown before any others."""
 
     @property
     def shown(self) -> list[EndedClaim]:
         room = CLAIMS_PER_ROW - (self.job.claim is not None)
-        return self.ended[-room:]
+        if not self.is_of_losses:
+            return self.ended[-room:]
+        places = sorted(range(len(self.ended)), key=lambda place: (self._is_of_loss(place), place))
+        return [self.ended[place] for place in sorted(places[-room:])]
+
+    def _is_of_loss(self, place: int) -> bool:
+        return any(one.is_loss for one in self.ended[max(0, place - 1) : place + 1])
 
     @property
     def tokens(self) -> list[int]:
@@ -181,15 +193,15 @@ class JobStory(msgspec.Struct, frozen=True):
         job = self.job
         if question.status not in {None, job.status} or question.queue not in {None, job.queue}:
             return False
-        if question.lost and not any(one.entry.type in LOSSES for one in self.ended):
+        if question.lost and not any(one.is_loss for one in self.ended):
             return False
         owners = [one.details.owner for one in self.ended] + ([job.claim.owner] if job.claim else [])
         return question.owner in owners if question.owner is not None else bool(owners)
 
-    def glance(self, ws: WorkingSet, *, only_losses: bool = False) -> Glance:
+    def glance(self, ws: WorkingSet) -> Glance:
         job, claim = self.job, self.job.claim
         known = [one for one in self.ended if one.entry.type != "undone"] or self.ended
-        counted = [one.details.ended_at for one in known if not only_losses or one.entry.type in LOSSES]
+        counted = [one.details.ended_at for one in known if one.is_loss or not self.is_of_losses]
         how, ended_at = job.last_outcome, max(counted, default=0)
         if claim is None:
             return Glance(job.job_id, job.status, how=how, ended_at=ended_at)
