@@ -205,6 +205,7 @@ LONGER_PLANS = {
         "CORRELATED LIST SUBQUERY",
         "SEARCH e USING INDEX events_by_job (job_id=? AND seq>?)",
     ),
+    "next_ends": ("SEARCH events USING INDEX events_by_job (job_id=? AND seq>?)",),
     # From one name to the next, however many jobs each has; only names are sorted, and jobs are counted up to a limit.
     "queue_names": (
         "CO-ROUTINE every",
