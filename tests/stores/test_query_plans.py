@@ -205,15 +205,6 @@ LONGER_PLANS = {
         "CORRELATED LIST SUBQUERY",
         "SEARCH e USING INDEX events_by_job (job_id=? AND seq>?)",
     ),
-    "last_event_before": (
-        "CO-ROUTINE span",
-        "SETUP",
-        "SCAN counters",
-        "RECURSIVE STEP",
-        "SCAN span",
-        "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
-        "SCAN span",
-    ),
     # From one name to the next, however many jobs each has; only names are sorted, and jobs are counted up to a limit.
     "queue_names": (
         "CO-ROUTINE every",
