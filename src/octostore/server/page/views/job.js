@@ -3,7 +3,7 @@
 import { path } from "../api.js";
 import { h } from "../dom.js";
 import { now as storeNow, ms, span, when } from "../clock.js";
-import { beat as beatModel, hear as hearModel } from "../now/model.js";
+import { attention, beat as beatModel, hear as hearModel } from "../now/model.js";
 import { HOW, picture } from "../now/picture.js";
 import { sentence } from "../story.js";
 import { address } from "../url.js";
@@ -110,7 +110,7 @@ function timeline({ job, model }) {
   if (row === undefined || row.claims.length === 0) return null;
   const now = storeNow();
   const seconds = Math.max(10, ((now - ms(row.claims[0].claimed_at)) / 1_000) * 1.02);
-  return [h("h2", null, "Claims"), picture([{ row, claims: row.claims }], now, seconds)];
+  return [h("h2", null, "Claims"), picture([{ row, claims: row.claims, word: attention(row, now) }], now, seconds)];
 }
 
 function attempts(job) {
@@ -138,7 +138,7 @@ function documents(job) {
 function story({ events }) {
   const told = events.slice(-TOLD).reverse();
   return [
-    h("ol", { class: "story", reversed: true }, told.map((event) => h("li", { key: event.seq, value: told.length }, when(event.at), " ", sentence(event)))),
+    h("ol", { class: "story", reversed: true }, told.map((event) => h("li", { key: event.seq }, when(event.at), ": ", sentence(event)))),
     events.length > TOLD && h("p", { class: "quiet" }, `The newest ${TOLD} of ${events.length.toLocaleString("en")} events.`),
   ];
 }

@@ -13,7 +13,8 @@ const LOADED = 200;
 const PAGES = 5;
 
 let isPaused = false;
-let held = []; // what came while paused
+let held = []; // what came while paused: the newest
+let missed = 0; // how many came
 
 export async function load(ctx) {
   const { prefix, type, after } = ctx.params;
@@ -25,7 +26,7 @@ export async function load(ctx) {
     page = await ctx.get("events", { ...query, after: page.after });
     events.push(...page.events);
   }
-  held = [];
+  [held, missed] = [[], 0];
   return { events: events.slice(-SHOWN), seq: page.after, isLive: !after, next: after && page.events.length === LOADED ? page.after : null };
 }
 
@@ -35,19 +36,26 @@ export function follow(data, ctx) {
 }
 
 export function hear(data, event) {
-  if (isPaused) held.push(event);
-  else append(data, [event]);
+  append(isPaused ? held : data.events, [event]);
+  missed += isPaused ? 1 : 0;
 }
 
-function append(data, events) {
-  data.events.push(...events);
-  data.events.splice(0, Math.max(0, data.events.length - SHOWN));
+export function leave() {
+  isPaused = false;
+  missed = 0;
+  held = [];
+}
+
+function append(events, more) {
+  events.push(...more);
+  events.splice(0, Math.max(0, events.length - SHOWN));
 }
 
 export function render(data, ctx) {
   const pause = () => {
     isPaused = !isPaused;
-    if (!isPaused) append(data, held.splice(0));
+    if (!isPaused) append(data.events, held.splice(0));
+    missed = 0;
     ctx.redraw();
   };
   const agent = ctx.params.agent ?? "";
@@ -56,7 +64,7 @@ export function render(data, ctx) {
     filters(
       [{ name: "prefix", label: "Job begins with" }, { name: "agent", label: "Owner or actor" }, { name: "type", label: "Type", options: [["", "any"], ...TYPES.map((type) => [type, type])] }, { name: "window", label: "From the last", options: SINCE }],
       { ...ctx, params: { window: "600", ...ctx.params } },
-      data.isLive && h("button", { type: "button", "aria-pressed": String(isPaused), onclick: pause }, isPaused ? `Resume (${plural(held.length, "new event")})` : "Pause"),
+      data.isLive && h("button", { type: "button", "aria-pressed": String(isPaused), onclick: pause }, isPaused ? `Resume (${plural(missed, "new event")})` : "Pause"),
       !data.isLive && h("a", { class: "button", href: ctx.href({ after: null }), "data-previous": "" }, "Back to the newest"),
       data.next && h("a", { class: "button", href: ctx.href({ after: data.next }), "data-next": "" }, "Next page"),
     ),

@@ -2,12 +2,12 @@
 
 import { h } from "../dom.js";
 import { now as storeNow, span, when } from "../clock.js";
-import { attention, beat as beatModel, hear as hearModel, held, life, modelOf, rowsAt } from "../now/model.js";
-import { HOW, lineOf, picture } from "../now/picture.js";
+import { beat as beatModel, hear as hearModel, held, holders, life, modelOf, rowsAt } from "../now/model.js";
+import { ATTENTION, HOW, lineOf, picture } from "../now/picture.js";
 import { empty, filters, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Now";
-export const every = 60;
+export const every = (model) => (held(model).length < holders(model) ? 10 : 60); // heartbeats of all do not fit in an address
 
 const WINDOWS = [["60", "1 min"], ["300", "5 min"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
 const STATUSES = [["", "any"], ["claimed", "claimed"], ["queued", "queued"], ["free", "free"], ["done", "done"], ["dead", "dead"]];
@@ -29,7 +29,7 @@ export const beat = (model, heartbeat) => beatModel(model, heartbeat);
 export function render(model, ctx) {
   const seconds = windowOf(ctx.params);
   const now = storeNow();
-  const ranked = rowsAt(model, now, seconds);
+  const ranked = rowsAt(model, now, seconds, ctx.params.status);
   const isTable = ctx.params.show === "table";
   return [
     filters(
@@ -44,7 +44,7 @@ export function render(model, ctx) {
 
 function summary(ranked, model, seconds, now) {
   const live = ranked.filter(({ claims }) => claims.at(-1).ended_at === null).length;
-  const urgent = ranked.filter(({ row }) => attention(row, now)).length;
+  const urgent = ranked.filter(({ word }) => word).length;
   const told = [plural(ranked.length, "job"), ` in the last ${span(seconds)}, ${live.toLocaleString("en")} held now`];
   if (urgent) told.push(`, ${urgent} that ${urgent === 1 ? "needs" : "need"} attention (first)`);
   if (model.more) told.push("; there are more, so narrow the filters to see the others");
@@ -67,7 +67,7 @@ function tableOf(ranked, now) {
     "Jobs and their claims",
     [
       ["Job", ({ row }) => jobLink(row.job_id, { "data-row": "" })],
-      ["Status", ({ row }) => [row.status, attention(row, now) && h("strong", { class: "chip" }, attention(row, now))]],
+      ["Status", ({ row, word }) => [row.status, word && h("strong", { class: "chip" }, ATTENTION[word])]],
       ["Owner", (one) => visible(last(one).owner)],
       ["State", (one) => life(last(one), now) ?? HOW[last(one).how]],
       ["Claimed", (one) => when(last(one).claimed_at)],

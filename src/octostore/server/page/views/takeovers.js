@@ -21,8 +21,8 @@ export async function load(ctx) {
 export const follow = (model, ctx) => ({ after: model.seq, prefix: ctx.params.prefix ?? "" });
 
 export function hear(model, event, ctx) {
-  hearModel(model, event, { lost: true });
-  if (LOSSES.has(event.type) && !model.rows.has(event.job_id)) ctx.reload();
+  const { prefix, queue, owner } = ctx.params;
+  hearModel(model, event, { lost: true, prefix, queue, owner });
 }
 
 export function render(model, ctx) {

@@ -18,6 +18,8 @@ export async function load(ctx) {
   return { tokens };
 }
 
+export const leave = () => (secret = null);
+
 export function render({ tokens }, ctx) {
   return [
     h("p", { class: "buttons" }, h("button", { class: "strong", onclick: () => ctx.act(creating()) }, "Create a token")),
