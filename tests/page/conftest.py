@@ -41,11 +41,12 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
                 _open.pop().close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Chromium:
     if PROGRAM is None:
         pytest.skip("no Chromium here: apt install chromium")
-    _open.append(Chromium())
+    if not _open:
+        _open.append(Chromium())
     return _open[0]
 
 

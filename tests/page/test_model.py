@@ -7,7 +7,6 @@ from typing import Any, get_args
 from playwright.sync_api import Route, expect
 
 from octostore.core.claims_window import Glance, attention_of
-from octostore.core.events import DETAILS
 from octostore.core.model import HowEnded, Status
 from tests.page.conftest import ASSETS, Modules
 from tests.support.chromium import Chromium
@@ -22,10 +21,6 @@ GZIPPED_MAX = 60_000
 def test_everything_together_is_small() -> None:
     assets = [path for path in ASSETS.rglob("*") if path.is_file()]
     assert sum(len(gzip.compress(path.read_bytes())) for path in assets) < GZIPPED_MAX
-
-
-def test_every_event_has_a_sentence(modules: Modules) -> None:
-    assert set(modules.page.evaluate("import('/story.js').then(({ TYPES }) => TYPES)")) == set(DETAILS)
 
 
 def test_the_same_rows_need_attention_as_in_the_core(modules: Modules) -> None:

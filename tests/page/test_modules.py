@@ -2,6 +2,7 @@
 
 import unicodedata
 
+from octostore.core.events import DETAILS
 from octostore.core.visible import visible
 from tests.page.conftest import Modules
 from tests.support.text_of_others import NASTY, hidden_in
@@ -134,3 +135,8 @@ def test_what_is_no_longer_wanted_goes(modules: Modules) -> None:
         }"""
     )
     assert left == ['<button style="top: 3px;">two</button>', 0]
+
+
+def test_every_event_has_a_sentence(modules: Modules) -> None:
+    told = modules.page.evaluate("async () => (await import('/story.js')).TYPES")
+    assert set(told) == set(DETAILS)

@@ -115,6 +115,11 @@ def test_what_is_not_there_is_not_there(server: ServerProcess) -> None:
     assert look(server, file.replace("/", "*", 1)).status == look(server, "*").status == 404
 
 
+def test_all_of_it_is_small(server: ServerProcess) -> None:
+    paths = ["/", *FILES]
+    assert sum(len(look(server, path, **{"Accept-Encoding": "gzip"}).body) for path in paths) < 60_000
+
+
 def test_its_address_changes_with_any_of_it() -> None:
     one = Assets({"index.html": b"{assets}", "app.js": b"1", "views/now.js": b"2"})
     assert sorted(one.by_path) == [f"/{one.folder}/app.js", f"/{one.folder}/views/now.js"]

@@ -46,12 +46,18 @@ function paused(pause) {
 function spark(counts, data, what) {
   const total = counts.reduce((sum, one) => sum + one, 0);
   const most = Math.max(1, ...counts);
-  const perMinute = counts.length > 0 ? total / ((counts.length * data.bucket_seconds) / 60) : 0;
   return [
     h("span", { class: "spark", "aria-hidden": "true" }, counts.map((one) => h("i", { style: { height: `${Math.round((one / most) * 22)}px` } }))),
     h("br"),
-    total === 0 ? h("span", { class: "quiet" }, `none ${what}`) : `${perMinute >= 10 ? Math.round(perMinute).toLocaleString("en") : perMinute.toFixed(1)} a minute`,
+    total === 0 ? h("span", { class: "quiet" }, `none ${what}`) : rate(total, (counts.length * data.bucket_seconds) / 60),
   ];
+}
+
+/** "120 a minute"; but "3 in 1 h" says more than "0.1 a minute". */
+function rate(total, minutes) {
+  const perMinute = total / minutes;
+  if (perMinute < 1) return `${total} in ${span(minutes * 60)}`;
+  return `${perMinute >= 10 ? Math.round(perMinute).toLocaleString("en") : perMinute.toFixed(1)} a minute`;
 }
 
 function buttons(one, ctx) {

@@ -56,7 +56,7 @@ function workerTable(workers) {
       ["Owner", (worker) => h("a", { href: address({ owner: worker.owner }), "data-row": "" }, visible(worker.owner))],
       ["Heartbeat", (worker) => [when(worker.heartbeat_at), worker.stuck > 0 && h("strong", { class: "chip" }, "stuck"), worker.stopping > 0 && h("span", { class: "chip" }, "asked to stop")]],
       ["Holds", (worker) => jobList(worker.jobs)],
-      ["Progress", (worker) => (worker.progress ? [visible(worker.progress.note ?? `${Math.round(worker.progress.percent)} %`), " ", when(worker.progress.at)] : "none")],
+      ["Progress", (worker) => (worker.progress ? [visible(worker.progress.note ?? `${Math.round(worker.progress.percent)} %`), ", ", when(worker.progress.at)] : "none")],
       ["Process", (worker) => (worker.host ? `${worker.pid ?? ""} ${worker.pid ? "on " : ""}${visible(worker.host)}` : "unknown")],
     ],
     workers,
