@@ -86,14 +86,14 @@ const ctx = {
 
 // Loading
 
-async function load() {
+async function load(ahead = null) {
   page.leaving?.abort();
   const leaving = (page.leaving = new AbortController());
   const { view } = page;
   page.isLoading = true;
   draw();
   try {
-    const data = await view.load(ctx);
+    const data = await (ahead ?? view.load(ctx));
     if (leaving.signal.aborted) return;
     page.data = data;
     page.failure = null;
@@ -140,9 +140,11 @@ function apply(event) {
 
 // Going somewhere
 
-function navigate() {
+const viewAt = (wanted) => VIEWS[wanted.view ?? "now"] ?? now;
+
+function navigate(ahead = null) {
   const wanted = params();
-  const view = VIEWS[wanted.view ?? "now"] ?? now;
+  const view = viewAt(wanted);
   const isOther = view !== page.view;
   page.params = wanted;
   page.notice = null;
@@ -155,7 +157,7 @@ function navigate() {
   page.view = view;
   page.failure = null;
   document.title = `${view.heading?.(wanted) ?? view.title} · OctoStore`;
-  load().then(() => isOther && document.querySelector("h1")?.focus({ preventScroll: true }));
+  load(ahead).then(() => isOther && document.querySelector("h1")?.focus({ preventScroll: true }));
 }
 
 function show(view, failure) {
@@ -171,19 +173,22 @@ async function enter(credential) {
 }
 
 async function start() {
+  page.params = params();
+  const ahead = viewAt(page.params).load(ctx); // together with who we are: what it answers to others is that they must log in
+  ahead.catch(() => null);
   try {
     page.me = await get("auth/whoami");
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     if (error.kind === "logged out") return show(login, null);
-    page.view = VIEWS[params().view] ?? now;
+    page.view = viewAt(page.params);
     page.failure = error;
     draw();
     setTimeout(start, 2_000);
     return;
   }
   page.view = null;
-  navigate();
+  navigate(ahead);
 }
 
 async function leave() {
@@ -299,7 +304,7 @@ function onVisibility() {
 const CODE = "#login=";
 
 async function begin() {
-  onNavigation(navigate);
+  onNavigation(() => navigate());
   heedKeys({ go, href, draw, params });
   document.addEventListener("visibilitychange", onVisibility);
   addEventListener("offline", () => stream.cut());

@@ -26,6 +26,9 @@ export function follow(model, ctx) {
 export const hear = (model, event, ctx) => hearModel(model, event, wantedOf(ctx.params));
 export const beat = (model, heartbeat) => beatModel(model, heartbeat);
 
+const FIRST_ROWS = 30; // as many as a large screen shows: the others follow a frame later
+let isFirst = true;
+
 export function render(model, ctx) {
   const seconds = windowOf(ctx.params);
   const now = storeNow();
@@ -38,8 +41,15 @@ export function render(model, ctx) {
       h("a", { class: "button", href: ctx.href({ show: isTable ? null : "table" }), "data-switch": "" }, isTable ? "Show picture" : "Show table"),
     ),
     h("p", { class: "quiet" }, summary(ranked, model, seconds, now)),
-    ranked.length === 0 ? nothing(model, ctx, seconds) : isTable ? tableOf(ranked, now) : picture(ranked, now, seconds),
+    ranked.length === 0 ? nothing(model, ctx, seconds) : isTable ? tableOf(ranked, now) : picture(atFirst(ranked, ctx), now, seconds),
   ];
+}
+
+function atFirst(ranked, ctx) {
+  if (!isFirst) return ranked;
+  isFirst = false;
+  requestAnimationFrame(() => ctx.redraw());
+  return ranked.slice(0, FIRST_ROWS);
 }
 
 function summary(ranked, model, seconds, now) {
