@@ -209,3 +209,41 @@ def test_a_question_beyond_its_limits_is_refused(system: System) -> None:
     for which in [*wrong, {"status": "busy"}, {"owner": ""}]:
         with pytest.raises(InvalidInput, match=next(iter(which))):
             system.store.list_claims(**which)
+
+
+def test_a_loss_is_found_however_often_the_job_has_changed_hands_since(system: System) -> None:
+    store = system.store
+    for owner in ("ann", "bob"):
+        lease(store, "busy", owner=owner)
+        store.force_release("busy", reason=f"not {owner}")
+        store.release_job("busy", lease(store, "busy", owner=f"after-{owner}"))
+        for _ in range(30):
+            store.release_job("busy", lease(store, "busy", owner="eve"))
+    last = lease(store, "busy", owner="eve")
+    (row,) = store.list_claims(lost=True).rows
+    lost = [number for number, claim in enumerate(row.claims) if claim.how == "force_released"]
+    assert [(row.claims[n].owner, row.claims[n + 1].owner) for n in lost] == [
+        ("ann", "after-ann"),
+        ("bob", "after-bob"),
+    ]
+    assert row.claims[0].reason == "not ann"
+    assert (len(row.claims), row.claims[-1].ended_at, row.more) == (50, None, True)
+    assert row.claims == sorted(row.claims, key=lambda claim: claim.fencing_token)
+    assert list(told(store.list_claims(owner="ann"))) == list(told(store.list_claims(owner="after-ann"))) == ["busy"]
+    store.release_job("busy", last)
+
+
+def test_what_an_operator_has_settled_needs_no_attention(system: System) -> None:
+    store = system.store
+    for name in ("discarded", "again"):
+        store.enqueue("build", job_id=name, max_attempts=1)
+        store.release_job(name, lease(store, name), outcome="failed")
+    store.claim_job("later", ttl=1)
+    system.advance(2)
+    store.enqueue("build", job_id="later")
+    store.discard("discarded")
+    store.requeue("again")
+    assert told(store.list_claims()) == {"later": "lost", "again": "failed", "discarded": None}
+    assert set(told(store.list_claims(status="queued"))) == {"again", "later"}
+    assert list(told(store.list_claims(status="free"))) == ["discarded"]
+    assert told(store.list_claims(status="dead")) == {}

@@ -46,7 +46,7 @@ A_COMMAND: Edits = {
             ),
         )
     ],
-    "client/calls.py": [
+    "client/operating.py": [
         (
             "    @executed\n    def force_release(",
             (

@@ -18,11 +18,14 @@ from tests.support.starting import PROGRAM, SCRIPT
 NewAgent = Callable[..., Agent]
 
 
+HERE = Path(__file__).parent
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of a store run in one process, so that its two agents are started once."""
     for item in items:
-        if item.path.parent == Path(__file__).parent and isinstance(item, pytest.Function):
+        if item.path.parent == HERE and isinstance(item, pytest.Function):
             store = getattr(item, "callspec", None) and item.callspec.params.get("world")
             item.add_marker(pytest.mark.xdist_group(f"mcp on a {store or 'server'}"))  # the SDK takes long to import
 

@@ -92,3 +92,31 @@ def test_what_a_queue_has_is_counted_by_an_index_and_up_to_a_limit() -> None:
             read = [float(rows) for line in plan for rows in re.findall(r"Scan using .*actual .*rows=([\d.]+)", line)]
             assert read, plan
             assert max(read) <= 3, plan
+
+
+def test_claims_of_the_last_minutes_are_found_by_indexes_and_few_are_read() -> None:
+    """Whatever the length of the log: events are read from its end, by job, or as losses."""
+    place = parse_place(made(new_schema()))
+    sql = compiled(load_sql(place.schema))
+    values = {"first": "''", "last": "'z'", "queue": "NULL", "owner": "NULL", "limit": "3"}
+    values |= {"since": "10", "moment": "10", "names": "'[\"job-1\"]'", "after": "0"}
+    with psycopg.connect(place.url, autocommit=True) as connection:
+        connection.execute(
+            f"""
+            INSERT INTO {place.schema}.events (seq, at, type, actor, job_id, details)
+            SELECT number, number, CASE WHEN number % 2 = 0 THEN 'expired' ELSE 'claimed' END, 'local',
+                'job-' || number % 100, '{{}}'
+            FROM generate_series(1, {REMEMBERED}) number
+            """.encode()
+        )
+        connection.execute(f"UPDATE {place.schema}.counters SET seq = {REMEMBERED}".encode())
+        connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off")
+        connection.execute("SET enable_bitmapscan = off")
+        for name in ("live_claims", "newest_losses", "newest_ends", "looked_at", "last_ends", "last_event_before"):
+            connection.execute(f"PREPARE {name} AS ".encode() + sql[name].text)
+            given = ", ".join(values[parameter] for parameter in sql[name].parameters)
+            plan = [line for (line,) in connection.execute(f"EXPLAIN (ANALYZE) EXECUTE {name}({given})".encode())]
+            assert not [line for line in plan if "Seq Scan on events" in line or "Seq Scan on jobs" in line], plan
+            read = [float(rows) for line in plan for rows in re.findall(r"Scan .*using .*actual .*rows=([\d.]+)", line)]
+            assert read, plan
+            assert max(read) <= 51, plan

@@ -5,12 +5,14 @@ import pytest
 
 from tests.support.server import ServerProcess
 
+HERE = Path(__file__).parent
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of a module run in one process, so that its server is started once."""
     for item in items:
-        if "server" in getattr(item, "fixturenames", ()) and item.path.parent == Path(__file__).parent:
+        if "server" in getattr(item, "fixturenames", ()) and item.path.parent == HERE:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 

@@ -13,10 +13,11 @@ import jsonschema_rs
 import pytest
 
 from octostore.server.examples import SHELL_NAMES, curl_line
-from octostore.server.openapi import EVENTS, document_of
+from octostore.server.openapi import EVENTS
 from octostore.server.router import Route
 from octostore.server.routes import ROUTES
 from octostore.stores.store import open_store
+from tests.support.api import DOCUMENT
 from tests.support.processes import PATIENCE_SECONDS, ROOT
 from tests.support.seed_lines import CLAIM_LOOP, ONE_OWNER
 from tests.support.served import ServedStore
@@ -26,7 +27,6 @@ pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is n
 
 TIMED_OUT = 28
 """What curl exits with when it has read a stream for as long as it may."""
-DOCUMENT = document_of(ROUTES)
 HANDLERS = {route.operation: route for route in ROUTES}
 
 

@@ -15,6 +15,7 @@ FRAGMENTS = {f"{table}_{part}" for table in COLUMNS for part in ("columns", "val
     "jobs_by_status",
     *("queue_by_bytes", "request_places", "renewal_sets"),
     *("documents_of_job", "has_run_out", "names_in_flight", "priorities", "priorities_of_kind", "in_line"),
+    "newest_events",
 }
 WRITES = {
     name
@@ -56,6 +57,8 @@ PLANS = {
     "list_events": "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
     "list_events_by_job": "SEARCH events USING INDEX events_by_job (job_id=? AND seq>?)",
     "list_events_by_session": "SEARCH events USING INDEX events_by_session (session_id=? AND seq>?)",
+    "events_at": "SEARCH events USING INTEGER PRIMARY KEY (rowid=?)",
+    "newest_losses": "SEARCH events USING INDEX events_of_losses (at>?)",
     "tokens": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_1 (token_id=?)",
     "tokens_by_digest": "SEARCH tokens USING INDEX sqlite_autoindex_tokens_2 (digest=?)",
     "store_key": "SCAN store_key",  # it has one row
@@ -187,6 +190,22 @@ LONGER_PLANS = {
         *counted("dead", f"COVERING INDEX {IN_QUEUE}"),
         *counted("done", f"COVERING INDEX {IN_QUEUE}"),
     ),
+    # The claims of the last minutes: of the log, only its end is read.
+    "live_claims": (
+        PLANS["list_jobs_by_status"],
+        "SEARCH s USING INDEX sqlite_autoindex_sessions_1 (session_id=?) LEFT-JOIN",
+    ),
+    "newest_ends": ("CO-ROUTINE newest", "SCAN events", "SCAN newest"),
+    "looked_at": ("CO-ROUTINE newest", "SCAN events", "SCAN newest"),
+    "last_ends": (
+        "SEARCH events USING INTEGER PRIMARY KEY (rowid=?)",
+        "LIST SUBQUERY",
+        "SCAN wanted VIRTUAL TABLE INDEX 1:",
+        "SEARCH ended USING INTEGER PRIMARY KEY (rowid=?)",
+        "CORRELATED LIST SUBQUERY",
+        "SEARCH e USING INDEX events_by_job (job_id=? AND seq>?)",
+    ),
+    "next_ends": ("SEARCH events USING INDEX events_by_job (job_id=? AND seq>?)",),
     # From one name to the next, however many jobs each has; only names are sorted, and jobs are counted up to a limit.
     "queue_names": (
         "CO-ROUTINE every",
@@ -314,4 +333,4 @@ def plan(connection: apsw.Connection, name: str, size: int = 1) -> list[str]:
     named, numbered = set(re.findall(r":(\w+)", text)), [int(number) for number in re.findall(r"\?(\d+)", text)]
     values = (None,) * (len(named) + max(len(re.findall(r"\?(?!\d)", text)), *numbered, 0))
     steps = [str(row[3]).replace("main.", "") for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", values)]
-    return [re.sub(r"^(LIST SUBQUERY) \d+$", r"\1", step) for step in steps if "SCALAR SUBQUERY" not in step]
+    return [re.sub(r"(LIST SUBQUERY) \d+$", r"\1", step) for step in steps if "SCALAR SUBQUERY" not in step]

@@ -34,7 +34,7 @@ class Glance(msgspec.Struct, frozen=True):
     last_progress_at: int | None = None
     is_stopping: bool = False
     how: str | None = None
-    """How the claim before ended."""
+    """How the claim before ended, or that an operator has discarded the job since."""
     ended_at: int = 0
     """When; or, where only losses count, when one was last lost."""
 
@@ -87,6 +87,10 @@ class EndedClaim(msgspec.Struct, frozen=True):
     entry: LogEntry
     details: Ended
 
+    @property
+    def is_loss(self) -> bool:
+        return self.entry.type in LOSSES
+
 
 class BegunClaim(msgspec.Struct, frozen=True):
     """Nothing is known of one where the log does not say any more how it began."""
@@ -128,8 +132,8 @@ def candidates(
 ) -> list[Glance]:
     """The jobs that seem to answer the question, in the order in which they are to be shown.
 
-    `ends` are in the order of the log. What has become of a job since its last claim ended is not known yet, and hardly
-    ever matters.
+    `ends` are in the order of the log. What has become of a job since its last claim ended is not known yet: those that
+    had another status than the one that is asked for then come last.
     """
     found = {glance.job_id: glance for glance in live}
     for one in ends:
@@ -143,12 +147,12 @@ def candidates(
             found[job_id] = msgspec.structs.replace(known, ended_at=details.ended_at)
     place = place_of_loss if question.lost else place_of
     wanted = [glance for glance in found.values() if _is_wanted(question, glance, now, since)]
-    return sorted(wanted, key=lambda glance: place(glance, now))
+    return sorted(wanted, key=lambda glance: (question.status not in {None, glance.status}, place(glance, now)))
 
 
 def _is_about(question: ListClaims, ended: EndedClaim) -> bool:
     return (
-        (not question.lost or ended.entry.type in LOSSES)
+        (not question.lost or ended.is_loss)
         and question.owner in {None, ended.details.owner}
         and question.queue in {None, ended.entry.queue}
     )
@@ -157,9 +161,7 @@ def _is_about(question: ListClaims, ended: EndedClaim) -> bool:
 def _is_wanted(question: ListClaims, glance: Glance, now: int, since: int) -> bool:
     if glance.is_live(now) and not question.lost:
         return question.status in {None, "claimed"}
-    # Not known where a claim has run out, or where only those of one owner were looked at.
-    is_known = glance.expires_at is None and question.owner is None
-    return glance.last_end(now) >= since and (not is_known or question.status in {None, glance.status})
+    return glance.last_end(now) >= since
 
 
 class JobStory(msgspec.Struct, frozen=True):
@@ -167,11 +169,19 @@ class JobStory(msgspec.Struct, frozen=True):
 
     job: Job
     ended: list[EndedClaim]
+    is_of_losses: bool = False
+    """Whether it is told for its losses: these, and who had the job next, are shown before any others."""
 
     @property
     def shown(self) -> list[EndedClaim]:
         room = CLAIMS_PER_ROW - (self.job.claim is not None)
-        return self.ended[-room:]
+        if not self.is_of_losses:
+            return self.ended[-room:]
+        places = sorted(range(len(self.ended)), key=lambda place: (self._is_of_loss(place), place))
+        return [self.ended[place] for place in sorted(places[-room:])]
+
+    def _is_of_loss(self, place: int) -> bool:
+        return any(one.is_loss for one in self.ended[max(0, place - 1) : place + 1])
 
     @property
     def tokens(self) -> list[int]:
@@ -183,16 +193,16 @@ class JobStory(msgspec.Struct, frozen=True):
         job = self.job
         if question.status not in {None, job.status} or question.queue not in {None, job.queue}:
             return False
-        if question.lost and not any(one.entry.type in LOSSES for one in self.ended):
+        if question.lost and not any(one.is_loss for one in self.ended):
             return False
         owners = [one.details.owner for one in self.ended] + ([job.claim.owner] if job.claim else [])
         return question.owner in owners if question.owner is not None else bool(owners)
 
-    def glance(self, ws: WorkingSet, *, only_losses: bool = False) -> Glance:
+    def glance(self, ws: WorkingSet) -> Glance:
         job, claim = self.job, self.job.claim
         known = [one for one in self.ended if one.entry.type != "undone"] or self.ended
-        counted = [one.details.ended_at for one in known if not only_losses or one.entry.type in LOSSES]
-        how, ended_at = known[-1].entry.type if known else None, max(counted, default=0)
+        counted = [one.details.ended_at for one in known if one.is_loss or not self.is_of_losses]
+        how, ended_at = job.last_outcome, max(counted, default=0)
         if claim is None:
             return Glance(job.job_id, job.status, how=how, ended_at=ended_at)
         return Glance(

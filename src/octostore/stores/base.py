@@ -133,6 +133,9 @@ class Reading(Protocol):
     def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
         """The events after `after` that ended claims on these jobs: the last of each, and one more than are shown."""
 
+    def next_ends(self, ends: Sequence[LogEntry], /) -> list[LogEntry]:
+        """For each of these events that ended claims: the next one that ended a claim on the same job, if any."""
+
     def events_at(self, seqs: Sequence[int]) -> list[LogEntry]: ...
 
     def list_tokens(self) -> list[Token]:

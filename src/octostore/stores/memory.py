@@ -187,6 +187,10 @@ class MemoryRows:
     def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
         return [entry for entry in self.log[after:] if entry.job_id in job_ids]
 
+    def next_ends(self, _ends: Sequence[LogEntry]) -> list[LogEntry]:
+        """Never needed: `last_ends` are all."""
+        return []
+
     def events_at(self, seqs: Sequence[int]) -> list[LogEntry]:
         return [self.log[seq - 1] for seq in seqs]
 

@@ -14,11 +14,13 @@ from octostore.core.claims_window import (
     read_beginnings,
     read_ends,
 )
+from octostore.core.events import LogEntry
 from octostore.core.given import Given
+from octostore.core.model import Job
 from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.needs import Needs
 from octostore.core.working_set import WorkingSet
-from octostore.stores.base import ClaimsFilter, Reading
+from octostore.stores.base import ClaimsFilter, ClaimsFound, Reading
 from octostore.stores.reading import settled
 
 
@@ -29,8 +31,12 @@ def list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, given:
     found = reading.find_claims(ws, wanted)
     glances = candidates(question, found.live, read_ends(found.ends, since), now, since)
     chosen = [glance.job_id for glance in glances[: question.limit]]
-    stories = _stories(reading, ws, given, chosen, before=found.before, since=since) if chosen else []
-    shown = [(story.glance(ws, only_losses=question.lost), story) for story in stories if story.answers(question)]
+    stories = []
+    if chosen:
+        jobs = _settled_jobs(reading, ws, chosen, given)
+        ends = read_ends([*_ends_of(reading, chosen, found, with_next=question.lost), *ws.entries], since)
+        stories = _stories(jobs, ends, is_of_losses=question.lost)
+    shown = [(story.glance(ws), story) for story in stories if story.answers(question)]
     place = place_of_loss if question.lost else place_of
     shown.sort(key=lambda row: place(row[0], now))
     begun = read_beginnings(reading.events_at([token for _, story in shown for token in story.tokens]))
@@ -44,13 +50,24 @@ def list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, given:
     )
 
 
-def _stories(
-    reading: Reading, ws: WorkingSet, given: Given, names: Sequence[str], *, before: int, since: int
-) -> list[JobStory]:
-    """Of jobs as they truly stand: what has run out has ended, whether or not the log says so."""
+def _settled_jobs(reading: Reading, ws: WorkingSet, names: Sequence[str], given: Given) -> list[Job]:
+    """As they truly stand: what has run out has ended, whether or not the log says so."""
     reading.load(ws, Needs(jobs=set(names), sweep_limit=0))
-    jobs = [settled(ws, name, given) for name in names]
-    ends: dict[str | None, list[EndedClaim]] = {}
-    for one in read_ends([*reading.last_ends(names, before), *ws.entries], since):
-        ends.setdefault(one.entry.job_id, []).append(one)
-    return [JobStory(job, ends.get(job.job_id, [])) for job in jobs]
+    return [settled(ws, name, given) for name in names]
+
+
+def _ends_of(reading: Reading, names: Sequence[str], found: ClaimsFound, *, with_next: bool) -> list[LogEntry]:
+    """The last ends of claims on each job, and all for which it was chosen; with what came next, where that counts."""
+    last = {entry.seq: entry for entry in reading.last_ends(names, found.before)}
+    chosen = set(names)
+    earlier = {entry.seq: entry for entry in found.ends if entry.job_id in chosen and entry.seq not in last}
+    following = reading.next_ends(list(earlier.values())) if with_next and earlier else []
+    every = last | earlier | {entry.seq: entry for entry in following}
+    return [every[seq] for seq in sorted(every)]
+
+
+def _stories(jobs: Sequence[Job], ends: Sequence[EndedClaim], *, is_of_losses: bool) -> list[JobStory]:
+    by_name: dict[str | None, list[EndedClaim]] = {}
+    for one in ends:
+        by_name.setdefault(one.entry.job_id, []).append(one)
+    return [JobStory(job, by_name.get(job.job_id, []), is_of_losses) for job in jobs]

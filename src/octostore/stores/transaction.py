@@ -197,6 +197,12 @@ class Transaction:
         rows = self._rows("last_ends", names=msgspec.json.encode(job_ids).decode(), after=after)
         return sorted(map(entry_from_row, rows), key=attrgetter("seq"))
 
+    def next_ends(self, ends: Sequence[LogEntry]) -> list[LogEntry]:
+        asking = self._asking(self._counters.mark.now)
+        answer = asking.each("next_ends", [(entry.job_id, entry.seq) for entry in ends])
+        asking.run()
+        return [entry_from_row(row) for row in answer.rows]
+
     def events_at(self, seqs: Sequence[int]) -> list[LogEntry]:
         return [entry_from_row(row) for row in self._rows("events_at", seqs=list(seqs))]
 

@@ -5,6 +5,7 @@ Editors change single spans of the text, so everything else keeps its bytes.
 
 import json
 import re
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import msgspec
@@ -52,7 +53,9 @@ class Child(msgspec.Struct):
         return self.node.end
 
 
+@lru_cache(maxsize=4)
 def parse(text: str) -> Node:
+    """Kept for a while, because most edits look at the same text more than once. Nobody changes a node."""
     return _Parser(text).document()
 
 

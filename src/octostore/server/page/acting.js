@@ -67,7 +67,7 @@ function form(action) {
     h("p", null, action.says),
     (action.fields ?? []).map((field) => input(field)),
     action.reason !== false &&
-      input({ name: "reason", label: "Reason", kind: "text", hint: "It is kept in the log, with your name." }),
+      input({ name: "reason", label: "Reason", kind: "text", hint: "The log keeps it, with your name." }),
     current.failure && h("p", { class: "problem", role: "alert" }, current.failure.message, current.failure.details && ` ${current.failure.details}`),
     current.progress && progressBar(current.progress),
     buttons([

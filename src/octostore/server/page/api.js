@@ -8,11 +8,12 @@ const TIMED = /^(claims|heartbeats)\b/; // their `at` is when they were given; f
 
 /** What the server answered, or why there was no answer. `kind` keeps "no" apart from "not reachable". */
 export class Failure extends Error {
-  constructor(kind, message, details = null, status = 0) {
+  constructor(kind, message, details = null, status = 0, retryAfterMs = 0) {
     super(message);
     this.kind = kind; // "unreachable" | "logged out" | "not allowed" | "refused"
     this.details = details;
     this.status = status;
+    this.retryAfterMs = retryAfterMs;
   }
 }
 
@@ -67,7 +68,7 @@ async function failureOf(response) {
     : response.status === 403 ? "not allowed"
     : response.status >= 500 || response.status === 429 ? "unreachable"
     : "refused";
-  return new Failure(kind, message, told?.details ?? null, response.status);
+  return new Failure(kind, message, told?.details ?? null, response.status, told?.retry_after_ms ?? 0);
 }
 
 async function read(response) {

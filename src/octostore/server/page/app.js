@@ -8,7 +8,8 @@
 //   follow(data, ctx)          -> { after, job, prefix, types, heartbeats } of the stream, or null
 //   hear(data, event, ctx)     -> change `data` by an event of the log
 //   beat(data, heartbeat, ctx) -> change `data` by a heartbeat
-//   every                      seconds after which it is loaded again, for what is in no event
+//   every                      seconds after which it is loaded again, for what is in no event; or (data) -> seconds
+//   leave()                    forget what is kept beside the data, when another view is shown
 // `ctx` has params (of the address), me (the principal), get, href, go, reload, act (see acting.js) and may(scope).
 
 import { get, logIn, logOut, Failure } from "./api.js";
@@ -30,12 +31,17 @@ import * as takeovers from "./views/takeovers.js";
 import * as tokens from "./views/tokens.js";
 import * as workers from "./views/workers.js";
 
-const VIEWS = { now, workers, queues, takeovers, dead, log, tokens, health, job };
+const VIEWS = { __proto__: null, now, workers, queues, takeovers, dead, log, tokens, health, job };
 const MENU = ["now", "workers", "queues", "takeovers", "dead", "log", "tokens", "health"];
 const TICK_MS = 1_000;
 const HIDDEN_MS = 30_000; // then a page that nobody looks at lets its stream go
 const REFOLLOW_MS = 5_000; // how often the jobs whose heartbeats are followed may change
 const REMEMBERED = 1_000;
+const REDRAW_MS = 250; // however much comes from the stream
+const RELOAD_MS = 500; // the same for views that load again after an event
+const ASLEEP_MS = 60_000; // so long without a tick: the machine has slept, and nothing is known of the connection
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 10_000;
 
 const page = {
   me: null,
@@ -46,8 +52,12 @@ const page = {
   isLoading: false,
   leaving: null, // aborts what the view has under way
   loadedAt: -Infinity,
+  dueAt: Infinity, // of performance.now: when to load again
+  pause: FIRST_PAUSE_MS, // after the next failure
   recent: [], // events that came lately: a load that was under way may not know them
+  forgotten: 0, // the last of them that had to go
   followedAt: -Infinity,
+  tickedAt: Date.now(), // which goes on while the machine sleeps
   notice: null,
   isFrameDue: false,
 };
@@ -58,7 +68,7 @@ const stream = new Stream({
   heartbeat: (beat) => {
     if (page.data === null) return;
     page.view.beat?.(page.data, beat, ctx);
-    draw();
+    soon("draw", draw, REDRAW_MS);
   },
   stale: () => {
     stream.stop();
@@ -77,7 +87,7 @@ const ctx = {
   get: (where, query) => get(where, query, page.leaving?.signal),
   href,
   go,
-  reload: () => load(),
+  reload: () => soon("load", loadAgain, RELOAD_MS),
   redraw: () => draw(),
   may: (scope) => page.me !== null && (page.me.scopes.includes(scope) || page.me.scopes.includes("admin")),
   enter: (credential) => enter(credential),
@@ -86,20 +96,22 @@ const ctx = {
 
 // Loading
 
-async function load(ahead = null) {
+async function load() {
   page.leaving?.abort();
   const leaving = (page.leaving = new AbortController());
   const { view } = page;
   page.isLoading = true;
+  page.dueAt = Infinity;
   draw();
   try {
-    const data = await (ahead ?? view.load(ctx));
+    const data = await view.load(ctx);
     if (leaving.signal.aborted) return;
     page.data = data;
     page.failure = null;
     page.loadedAt = performance.now();
-    for (const event of page.recent) apply(event);
-    follow();
+    page.pause = FIRST_PAUSE_MS;
+    page.dueAt = page.loadedAt + 1_000 * ((typeof view.every === "function" ? view.every(data) : view.every) ?? Infinity);
+    catchUp();
   } catch (error) {
     if (leaving.signal.aborted) return;
     heed(error);
@@ -109,27 +121,50 @@ async function load(ahead = null) {
   }
 }
 
+/** Unless one is under way: what it finds may be older than what asks for this one. */
+function loadAgain() {
+  if (page.isLoading) soon("load", loadAgain, RELOAD_MS);
+  else if (page.me !== null && page.data !== null) load();
+}
+
+/** A load takes a while, and the stream goes on meanwhile. What it brought since is heard again, if it is all here. */
+function catchUp() {
+  const seq = page.data.seq ?? 0;
+  if (seq < page.forgotten) stream.stop(); // and follow from there
+  if (follow()) for (const event of page.recent) apply(event);
+  else forget();
+}
+
+function forget() {
+  Object.assign(page, { recent: [], forgotten: 0 });
+}
+
 function heed(error) {
-  if (!(error instanceof Failure)) throw error;
+  if (!(error instanceof Failure)) return heed(fault(error));
   if (error.kind === "logged out") return show(login, error);
   page.failure = error;
+  if (error.kind === "unreachable") {
+    page.dueAt = performance.now() + Math.max(error.retryAfterMs, page.pause * (0.75 + Math.random() / 2));
+    page.pause = Math.min(page.pause * 2, LONGEST_PAUSE_MS);
+  }
   draw();
 }
 
+/** Whether the stream just goes on. */
 function follow() {
   const wanted = page.view.follow?.(page.data, ctx) ?? null;
   page.followedAt = performance.now();
-  if (wanted === null || document.hidden) stream.stop();
-  else stream.follow(wanted);
+  if (wanted !== null && !document.hidden) return stream.follow(wanted);
+  stream.stop();
+  return false;
 }
 
 function hear(event) {
   page.recent.push(event);
-  if (page.recent.length > REMEMBERED) page.recent.shift();
+  if (page.recent.length > REMEMBERED) page.forgotten = page.recent.shift().seq;
   if (page.data === null) return;
   apply(event);
-  if (performance.now() - page.followedAt > REFOLLOW_MS) follow();
-  draw();
+  soon("draw", draw, REDRAW_MS);
 }
 
 function apply(event) {
@@ -138,32 +173,44 @@ function apply(event) {
   page.data.seq = event.seq;
 }
 
+const timers = {};
+
+/** Once, however often it is asked for until then. */
+function soon(what, does, milliseconds) {
+  timers[what] ??= setTimeout(() => {
+    timers[what] = undefined;
+    does();
+  }, milliseconds);
+}
+
 // Going somewhere
 
-const viewAt = (wanted) => VIEWS[wanted.view ?? "now"] ?? now;
-
-function navigate(ahead = null) {
+function navigate() {
   const wanted = params();
-  const view = viewAt(wanted);
-  const isOther = view !== page.view;
+  const view = VIEWS[wanted.view ?? "now"] ?? now;
+  const isOther = view !== page.view || wanted.job !== page.params.job;
   page.params = wanted;
   page.notice = null;
   dismiss();
   if (isOther) {
+    page.view?.leave?.();
     stream.stop();
+    forget();
     page.data = null;
-    page.recent = [];
   }
   page.view = view;
   page.failure = null;
   document.title = `${view.heading?.(wanted) ?? view.title} · OctoStore`;
-  load(ahead).then(() => isOther && document.querySelector("h1")?.focus({ preventScroll: true }));
+  load().then(() => isOther && document.querySelector("h1")?.focus({ preventScroll: true }));
 }
 
 function show(view, failure) {
   stream.stop();
   page.leaving?.abort();
-  Object.assign(page, { view, data: { failure }, failure: null, isLoading: false, me: null, recent: [] });
+  page.view?.leave?.();
+  dismiss();
+  forget();
+  Object.assign(page, { view, data: { failure }, failure: null, isLoading: false, me: null, notice: null });
   draw();
 }
 
@@ -173,22 +220,19 @@ async function enter(credential) {
 }
 
 async function start() {
-  page.params = params();
-  const ahead = viewAt(page.params).load(ctx); // together with who we are: what it answers to others is that they must log in
-  ahead.catch(() => null);
   try {
     page.me = await get("auth/whoami");
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     if (error.kind === "logged out") return show(login, null);
-    page.view = viewAt(page.params);
+    page.view = VIEWS[params().view] ?? now;
     page.failure = error;
     draw();
     setTimeout(start, 2_000);
     return;
   }
   page.view = null;
-  navigate(ahead);
+  navigate();
 }
 
 async function leave() {
@@ -236,13 +280,18 @@ function content() {
   return parts;
 }
 
-/** A fault in one view must not take the menu away, and is told to the console as any other. */
+/** A fault of the page itself: the console has it, too. */
+function fault(error) {
+  reportError(error);
+  return new Failure("refused", "This view cannot be shown because of a bug in the page.", String(error.message));
+}
+
+/** A fault in one view must not take the menu away. */
 function viewed() {
   try {
     return page.view.render(page.data, ctx);
   } catch (error) {
-    reportError(error);
-    return failed(new Failure("refused", "This view cannot be shown: internal error of the page.", String(error.message)), () => load());
+    return failed(fault(error), () => load());
   }
 }
 
@@ -273,7 +322,7 @@ function banner() {
   if (stateNow() !== "lost" || page.data === null) return h("div", { key: "banner", role: "status" });
   const heardAt = Math.max(stream.heardAt ?? -Infinity, page.loadedAt);
   const age = span((performance.now() - heardAt) / 1_000);
-  return h("div", { key: "banner", role: "status", class: "banner" }, `Not connected to the server. What you see is ${age} old. Trying again…`);
+  return h("div", { key: "banner", role: "status", class: "banner" }, `Not connected to the server. What you see is ${age} old. Reconnecting…`);
 }
 
 function notice() {
@@ -282,11 +331,12 @@ function notice() {
 
 function tick() {
   if (document.hidden || page.view === null) return;
-  const age = (performance.now() - page.loadedAt) / 1_000;
-  const isDue = page.failure?.kind === "unreachable" ? age > 2 : page.view.every && age > page.view.every;
-  if (page.me !== null && isDue && !page.isLoading) {
-    page.loadedAt = page.failure === null ? performance.now() : page.loadedAt;
-    load();
+  const hasSlept = Date.now() - page.tickedAt > ASLEEP_MS;
+  page.tickedAt = Date.now();
+  if (page.me !== null && !page.isLoading) {
+    if (hasSlept) stream.stop();
+    if (hasSlept || performance.now() >= page.dueAt) load();
+    else if (stream.state !== "off" && performance.now() - page.followedAt > REFOLLOW_MS) follow();
   }
   draw();
 }
@@ -295,6 +345,7 @@ let hiding;
 
 function onVisibility() {
   clearTimeout(hiding);
+  page.tickedAt = Date.now();
   if (document.hidden) hiding = setTimeout(() => stream.stop(), HIDDEN_MS);
   else if (page.me !== null && page.data !== null && stream.state === "off") load();
 }
@@ -304,7 +355,7 @@ function onVisibility() {
 const CODE = "#login=";
 
 async function begin() {
-  onNavigation(() => navigate());
+  onNavigation(navigate);
   heedKeys({ go, href, draw, params });
   document.addEventListener("visibilitychange", onVisibility);
   addEventListener("offline", () => stream.cut());

@@ -9,11 +9,11 @@ export function h(tag, props, ...children) {
   return { tag, props: props ?? {}, children: flat(children), node: null };
 }
 
-function flat(children) {
-  const found = [];
-  for (const child of children.flat(Infinity)) {
+function flat(children, found = []) {
+  for (const child of children) {
     if (child === null || child === undefined || child === false || child === true) continue;
-    found.push(typeof child === "object" ? child : { tag: null, text: String(child), props: {}, children: [], node: null });
+    if (Array.isArray(child)) flat(child, found);
+    else found.push(typeof child === "object" ? child : { tag: null, text: String(child), props: {}, children: [], node: null });
   }
   return found;
 }
@@ -65,6 +65,7 @@ function create(vnode, isSvg) {
 }
 
 function update(old, vnode, isSvg) {
+  if (old === vnode) return; // kept from the last time
   const node = (vnode.node = old.node);
   if (vnode.tag === null) {
     if (old.text !== vnode.text) node.data = vnode.text;

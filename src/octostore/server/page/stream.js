@@ -5,8 +5,7 @@ import { fetched, Failure } from "./api.js";
 const SILENCE_MS = 45_000; // the server speaks at least every 15 s
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 10_000;
-const STALE_MS = 60_000;
-/** After so long without a stream, it is quicker to load the view again than to catch up. */
+const STALE_MS = 60_000; // after so long without a stream, it is quicker to load the view again than to catch up
 
 export class Stream {
   /** `on` has `event`, `heartbeat`, `state` (something changed about the connection), `stale` and `failed`. */
@@ -14,27 +13,30 @@ export class Stream {
     this.on = on;
     this.state = "off"; // "off" | "connecting" | "live" | "lost"
     this.heardAt = null; // of performance.now: how old the data may be
-    this.wanted = null;
+    this.log = null; // which part of it
+    this.heartbeats = "";
     this.after = 0;
     this.closing = null;
     this.silence = null; // aborts the request that is under way, and not what is wanted
   }
 
-  /** Follow the log after `after`: of one `job`, or a `prefix`, some `types`, with the `heartbeats` of some jobs. */
-  follow({ after, ...query }) {
-    const isSame = JSON.stringify(query) === JSON.stringify(this.wanted);
-    if (isSame && this.state !== "off") return;
-    this.stop();
-    this.wanted = query;
-    this.after = after;
-    this.closing = new AbortController();
-    this.run(query, this.closing.signal);
+  /**
+   * Follow the log after `after`: of one `job`, or a `prefix`, some `types`, with the `heartbeats` of some jobs.
+   * Whether that goes on where it was: then `after` is not heeded, and what came since then has been heard already.
+   */
+  follow({ after, heartbeats = "", ...log }) {
+    const goesOn = this.state !== "off" && JSON.stringify(log) === JSON.stringify(this.log);
+    if (goesOn && heartbeats === this.heartbeats) return true;
+    if (!goesOn) this.stop();
+    this.closing?.abort();
+    Object.assign(this, { log, heartbeats, after: goesOn ? this.after : after, closing: new AbortController() });
+    this.run({ ...log, heartbeats }, this.closing.signal);
+    return goesOn;
   }
 
   stop() {
     this.closing?.abort();
     this.closing = null;
-    this.wanted = null;
     this.set("off");
   }
 
@@ -51,7 +53,7 @@ export class Stream {
 
   async run(query, signal) {
     let pause = FIRST_PAUSE_MS;
-    this.set("connecting");
+    if (this.state === "off") this.set("connecting"); // one that only follows other heartbeats stays live
     while (!signal.aborted) {
       const startedAt = performance.now();
       try {
@@ -60,7 +62,7 @@ export class Stream {
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof Failure && error.kind !== "unreachable") {
-          this.set("lost");
+          this.stop();
           this.on.failed(error);
           return;
         }
@@ -97,7 +99,7 @@ export class Stream {
         this.set("live");
         const frames = (rest + value).split("\n\n");
         rest = frames.pop();
-        for (const frame of frames) this.take(frame);
+        for (const frame of frames) if (!signal.aborted) this.take(frame);
       }
     } finally {
       clearTimeout(timer);
@@ -120,10 +122,12 @@ export class Stream {
 
 function sleep(milliseconds, signal) {
   return new Promise((done) => {
-    const timer = setTimeout(done, milliseconds);
-    signal.addEventListener("abort", () => {
+    const end = () => {
       clearTimeout(timer);
+      signal.removeEventListener("abort", end);
       done();
-    });
+    };
+    const timer = setTimeout(end, milliseconds);
+    signal.addEventListener("abort", end);
   });
 }

@@ -17,6 +17,14 @@ export function address(wanted) {
   return query ? `?${query}` : "./";
 }
 
+const WINDOW_MAX = 604_800;
+
+/** How many seconds back an address asks for; `usual` where it says nothing, or nonsense. */
+export function windowIn({ window }, usual) {
+  const seconds = Number(window);
+  return seconds >= 1 && seconds <= WINDOW_MAX ? seconds : usual;
+}
+
 /** Go there, as if a link had been followed; with `replace`, without a new entry in the history. */
 export function go(to, { replace = false } = {}) {
   if (to === location.search) return;

@@ -41,10 +41,12 @@ export const capped = (number, cap) => (number >= cap ? `${cap.toLocaleString("e
 
 export const plural = (number, one, many = `${one}s`) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 
+const TYPING_MS = 250;
+const typing = new Map(); // by field: what goes into the address when nobody types any more
+
 /** A row of filters, each a part of the address: `[{ name, label, options? }]`. */
 export function filters(fields, ctx, ...more) {
-  let timer;
-  const set = (name, value) => ctx.go(ctx.href({ [name]: value, cursor: null }), { replace: true });
+  const set = (name, value) => ctx.go(ctx.href({ [name]: value, cursor: null, after: null }), { replace: true });
   return h(
     "form",
     { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
@@ -62,9 +64,9 @@ export function filters(fields, ctx, ...more) {
               value: ctx.params[name] ?? "",
               "data-filter": index === 0 ? "" : null,
               oninput: (event) => {
-                const { value } = event.target;
-                clearTimeout(timer);
-                timer = setTimeout(() => set(name, value), 250);
+                const field = event.target;
+                clearTimeout(typing.get(name));
+                typing.set(name, setTimeout(() => field.isConnected && set(name, field.value), TYPING_MS));
               },
             }),
       ),

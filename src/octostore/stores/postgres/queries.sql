@@ -101,6 +101,12 @@ SELECT found.* FROM jsonb_array_elements_text(%(names)s::jsonb) AS wanted(name) 
     SELECT {event_columns} FROM {schema}.events WHERE job_id = wanted.name AND seq > %(after)s AND type IN ({ends})
     ORDER BY seq DESC LIMIT {ends_limit}) found
 
+-- name: next_ends
+-- The next event after one with which a claim on a job ended.
+SELECT found.* FROM unnest(%s::text[], %s::bigint[]) AS wanted(name, after) CROSS JOIN LATERAL (
+    SELECT {event_columns} FROM {schema}.events WHERE job_id = wanted.name AND seq > wanted.after AND type IN ({ends})
+    ORDER BY seq LIMIT 1) found
+
 -- name: names_in_flight
 -- The jobs that sessions were working on when they were lost; for a condition to follow.
 SELECT jsonb_array_elements_text(convert_from(in_flight, 'UTF8')::jsonb) FROM {schema}.sessions WHERE true

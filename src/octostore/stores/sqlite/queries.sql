@@ -60,6 +60,10 @@ SELECT {event_columns} FROM {schema}.events WHERE seq IN (
         SELECT e.seq FROM {schema}.events e WHERE e.job_id = wanted.value AND e.seq > %(after)s AND e.type IN ({ends})
         ORDER BY e.seq DESC LIMIT {ends_limit}))
 
+-- name: next_ends
+-- The next event after one with which a claim on a job ended.
+SELECT {event_columns} FROM {schema}.events WHERE job_id = %s AND seq > %s AND type IN ({ends}) ORDER BY seq LIMIT 1
+
 -- name: names_in_flight
 -- The jobs that sessions were working on when they were lost; for a condition to follow.
 SELECT lost.value FROM {schema}.sessions, json_each(CAST(in_flight AS text)) lost WHERE true

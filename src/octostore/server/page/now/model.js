@@ -4,7 +4,9 @@ import { ms } from "../clock.js";
 
 const ROWS_MAX = 200;
 const CLAIMS_MAX = 50;
-const ENDS = new Set(["released", "done", "failed", "deferred", "expired", "force_released", "cancelled", "undone"]);
+const WAITING = new Set(["free", "queued"]);
+/** What stands beside a row's name, the most urgent first; as in core/claims_window.py, but for "gone": nobody has noted it yet. */
+const URGENCY = ["lost", "gone", "stuck", "late", "stopping", "failed", "dead"];
 export const LOSSES = new Set(["expired", "force_released"]);
 
 /** The answer of GET /claims, with rows by job. */
@@ -15,96 +17,103 @@ export function modelOf(page) {
 /** Change the model by one event. `wanted` are the filters, as far as a row can be checked against them here. */
 export function hear(model, event, wanted) {
   if (event.job_id === null) return;
-  if (event.type === "claimed") return onClaimed(model, event, wanted);
-  const row = model.rows.get(event.job_id);
-  if (row === undefined) return;
-  if (event.data.status) row.status = event.data.status;
-  if (event.type === "discarded") row.status = "free";
-  if (event.type === "cancelled") row.status = "dead";
-  const claim = row.claims.find((one) => one.fencing_token === event.data.fencing_token);
-  if (claim === undefined) return;
-  if (ENDS.has(event.type)) onEnded(row, claim, event);
-  else if (event.type === "stuck") Object.assign(claim, { stuck: true });
-  else if (event.type === "stop_requested") claim.stop_requested = { reason: event.reason, requested_at: event.at, requested_by: event.actor };
-  row.attention = attentionOf(row) ?? row.attention;
+  const { type, data } = event;
+  const isEnd = data.ended_at !== undefined;
+  if (type === "claimed") model.last_claim_at = event.at;
+  const row = model.rows.get(event.job_id) ?? ((type === "claimed" || isEnd) && added(model, event, wanted));
+  if (!row) return;
+  row.version = (row.version ?? 0) + 1;
+  row.status = statusAfter(type, data) ?? row.status;
+  if (type === "enqueued") Object.assign(row, { queue: event.queue, kind: data.kind });
+  if (type === "claimed") put(row, claimOf(event));
+  else if (isEnd) put(row, endOf(event, row.claims.find((one) => one.fencing_token === data.fencing_token)));
+  else changeLive(row, event);
+  row.attention = attentionOf(row);
 }
 
-function onClaimed(model, event, wanted) {
-  const { data } = event;
-  model.last_claim_at = event.at;
-  let row = model.rows.get(event.job_id);
-  if (row === undefined) {
-    if (!matches(event, wanted)) return;
-    if (model.rows.size >= ROWS_MAX) {
-      model.more = true;
-      return;
-    }
-    row = { job_id: event.job_id, queue: event.queue, kind: null, status: "claimed", attention: null, claims: [], more: false };
-    model.rows.set(event.job_id, row);
+const statusAfter = (type, data) => ({ claimed: "claimed", discarded: "free", cancelled: "dead" })[type] ?? data.status;
+
+/** A new row, if it is wanted, and if one that is worth less can go where there is no room for both. */
+function added(model, event, wanted) {
+  if (!matches(event, wanted)) return null;
+  const row = { job_id: event.job_id, queue: event.queue, kind: null, status: "", attention: null, claims: [], more: false };
+  if (model.rows.size >= ROWS_MAX) {
+    model.more = true;
+    const last = leastWorth(model, ms(event.at), wanted);
+    if (last === null) return null;
+    model.rows.delete(last);
   }
-  row.status = "claimed";
-  row.attention = null;
-  row.claims.push({
-    owner: data.owner,
-    principal: event.actor,
-    fencing_token: event.seq,
-    attempt: data.attempt,
-    claimed_at: event.at,
-    heartbeat_at: event.at,
-    ttl: data.ttl_ms / 1_000,
-    expires_at: data.expires_at ?? null,
-    late_at: null,
-    ended_at: null,
-    how: null,
-    reason: null,
-    note: null,
-    took_over_from: data.took_over_from ?? null,
-    progress: null,
-    late: false,
-    stuck: false,
-    stop_requested: null,
-    session_id: event.session_id,
-    host: data.host ?? null,
-    pid: data.pid ?? null,
-  });
-  if (row.claims.length > CLAIMS_MAX) row.claims.shift();
+  model.rows.set(event.job_id, row);
+  return row;
 }
 
-function onEnded(row, claim, event) {
-  Object.assign(claim, {
-    ended_at: event.data.ended_at ?? event.at,
-    heartbeat_at: event.data.heartbeat_at ?? claim.heartbeat_at,
-    how: event.type,
-    reason: event.reason,
-    note: event.data.note ?? null,
-    expires_at: null,
-    late: false,
-    stuck: false,
-  });
-  row.attention = null;
+/** The row that comes last: what has ended and needs nobody, the oldest first. All others stay. */
+function leastWorth(model, now, { lost }) {
+  let found = null;
+  let oldest = Infinity;
+  for (const row of model.rows.values()) {
+    const last = row.claims.at(-1);
+    if (!lost && (last.ended_at === null || attention(row, now) !== null)) continue;
+    const at = ms(last.ended_at ?? last.claimed_at);
+    if (at < oldest) [found, oldest] = [row.job_id, at];
+  }
+  return found;
 }
 
-/** What needs somebody's eyes, as far as the events of this page tell; the server's word comes with every load. */
+function matches({ type, job_id, queue, data }, wanted) {
+  const status = statusAfter(type, data);
+  return (
+    (!wanted.lost || LOSSES.has(type)) &&
+    (!wanted.status || status === wanted.status) &&
+    (!wanted.prefix || job_id.startsWith(wanted.prefix)) &&
+    (!wanted.queue || queue === wanted.queue) &&
+    (!wanted.owner || data.owner === wanted.owner)
+  );
+}
+
+/** In place of what was known of that claim, or as the newest one. */
+function put(row, claim) {
+  const at = row.claims.findIndex((one) => one.fencing_token >= claim.fencing_token);
+  if (at < 0) row.claims.push(claim);
+  else row.claims.splice(at, row.claims[at].fencing_token === claim.fencing_token ? 1 : 0, claim);
+  if (row.claims.length > CLAIMS_MAX) row.more = !!row.claims.shift();
+}
+
+const NEW = { ttl: null, expires_at: null, late_at: null, ended_at: null, how: null, reason: null, note: null, took_over_from: null, handed_over_by: null, progress: null, late: false, stuck: false, stop_requested: null, host: null, pid: null };
+
+function claimOf({ seq, at, actor, session_id, data }) {
+  const { owner, attempt, ttl_ms, expires_at = null, took_over_from = null, handed_over_by = null, host = null, pid = null } = data;
+  return { ...NEW, owner, principal: actor, fencing_token: seq, attempt, claimed_at: at, heartbeat_at: at, ttl: ttl_ms / 1_000, expires_at, took_over_from, handed_over_by, session_id, host, pid };
+}
+
+function endOf({ type, at, session_id, reason, data }, known) {
+  const { owner, fencing_token, attempt, claimed_at, heartbeat_at, ended_at, note = null } = data;
+  const before = known ?? { ...NEW, owner, principal: null, fencing_token, attempt, claimed_at, session_id };
+  return { ...before, heartbeat_at, ended_at: ended_at ?? at, how: type, reason, note, expires_at: null, late_at: null, late: false, stuck: false };
+}
+
+function changeLive(row, { type, at, actor, reason, data }) {
+  const claim = row.claims.find((one) => one.fencing_token === data.fencing_token);
+  if (claim === undefined) return;
+  if (type === "stuck") claim.stuck = true;
+  if (type === "stop_requested") claim.stop_requested = { reason, requested_at: at, requested_by: actor };
+}
+
+/** Why somebody should look at a row, as far as it does not depend on the time. */
 function attentionOf(row) {
   const last = row.claims.at(-1);
-  if (last === undefined) return null;
-  if (LOSSES.has(last.how)) return "lost";
+  if (last?.ended_at === null) return last.stuck ? "stuck" : last.stop_requested ? "stopping" : null;
   if (row.status === "dead") return "dead";
-  if (last.how === "failed") return "failed";
-  if (last.how !== null) return null;
-  return last.stuck ? "stuck" : last.stop_requested ? "stopping" : null;
+  if (!WAITING.has(row.status)) return null;
+  const how = (row.claims.findLast((claim) => claim.how !== "undone") ?? last)?.how;
+  return LOSSES.has(how) ? "lost" : how === "failed" ? "failed" : null;
 }
 
-const matches = (event, { prefix, queue, owner, status, lost }) =>
-  !lost &&
-  (!status || status === "claimed") &&
-  (!prefix || event.job_id.startsWith(prefix)) &&
-  (!queue || event.queue === queue) &&
-  (!owner || event.data.owner === owner);
-
 export function beat(model, heartbeat) {
-  const claim = model.rows.get(heartbeat.job_id)?.claims.find((one) => one.fencing_token === heartbeat.fencing_token);
-  if (claim === undefined || claim.ended_at !== null) return;
+  const row = model.rows.get(heartbeat.job_id);
+  const claim = row?.claims.at(-1);
+  if (claim?.fencing_token !== heartbeat.fencing_token || claim.ended_at !== null) return;
+  row.version = (row.version ?? 0) + 1;
   const { heartbeat_at, expires_at, late_at, progress, late, stuck } = heartbeat;
   Object.assign(claim, { heartbeat_at, expires_at, late_at, late, stuck, progress: progress ?? claim.progress });
 }
@@ -117,29 +126,28 @@ export function life(claim, now) {
   return claim.late || (lateAt !== null && now >= lateAt) ? "late" : "alive";
 }
 
-const URGENCY = ["lost", "gone", "stuck", "late", "stopping", "failed", "dead"];
-
 /** What stands beside a row's name, if something is not as it should be. */
 export function attention(row, now) {
+  const known = attentionOf(row);
   const last = row.claims.at(-1);
-  const state = last && last.ended_at === null ? life(last, now) : null;
-  if (state === "gone" || state === "late") return state;
-  if (row.attention === "late") return null; // it has been heard of since
-  return row.attention;
+  const state = last ? life(last, now) : null;
+  return state === "gone" || (state === "late" && known !== "stuck") ? state : known;
 }
 
 /** Rows that overlap the window, in the order of the page: what needs attention, what is live, what ended last. */
-export function rowsAt(model, now, windowSeconds) {
+export function rowsAt(model, now, windowSeconds, status = null) {
   const since = now - windowSeconds * 1_000;
   const ranked = [];
   for (const row of model.rows.values()) {
-    const claims = row.claims.filter((claim) => claim.ended_at === null || ms(claim.ended_at) >= since);
-    if (claims.length === 0) continue;
-    const urgent = URGENCY.indexOf(attention(row, now));
+    if (status && row.status !== status) continue;
+    const first = row.claims.findIndex((claim) => claim.ended_at === null || ms(claim.ended_at) >= since);
+    if (first < 0) continue;
+    const claims = first === 0 ? row.claims : row.claims.slice(first);
+    const word = attention(row, now);
+    const urgent = URGENCY.indexOf(word);
     const last = claims.at(-1);
     const rank = urgent >= 0 ? urgent : last.ended_at === null ? URGENCY.length : URGENCY.length + 1;
-    const at = last.ended_at === null ? ms(last.claimed_at) : ms(last.ended_at);
-    ranked.push({ row, claims, rank, at });
+    ranked.push({ row, claims, word, rank, at: ms(last.ended_at ?? last.claimed_at) });
   }
   return ranked.sort((a, b) => a.rank - b.rank || b.at - a.at || (a.row.job_id < b.row.job_id ? -1 : 1));
 }
@@ -148,10 +156,14 @@ export function rowsAt(model, now, windowSeconds) {
 export function held(model, room = 8_000) {
   const names = [];
   for (const row of model.rows.values()) {
-    if (row.claims.at(-1)?.ended_at !== null) continue;
+    if (!isHeld(row)) continue;
     room -= encodeURIComponent(row.job_id).length + 3;
     if (room < 0) break;
     names.push(row.job_id);
   }
   return names.sort();
 }
+
+export const holders = (model) => [...model.rows.values()].filter(isHeld).length;
+
+const isHeld = (row) => row.claims.at(-1)?.ended_at === null;

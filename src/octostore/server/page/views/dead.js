@@ -22,7 +22,7 @@ export function render(page, ctx) {
   return [
     filters([{ name: "prefix", label: "Job begins with" }, { name: "queue", label: "Queue" }, { name: "kind", label: "Kind" }], ctx),
     ctx.may("admin") && page.jobs.length > 0 && h("p", { class: "buttons" }, h("button", { onclick: () => ctx.act(bulk("requeue", { prefix, queue, kind })) }, isFiltered ? "Requeue all that match" : "Requeue all"), h("button", { class: "danger", onclick: () => ctx.act(bulk("discard", { prefix, queue, kind })) }, isFiltered ? "Discard all that match" : "Discard all")),
-    page.jobs.length === 0 ? empty(isFiltered ? "No dead job matches these filters." : "No job is dead: none is out of attempts, and none was cancelled.", "octostore dead") : tableOf(page.jobs),
+    page.jobs.length === 0 ? empty(isFiltered ? "No dead job matches these filters." : "There are no dead letters: no job has run out of attempts, and none was cancelled.", "octostore dead") : tableOf(page.jobs),
     h("p", { class: "buttons" }, ctx.params.cursor && h("a", { class: "button", href: ctx.href({ cursor: null }), "data-previous": "" }, "First page"), page.cursor && h("a", { class: "button", href: ctx.href({ cursor: page.cursor }), "data-next": "" }, "Next page")),
   ];
 }
@@ -35,8 +35,8 @@ function tableOf(jobs) {
       ["Queue", (job) => visible(job.queue ?? "")],
       ["Kind", (job) => visible(job.kind ?? "")],
       ["Attempts", (job) => job.attempts],
-      ["Last owner", (job) => visible(job.previous[0]?.owner ?? "")],
-      ["Died", (job) => when(job.previous[0]?.ended_at, "")],
+      ["Last owner", (job) => visible(job.previous[0]?.owner ?? "none")],
+      ["Last claim ended", (job) => when(job.previous[0]?.ended_at, "never claimed")],
       ["Why", (job) => visible(job.error ?? job.previous[0]?.reason ?? job.last_outcome ?? "")],
     ],
     jobs,
@@ -51,7 +51,7 @@ function bulk(what, match) {
   return {
     title: `${verb} dead jobs`,
     verb: `${verb} all`,
-    says: `${scope ? `All dead jobs that match (${scope})` : "All dead jobs"} ${what === "requeue" ? "run again, with all their attempts" : "leave their queues for good"}. You can stop midway; what is done is done.`,
+    says: `${scope ? `All dead jobs that match (${scope})` : "All dead jobs"} ${what === "requeue" ? "are queued again and get all their attempts back" : "are removed from their queues for good"}. You can stop midway; jobs that were already changed stay changed.`,
     async run({ reason }, progress) {
       let done = 0;
       let after = null;

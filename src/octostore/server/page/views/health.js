@@ -14,8 +14,8 @@ export async function load(ctx) {
 }
 
 const SAYS = {
-  ok: "Work gets done.",
-  degraded: "It works, and somebody should look.",
+  ok: "Work is getting done.",
+  degraded: "It works, but somebody should take a look.",
   unhealthy: "Work is not getting done.",
 };
 
@@ -37,9 +37,9 @@ function facts(data) {
     ["Stuck", linked(data.stuck, "owner", {})],
     ["Waiting", data.waiting > 0 ? [linked(data.waiting, "job", { view: "queues" }), ", the oldest due ", when(data.oldest_due_at)] : "no jobs"],
     ["Dead", linked(data.dead, "job", { view: "dead" })],
-    ["Taken over in the last hour", linked(data.taken_back, "claim", { view: "takeovers" })],
+    ["Lost in the last hour", linked(data.taken_back, "claim", { view: "takeovers" })],
     ["Open sessions", linked(data.open_sessions, "session", { view: "workers" })],
-    ["Last event", `number ${data.seq.toLocaleString("en")}`],
+    ["Last event", `#${data.seq.toLocaleString("en")}`],
     ["Store", h("span", { class: "name" }, visible(data.store_id))],
     ["Server", `OctoStore ${data.server.version}`],
   ];

@@ -3,7 +3,7 @@
 import { path } from "../api.js";
 import { h } from "../dom.js";
 import { now as storeNow, ms, span, when } from "../clock.js";
-import { beat as beatModel, hear as hearModel } from "../now/model.js";
+import { attention, beat as beatModel, hear as hearModel } from "../now/model.js";
 import { HOW, picture } from "../now/picture.js";
 import { sentence } from "../story.js";
 import { address } from "../url.js";
@@ -15,25 +15,28 @@ export const heading = (params) => visible(params.job ?? "Job");
 const PAGE = 500;
 const PAGES = 4;
 const TOLD = 200;
+const ATTEMPTS_KEPT = 5; // as many as the store tells; a job that has had more is told from the oldest of these on
 
 export async function load(ctx) {
   const jobId = ctx.params.job ?? "";
-  const [job, events] = await Promise.all([ctx.get(path("jobs", jobId)), eventsOf(jobId, ctx)]);
+  const job = await ctx.get(path("jobs", jobId));
+  const oldest = job.previous.length < ATTEMPTS_KEPT ? null : job.previous.at(-1).claimed_at;
+  const events = await eventsOf(jobId, oldest, ctx);
   const model = { rows: new Map(), seq: 0, more: false, last_claim_at: null };
   for (const event of events) hearModel(model, event, {});
   const claim = model.rows.get(jobId)?.claims.at(-1);
-  if (job.claim && claim && claim.ended_at === null) Object.assign(claim, job.claim);
+  if (job.claim && claim?.ended_at === null && claim.fencing_token === job.claim.fencing_token) Object.assign(claim, job.claim);
   const similar = job.is_known ? [] : (await ctx.get(`${path("jobs", jobId)}/similar`)).similar;
-  return { job, events, model, similar, seq: events.at(-1)?.seq ?? 0 };
+  return { job, events, model, similar, oldest, seq: events.at(-1)?.seq ?? 0 };
 }
 
-async function eventsOf(jobId, ctx) {
+async function eventsOf(jobId, since, ctx) {
   const found = [];
-  let after = 0;
+  let from = since === null ? { after: 0 } : { since };
   for (let page = 0; page < PAGES; page += 1) {
-    const answer = await ctx.get("events", { job: jobId, after, limit: PAGE });
+    const answer = await ctx.get("events", { job: jobId, ...from, limit: PAGE });
     found.push(...answer.events);
-    after = answer.after;
+    from = { after: answer.after };
     if (answer.events.length < PAGE) break;
   }
   return found;
@@ -44,7 +47,7 @@ export function follow(data) {
 }
 
 export function hear(data, event, ctx) {
-  data.events.push(event);
+  data.events = [...data.events, event].slice(-PAGE * PAGES);
   hearModel(data.model, event, {});
   ctx.reload(); // payload, result and the like are in no event
 }
@@ -61,7 +64,7 @@ export function render(data, ctx) {
     actions(job, ctx),
     facts(job),
     timeline(data),
-    job.previous.length > 0 && [h("h2", null, "Earlier attempts"), attempts(job)],
+    job.previous.length > 0 && [h("h2", null, "Earlier attempts"), attempts(data)],
     h("h2", null, "Documents"),
     documents(job),
     h("h2", null, "What happened"),
@@ -74,7 +77,7 @@ export function render(data, ctx) {
 
 function unknown(job, similar) {
   return empty(
-    ["Nobody has ever claimed or enqueued a job of this name.", similar.length > 0 && [" Did you mean ", similar.map((name, index) => [index > 0 && ", ", h("a", { href: address({ view: "job", job: name }) }, visible(name))]), "?"]],
+    ["There is no job with this name: nobody has claimed or enqueued it.", similar.length > 0 && [" Did you mean ", similar.map((name, index) => [index > 0 && ", ", h("a", { href: address({ view: "job", job: name }) }, visible(name))]), "?"]],
     `octostore run ${quoted(job.job_id)} -- COMMAND`,
   );
 }
@@ -110,10 +113,12 @@ function timeline({ job, model }) {
   if (row === undefined || row.claims.length === 0) return null;
   const now = storeNow();
   const seconds = Math.max(10, ((now - ms(row.claims[0].claimed_at)) / 1_000) * 1.02);
-  return [h("h2", null, "Claims"), picture([{ row, claims: row.claims }], now, seconds)];
+  return [h("h2", null, "Claims"), picture([{ row, claims: row.claims, word: attention(row, now) }], now, seconds)];
 }
 
-function attempts(job) {
+function attempts({ job, model }) {
+  const claims = model.rows.get(job.job_id)?.claims ?? [];
+  const told = (one) => claims.find((claim) => claim.fencing_token === one.fencing_token)?.reason; // for an expiry, what was missed
   return table(
     "Earlier attempts",
     [
@@ -122,7 +127,7 @@ function attempts(job) {
       ["Ended", (one) => when(one.ended_at)],
       ["After", (one) => span((ms(one.ended_at) - ms(one.claimed_at)) / 1_000)],
       ["How", (one) => HOW[one.how] ?? one.how],
-      ["Why", (one) => visible(one.error ?? one.reason ?? one.note ?? "")],
+      ["Why", (one) => visible(one.error ?? one.reason ?? told(one) ?? one.note ?? "not told")],
     ],
     job.previous,
     (one) => one.fencing_token,
@@ -135,11 +140,12 @@ function documents(job) {
   return shown.length > 0 ? shown : h("p", { class: "quiet" }, "No payload, checkpoint, result or metadata.");
 }
 
-function story({ events }) {
+function story({ events, oldest, job }) {
   const told = events.slice(-TOLD).reverse();
+  const isCut = oldest !== null || events.length > TOLD;
   return [
-    h("ol", { class: "story", reversed: true }, told.map((event) => h("li", { key: event.seq, value: told.length }, when(event.at), " ", sentence(event)))),
-    events.length > TOLD && h("p", { class: "quiet" }, `The newest ${TOLD} of ${events.length.toLocaleString("en")} events.`),
+    h("ul", { class: "story" }, told.map((event) => h("li", { key: event.seq }, when(event.at), ": ", sentence(event)))),
+    isCut && h("p", { class: "quiet" }, "There are older events: ", h("code", null, `octostore events --job ${quoted(job.job_id)}`)),
   ];
 }
 
@@ -149,12 +155,12 @@ function actions(job, ctx) {
   const name = visible(job.job_id);
   const owner = job.claim ? visible(job.claim.owner) : "";
   const known = {
-    stop: { verb: "Ask to stop", where: at("stop"), says: `${owner} is asked to finish what cannot be left undone and to release the job. It keeps the job until it does.`, done: `${owner} was asked to stop.` },
-    force: { verb: "Force-release", where: at("force-release"), says: `${owner} loses the job at once, even if it is alive. Its later writes are refused; what it writes elsewhere is only kept out by the fencing token.`, done: `${name} was taken away from ${owner}.` },
-    cancel: { verb: "Cancel", where: at("cancel"), says: "The job is dead from now on: nobody gets it, until somebody requeues it.", done: `${name} was cancelled.` },
-    drain: { verb: "Cancel when it stops", where: at("cancel"), body: ({ reason }) => ({ reason, drain: true }), says: `${owner} is asked to stop; when it has, the job is dead.`, done: `${name} will be cancelled when ${owner} stops.` },
-    requeue: { verb: "Requeue", where: at("requeue"), says: "The job runs again, with all its attempts.", done: `${name} was requeued.` },
-    discard: { verb: "Discard", where: at("discard"), says: "The job leaves its queue for good, and its name is free.", done: `${name} was discarded.` },
+    stop: { verb: "Ask to stop", where: at("stop"), says: `${owner} is asked to wrap up and release the job. It keeps the job until it does.`, done: `${owner} was asked to stop.` },
+    force: { verb: "Force-release", where: at("force-release"), says: `${owner} loses the job at once, even if it is alive. OctoStore refuses whatever it sends from then on. Other systems can refuse its writes only if they check the fencing token.`, done: `${name} was taken away from ${owner}.` },
+    cancel: { verb: "Cancel", where: at("cancel"), says: "The job becomes a dead letter: nobody can claim it until it is requeued.", done: `${name} was cancelled.` },
+    drain: { verb: "Cancel when it stops", where: at("cancel"), body: ({ reason }) => ({ reason, drain: true }), says: `${owner} is asked to stop. Once it has, the job becomes a dead letter, unless it is done by then.`, done: `${name} will be cancelled when ${owner} stops.` },
+    requeue: { verb: "Requeue", where: at("requeue"), says: "The job is queued again and gets all its attempts back.", done: `${name} was requeued.` },
+    discard: { verb: "Discard", where: at("discard"), says: "The job is removed from its queue for good, and its name is free again.", done: `${name} was discarded.` },
   };
   const offered = { claimed: ["stop", "force", "drain", "cancel"], queued: ["cancel"], dead: ["requeue", "discard"], done: ["requeue"], free: [] }[job.status];
   if (offered.length === 0) return null;

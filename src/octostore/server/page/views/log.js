@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { now as storeNow, when } from "../clock.js";
 import { sentence, TYPES } from "../story.js";
+import { windowIn } from "../url.js";
 import { empty, filters, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Log";
@@ -11,22 +12,43 @@ const SHOWN = 500;
 const SINCE = [["600", "10 min"], ["3600", "1 h"], ["86400", "24 h"], ["604800", "7 d"]];
 const LOADED = 200;
 const PAGES = 5;
+const SHORTER = [60, 5]; // seconds: where more has happened than can be shown, and only its end is wanted
 
 let isPaused = false;
-let held = []; // what came while paused
+let held = []; // what came while paused: the newest
+let missed = 0; // how many came
 
 export async function load(ctx) {
   const { prefix, type, after } = ctx.params;
-  const query = { prefix, types: type, limit: LOADED };
-  const seconds = Number(ctx.params.window ?? 600);
-  let page = await ctx.get("events", after ? { ...query, after } : { ...query, since: new Date(storeNow() - seconds * 1_000).toISOString() });
-  const events = [...page.events];
-  for (let more = 1; !after && more < PAGES && page.events.length === LOADED; more += 1) {
-    page = await ctx.get("events", { ...query, after: page.after });
-    events.push(...page.events);
+  const query = { prefix, types: type };
+  [held, missed] = [[], 0];
+  const { seq } = await ctx.get("claims", { window: 1, limit: 1 }); // how long the log is, and what time the store has
+  if (after) {
+    const page = await ctx.get("events", { ...query, after, limit: LOADED });
+    return { events: page.events, seq: page.after, isLive: false, next: page.after < seq ? page.after : null };
   }
-  held = [];
-  return { events: events.slice(-SHOWN), seq: page.after, isLive: !after, next: after && page.events.length === LOADED ? page.after : null };
+  const seconds = windowIn(ctx.params, 600);
+  const isAll = !prefix && !type;
+  let found;
+  for (const back of [seconds, ...SHORTER]) {
+    const since = new Date(storeNow() - back * 1_000).toISOString();
+    found = await upTo(seq, { ...query, since, after: isAll ? Math.max(0, seq - SHOWN) : 0 }, ctx);
+    if (found.isWhole) break;
+  }
+  return { events: found.events.slice(-SHOWN), seq: found.after, isLive: true, next: null };
+}
+
+/** A page may be short although there are more: of a filtered log, only so much is looked through at a time. */
+async function upTo(seq, query, ctx) {
+  const events = [];
+  let { after } = query;
+  for (let page = 0; page < PAGES; page += 1) {
+    const answer = await ctx.get("events", { ...query, after, limit: LOADED });
+    events.push(...answer.events);
+    after = answer.after;
+    if (after >= seq) return { events, after, isWhole: true };
+  }
+  return { events, after, isWhole: false };
 }
 
 export function follow(data, ctx) {
@@ -35,32 +57,39 @@ export function follow(data, ctx) {
 }
 
 export function hear(data, event) {
-  if (isPaused) held.push(event);
-  else append(data, [event]);
+  append(isPaused ? held : data.events, [event]);
+  missed += isPaused ? 1 : 0;
 }
 
-function append(data, events) {
-  data.events.push(...events);
-  data.events.splice(0, Math.max(0, data.events.length - SHOWN));
+export function leave() {
+  isPaused = false;
+  missed = 0;
+  held = [];
+}
+
+function append(events, more) {
+  events.push(...more);
+  events.splice(0, Math.max(0, events.length - SHOWN));
 }
 
 export function render(data, ctx) {
   const pause = () => {
     isPaused = !isPaused;
-    if (!isPaused) append(data, held.splice(0));
+    if (!isPaused) append(data.events, held.splice(0));
+    missed = 0;
     ctx.redraw();
   };
   const agent = ctx.params.agent ?? "";
   const shown = data.events.filter((event) => !agent || event.agent === agent || event.actor === agent).reverse();
   return [
     filters(
-      [{ name: "prefix", label: "Job begins with" }, { name: "agent", label: "Owner or actor" }, { name: "type", label: "Type", options: [["", "any"], ...TYPES.map((type) => [type, type])] }, { name: "window", label: "From the last", options: SINCE }],
+      [{ name: "prefix", label: "Job begins with" }, { name: "agent", label: "Owner or token" }, { name: "type", label: "Type", options: [["", "any"], ...TYPES.map((type) => [type, type])] }, { name: "window", label: "From the last", options: SINCE }],
       { ...ctx, params: { window: "600", ...ctx.params } },
-      data.isLive && h("button", { type: "button", "aria-pressed": String(isPaused), onclick: pause }, isPaused ? `Resume (${plural(held.length, "new event")})` : "Pause"),
+      data.isLive && h("button", { type: "button", "aria-pressed": String(isPaused), onclick: pause }, isPaused ? `Resume (${plural(missed, "new event")})` : "Pause"),
       !data.isLive && h("a", { class: "button", href: ctx.href({ after: null }), "data-previous": "" }, "Back to the newest"),
       data.next && h("a", { class: "button", href: ctx.href({ after: data.next }), "data-next": "" }, "Next page"),
     ),
-    shown.length === 0 ? empty("Nothing like that has happened in this time. To make something happen:", "octostore run my-first-job -- true") : tableOf(shown),
+    shown.length === 0 ? empty("No events match in this time. To make one:", "octostore run my-first-job -- true") : tableOf(shown),
   ];
 }
 

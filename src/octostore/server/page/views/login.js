@@ -12,7 +12,7 @@ export function render(data, ctx) {
   const told = problem ?? data.failure;
   return [
     h("h1", null, "OctoStore"),
-    h("p", null, "Who owns what, whether it is alive, and who took over: log in to see it."),
+    h("p", null, "Log in to see who owns what, whether it is alive, and who took over."),
     told && h("p", { class: "problem", role: "alert" }, told.message, told.details && ` ${told.details}`),
     h(
       "form",
@@ -20,9 +20,9 @@ export function render(data, ctx) {
       h("p", { class: "field" }, h("label", { for: "token" }, "Token"), h("input", { id: "token", name: "token", type: "password", required: true, autocomplete: "off", spellcheck: "false", autofocus: true })),
       h("p", { class: "buttons" }, h("button", { type: "submit", class: "strong", disabled: isBusy }, "Log in")),
     ),
-    h("p", { class: "quiet" }, "On the machine where the server runs, this opens the page already logged in:"),
+    h("p", { class: "quiet" }, "If your terminal can already use this server, this opens the page logged in:"),
     h("pre", null, "octostore ui"),
-    h("p", { class: "quiet" }, "For somebody else, an administrator makes a token that can only look:"),
+    h("p", { class: "quiet" }, "To let somebody else look, an admin can create a read-only token:"),
     h("pre", null, "octostore token create NAME --scope read"),
   ];
 }

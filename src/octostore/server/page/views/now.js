@@ -2,17 +2,18 @@
 
 import { h } from "../dom.js";
 import { now as storeNow, span, when } from "../clock.js";
-import { attention, beat as beatModel, hear as hearModel, held, life, modelOf, rowsAt } from "../now/model.js";
-import { HOW, lineOf, picture } from "../now/picture.js";
+import { beat as beatModel, hear as hearModel, held, holders, life, modelOf, rowsAt } from "../now/model.js";
+import { ATTENTION, HOW, lineOf, picture } from "../now/picture.js";
+import { windowIn } from "../url.js";
 import { empty, filters, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Now";
-export const every = 60;
+export const every = (model) => (held(model).length < holders(model) ? 10 : 60); // heartbeats of all do not fit in an address
 
 const WINDOWS = [["60", "1 min"], ["300", "5 min"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
 const STATUSES = [["", "any"], ["claimed", "claimed"], ["queued", "queued"], ["free", "free"], ["done", "done"], ["dead", "dead"]];
 
-const windowOf = (params) => Number(params.window ?? 900);
+const windowOf = (params) => windowIn(params, 900);
 const wantedOf = ({ prefix, queue, owner, status }) => ({ prefix, queue, owner, status });
 
 export async function load(ctx) {
@@ -26,13 +27,10 @@ export function follow(model, ctx) {
 export const hear = (model, event, ctx) => hearModel(model, event, wantedOf(ctx.params));
 export const beat = (model, heartbeat) => beatModel(model, heartbeat);
 
-const FIRST_ROWS = 30; // as many as a large screen shows: the others follow a frame later
-let isFirst = true;
-
 export function render(model, ctx) {
   const seconds = windowOf(ctx.params);
   const now = storeNow();
-  const ranked = rowsAt(model, now, seconds);
+  const ranked = rowsAt(model, now, seconds, ctx.params.status);
   const isTable = ctx.params.show === "table";
   return [
     filters(
@@ -41,24 +39,17 @@ export function render(model, ctx) {
       h("a", { class: "button", href: ctx.href({ show: isTable ? null : "table" }), "data-switch": "" }, isTable ? "Show picture" : "Show table"),
     ),
     h("p", { class: "quiet" }, summary(ranked, model, seconds, now)),
-    ranked.length === 0 ? nothing(model, ctx, seconds) : isTable ? tableOf(ranked, now) : picture(atFirst(ranked, ctx), now, seconds),
+    ranked.length === 0 ? nothing(model, ctx, seconds) : isTable ? tableOf(ranked, now) : picture(ranked, now, seconds),
   ];
-}
-
-function atFirst(ranked, ctx) {
-  if (!isFirst) return ranked;
-  isFirst = false;
-  requestAnimationFrame(() => ctx.redraw());
-  return ranked.slice(0, FIRST_ROWS);
 }
 
 function summary(ranked, model, seconds, now) {
   const live = ranked.filter(({ claims }) => claims.at(-1).ended_at === null).length;
-  const urgent = ranked.filter(({ row }) => attention(row, now)).length;
+  const urgent = ranked.filter(({ word }) => word).length;
   const told = [plural(ranked.length, "job"), ` in the last ${span(seconds)}, ${live.toLocaleString("en")} held now`];
-  if (urgent) told.push(`, ${urgent} that ${urgent === 1 ? "needs" : "need"} attention (first)`);
-  if (model.more) told.push("; there are more, so narrow the filters to see the others");
-  return [told.join(""), ". Last claim ", when(model.last_claim_at, "unknown"), "."];
+  if (urgent) told.push(`, ${urgent} ${urgent === 1 ? "needs" : "need"} attention (shown first)`);
+  if (model.more) told.push("; there are more: narrow the filters to see them");
+  return [told.join(""), ". Last claim: ", when(model.last_claim_at, "none found"), "."];
 }
 
 function nothing(model, ctx, seconds) {
@@ -77,7 +68,7 @@ function tableOf(ranked, now) {
     "Jobs and their claims",
     [
       ["Job", ({ row }) => jobLink(row.job_id, { "data-row": "" })],
-      ["Status", ({ row }) => [row.status, attention(row, now) && h("strong", { class: "chip" }, attention(row, now))]],
+      ["Status", ({ row, word }) => [row.status, word && h("strong", { class: "chip" }, ATTENTION[word])]],
       ["Owner", (one) => visible(last(one).owner)],
       ["State", (one) => life(last(one), now) ?? HOW[last(one).how]],
       ["Claimed", (one) => when(last(one).claimed_at)],

@@ -16,7 +16,7 @@ export function render(data, ctx) {
   if (shown.length === 0)
     return empty(ctx.params.queue ? `There is no queue ${visible(ctx.params.queue)} with a job or a limit.` : "No job has been put in a queue yet. To put one there:", "octostore enqueue build --queue default");
   return [
-    h("p", { class: "quiet" }, "Counted ", when(data.counted_at), ". Rates since ", when(data.rates_since, "the beginning"), `, a bar for each ${span(data.bucket_seconds)}.`),
+    h("p", { class: "quiet" }, "Counted ", when(data.counted_at), `. Rates: one bar for every ${span(data.bucket_seconds)}, beginning `, when(data.rates_since, "with the first job"), "."),
     table("Queues", columns(data, ctx), shown, (one) => one.queue),
     data.more && h("p", { class: "quiet" }, "The longest queues; there are more."),
   ];
@@ -26,7 +26,7 @@ function columns(data, ctx) {
   const count = (number) => (number === 0 ? "none" : capped(number, data.counted_to));
   return [
     ["Queue", (one) => [h("a", { href: address({ queue: one.queue }), "data-row": "", class: "name" }, visible(one.queue)), one.paused && paused(one.pause)]],
-    ["Due now", (one) => (one.ready > 0 ? [count(one.ready), ", oldest ", when(one.oldest_due_at)] : ["none; last claim ", when(one.last_claim_at, "unknown")])],
+    ["Due now", (one) => (one.ready > 0 ? [count(one.ready), ", oldest ", when(one.oldest_due_at)] : ["none; last claim: ", when(one.last_claim_at, "none found")])],
     ["Later", (one) => (one.later > 0 ? [count(one.later), ", next ", when(one.available_at)] : "none scheduled")],
     ["Claimed", (one) => (one.max_claimed === null ? `${count(one.claimed)}, no limit` : `${count(one.claimed)} of ${one.max_claimed} at once`)],
     ["Dead", (one) => (one.dead > 0 ? h("a", { href: address({ view: "dead", queue: one.queue }) }, count(one.dead)) : count(0))],
@@ -46,12 +46,18 @@ function paused(pause) {
 function spark(counts, data, what) {
   const total = counts.reduce((sum, one) => sum + one, 0);
   const most = Math.max(1, ...counts);
-  const perMinute = counts.length > 0 ? total / ((counts.length * data.bucket_seconds) / 60) : 0;
   return [
     h("span", { class: "spark", "aria-hidden": "true" }, counts.map((one) => h("i", { style: { height: `${Math.round((one / most) * 22)}px` } }))),
     h("br"),
-    total === 0 ? h("span", { class: "quiet" }, `none ${what}`) : `${perMinute >= 10 ? Math.round(perMinute).toLocaleString("en") : perMinute.toFixed(1)} a minute`,
+    total === 0 ? h("span", { class: "quiet" }, `none ${what}`) : rate(total, (counts.length * data.bucket_seconds) / 60),
   ];
+}
+
+/** "120 a minute"; but "3 in 1 h" says more than "0.1 a minute". */
+function rate(total, minutes) {
+  const perMinute = total / minutes;
+  if (perMinute < 1) return `${total} in ${span(minutes * 60)}`;
+  return `${perMinute >= 10 ? Math.round(perMinute).toLocaleString("en") : perMinute.toFixed(1)} a minute`;
 }
 
 function buttons(one, ctx) {
@@ -59,11 +65,11 @@ function buttons(one, ctx) {
   const set = (title, verb, says, body, done, fields) => () => ctx.act({ title, verb, says, fields, method: "PUT", where: path("queues", one.queue), body: (given) => ({ reason: given.reason, ...body(given) }), done });
   const pause = one.paused
     ? set(`Resume ${name}`, "Resume", "Workers get jobs from this queue again.", () => ({ paused: false }), `Queue ${name} was resumed.`)
-    : set(`Pause ${name}`, "Pause", "Nobody gets a job from this queue until it is resumed. What is claimed goes on.", () => ({ paused: true }), `Queue ${name} was paused.`);
+    : set(`Pause ${name}`, "Pause", "Nobody gets a job from this queue until it is resumed. Claimed jobs keep running.", () => ({ paused: true }), `Queue ${name} was paused.`);
   const limit = set(
     `Limit ${name}`,
     "Set limit",
-    "How many jobs of this queue may be claimed at once. Empty means no limit.",
+    "The number of jobs in this queue that can be claimed at the same time. Leave it empty for no limit.",
     (given) => ({ max_claimed: given.most === "" ? null : Number(given.most) }),
     `The limit of queue ${name} was changed.`,
     [{ name: "most", label: "At most", kind: "number", min: 1, optional: true, value: one.max_claimed ?? "" }],

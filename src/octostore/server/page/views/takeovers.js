@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { ms, now as storeNow, span, when } from "../clock.js";
 import { hear as hearModel, LOSSES, modelOf } from "../now/model.js";
 import { HOW } from "../now/picture.js";
+import { windowIn } from "../url.js";
 import { empty, filters, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Takeovers";
@@ -11,7 +12,7 @@ export const every = 60;
 
 const WINDOWS = [["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"], ["604800", "7 d"]];
 const windowName = (seconds) => WINDOWS.find(([value]) => value === String(seconds))?.[1] ?? span(seconds);
-const windowOf = (params) => Number(params.window ?? 86_400);
+const windowOf = (params) => windowIn(params, 86_400);
 
 export async function load(ctx) {
   const { prefix, queue, owner } = ctx.params;
@@ -21,8 +22,8 @@ export async function load(ctx) {
 export const follow = (model, ctx) => ({ after: model.seq, prefix: ctx.params.prefix ?? "" });
 
 export function hear(model, event, ctx) {
-  hearModel(model, event, { lost: true });
-  if (LOSSES.has(event.type) && !model.rows.has(event.job_id)) ctx.reload();
+  const { prefix, queue, owner } = ctx.params;
+  hearModel(model, event, { lost: true, prefix, queue, owner });
 }
 
 export function render(model, ctx) {
@@ -31,7 +32,7 @@ export function render(model, ctx) {
   return [
     filters([{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner" }, { name: "queue", label: "Queue" }, { name: "window", label: "Window", options: WINDOWS }], { ...ctx, params: { window: "86400", ...ctx.params } }),
     found.length === 0
-      ? empty([`Nobody has lost a job in the last ${windowName(seconds)}. Last claim: `, when(model.last_claim_at, "none found"), ". To watch a worker being killed and its job taken over:"], "octostore demo")
+      ? empty([`Nobody has lost a job in the last ${windowName(seconds)}. Last claim: `, when(model.last_claim_at, "none found"), ". To watch a worker get killed and its job taken over:"], "octostore demo")
       : [h("p", { class: "quiet" }, `${plural(found.length, "claim")} lost in the last ${windowName(seconds)}${model.more ? " (the newest; there are more)" : ""}.`), tableOf(found)],
   ];
 }

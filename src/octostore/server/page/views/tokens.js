@@ -18,11 +18,13 @@ export async function load(ctx) {
   return { tokens };
 }
 
+export const leave = () => (secret = null);
+
 export function render({ tokens }, ctx) {
   return [
     h("p", { class: "buttons" }, h("button", { class: "strong", onclick: () => ctx.act(creating()) }, "Create a token")),
-    secret && h("div", { class: "notice", role: "status" }, h("p", null, `The token for ${visible(secret.name)}. It is shown only now: copy it.`), h("pre", { tabindex: 0 }, secret.token), h("button", { onclick: () => forget(ctx) }, "I have it")),
-    tokens.length === 0 ? empty("There are only the tokens of the server's tokens file.", "octostore token create NAME --scope read") : tableOf(tokens, ctx),
+    secret && h("div", { class: "notice", role: "status" }, h("p", null, `The token for ${visible(secret.name)}. Copy it now: it is not shown again.`), h("pre", { tabindex: 0 }, secret.token), h("button", { onclick: () => forget(ctx) }, "I have it")),
+    tokens.length === 0 ? empty("The only tokens are those in the server's tokens file.", "octostore token create NAME --scope read") : tableOf(tokens, ctx),
   ];
 }
 
@@ -57,7 +59,7 @@ function creating() {
   return {
     title: "Create a token",
     verb: "Create",
-    says: "The log shows its name with everything it is used for.",
+    says: "The log shows this name next to everything the token is used for.",
     reason: false,
     fields: [
       { name: "name", label: "Who will use it", kind: "text" },
@@ -79,7 +81,7 @@ function revoking(token) {
   return {
     title: `Revoke the token of ${visible(token.name)}`,
     verb: "Revoke",
-    says: "Whoever uses it is refused from now on, and what they have open ends. Their claims go on until they expire.",
+    says: "The server refuses it from now on and closes its open streams and pages. Claims made with it last until they expire.",
     reason: false,
     method: "DELETE",
     where: path("tokens", token.token_id),

@@ -6,7 +6,7 @@ import { address } from "../url.js";
 import { empty, filters, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Workers";
-export const every = 5;
+export const every = 10;
 
 const SESSIONS = [["open", "open"], ["expired", "expired"], ["closed", "closed"]];
 const SHOWN = 5;
@@ -25,10 +25,10 @@ export function render(data, ctx) {
   return [
     filters([{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner" }, { name: "sessions", label: "Sessions", options: SESSIONS }], { ...ctx, params: { sessions: "open", ...ctx.params } }),
     h("h2", null, "Workers"),
-    data.more && h("p", { class: "quiet" }, "Of the first 1,000 claimed jobs; narrow the filters to see others."),
-    workers.length === 0 ? empty("Nobody holds a job now. A worker that takes jobs from a queue:", "octostore work default -- ./handle-job") : workerTable(workers),
+    data.more && h("p", { class: "quiet" }, "Only the first 1,000 claimed jobs are shown; narrow the filters to see others."),
+    workers.length === 0 ? empty("Nobody holds a job now. To start a worker that takes jobs from a queue:", "octostore work default -- ./handle-job") : workerTable(workers),
     h("h2", null, "Sessions"),
-    data.sessions.length === 0 ? empty(`No session is ${ctx.params.sessions ?? "open"}. Sessions keep an agent's context and end its claims together:`, "octostore sessions --help") : sessionTable(data.sessions),
+    data.sessions.length === 0 ? empty(`No session is ${ctx.params.sessions ?? "open"}. A session keeps an agent's context, and its claims live and end with it:`, "octostore sessions --help") : sessionTable(data.sessions),
     data.cursor && h("p", null, h("a", { class: "button", href: ctx.href({ cursor: data.cursor }), "data-next": "" }, "Next page")),
   ];
 }
@@ -56,7 +56,7 @@ function workerTable(workers) {
       ["Owner", (worker) => h("a", { href: address({ owner: worker.owner }), "data-row": "" }, visible(worker.owner))],
       ["Heartbeat", (worker) => [when(worker.heartbeat_at), worker.stuck > 0 && h("strong", { class: "chip" }, "stuck"), worker.stopping > 0 && h("span", { class: "chip" }, "asked to stop")]],
       ["Holds", (worker) => jobList(worker.jobs)],
-      ["Progress", (worker) => (worker.progress ? [visible(worker.progress.note ?? `${Math.round(worker.progress.percent)} %`), " ", when(worker.progress.at)] : "none reported")],
+      ["Progress", (worker) => (worker.progress ? [visible(worker.progress.note ?? `${Math.round(worker.progress.percent)} %`), ", ", when(worker.progress.at)] : "none")],
       ["Process", (worker) => (worker.host ? `${worker.pid ?? ""} ${worker.pid ? "on " : ""}${visible(worker.host)}` : "unknown")],
     ],
     workers,

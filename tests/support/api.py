@@ -1,0 +1,8 @@
+"""The document that describes the API, made once for all tests of a process that look at it."""
+
+from typing import Any
+
+from octostore.server.openapi import document_of
+from octostore.server.routes import ROUTES
+
+DOCUMENT: dict[str, Any] = document_of(ROUTES)
