@@ -2,11 +2,22 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page, Route
 
-from tests.support.chromium import PROGRAM, Chromium
+import octostore.server
+from tests.support.chromium import PROGRAM, Chromium, no_complaints
 from tests.support.server import ServerProcess
+
+ASSETS = Path(octostore.server.__file__).parent / "page"
+TYPES = {".js": "text/javascript", ".html": "text/html"}
+EMPTY = "<!doctype html><title>empty</title><div id=app></div>"
+CALL = """async ([module, name, ...args]) => {
+  const found = await import(`/${module}`);
+  return found[name](...args);
+}"""
 
 HERE = Path(__file__).parent
 _open: list[Chromium] = []
@@ -45,3 +56,28 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with ServerProcess(tmp_path_factory.mktemp("home")) as process:
         yield process
         process.check_has_not_failed()
+
+
+class Modules:
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def call(self, module: str, name: str, *arguments: Any) -> Any:
+        return self.page.evaluate(CALL, [module, name, *arguments])
+
+
+@pytest.fixture(scope="module")
+def modules(chromium: Chromium) -> Iterator[Modules]:
+    with chromium.tab() as tab, no_complaints(tab, "/ui/api/"):  # there is none behind it
+        tab.route("http://page.test/**", serve_from_disk)
+        tab.goto("http://page.test/empty?view=log&job=a")
+        yield Modules(tab)
+
+
+def serve_from_disk(route: Route) -> None:
+    name = route.request.url.removeprefix("http://page.test/")
+    path = ASSETS / name
+    if path.suffix in TYPES:
+        route.fulfill(path=path, content_type=TYPES[path.suffix])
+    else:
+        route.fulfill(body=EMPTY, content_type="text/html")

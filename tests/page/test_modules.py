@@ -1,52 +1,13 @@
 """The modules of the page by themselves: in an empty page, called from here."""
 
 import unicodedata
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import pytest
-from playwright.sync_api import Page, Route
-
-import octostore.server
 from octostore.core.events import DETAILS
 from octostore.core.visible import visible
-from tests.support.chromium import Chromium, no_complaints
+from tests.page.conftest import Modules
 from tests.support.text_of_others import NASTY, hidden_in
 
-ASSETS = Path(octostore.server.__file__).parent / "page"
-TYPES = {".js": "text/javascript", ".html": "text/html"}
-EMPTY = "<!doctype html><title>empty</title><div id=app></div>"
-CALL = """async ([module, name, ...args]) => {
-  const found = await import(`/${module}`);
-  return found[name](...args);
-}"""
 SINCE = "2027-01-15T08:00:00Z"
-
-
-class Modules:
-    def __init__(self, page: Page) -> None:
-        self.page = page
-
-    def call(self, module: str, name: str, *arguments: Any) -> Any:
-        return self.page.evaluate(CALL, [module, name, *arguments])
-
-
-@pytest.fixture(scope="module")
-def modules(chromium: Chromium) -> Iterator[Modules]:
-    with chromium.tab() as tab, no_complaints(tab):
-        tab.route("http://page.test/**", serve_from_disk)
-        tab.goto("http://page.test/empty?view=log&job=a")
-        yield Modules(tab)
-
-
-def serve_from_disk(route: Route) -> None:
-    name = route.request.url.removeprefix("http://page.test/")
-    path = ASSETS / name
-    if path.suffix in TYPES:
-        route.fulfill(path=path, content_type=TYPES[path.suffix])
-    else:
-        route.fulfill(body=EMPTY, content_type="text/html")
 
 
 def test_durations_have_two_units_at_most(modules: Modules) -> None:
