@@ -78,6 +78,8 @@ def _claimed(_event: Event, data: dict[str, Any]) -> str:
 
 
 def _ended(event: Event, data: dict[str, Any]) -> str:
+    if data.get("handed_over_to"):
+        return f"{data['owner']} handed it over to {data['handed_over_to']}{_said(None, data.get('note'))}"
     said = _said(data.get("error") or data.get("reason"), data.get("note"))
     return f"{data['owner']} {_ENDINGS[event.type]}{said}{_next_status(data)}"
 
