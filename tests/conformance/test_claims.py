@@ -1,4 +1,4 @@
-"""The claims of the last minutes: who had what, how it ended, who took over, and what needs attention first."""
+"""The claims of the last minutes: who had what, how it ended, who took over, and what is most urgent."""
 
 from datetime import timedelta
 from typing import Any
@@ -62,7 +62,7 @@ def test_what_has_run_out_has_ended_before_the_log_says_so(system: System) -> No
     assert (again.rows, again.seq) == (page.rows, 5)
 
 
-def test_what_needs_attention_comes_first(system: System) -> None:
+def test_the_most_urgent_come_first(system: System) -> None:
     store = system.store
     store.claim_job("lost", ttl=50)
     store.claim_job("taken", ttl=500)
@@ -70,8 +70,12 @@ def test_what_needs_attention_comes_first(system: System) -> None:
     store.claim_job("stuck", ttl=500, max_silence=30)
     store.claim_job("stopping", ttl=500)
     store.claim_job("live", ttl=500)
+    store.claim_job("taken-over", ttl=1, owner="ann")
     store.request_stop("stopping", reason="enough")
-    system.advance(90)
+    system.advance(5)
+    store.claim_job("taken-over", ttl=500, owner="bob")
+    store.claim_job("new", ttl=500)
+    system.advance(85)
     store.force_release("taken", reason="wrong branch")
     ends: list[tuple[str, Any]] = [("failed", "failed"), ("dead", "failed"), ("deferred", "deferred"), ("done", "done")]
     for name, outcome in ends:
@@ -87,9 +91,11 @@ def test_what_needs_attention_comes_first(system: System) -> None:
         ("stuck", "stuck"),
         ("late", "late"),
         ("stopping", "stopping"),
+        ("taken-over", None),
+        ("new", None),
+        ("live", None),
         ("failed", "failed"),
         ("dead", "dead"),
-        ("live", None),
         ("done", None),
         ("deferred", None),
     ]
@@ -102,7 +108,8 @@ def test_what_needs_attention_comes_first(system: System) -> None:
     assert stop.reason == "enough"
     first = store.list_claims(limit=3)
     assert (list(told(first)), first.more, page.more) == (["taken", "lost", "stuck"], True, False)
-    assert list(told(store.list_claims(lost=True))) == ["taken", "lost"]
+    assert list(told(store.list_claims(lost=True))) == ["taken", "lost", "taken-over"]
+    assert list(told(store.list_claims(limit=6)))[5:] == ["taken-over"]
 
 
 def test_a_window_has_what_was_live_in_it(system: System) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octostore.core.claim_replies import Attention
-from octostore.core.claims_window import EndedClaim, Glance, attention_of, candidates, read_ends
+from octostore.core.claims_window import EndedClaim, Glance, attention_of, candidates, group_of, read_ends
 from octostore.core.events import Cancelled, Details, Ended, LogEntry, encode_details
 from octostore.core.model import LOSSES, HowEnded, Status
 from octostore.core.questions import ListClaims
@@ -69,17 +69,25 @@ CLAIMS = st.builds(
     is_stopping=st.booleans(),
 )
 ENDS = st.builds(ended, NAMES, st.sampled_from(get_args(HowEnded)), MOMENTS, st.sampled_from(get_args(Status)))
-RANKS = [*get_args(Attention), "live", "ended"]
+GROUPS = ["lost", "stuck", "late", "stopping", "taken over", "live", "failed", "dead", "ended"]
 
 
 @given(st.lists(CLAIMS, unique_by=lambda claim: claim.job_id), st.lists(ENDS), st.randoms())
-def test_what_needs_attention_comes_first(live: list[Glance], ends: list[EndedClaim], random: object) -> None:
+def test_the_most_urgent_come_first(live: list[Glance], ends: list[EndedClaim], random: object) -> None:
     question = ListClaims(window=WINDOW_MS / 1_000)
     found = candidates(question, live, ends, NOW, SINCE)
     names = [glance.job_id for glance in found]
     assert len(set(names)) == len(names)
-    ranks = [attention_of(one, NOW) or ("live" if one.is_live(NOW) else "ended") for one in found]
-    assert ranks == sorted(ranks, key=RANKS.index)
+    lost = {one.entry.job_id for one in ends if one.entry.type in LOSSES}
+
+    def group(one: Glance) -> str:
+        if not one.is_live(NOW):
+            return attention_of(one, NOW) or "ended"
+        return attention_of(one, NOW) or ("taken over" if one.job_id in lost else "live")
+
+    groups = [group(one) for one in found]
+    assert groups == sorted(groups, key=GROUPS.index)
+    assert all(attention_of(one, NOW) in {None, group_of(one, NOW)} for one in found)
     # All that were live in the window are there, and nothing else is.
     in_window = {one.job_id for one in live if (one.expires_at or 0) >= SINCE}
     last = {one.entry.job_id or "": one.details.ended_at for one in ends if one.entry.type != "undone"}
@@ -106,6 +114,17 @@ def test_of_live_ones_the_newest_and_of_the_rest_the_last_to_end_come_first() ->
     ends = [ended("old", "done", NOW - 9, "done"), ended("new", "done", NOW - 2, "done")]
     found = candidates(ListClaims(window=100), live, ends, NOW, SINCE)
     assert [one.job_id for one in found] == ["live-1", "live-2", "live-3", "new", "old"]
+
+
+def test_dead_letters_do_not_bury_what_is_live() -> None:
+    """A takeover counts whoever lost the job, and also where only the new owner's claims are asked for."""
+    live = [changed(job_id="other"), changed(job_id="taken-over", claimed_at=NOW - 60)]
+    ends = [ended(f"dead-{n}", "failed", NOW - n, "dead") for n in range(52)]
+    ends += [ended("taken-over", "expired", NOW - 70, "queued", owner="bob"), ended("again", "failed", NOW, "queued")]
+    found = candidates(ListClaims(window=100), live, ends, NOW, SINCE)
+    assert [one.job_id for one in found][:5] == ["taken-over", "other", "again", "dead-0", "dead-1"]
+    mine = candidates(ListClaims(window=100, owner="ann"), live, ends, NOW, SINCE)
+    assert [one.job_id for one in mine][:2] == ["taken-over", "other"]
 
 
 def test_a_claim_that_is_undone_hides_nothing() -> None:

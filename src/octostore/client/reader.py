@@ -150,11 +150,12 @@ class Questions:
         lost: bool = False,
         limit: int = CLAIM_ROWS_MAX,
     ) -> q.ListClaims:
-        """Claims that were live in the last `window` seconds, by job, those that need attention first.
+        """Claims that were live in the last `window` seconds, by job, the most urgent first.
 
-        That is: lost and not taken up, stuck, late, asked to stop, failed, dead; then the other live ones, and those
-        that have ended, newest first. With `lost`, only jobs that somebody lost, the newest loss first. `owner` has or
-        had one of the claims; `status` is that of the job now. Follow the log from the answer's `seq` to keep up.
+        That is: lost and not taken up, stuck, late, asked to stop; then live ones, first those that were taken over;
+        then failed, dead, and those that have ended. Each newest first. With `lost`, only jobs that somebody lost, the
+        newest loss first. `owner` has or had one of the claims; `status` is that of the job now. Follow the log from
+        the answer's `seq` to keep up.
         """
         return q.ListClaims(
             window=window, prefix=prefix, queue=queue, owner=owner, status=status, lost=lost, limit=limit

@@ -64,7 +64,7 @@ class JobClaims(Reply, frozen=True):
 
 
 class ClaimsPage(Reply, frozen=True):
-    """Claims that were live at some time from `since` to `at`, by job; those that need attention first.
+    """Claims that were live at some time from `since` to `at`, by job; the most urgent first.
 
     All of it is as of event `seq`: follow the log from there, and nothing is missed or repeated. `more` if jobs may
     have been left out. `last_claim_at` is when anybody last claimed one of the jobs, if that was not too long ago to

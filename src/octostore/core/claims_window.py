@@ -1,7 +1,7 @@
 """Which jobs to show for a stretch of time, in which order, and with which of their claims."""
 
-from collections.abc import Iterable
-from typing import TypeAlias, get_args
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -16,9 +16,11 @@ from octostore.core.questions import ListClaims
 from octostore.core.session_keys import id_of
 from octostore.core.working_set import WorkingSet
 
-RANKS: dict[Attention | None, int] = {word: rank for rank, word in enumerate((*get_args(Attention), None))}
+Group: TypeAlias = Literal["lost", "stuck", "late", "stopping", "taken over", "live", "failed", "dead", "ended"]
+"""Jobs are shown in this order: what can go wrong now before what has gone wrong, however much of that there is."""
+RANKS: dict[Group, int] = {group: rank for rank, group in enumerate(get_args(Group))}
 WAITING = {"free", "queued"}
-Place: TypeAlias = tuple[int, bool, int, str]
+Place: TypeAlias = tuple[int, int, str]
 
 
 class Glance(msgspec.Struct, frozen=True):
@@ -37,6 +39,8 @@ class Glance(msgspec.Struct, frozen=True):
     """How the claim before ended, or that an operator has discarded the job since."""
     ended_at: int = 0
     """When; or, where only losses count, when one was last lost."""
+    is_taken_over: bool = False
+    """Whether somebody else lost the job within the window, before this claim."""
 
     def is_live(self, now: int) -> bool:
         return self.expires_at is not None and self.expires_at > now
@@ -67,17 +71,24 @@ def _of_claim(glance: Glance, expires_at: int, ttl_ms: int, now: int) -> Attenti
     return "stopping" if glance.is_stopping else None
 
 
+def group_of(glance: Glance, now: int) -> Group:
+    attention = attention_of(glance, now)
+    if attention is not None:
+        return attention
+    if not glance.is_live(now):
+        return "ended"
+    return "taken over" if glance.is_taken_over else "live"
+
+
 def place_of(glance: Glance, now: int) -> Place:
-    """What needs attention, what is live, what has ended; and of each the newest first."""
-    rank = RANKS[attention_of(glance, now)]
-    if glance.is_live(now):
-        return rank, False, -(glance.claimed_at or 0), glance.job_id
-    return rank, True, -glance.last_end(now), glance.job_id
+    """Of each group the newest first."""
+    newest = glance.claimed_at if glance.is_live(now) else glance.last_end(now)
+    return RANKS[group_of(glance, now)], -(newest or 0), glance.job_id
 
 
 def place_of_loss(glance: Glance, now: int) -> Place:
     """The newest loss first."""
-    return 0, False, -glance.last_end(now), glance.job_id
+    return 0, -glance.last_end(now), glance.job_id
 
 
 # What the log says
@@ -128,14 +139,15 @@ def read_beginnings(entries: Iterable[LogEntry]) -> dict[int, BegunClaim]:
 
 
 def candidates(
-    question: ListClaims, live: Iterable[Glance], ends: Iterable[EndedClaim], now: int, since: int
+    question: ListClaims, live: Iterable[Glance], ends: Sequence[EndedClaim], now: int, since: int
 ) -> list[Glance]:
     """The jobs that seem to answer the question, in the order in which they are to be shown.
 
     `ends` are in the order of the log. What has become of a job since its last claim ended is not known yet: those that
     had another status than the one that is asked for then come last.
     """
-    found = {glance.job_id: glance for glance in live}
+    lost = {one.entry.job_id for one in ends if one.is_loss}
+    found = {glance.job_id: _marked(glance) if glance.job_id in lost else glance for glance in live}
     for one in ends:
         if not _is_about(question, one):
             continue
@@ -148,6 +160,10 @@ def candidates(
     place = place_of_loss if question.lost else place_of
     wanted = [glance for glance in found.values() if _is_wanted(question, glance, now, since)]
     return sorted(wanted, key=lambda glance: (question.status not in {None, glance.status}, place(glance, now)))
+
+
+def _marked(glance: Glance) -> Glance:
+    return msgspec.structs.replace(glance, is_taken_over=True)
 
 
 def _is_about(question: ListClaims, ended: EndedClaim) -> bool:
@@ -216,6 +232,7 @@ class JobStory(msgspec.Struct, frozen=True):
             claim.stop_request is not None,
             how,
             ended_at,
+            any(one.is_loss for one in self.ended),
         )
 
     def view(self, ws: WorkingSet, begun: dict[int, BegunClaim], attention: Attention | None) -> JobClaims:

@@ -111,7 +111,7 @@ class ListHeartbeats(Question[Heartbeats], frozen=True, kw_only=True):
 
 
 class ListClaims(Question["ClaimsPage"], frozen=True, kw_only=True):
-    """Claims that were live in the last `window` seconds, by job, those that need attention first.
+    """Claims that were live in the last `window` seconds, by job, the most urgent first.
 
     `owner` has or had one of them, `status` is that of the job now. With `lost`, only jobs that somebody lost in that
     time, the newest loss first.

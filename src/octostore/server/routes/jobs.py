@@ -208,13 +208,14 @@ ROUTES = [
     ),
     asked(
         "list_claims",
-        summary="Claims of the last minutes, by job, those that need attention first",
+        summary="Claims of the last minutes, by job, the most urgent first",
         description=(
             "Claims that were live at some time in the last `window` seconds: who had a job, since when, how that "
             "ended, and who took over. Jobs come in this order: lost and not taken up, stuck, late, asked to stop, "
-            "failed, dead; then the other live ones, and those that have ended, newest first. `more` says that some "
-            "may be left out: jobs beyond the `limit`, live claims beyond the first 2,000 by name, losses before the "
-            "last 1,000, and other ends before the last 600 events. To keep up, follow `/events?after=` from `seq`."
+            "taken over by a live owner, other live ones, failed, dead, and those that have ended; each newest first. "
+            "`more` says that some may be left out: jobs beyond the `limit`, live claims beyond the first 2,000 by "
+            "name, losses before the last 1,000, and other ends before the last 600 events. To keep up, follow "
+            "`/events?after=` from `seq`."
         ),
         example={
             "query": {"window": "900", "prefix": "github-issue-"},
