@@ -160,17 +160,22 @@ def _claimed_row(job: JobView, now: datetime) -> tuple[str, ...]:
     claim = job.claim
     if claim is None:
         return (job.job_id, *[""] * (len(CLAIMED_HEADER) - 1))
-    progress = claim.progress
-    percent = "" if progress is None or progress.percent is None else f"{progress.percent:g} % "
     return (
         job.job_id,
         claim.owner,
         words.ago(claim.claimed_at, now),
         words.ago(claim.heartbeat_at, now) + _remark(claim, now),
         words.until(claim.expires_at, now),
-        percent + (words.gist(progress.note or "") if progress else ""),
+        _progress(claim, now),
         str(claim.attempt),
     )
+
+
+def _progress(claim: JobOwner, now: datetime) -> str:
+    if not claim.stuck or claim.last_progress_at is None or claim.max_silence is None:
+        return words.progress(claim, now)
+    reported = words.progress(claim, now) or f"none for {words.until(now, claim.last_progress_at)}"
+    return f"{reported}, limit {words.duration(claim.max_silence)}"
 
 
 def _remark(claim: JobOwner, now: datetime) -> str:
