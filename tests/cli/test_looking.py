@@ -170,7 +170,12 @@ def test_the_jobs_of_an_owner_or_a_kind(cli: Cli) -> None:
     assert [job["job_id"] for job in cli.json("list", "--owner", owner)["jobs"]] == [f"{prefix}-b"]
     assert [job["job_id"] for job in cli.json("list", "--queue", prefix, "--kind", "rare")["jobs"]] == [f"{prefix}-a"]
     nothing = cli.call("list", "--queue", prefix, "--kind", "build", "--owner", owner).out
-    assert nothing.startswith(f"no jobs in queue {prefix} of kind build that {owner} has now\n")
+    assert nothing.startswith(f"owner {owner} has no jobs of kind build in queue {prefix}\n")
+    assert cli.call("list", "--owner", "nobody").out == "owner nobody has no claimed jobs\n"
+    assert cli.call("list", "--owner", owner, "--status", "done").out.splitlines() == [
+        f"owner {owner} has no done jobs",
+        f"  next       octostore list --owner {owner}    # only claimed jobs have an owner",
+    ]
 
 
 def test_a_queue_without_jobs_says_what_to_type(cli: Cli) -> None:

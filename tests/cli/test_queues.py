@@ -255,7 +255,7 @@ def test_a_job_that_is_taken_away(cli: Cli) -> None:
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 20
     assert "its runner was shut down" in beat.err
-    assert "ann lost it to force-release after " in cli.call("owner", cli.job).out
+    assert "ann lost it (force-released) after " in cli.call("owner", cli.job).out
 
 
 def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
@@ -265,7 +265,7 @@ def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 20
     assert "('not needed'); the job is dead" in beat.err
-    assert "ann lost it to cancel after " in cli.call("owner", cli.job).out
+    assert "ann lost it (cancelled) after " in cli.call("owner", cli.job).out
     assert "cancelled and taken from ann by " in cli.call("events", "--job", cli.job).out
     assert "None" not in cli.call("dead", cli.job).out
     assert f"{cli.job} is dead: never enqueued\n" in cli.call("dead", cli.job, "--story").out
