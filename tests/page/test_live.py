@@ -121,20 +121,6 @@ def test_heartbeats_and_progress_arrive_without_an_event(chromium: Chromium, ser
         assert server.seq == seq
 
 
-def test_silence_shows_without_an_event(chromium: Chromium, server: ServerProcess) -> None:
-    lease_id = server.claim("silent", ttl_seconds=300)
-    with live_page(chromium, server.url, server.token, expected=["net::ERR_"], is_own=True) as page:
-        page.tab.clock.install()
-        page.open(prefix="silent").is_live()
-        server.call_job("silent", "heartbeat", {"lease_id": lease_id, "progress": {"note": "for the last time"}})
-        expect(page.row("silent")).to_contain_text("for the last time")
-        page.context.set_offline(True)  # or it would be told that no time has passed
-        page.tab.clock.fast_forward("04:00")
-        expect(page.row("silent")).to_contain_text("agent-1, late, heartbeat 4 min")
-        page.tab.clock.fast_forward("02:00")
-        expect(page.row("silent")).to_contain_text("agent-1, gone, heartbeat 6 min")
-
-
 def test_what_the_page_makes_of_the_log_is_what_the_server_says(chromium: Chromium, server: ServerProcess) -> None:
     server.claim("told/0", "earlier")
     told = "/claims?window=3600&prefix=told/&limit=200"

@@ -2,6 +2,7 @@
 
 import unicodedata
 
+from octostore.cli.words import gist
 from octostore.core.events import DETAILS
 from octostore.core.visible import visible
 from tests.page.conftest import Modules
@@ -73,6 +74,18 @@ def test_what_is_visible_is_what_it_is_in_a_terminal(modules: Modules) -> None:
         "async (texts) => { const { visible } = await import('/words.js'); return texts.map(visible); }", texts
     )
     assert [(text, got) for text, got in zip(texts, shown, strict=True) if got != visible(text)] == []
+
+
+def test_errors_are_sentences(modules: Modules) -> None:
+    told = modules.call("words.js", "told", "this token is not valid", "It may be mistyped.", None)
+    assert told == "This token is not valid. It may be mistyped."
+    assert modules.call("words.js", "told", "Really?", "") == "Really?"
+
+
+def test_of_many_lines_one_is_told(modules: Modules) -> None:
+    """As in a terminal."""
+    for text in ("boom", "Traceback:\n  at x\r\nno\tdisk\n", "one\ntwo", "", "a\n\n"):
+        assert modules.call("words.js", "gist", text) == gist(text).replace("no disk", "no\\tdisk")
 
 
 def test_what_is_drawn_is_never_parsed(modules: Modules) -> None:

@@ -33,8 +33,8 @@ const linked = (number, one, query, many) => (number > 0 ? h("a", { href: addres
 function facts(data) {
   return [
     ["Claimed", linked(data.claimed, "job", { status: "claimed" })],
-    ["Late", linked(data.late, "claim", {})],
-    ["Stuck", linked(data.stuck, "owner", {})],
+    ["Late", linked(data.late, "claim", { attention: "late" })],
+    ["Stuck", linked(data.stuck, "claim", { attention: "stuck" })],
     ["Waiting", data.waiting > 0 ? [linked(data.waiting, "job", { view: "queues" }), ", the oldest due ", when(data.oldest_due_at)] : "no jobs"],
     ["Dead", linked(data.dead, "job", { view: "dead" })],
     ["Lost in the last hour", linked(data.taken_back, "claim", { view: "takeovers" })],

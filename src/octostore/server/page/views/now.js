@@ -13,6 +13,8 @@ export const every = (model) => (held(model).length < holders(model) ? 10 : 60);
 const WINDOWS = [["60", "1 min"], ["300", "5 min"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
 const STATUSES = [["", "any"], ["claimed", "claimed"], ["queued", "queued"], ["free", "free"], ["done", "done"], ["dead", "dead"]];
 
+const ATTENTIONS = [["", "any"], ...Object.entries(ATTENTION)];
+
 const windowOf = (params) => windowIn(params, 900);
 const wantedOf = ({ prefix, queue, owner, status }) => ({ prefix, queue, owner, status });
 
@@ -30,31 +32,34 @@ export const beat = (model, heartbeat) => beatModel(model, heartbeat);
 export function render(model, ctx) {
   const seconds = windowOf(ctx.params);
   const now = storeNow();
-  const ranked = rowsAt(model, now, seconds, ctx.params.status);
+  const judgedAt = ctx.judgedAt();
+  const ranked = rowsAt(model, now, judgedAt, seconds, ctx.params);
   const isTable = ctx.params.show === "table";
   return [
     filters(
-      [{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner" }, { name: "queue", label: "Queue" }, { name: "status", label: "Status", options: STATUSES }, { name: "window", label: "Window", options: WINDOWS }],
+      [{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner", hint: "exact name" }, { name: "queue", label: "Queue", hint: "exact name" }, { name: "status", label: "Status", options: STATUSES }, { name: "attention", label: "Attention", options: ATTENTIONS }, { name: "window", label: "Window", options: WINDOWS }],
       { ...ctx, params: { window: "900", ...ctx.params } },
       h("a", { class: "button", href: ctx.href({ show: isTable ? null : "table" }), "data-switch": "" }, isTable ? "Show picture" : "Show table"),
     ),
-    h("p", { class: "quiet" }, summary(ranked, model, seconds, now)),
-    ranked.length === 0 ? nothing(model, ctx, seconds) : isTable ? tableOf(ranked, now) : picture(ranked, now, seconds),
+    ranked.length > 0 && h("p", { class: "quiet" }, summary(ranked, model, seconds, ctx)),
+    ranked.length === 0 ? nothing(model, ctx, seconds) : isTable ? tableOf(ranked, now, judgedAt) : picture(ranked, now, judgedAt, seconds),
   ];
 }
 
-function summary(ranked, model, seconds, now) {
+const isFiltered = ({ params }) => [...Object.values(wantedOf(params)), params.attention].some(Boolean);
+
+function summary(ranked, model, seconds, ctx) {
   const live = ranked.filter(({ claims }) => claims.at(-1).ended_at === null).length;
   const urgent = ranked.filter(({ word }) => word).length;
   const told = [plural(ranked.length, "job"), ` in the last ${span(seconds)}, ${live.toLocaleString("en")} held now`];
   if (urgent) told.push(`, ${urgent} ${urgent === 1 ? "needs" : "need"} attention (shown first)`);
   if (model.more) told.push("; there are more: narrow the filters to see them");
+  if (isFiltered(ctx)) return [told.join(""), "."]; // the last claim of all would be another one
   return [told.join(""), ". Last claim: ", when(model.last_claim_at, "none found"), "."];
 }
 
 function nothing(model, ctx, seconds) {
-  const isFiltered = Object.values(wantedOf(ctx.params)).some(Boolean);
-  if (isFiltered) return empty("No claim matches these filters in this window.");
+  if (isFiltered(ctx)) return empty(["No claim matches these filters in the last ", span(seconds), ctx.params.owner && ". Owners have to be named exactly", ctx.params.queue && ". Queues have to be named exactly", "."]);
   return empty(
     [`Nobody has claimed anything in the last ${span(seconds)}. Last claim: `, when(model.last_claim_at, "none found"), ". To see one here:"],
     "octostore run my-first-job -- sleep 60",
@@ -62,19 +67,19 @@ function nothing(model, ctx, seconds) {
   );
 }
 
-function tableOf(ranked, now) {
+function tableOf(ranked, now, judgedAt) {
   const last = ({ claims }) => claims.at(-1);
   return table(
     "Jobs and their claims",
     [
       ["Job", ({ row }) => jobLink(row.job_id, { "data-row": "" })],
-      ["Status", ({ row, word }) => [row.status, word && h("strong", { class: "chip" }, ATTENTION[word])]],
+      ["Status", ({ row, word }) => [word !== row.status && row.status, word && h("strong", { class: "chip" }, ATTENTION[word])]],
       ["Owner", (one) => visible(last(one).owner)],
-      ["State", (one) => life(last(one), now) ?? HOW[last(one).how]],
+      ["State", (one) => life(last(one), judgedAt) ?? HOW[last(one).how]],
       ["Claimed", (one) => when(last(one).claimed_at)],
       ["Heartbeat", (one) => when(last(one).heartbeat_at)],
       ["Attempt", (one) => last(one).attempt],
-      ["In words", ({ row, claims }) => lineOf(row, claims, now)],
+      ["In words", ({ claims }) => lineOf(claims, now, judgedAt)],
     ],
     ranked,
     ({ row }) => row.job_id,
