@@ -8,7 +8,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
 
-from bench.rounds import interleaved
+from bench.rounds import interleaved, ratio
 from bench.sample_file import build
 from bench.sample_rows import SampleRows
 from bench.served import browser, peers
@@ -79,20 +79,21 @@ def _report_paint(server: Peer, samples: int) -> None:
         ]
         for turn in turns:
             turn()
-        client, jobs_again, page_again, jobs, page = (median(taken) for taken in interleaved(turns, samples))
+        client, *opened = interleaved(turns, samples)
         calls = browser.calls_of_a_tab(context, url, SETTLE_SECONDS)
     title = (
         f"First paint in Chromium, of the page with its rows and of the JSON of GET /{JOBS} (medians of {samples}, in "
-        f"turn)\n   A plain HTTP client has that JSON after {client * 1e3:.0f} ms"
+        f"turn)\n   A plain HTTP client has that JSON after {median(client) * 1e3:.0f} ms"
     )
-    visits = [("first", jobs, page), ("later", jobs_again, page_again)]
-    rows = [
-        [visit, f"{json * 1e3:,.0f}", f"{painted * 1e3:,.0f}", f"{painted / json:.2f}", PAINT_AIM]
-        for visit, json, painted in visits
-    ]
+    rows = [_painted("first", *opened[2:]), _painted("later", *opened[:2])]
     show(title, ["visit", "JSON, ms", "page, ms", "page:JSON", "aim"], rows)
     told = ", ".join(f"{what} {number}" for what, number in sorted(calls.items()))
     print(f"  What a tab asks for in {SETTLE_SECONDS:g} seconds: {told}", end="\n\n", flush=True)
+
+
+def _painted(visit: str, json: list[float], page: list[float]) -> list[str]:
+    times = (f"{median(taken) * 1e3:,.0f}" for taken in (json, page))
+    return [visit, *times, f"{ratio(page, json):.2f}", PAINT_AIM]
 
 
 def _asked(server: Peer, path: str) -> float:

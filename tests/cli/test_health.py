@@ -39,7 +39,7 @@ def test_work_that_does_not_get_done() -> None:
         f"queued     1, the oldest for {lines[2].rpartition(' for ')[2]}",
         "running    1, of which 1 late",
         "dead       1",
-        "takeovers  0 within the last hour",
+        "lost       0 claims in the last hour",
         "sessions   1",
     ]
     header, row = lines[-2:]
@@ -100,20 +100,21 @@ def test_a_store_where_nothing_is_wrong() -> None:
     done = run_cli("health")
     assert done == (
         0,
-        "ok\nqueued     0\nrunning    0\ndead       0\ntakeovers  0 within the last hour\nsessions   0\n",
+        "ok\nqueued     0\nrunning    0\ndead       0\nlost       0 claims in the last hour\nsessions   0\n",
         "",
     )
 
 
-def test_takeovers_are_counted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Taking over takes time, so this says that it was done."""
-    monkeypatch.setattr("octostore.client.reader.judge", lambda figures, *more: judge(_with_takeovers(figures), *more))
+def test_lost_claims_are_counted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losing one takes time, so this says that it was done."""
+    monkeypatch.setattr("octostore.client.reader.judge", lambda figures, *more: judge(_with_losses(figures), *more))
     told = cli.json("health", "--takeovers", "7", "--oldest", ",", "--fail-on", "never")
     assert told["takeovers_last_hour"] == 7
     assert "7 claims expired or were taken away in the last hour" in told["reasons"]
+    assert "lost       7 claims in the last hour\n" in cli.call("health", "--fail-on", "never").out
 
 
-def _with_takeovers(figures: Figures) -> Figures:
+def _with_losses(figures: Figures) -> Figures:
     fields = {name: getattr(figures, name) for name in figures.__struct_fields__}
     return Figures(**{**fields, "taken_back": 7})
 

@@ -33,7 +33,7 @@ def statuses(cli: Cli, queue: str) -> list[str]:
 
 def test_all_dead_jobs_of_a_queue(cli: Cli, queue: str) -> None:
     done = cli.run("requeue", "--all", "--queue", queue, *WHY)
-    assert (done.code, done.out, done.err) == (0, "requeued 3 dead jobs\n", "")
+    assert (done.code, done.out, done.err) == (0, "requeued 3 dead jobs (out of attempts or cancelled)\n", "")
     assert statuses(cli, queue) == ["queued"] * 3
     assert "the disk is larger now" in cli.call("events", "--job", f"{queue}/2").out
     again = cli.call("requeue", "--all", "--queue", queue, *WHY)
@@ -42,7 +42,7 @@ def test_all_dead_jobs_of_a_queue(cli: Cli, queue: str) -> None:
 
 def test_all_that_match(cli: Cli, queue: str) -> None:
     one = cli.call("discard", "--all", "--prefix", f"{queue}/", "--kind", "export", *WHY)
-    assert (one.code, one.out) == (0, "discarded 1 dead job\n")
+    assert (one.code, one.out) == (0, "discarded 1 dead job (out of attempts or cancelled)\n")
     assert statuses(cli, queue) == ["dead", "dead", "free"]
     assert cli.json("requeue", "--all", "--queue", queue, "--keep-attempts", *WHY) == {"changed": 2, "after": None}
 
@@ -74,7 +74,10 @@ def test_how_far_it_is_is_for_terminals(cli: Cli, queue: str, monkeypatch: pytes
     screen = Screen()
     monkeypatch.setattr(progress_bar, "QUIET_SECONDS", 0)
     monkeypatch.setattr(sys, "stderr", screen)
-    assert cli.call("requeue", "--all", "--queue", queue, *WHY).out == "requeued 3 dead jobs\n"
+    assert (
+        cli.call("requeue", "--all", "--queue", queue, *WHY).out
+        == "requeued 3 dead jobs (out of attempts or cancelled)\n"
+    )
     assert screen.getvalue() == "\r3 requeued\r\x1b[K"
 
 

@@ -341,11 +341,33 @@ def test_pausing_and_resuming_a_queue(cli: Cli, queue: str) -> None:
     assert f"octostore queue set {queue} --resume" in empty.out
     delayed = cli.call("claim", cli.job)
     assert (delayed.code, f"its queue {queue} is paused by " in delayed.out) == (11, True)
-    assert f"queue {queue}: paused, at most 3 at once: deploying" in cli.call("events").out
+    by = cli.store.whoami().name
+    assert f"  queue {queue}: paused by {by}, at most 3 at once: deploying\n" in cli.call("events").out
     with cli.start("next", queue, "--owner", "heir", "--wait", "1m", "--json") as waiting:
         resumed = cli.json("queue", "set", queue, "--resume", "--max-claimed", "none")
         assert resumed == {"queue": queue, "max_claimed": None, "paused": False, "pause": None}
         assert waiting.finish().json["owner"] == "heir"
+
+
+def test_the_log_says_who_limited_a_queue(cli: Cli, queue: str) -> None:
+    cli.store.enqueue("build", queue=queue)
+    for limit in ("2", "none"):
+        done = cli.call("queue", "set", queue, "--max-claimed", limit)
+        assert (done.out, done.err) == (f"queue {queue} is open{', at most 2 at once' if limit == '2' else ''}\n", "")
+    by = cli.store.whoami().name
+    told = [line[27:] for line in cli.call("events").out.splitlines() if f"  queue {queue}: " in line]
+    assert told == [f"  queue {queue}: limited to 2 at once by {by}", f"  queue {queue}: limit lifted by {by}"]
+
+
+def test_a_mistyped_queue_is_noticed(cli: Cli, queue: str) -> None:
+    cli.store.enqueue("build", queue=queue)
+    wrong = cli.call("queue", "set", f"{queue}s", "--pause")
+    assert (wrong.code, wrong.out.startswith(f"queue {queue}s is paused by ")) == (0, True)
+    assert wrong.err == f"octostore: queue {queue}s has no jobs yet; did you mean {queue}?\n"
+    assert cli.call("queue", "set", "nosuch", "--resume").err == (
+        "octostore: queue nosuch has no jobs yet; check its name\n"
+    )
+    assert cli.call("queue", "set", f"{queue}s", "--pause", "--json").err == ""
 
 
 @pytest.mark.parametrize(

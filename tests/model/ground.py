@@ -203,7 +203,7 @@ class Ground:
         reason: str | None = None,
         retry_after_ms: int | None = None,
         has_result: bool = False,
-        is_handed_over: bool = False,
+        handed_over_to: str | None = None,
     ) -> Past:
         claim = job.claim
         assert claim is not None
@@ -211,7 +211,7 @@ class Ground:
         if claim.lock_delay_ms and how != "undone":
             available_at = max(available_at, ended_at + claim.lock_delay_ms)
         # docs/decisions/0038: one that was asked to stop for good leaves a cancelled job, unless it is done.
-        drained = None if is_handed_over or status == "done" else claim.stop
+        drained = None if handed_over_to or status == "done" else claim.stop
         if drained is not None and drained["cancels"]:
             status, available_at = "dead", ended_at
         # An owner that ends without a word leaves the note of its last progress.
@@ -220,7 +220,7 @@ class Ground:
             owner=claim.owner,
             token=claim.token,
             # docs/decisions/0022: the giver's lease is forgotten on the ended claim.
-            lease=None if is_handed_over else claim.lease,
+            lease=None if handed_over_to else claim.lease,
             attempt=job.attempts + 1,
             claimed_at=claim.claimed_at,
             ended_at=ended_at,
@@ -231,7 +231,7 @@ class Ground:
             note=note,
             reason=reason,
         )
-        self.record_end(job, claim, past, actor, attempts, has_result=has_result)
+        self.record_end(job, claim, past, actor, attempts, has_result=has_result, handed_over_to=handed_over_to)
         job.past.append(past)
         if len(job.past) > PAST_KEPT:
             # What was undone makes room first: nobody ever knew of it.
@@ -293,7 +293,17 @@ class Ground:
         if session.request_id is not None:
             self.ended.append(EndedRequest(session.principal, session.request_id, None, None, session.name, None))
 
-    def record_end(self, job: Job, claim: Claim, past: Past, actor: str, attempts: int, *, has_result: bool) -> None:
+    def record_end(
+        self,
+        job: Job,
+        claim: Claim,
+        past: Past,
+        actor: str,
+        attempts: int,
+        *,
+        has_result: bool,
+        handed_over_to: str | None,
+    ) -> None:
         has_expired = past.how == "expired"
         details = {
             "owner": past.owner,
@@ -309,6 +319,7 @@ class Ground:
             "note": past.note,
             "reason": past.reason,
             "has_result": has_result,
+            "handed_over_to": handed_over_to,
             "ttl_ms": claim.ttl_ms if has_expired else None,
             "late_ms": self.now - past.ended_at if has_expired else None,
         }

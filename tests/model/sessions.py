@@ -199,7 +199,7 @@ class Sessions(Jobs):
             ended_at=self.now,
             note=command.note,
             reason=reason,
-            is_handed_over=True,
+            handed_over_to=session.agent,
         )
         claim = Claim(
             owner=session.agent,

@@ -44,7 +44,7 @@ def test_a_lease_that_cannot_be_renewed_is_lost_before_anybody_else_gets_the_job
         Worker("puppet", path) as stuck,
         Worker("puppet", path) as rival,
         pytest.raises(octostore.LeaseLost) as refused,
-        store.hold("job", owner="worker", ttl=1, on_lost=lambda: lost_at.append(time.time())) as claim,
+        store.hold("job", owner="worker", ttl=2, on_lost=lambda: lost_at.append(time.time())) as claim,
     ):
         assert (stuck.hear(), rival.hear()) == ("ready", "ready")
         claim.check()

@@ -87,6 +87,7 @@ def test_there_is_an_owner_all_the_time(world: World) -> None:
     assert [event.type for event in tail] == ["session_handed_over", "released", "claimed"]
     assert (tail[0].agent, tail[0].data["to_agent"]) == ("ann", "bob")
     assert (tail[1].agent, tail[1].reason) == ("ann", "handed over to 'bob'")
+    assert tail[1].data["handed_over_to"] == "bob", "it is not back in its queue, whatever its status says"
     assert (tail[2].agent, tail[2].data["handed_over_by"]) == ("bob", "ann")
 
 

@@ -16,7 +16,9 @@ _FILTERS = ("queue", "prefix", "kind")
 
 def add_matching_options(parser: argparse.ArgumentParser) -> None:
     add_operator_options(parser, can_be_all=True)
-    parser.add_argument("--all", action="store_true", help="every dead job that matches; needs --reason")
+    parser.add_argument(
+        "--all", action="store_true", help="every dead job that matches, cancelled ones included; needs --reason"
+    )
     parser.add_argument("--queue", metavar="Q", help="with --all: only jobs of this queue")
     parser.add_argument("--prefix", metavar="PREFIX", help="with --all: only jobs whose names begin with this")
     parser.add_argument("--kind", metavar="KIND", help="with --all: only jobs of this kind")
@@ -48,7 +50,11 @@ def operate_on_matching(
         if so_far:
             context.console.remark(f"{_jobs(so_far)} had been {changed} by then; run the same again for the rest")
         raise
-    told = f"{changed} {_jobs(number)}" if number else f"no dead jobs match; nothing was {changed}"
+    told = (
+        f"{changed} {_jobs(number)} (out of attempts or cancelled)"
+        if number
+        else f"no dead jobs match; nothing was {changed}"
+    )
     context.console.answer(ChangedReply(changed=number, after=None), told)
     return exits.DID
 

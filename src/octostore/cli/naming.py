@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from octostore.cli.command import Arguments, Context
 from octostore.core.errors import InvalidInput, NotAllowed, NotFound, OctoStoreError, Unreachable
-from octostore.core.similar import did_you_mean
+from octostore.core.similar import did_you_mean, most_similar
 from octostore.stores.ids import is_generated, is_truncated
 
 if TYPE_CHECKING:
@@ -31,6 +31,18 @@ def find_similar(store: "Reader", name: str) -> list[str] | None:
 
 def told_unknown(name: str, similar: list[str]) -> str:
     return f"nobody has ever claimed or enqueued {name}{f'; {did_you_mean(similar)}' if similar else ''}"
+
+
+def told_new_queue(store: "Reader", name: str) -> str | None:
+    """What to say of a queue without jobs, whose name may be mistyped; None if it has some, or we may not know."""
+    try:
+        status = store.queue_status(name)
+        if any((status.ready, status.later, status.claimed, status.dead, status.done)):
+            return None
+        similar = most_similar(name, (queue.queue for queue in store.list_queues().queues))
+    except OctoStoreError:
+        return None
+    return f"queue {name} has no jobs yet; {did_you_mean(similar) if similar else 'check its name'}"
 
 
 # Truncated generated names

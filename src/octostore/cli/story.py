@@ -38,7 +38,7 @@ _ENDINGS = {
 def told_event(event: Event, console: Console, *, reader: str) -> str:
     """A line of the log, for the principal who reads it."""
     session = event.session_id and words.session(event.session_id, event.session_principal, reader)
-    about = event.job_id or session or event.queue or ""
+    about = event.job_id or session or ""
     return _line(event, f"{console.style(about, 'bold')}  " if about else "")
 
 
@@ -78,6 +78,8 @@ def _claimed(_event: Event, data: dict[str, Any]) -> str:
 
 
 def _ended(event: Event, data: dict[str, Any]) -> str:
+    if data.get("handed_over_to"):
+        return f"{data['owner']} handed it over to {data['handed_over_to']}{_said(None, data.get('note'))}"
     said = _said(data.get("error") or data.get("reason"), data.get("note"))
     return f"{data['owner']} {_ENDINGS[event.type]}{said}{_next_status(data)}"
 
@@ -139,12 +141,14 @@ _BY_OPERATORS = {
 }
 
 
-def _settings(data: dict[str, Any]) -> str:
+def _queue_limited(event: Event, data: dict[str, Any]) -> str:
     limit, paused = data.get("max_claimed"), data.get("paused")
-    changed = [] if paused is None else ["paused" if paused else "resumed"]
-    if limit is not None or paused is None:
-        changed.append("no limit" if limit is None else f"at most {limit} at once")
-    return ", ".join(changed) + _said(data.get("reason"))
+    if paused is None:
+        change = f"{'limit lifted' if limit is None else f'limited to {limit:,} at once'} by {event.actor}"
+    else:
+        also = "" if limit is None else f", at most {limit:,} at once"
+        change = f"{'paused' if paused else 'resumed'} by {event.actor}{also}"
+    return f"queue {event.queue}: {change}{_said(data.get('reason'))}"
 
 
 def _is_by_operator(event: Event) -> bool:
@@ -183,7 +187,7 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     "requeued": _requeued,
     "stop_requested": _stop_requested,
     "stop_delivered": lambda _, data: f"{data['owner']} was told to stop",
-    "queue_limited": lambda event, data: f"queue {event.queue}: {_settings(data)}",
+    "queue_limited": _queue_limited,
     "session_opened": lambda _, data: (
         f"{data['agent']} {'resumed' if data.get('resumed') else 'opened'} its session{_phase(data)}"
     ),

@@ -74,6 +74,8 @@ class Ended(Details, frozen=True):
     note: str | None = None
     reason: str | None = None
     has_result: bool = False
+    handed_over_to: str | None = None
+    """Who has the job next, by the hand-over of its session: `status` is only that of the moment in between."""
     # The evidence for an expiry: what was missed, and how late it was noticed.
     ttl_ms: int | None = None
     late_ms: int | None = None

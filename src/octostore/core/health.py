@@ -44,7 +44,7 @@ class SessionHealth(Reply, frozen=True):
 
 
 class Health(Reply, frozen=True):
-    """`degraded`: it works, and somebody should look. `unhealthy`: work is not getting done. `reasons` say why."""
+    """`degraded`: it works, but somebody should look. `unhealthy`: work is not getting done. `reasons` say why."""
 
     status: HealthStatus
     reasons: list[str]

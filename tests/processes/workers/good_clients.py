@@ -37,7 +37,7 @@ class Claimer:
         self._numbers = count(1)
 
     def run(self, stop: threading.Event) -> None:
-        while not stop.wait(PAUSE_SECONDS):
+        while not (stop.wait(PAUSE_SECONDS) and self.acks):  # everybody gets its turn, however slow the machine is
             if self._is_sharing:
                 reply = self._store.claim_job(self._job_id, self.name, metadata=METADATA, ttl=TTL, wait=2)
             else:

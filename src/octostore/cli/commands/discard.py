@@ -1,6 +1,7 @@
 """Drop dead jobs for good. They leave their queue and their names are free again; their history stays in the log.
 
---all discards every dead job that matches, 100 in a transaction. If it is interrupted, run it again for the rest.
+--all discards every dead job that matches: those out of attempts, and those that were cancelled. `octostore dead`
+lists them. It takes 100 in each transaction. If it is interrupted, run it again for the rest.
 """
 
 from octostore.cli.command import Arguments, Context

@@ -71,7 +71,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], float], str]] = {
     "late": ("late", positive, "owners that have missed heartbeats"),
     "stuck": ("stuck", positive, "owners that send heartbeats but make no progress"),
     "dead": ("dead", positive, "dead jobs"),
-    "takeovers": ("taken_back", positive, "claims that expired or were taken away within the last hour"),
+    "takeovers": ("taken_back", positive, "claims lost in the last hour: expired, or taken away by an operator"),
     "queued": ("waiting", positive, "queued jobs"),
     "oldest": ("oldest_waiting_seconds", seconds, "age of the oldest queued job, e.g. 5m,1h"),
 }
@@ -95,7 +95,7 @@ def _lines(health: Health, console: Console, reader: str) -> Iterator[str]:
     odd = [f"{number:,} {what}" for number, what in ((health.late, "late"), (health.stuck, "stuck")) if number]
     yield f"running    {health.running:,}" + (f", of which {' and '.join(odd)}" if odd else "")
     yield f"dead       {health.dead:,}"
-    yield f"takeovers  {health.takeovers_last_hour:,} within the last hour"
+    yield f"lost       {words.counted(health.takeovers_last_hour, 'claim')} in the last hour"
     yield f"sessions   {health.open_sessions:,}"
     if health.sessions:
         yield from ("", *console.table(HEADER, [_row(session, reader) for session in health.sessions]))

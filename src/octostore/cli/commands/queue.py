@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from octostore.cli.command import Arguments, Context, completed_by
 from octostore.cli.completing import queue_names
+from octostore.cli.naming import told_new_queue
 from octostore.cli.options import positive
 from octostore.core.errors import InvalidInput
 from octostore.core.queue_words import pause_in_words
@@ -55,10 +56,13 @@ def run(arguments: Arguments, context: Context) -> None:
         view = store.set_queue(
             arguments.queue, max_claimed=arguments.max_claimed, paused=arguments.paused, reason=arguments.reason
         )
+        new = None if context.console.is_json else told_new_queue(store, arguments.queue)
     context.console.answer(view, _told(view))
+    if new is not None:
+        context.console.remark(new)
 
 
 def _told(view: QueueView) -> str:
     limit = "" if view.max_claimed is None else f", at most {view.max_claimed:,} at once"
-    state = "hands out jobs" if view.pause is None else f"is {pause_in_words(view.pause)}"
-    return f"queue {view.queue} {state}{limit}"
+    state = "open" if view.pause is None else pause_in_words(view.pause)
+    return f"queue {view.queue} is {state}{limit}"

@@ -33,6 +33,7 @@ class How(msgspec.Struct, frozen=True):
     reason: str | None = None
     retry_after_ms: int | None = None
     result: bytes | None = None
+    handed_over_to: str | None = None
 
 
 class After(msgspec.Struct, frozen=True):
@@ -114,6 +115,7 @@ def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, g
         note=note,
         reason=end.reason,
         has_result=end.result is not None,
+        handed_over_to=end.handed_over_to,
         ttl_ms=claim.ttl_ms if expired else None,
         late_ms=ws.now - end.ended_at if expired else None,
     )

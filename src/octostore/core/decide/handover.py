@@ -64,7 +64,13 @@ def _hand_over(ws: WorkingSet, session: Session, command: HandOverSession, given
             asked, claim.stop_request = read_stop_request(claim), None
             # Forgotten, so that a late release by the first owner is not taken for a repetition of this one.
             claim.lease_id = ""
-            end = How("released", ended_at=ws.now, note=command.note, reason=f"handed over to {session.agent!r}")
+            end = How(
+                "released",
+                ended_at=ws.now,
+                note=command.note,
+                reason=f"handed over to {session.agent!r}",
+                handed_over_to=session.agent,
+            )
             end_claim(ws, job, claim, end, actor=command.principal, given=given)
             _claim_again(ws, job, claim, session)
             ask_next_owner(ws, job, asked)
