@@ -96,7 +96,7 @@ const ctx = {
 
 // Loading
 
-async function load() {
+async function load(ahead = null) {
   page.leaving?.abort();
   const leaving = (page.leaving = new AbortController());
   const { view } = page;
@@ -104,7 +104,7 @@ async function load() {
   page.dueAt = Infinity;
   draw();
   try {
-    const data = await view.load(ctx);
+    const data = await (ahead ?? view.load(ctx));
     if (leaving.signal.aborted) return;
     page.data = data;
     page.failure = null;
@@ -185,9 +185,12 @@ function soon(what, does, milliseconds) {
 
 // Going somewhere
 
-function navigate() {
+const viewAt = (wanted) => VIEWS[wanted.view ?? "now"] ?? now;
+
+/** `ahead` is what the view has asked for already. */
+function navigate(ahead = null) {
   const wanted = params();
-  const view = VIEWS[wanted.view ?? "now"] ?? now;
+  const view = viewAt(wanted);
   const isOther = view !== page.view || wanted.job !== page.params.job;
   page.params = wanted;
   page.notice = null;
@@ -201,7 +204,7 @@ function navigate() {
   page.view = view;
   page.failure = null;
   document.title = `${view.heading?.(wanted) ?? view.title} · OctoStore`;
-  load().then(() => isOther && document.querySelector("h1")?.focus({ preventScroll: true }));
+  load(ahead).then(() => isOther && document.querySelector("h1")?.focus({ preventScroll: true }));
 }
 
 function show(view, failure) {
@@ -220,19 +223,22 @@ async function enter(credential) {
 }
 
 async function start() {
+  page.params = params();
+  const ahead = viewAt(page.params).load(ctx); // at the same time, and not after the answer to who we are
+  ahead.catch(() => null); // those who are not logged in
   try {
     page.me = await get("auth/whoami");
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     if (error.kind === "logged out") return show(login, null);
-    page.view = VIEWS[params().view] ?? now;
+    page.view = viewAt(page.params);
     page.failure = error;
     draw();
     setTimeout(start, 2_000);
     return;
   }
   page.view = null;
-  navigate();
+  navigate(ahead);
 }
 
 async function leave() {
@@ -355,7 +361,7 @@ function onVisibility() {
 const CODE = "#login=";
 
 async function begin() {
-  onNavigation(navigate);
+  onNavigation(() => navigate());
   heedKeys({ go, href, draw, params });
   document.addEventListener("visibilitychange", onVisibility);
   addEventListener("offline", () => stream.cut());

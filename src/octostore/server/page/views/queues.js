@@ -4,7 +4,7 @@ import { path } from "../api.js";
 import { h } from "../dom.js";
 import { span, when } from "../clock.js";
 import { address } from "../url.js";
-import { capped, empty, table, visible } from "../words.js";
+import { capped, empty, grouped, table, visible } from "../words.js";
 
 export const title = "Queues";
 export const every = 10;
@@ -57,7 +57,7 @@ function spark(counts, data, what) {
 function rate(total, minutes) {
   const perMinute = total / minutes;
   if (perMinute < 1) return `${total} in ${span(minutes * 60)}`;
-  return `${perMinute >= 10 ? Math.round(perMinute).toLocaleString("en") : perMinute.toFixed(1)} a minute`;
+  return `${perMinute >= 10 ? grouped(Math.round(perMinute)) : perMinute.toFixed(1)} a minute`;
 }
 
 function buttons(one, ctx) {
