@@ -54,6 +54,11 @@ def test_ages_are_by_the_clock_of_the_store(modules: Modules) -> None:
     assert modules.call("clock.js", "utc", SINCE) == "2027-01-15 08:00:00.000 UTC"
 
 
+def test_large_numbers_are_grouped(modules: Modules) -> None:
+    numbers = [0, 7, 999, 1_000, 10_000, 123_456, 1_234_567_890]
+    assert [modules.call("words.js", "grouped", number) for number in numbers] == [f"{number:,}" for number in numbers]
+
+
 def test_addresses_keep_what_is_not_changed(modules: Modules) -> None:
     assert modules.call("url.js", "params") == {"view": "log", "job": "a"}
     assert modules.call("url.js", "href", {"job": None, "prefix": "a/b #"}) == "?view=log&prefix=a%2Fb+%23"

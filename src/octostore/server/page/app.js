@@ -105,7 +105,7 @@ const ctx = {
 
 // Loading
 
-async function load() {
+async function load(ahead = null) {
   page.leaving?.abort();
   const leaving = (page.leaving = new AbortController());
   const { view } = page;
@@ -113,7 +113,7 @@ async function load() {
   page.dueAt = Infinity;
   draw();
   try {
-    const data = await view.load(ctx);
+    const data = await (ahead ?? view.load(ctx));
     if (leaving.signal.aborted) return;
     page.data = data;
     page.failure = null;
@@ -158,7 +158,7 @@ function judgedAt() {
 const freshAt = () => Math.max(stream.heardAt ?? -Infinity, page.loadedAt);
 
 function keep() {
-  if (page.data === null || page.view === login) return;
+  if (page.data === null || page.view === null || page.view === login) return;
   const address = JSON.stringify(page.params);
   kept.delete(address);
   kept.set(address, { data: page.data, freshAt: freshAt(), judgedAt: judgedAt(), row: page.row });
@@ -221,9 +221,12 @@ function soon(what, does, milliseconds) {
 
 // Going somewhere
 
-function navigate(isBack = false) {
+const viewAt = (wanted) => VIEWS[wanted.view ?? "now"] ?? now;
+
+/** `ahead` is what the view has asked for already. */
+function navigate({ isBack = false, ahead = null } = {}) {
   const wanted = params();
-  const view = VIEWS[wanted.view ?? "now"] ?? now;
+  const view = viewAt(wanted);
   const isOther = view !== page.view || wanted.job !== page.params.job;
   const wasLost = page.view !== null && stateNow() === "lost";
   keep();
@@ -242,7 +245,7 @@ function navigate(isBack = false) {
   if (isOther) page.focusing = (isBack && kept.get(JSON.stringify(wanted))?.row) || "h1";
   page.failure = wasLost ? new Failure("unreachable", "The server cannot be reached.", "The page tries again by itself.") : null;
   document.title = `${view.heading?.(wanted) ?? view.title} · OctoStore`;
-  load();
+  load(ahead);
 }
 
 function show(view, failure) {
@@ -262,19 +265,22 @@ async function enter(credential) {
 }
 
 async function start() {
+  page.params = params();
+  const ahead = viewAt(page.params).load(ctx); // at the same time, and not after the answer to who we are
+  ahead.catch(() => null); // those who are not logged in
   try {
     page.me = await get("auth/whoami");
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     if (error.kind === "logged out") return show(login, null);
-    page.view = VIEWS[params().view] ?? now;
+    page.view = viewAt(page.params);
     page.failure = error;
     draw();
     setTimeout(start, 2_000);
     return;
   }
   page.view = null;
-  navigate();
+  navigate({ ahead });
 }
 
 async function leave() {
@@ -407,7 +413,7 @@ function onVisibility() {
 const CODE = "#login=";
 
 async function begin() {
-  onNavigation(navigate);
+  onNavigation((isBack) => navigate({ isBack }));
   heedKeys({ go, href, draw, params });
   document.addEventListener("focusin", ({ target }) => (page.row = target.matches("[data-row]") ? target.getAttribute("href") : null));
   document.addEventListener("visibilitychange", onVisibility);

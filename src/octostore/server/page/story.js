@@ -1,6 +1,6 @@
 // Events in sentences.
 
-import { gist, visible } from "./words.js";
+import { gist, grouped, visible } from "./words.js";
 
 const said = (text) => (text ? `: ${gist(text)}` : "");
 const noted = (text) => (text ? ` (${gist(text)})` : "");
@@ -40,7 +40,7 @@ const SENTENCES = {
   stop_delivered: (event, data) => `${visible(data.owner)} was told to stop`,
   queue_limited: (event, data) => `queue ${visible(event.queue)}: ${limits(data)}, by ${visible(event.actor)}${said(data.reason)}`,
   session_opened: (event, data) => `${visible(data.agent)} ${data.resumed ? "resumed" : "opened"} its session${phase(data)}`,
-  session_saved: (event, data) => `${data.agent ? `${visible(data.agent)} saved its context` : "context saved"} (${data.context_bytes.toLocaleString("en")} bytes)${phase(data)}`,
+  session_saved: (event, data) => `${data.agent ? `${visible(data.agent)} saved its context` : "context saved"} (${grouped(data.context_bytes)} bytes)${phase(data)}`,
   session_handed_over: (event, data) => `${visible(data.agent)}'s session was handed over to ${visible(data.to_agent)}${noted(data.note)}`,
   session_closed: (event, data) => `${visible(data.agent)}'s session was closed${phase(data)}`,
   session_expired: (event, data) => `${visible(data.agent)} disappeared with its session${said(event.reason)}${phase(data)}`,

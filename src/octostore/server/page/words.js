@@ -52,9 +52,12 @@ export function empty(text, ...commands) {
 }
 
 /** A count that may stop at a cap. */
-export const capped = (number, cap) => (number >= cap ? `${cap.toLocaleString("en")}+` : number.toLocaleString("en"));
+/** "10,000", as `toLocaleString("en")` has it; but that makes the browser load its tables of languages first. */
+export const grouped = (whole) => String(whole).replace(/\B(?=(\d{3})+$)/g, ",");
 
-export const plural = (number, one, many = `${one}s`) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+export const capped = (number, cap) => (number >= cap ? `${grouped(cap)}+` : grouped(number));
+
+export const plural = (number, one, many = `${one}s`) => `${grouped(number)} ${number === 1 ? one : many}`;
 
 const TYPING_MS = 250;
 const typing = new Map(); // by field: what goes into the address when nobody types any more
@@ -122,7 +125,7 @@ export function folded(title, value) {
   return h(
     "details",
     { key: title },
-    h("summary", null, title, h("span", { class: "quiet" }, ` ${text.length.toLocaleString("en")} characters`)),
+    h("summary", null, title, h("span", { class: "quiet" }, ` ${grouped(text.length)} characters`)),
     h("pre", { tabindex: 0 }, text.split("\n").map(visible).join("\n")),
   );
 }

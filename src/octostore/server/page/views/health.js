@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { when } from "../clock.js";
 import { address } from "../url.js";
-import { plural, visible } from "../words.js";
+import { grouped, plural, visible } from "../words.js";
 
 export const title = "Health";
 export const every = 10;
@@ -39,7 +39,7 @@ function facts(data) {
     ["Dead", linked(data.dead, "job", { view: "dead" })],
     ["Lost in the last hour", linked(data.taken_back, "claim", { view: "takeovers" })],
     ["Open sessions", linked(data.open_sessions, "session", { view: "workers" })],
-    ["Last event", `#${data.seq.toLocaleString("en")}`],
+    ["Last event", `#${grouped(data.seq)}`],
     ["Store", h("span", { class: "name" }, visible(data.store_id))],
     ["Server", `OctoStore ${data.server.version}`],
   ];

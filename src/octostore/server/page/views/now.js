@@ -5,7 +5,7 @@ import { now as storeNow, span, when } from "../clock.js";
 import { beat as beatModel, hear as hearModel, held, holders, life, modelOf, rowsAt } from "../now/model.js";
 import { ATTENTION, HOW, lineOf, picture } from "../now/picture.js";
 import { windowIn } from "../url.js";
-import { empty, filters, jobLink, plural, table, visible } from "../words.js";
+import { empty, filters, grouped, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Now";
 export const every = (model) => (held(model).length < holders(model) ? 10 : 60); // heartbeats of all do not fit in an address
@@ -29,6 +29,9 @@ export function follow(model, ctx) {
 export const hear = (model, event, ctx) => hearModel(model, event, wantedOf(ctx.params));
 export const beat = (model, heartbeat) => beatModel(model, heartbeat);
 
+const FIRST_ROWS = 30; // as many as a large screen shows
+let isFirst = true;
+
 export function render(model, ctx) {
   const seconds = windowOf(ctx.params);
   const now = storeNow();
@@ -42,8 +45,16 @@ export function render(model, ctx) {
       h("a", { class: "button", href: ctx.href({ show: isTable ? null : "table" }), "data-switch": "" }, isTable ? "Show picture" : "Show table"),
     ),
     ranked.length > 0 && h("p", { class: "quiet" }, summary(ranked, model, seconds, ctx)),
-    ranked.length === 0 ? nothing(model, ctx, seconds) : isTable ? tableOf(ranked, now, judgedAt) : picture(ranked, now, judgedAt, seconds),
+    ranked.length === 0 ? nothing(model, ctx, seconds) : isTable ? tableOf(ranked, now, judgedAt) : picture(atFirst(ranked, ctx), now, judgedAt, seconds),
   ];
+}
+
+/** The page's first frame has the rows that are in sight, and the next one all of them: 200 at once take their time. */
+function atFirst(ranked, ctx) {
+  if (!isFirst) return ranked;
+  isFirst = false;
+  requestAnimationFrame(() => ctx.redraw());
+  return ranked.slice(0, FIRST_ROWS);
 }
 
 const isFiltered = ({ params }) => [...Object.values(wantedOf(params)), params.attention].some(Boolean);
@@ -51,8 +62,8 @@ const isFiltered = ({ params }) => [...Object.values(wantedOf(params)), params.a
 function summary(ranked, model, seconds, ctx) {
   const live = ranked.filter(({ claims }) => claims.at(-1).ended_at === null).length;
   const urgent = ranked.filter(({ word }) => word).length;
-  const told = [plural(ranked.length, "job"), ` in the last ${span(seconds)}, ${live.toLocaleString("en")} held now`];
-  if (urgent) told.push(`, ${urgent} ${urgent === 1 ? "needs" : "need"} attention (shown first)`);
+  const told = [plural(ranked.length, "job"), ` in the last ${span(seconds)}, ${grouped(live)} held now`];
+  if (urgent) told.push(`, ${urgent} ${urgent === 1 ? "needs" : "need"} attention`);
   if (model.more) told.push("; there are more: narrow the filters to see them");
   if (isFiltered(ctx)) return [told.join(""), "."]; // the last claim of all would be another one
   return [told.join(""), ". Last claim: ", when(model.last_claim_at, "none found"), "."];

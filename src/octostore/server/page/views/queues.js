@@ -4,7 +4,7 @@ import { path } from "../api.js";
 import { h } from "../dom.js";
 import { span, when } from "../clock.js";
 import { address } from "../url.js";
-import { capped, empty, table, visible } from "../words.js";
+import { capped, empty, grouped, table, visible } from "../words.js";
 
 export const title = "Queues";
 export const every = 10;
@@ -52,7 +52,7 @@ function spark(counts, data) {
   return [
     h("span", { class: "spark", "aria-hidden": "true" }, counts.map((one) => h("i", { style: { height: `${Math.round((one / most) * 22)}px` } }))),
     h("br"),
-    lately === 0 ? h("span", { class: "quiet" }, "none") : lately.toLocaleString("en"),
+    lately === 0 ? h("span", { class: "quiet" }, "none") : grouped(lately),
   ];
 }
 

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { ms, now as storeNow, when } from "../clock.js";
 import { progressOf } from "../now/picture.js";
 import { address } from "../url.js";
-import { empty, filters, jobLink, plural, table, visible } from "../words.js";
+import { empty, filters, grouped, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Workers";
 export const every = 10;
@@ -86,7 +86,7 @@ function sessionTable(sessions) {
       ["Phase", (session) => session.phase],
       ["Heartbeat", (session) => [when(session.heartbeat_at), session.status === "open" && ms(session.expires_at) < storeNow() && h("strong", { class: "chip" }, "gone")]],
       ["Holds", (session) => (session.jobs.length > 0 ? jobList(session.jobs) : "nothing")],
-      ["Context", (session) => (session.context_bytes ? `${session.context_bytes.toLocaleString("en")} bytes` : session.context_seq === null ? "none saved" : "saved")],
+      ["Context", (session) => (session.context_bytes ? `${grouped(session.context_bytes)} bytes` : session.context_seq === null ? "none saved" : "saved")],
       ["Hand-over", (session) => handOver(session)],
     ],
     sessions,
