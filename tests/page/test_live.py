@@ -105,6 +105,14 @@ def test_the_back_button_goes_back(chromium: Chromium, server: ServerProcess) ->
         expect(page.tab).to_have_title(re.compile("^back/1 "))
         page.tab.go_back()
         expect(page.heading).to_have_text("Now")
+        expect(page.row("back/1").get_by_role("link")).to_be_focused()  # where one was
+        field = page.tab.get_by_role("search").get_by_label("Job begins with")
+        field.press_sequentially("2")
+        page.shows("No claim matches")
+        field.press_sequentially("3")
+        expect(page.tab).to_have_url(re.compile("prefix=back%2F23"))
+        page.tab.go_back()  # undoes all that was typed
+        expect(field).to_have_value("back/")
         expect(page.row("back/1")).to_be_visible()
         assert page.is_the_same
 

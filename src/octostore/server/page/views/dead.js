@@ -33,8 +33,8 @@ export function render(page, ctx) {
   const { prefix, queue, kind } = ctx.params;
   const isFiltered = !!(prefix || queue || kind);
   return [
-    filters([{ name: "prefix", label: "Job begins with" }, { name: "queue", label: "Queue" }, { name: "kind", label: "Kind" }], ctx),
-    page.jobs.length > 0 && h("p", { class: "quiet" }, `${page.told}. Jobs that were cancelled count, too.`),
+    filters([{ name: "prefix", label: "Job begins with" }, { name: "queue", label: "Queue", hint: "exact name" }, { name: "kind", label: "Kind", hint: "exact name" }], ctx),
+    page.jobs.length > 0 && h("p", { class: "quiet" }, `${page.told}. Cancelled jobs are dead letters, too.`),
     ctx.may("admin") && page.jobs.length > 0 && h("p", { class: "buttons" }, h("button", { onclick: () => ctx.act(bulk("requeue", { prefix, queue, kind }, page.told)) }, isFiltered ? "Requeue all that match" : "Requeue all"), h("button", { class: "danger", onclick: () => ctx.act(bulk("discard", { prefix, queue, kind }, page.told)) }, isFiltered ? "Discard all that match" : "Discard all")),
     page.jobs.length === 0 ? empty(isFiltered ? "No dead job matches these filters." : "There are no dead letters: no job has run out of attempts, and none was cancelled.", "octostore dead") : tableOf(page.jobs),
     h("p", { class: "buttons" }, ctx.params.cursor && h("a", { class: "button", href: ctx.href({ cursor: null }), "data-previous": "" }, "First page"), page.cursor && h("a", { class: "button", href: ctx.href({ cursor: page.cursor }), "data-next": "" }, "Next page")),

@@ -91,7 +91,7 @@ function facts(job) {
     ["Status", job.status],
     claim && ["Owner", `${visible(claim.owner)}${claim.principal === claim.owner ? "" : ` (token: ${visible(claim.principal)})`}`],
     claim && ["Claimed", when(claim.claimed_at)],
-    claim && ["Last heartbeat", [when(claim.heartbeat_at), claim.stuck && h("strong", { class: "chip" }, stuck(claim, storeNow()))]],
+    claim && ["Last heartbeat", [when(claim.heartbeat_at), claim.stuck && [" ", h("strong", null, stuck(claim, storeNow()))]]],
     claim && ["Expires", [when(claim.expires_at), " unless it heartbeats"]],
     claim?.progress && ["Progress", [progressOf(claim.progress), ", ", when(claim.progress.at)]],
     claim?.host && ["Process", `${claim.pid ?? "?"} on ${visible(claim.host)}`],

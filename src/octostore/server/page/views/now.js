@@ -2,8 +2,8 @@
 
 import { h } from "../dom.js";
 import { now as storeNow, span, when } from "../clock.js";
-import { beat as beatModel, hear as hearModel, held, holders, life, modelOf, rowsAt } from "../now/model.js";
-import { ATTENTION, HOW, lineOf, picture } from "../now/picture.js";
+import { beat as beatModel, hear as hearModel, held, holders, modelOf, rowsAt } from "../now/model.js";
+import { ATTENTION, lineOf, picture } from "../now/picture.js";
 import { windowIn } from "../url.js";
 import { empty, filters, grouped, jobLink, plural, table, visible } from "../words.js";
 
@@ -86,7 +86,6 @@ function tableOf(ranked, now, judgedAt) {
       ["Job", ({ row }) => jobLink(row.job_id, { "data-row": "" })],
       ["Status", ({ row, word }) => [word !== row.status && row.status, word && h("strong", { class: "chip" }, ATTENTION[word])]],
       ["Owner", (one) => visible(last(one).owner)],
-      ["State", (one) => life(last(one), judgedAt) ?? HOW[last(one).how]],
       ["Claimed", (one) => when(last(one).claimed_at)],
       ["Heartbeat", (one) => when(last(one).heartbeat_at)],
       ["Attempt", (one) => last(one).attempt],

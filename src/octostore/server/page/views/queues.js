@@ -2,7 +2,7 @@
 
 import { path } from "../api.js";
 import { h } from "../dom.js";
-import { span, when } from "../clock.js";
+import { ms, span, when } from "../clock.js";
 import { address } from "../url.js";
 import { capped, empty, grouped, table, visible } from "../words.js";
 
@@ -16,7 +16,7 @@ export function render(data, ctx) {
   if (shown.length === 0)
     return empty(ctx.params.queue ? `There is no queue ${visible(ctx.params.queue)} with a job or a limit.` : "No job has been put in a queue yet. To put one there:", "octostore enqueue build --queue default");
   return [
-    h("p", { class: "quiet" }, "Counted ", when(data.counted_at), `. In the charts, each bar is ${span(data.bucket_seconds)}; the numbers are for the last 10 min.`),
+    h("p", { class: "quiet" }, "Counted ", when(data.counted_at), `. In the charts, each bar is ${span(data.bucket_seconds)}.`),
     table("Queues", columns(data, ctx), shown, (one) => one.queue),
     data.more && h("p", { class: "quiet" }, "The longest queues; there are more."),
   ];
@@ -26,7 +26,7 @@ function columns(data, ctx) {
   const count = (number) => (number === 0 ? "none" : capped(number, data.counted_to));
   return [
     ["Queue", (one) => [h("a", { href: address({ queue: one.queue }), "data-row": "", class: "name" }, visible(one.queue)), one.paused && paused(one.pause)]],
-    ["Due now", (one) => (one.ready > 0 ? [count(one.ready), ", the oldest since ", when(one.oldest_due_at)] : "none")],
+    ["Due now", (one) => (one.ready > 0 ? [count(one.ready), ", the oldest due ", when(one.oldest_due_at)] : "none")],
     ["Last claim", (one) => when(one.last_claim_at, "none found")],
     ["Later", (one) => (one.later > 0 ? [count(one.later), ", the next ", when(one.available_at)] : "none")],
     ["Claimed", (one) => (one.max_claimed === null ? count(one.claimed) : `${count(one.claimed)} (limit ${one.max_claimed})`)],
@@ -43,16 +43,17 @@ function paused(pause) {
   return [h("strong", { class: "chip" }, "paused"), pause && h("div", { class: "quiet" }, when(pause.at), ` by ${visible(pause.by)}`, pause.reason && `: ${visible(pause.reason)}`)];
 }
 
-const LATELY_SECONDS = 600; // as in `octostore queues`
+const LATELY_SECONDS = 600; // as in `octostore queues`, or as long as a busy log reaches back
 
 /** A bar for each stretch of time, and the last of them in words. */
 function spark(counts, data) {
   const most = Math.max(1, ...counts);
+  const covered = Math.min(LATELY_SECONDS, (ms(data.counted_at) - ms(data.rates_since)) / 1_000);
   const lately = counts.slice(-Math.ceil(LATELY_SECONDS / data.bucket_seconds)).reduce((sum, one) => sum + one, 0);
   return [
     h("span", { class: "spark", "aria-hidden": "true" }, counts.map((one) => h("i", { style: { height: `${Math.round((one / most) * 22)}px` } }))),
     h("br"),
-    lately === 0 ? h("span", { class: "quiet" }, "none") : grouped(lately),
+    h("span", { class: lately === 0 ? "quiet" : null }, `${lately === 0 ? "none" : grouped(lately)} in ${span(covered)}`),
   ];
 }
 
