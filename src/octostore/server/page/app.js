@@ -266,6 +266,7 @@ async function enter(credential) {
 
 async function start() {
   page.params = params();
+  page.leaving = null; // or what is asked for now would end with what was left before
   const ahead = viewAt(page.params).load(ctx); // at the same time, and not after the answer to who we are
   ahead.catch(() => null); // those who are not logged in
   try {
