@@ -55,8 +55,39 @@ def test_a_refusal_is_told_where_the_question_was_asked(chromium: Chromium, serv
         page.dialog.get_by_label("Reason").fill("second")
         page.dialog.get_by_role("button", name="Ask to stop").click()
         expect(page.dialog.get_by_role("alert")).to_contain_text("gone-meanwhile")
-        page.dialog.get_by_role("button", name="Cancel").click()
+        page.dialog.get_by_role("button", name="Back").click()
         page.shows("free")
+
+
+def test_cancelling_a_job_is_not_leaving_the_question(chromium: Chromium, server: ServerProcess) -> None:
+    server.claim("cancelled-by-mistake", "night-shift")
+    with live_page(chromium, server.url, server.token) as page:
+        page.open(view="job", job="cancelled-by-mistake")
+        page.main.get_by_role("button", name="Cancel the job").click()
+        expect(page.dialog).to_contain_text("night-shift loses the job at once")
+        buttons = page.dialog.get_by_role("button")
+        assert buttons.all_inner_texts() == ["Cancel the job", "Back"]
+        buttons.last.click()
+        expect(page.dialog).to_have_count(0)
+    assert [event["type"] for event in server.events("cancelled-by-mistake")] == ["claimed"]
+
+
+def test_what_was_settled_needs_nobody_any_more(chromium: Chromium, server: ServerProcess) -> None:
+    for job_id in ("settled/requeued", "settled/discarded"):
+        server.post("/jobs", {"kind": "x", "queue": "settled", "job_id": job_id, "max_attempts": 1})
+        release = {"lease_id": server.claim(job_id), "outcome": "failed", "error": "Traceback\n  ...\nno disk"}
+        assert server.call_job(job_id, "release", release).status == 200
+    with live_page(chromium, server.url, server.token) as page:
+        page.open(prefix="settled/").is_live().shows("2 need attention", "Traceback … no disk")
+        server.call_job("settled/discarded", "discard", {"reason": "not needed"})
+        page.shows("1 needs attention")
+        server.call_job("settled/requeued", "requeue", {"reason": "there is a disk again"})
+        expect(page.main.locator(".needs")).to_have_count(0)
+        page.tab.reload()
+        expect(page.row("settled/requeued").locator(".chip")).to_have_text("queued")
+        page.row("settled/requeued").get_by_role("link").click()
+        page.shows("requeued by admin")
+        expect(page.main.locator(".needs")).to_have_count(0)
 
 
 def test_without_admin_there_are_no_buttons(chromium: Chromium, server: ServerProcess) -> None:

@@ -74,6 +74,24 @@ def test_the_age_of_what_is_shown_goes_on_counting(chromium: Chromium, server: S
         expect(page.banner).to_have_count(0)
 
 
+def test_nobody_is_judged_without_news(chromium: Chromium, server: ServerProcess) -> None:
+    """Owners do not die with the page's network, nor does what was on other views."""
+    server.claim("steady", ttl_seconds=60)
+    with live_page(chromium, server.url, server.token, expected=NETWORK, is_own=True) as page:
+        page.tab.clock.install()
+        page.open(prefix="steady").is_live()
+        expect(page.row("steady")).to_contain_text("agent-1, alive")
+        page.context.set_offline(True)
+        check_is_cut_off(page, "steady")
+        page.tab.clock.fast_forward("02:00")
+        expect(page.row("steady")).to_contain_text("agent-1, alive when last seen, heartbeat 2 min")
+        page.go("Health").shows("cannot be reached")
+        page.tab.go_back()
+        check_is_cut_off(page, "steady")
+        expect(page.banner).to_contain_text("2 min")
+        expect(page.row("steady")).to_contain_text("agent-1, alive when last seen")
+
+
 def test_what_could_not_be_sent_can_be_sent_again(chromium: Chromium, server: ServerProcess) -> None:
     server.claim("cable-of-the-operator")
     with live_page(chromium, server.url, server.token, expected=NETWORK) as page:

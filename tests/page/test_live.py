@@ -105,6 +105,14 @@ def test_the_back_button_goes_back(chromium: Chromium, server: ServerProcess) ->
         expect(page.tab).to_have_title(re.compile("^back/1 "))
         page.tab.go_back()
         expect(page.heading).to_have_text("Now")
+        expect(page.row("back/1").get_by_role("link")).to_be_focused()  # where one was
+        field = page.tab.get_by_role("search").get_by_label("Job begins with")
+        field.press_sequentially("2")
+        page.shows("No claim matches")
+        field.press_sequentially("3")
+        expect(page.tab).to_have_url(re.compile("prefix=back%2F23"))
+        page.tab.go_back()  # undoes all that was typed
+        expect(field).to_have_value("back/")
         expect(page.row("back/1")).to_be_visible()
         assert page.is_the_same
 
@@ -119,20 +127,6 @@ def test_heartbeats_and_progress_arrive_without_an_event(chromium: Chromium, ser
         server.post("/jobs/beating/heartbeat", {"lease_id": lease_id, "progress": progress})
         expect(page.row("beating")).to_contain_text("halfway there (50 %)")
         assert server.seq == seq
-
-
-def test_silence_shows_without_an_event(chromium: Chromium, server: ServerProcess) -> None:
-    lease_id = server.claim("silent", ttl_seconds=300)
-    with live_page(chromium, server.url, server.token, expected=["net::ERR_"], is_own=True) as page:
-        page.tab.clock.install()
-        page.open(prefix="silent").is_live()
-        server.call_job("silent", "heartbeat", {"lease_id": lease_id, "progress": {"note": "for the last time"}})
-        expect(page.row("silent")).to_contain_text("for the last time")
-        page.context.set_offline(True)  # or it would be told that no time has passed
-        page.tab.clock.fast_forward("04:00")
-        expect(page.row("silent")).to_contain_text("agent-1, late, heartbeat 4 min")
-        page.tab.clock.fast_forward("02:00")
-        expect(page.row("silent")).to_contain_text("agent-1, gone, heartbeat 6 min")
 
 
 def test_what_the_page_makes_of_the_log_is_what_the_server_says(chromium: Chromium, server: ServerProcess) -> None:

@@ -27,8 +27,8 @@ def test_the_same_rows_need_attention_as_in_the_core(modules: Modules) -> None:
     """Only one that has expired and is not written down yet has a word of its own here."""
     cases = []
     for status, how in product(get_args(Status), (None, *get_args(HowEnded))):
-        row = [{"how": how, "ended_at": AT}] if how else []
-        cases.append((Glance("a", status, how=how, ended_at=1), {"status": status, "claims": row}))
+        if how is not None and (how != "cancelled" or status == "dead"):
+            cases.append((Glance("a", status, how=how, ended_at=1), {"status": status, "how": how}))
     for left, is_stuck, is_stopping in product((-1, 0, 1, 9_999, 10_000, 20_000), (False, True), (False, True)):
         glance = Glance(
             "a",
@@ -48,20 +48,22 @@ def test_the_same_rows_need_attention_as_in_the_core(modules: Modules) -> None:
             "stuck": is_stuck,
         }
         claim["stop_requested"] = {} if is_stopping else None
-        cases.append((glance, {"status": "claimed", "claims": [claim]}))
+        cases.append((glance, {"claim": claim}))
     told = modules.page.evaluate(
-        """async ([rows, now]) => {
-          const { attention } = await import("/now/model.js");
+        """async ([cases, now, at]) => {
+          const { attention, hear, modelOf } = await import("/now/model.js");
           const moment = (after) => new Date(now + after).toISOString();
-          return rows.map((row) => {
-            for (const claim of row.claims) {
-              if (claim.ended_at !== null) continue;
+          return cases.map(({ status, how, claim }) => {
+            if (claim) {
               for (const name of ["expires_at", "late_at"]) claim[name] = moment(claim[name]);
+              return attention({ claims: [claim], attention: null }, now);
             }
-            return attention(row, now);
+            const model = modelOf({ rows: [] });
+            hear(model, { seq: 2, type: how, job_id: "a", at, data: { status, fencing_token: 1, ended_at: at } }, {});
+            return attention(model.rows.get("a"), now);
           });
         }""",
-        [[row for _, row in cases], NOW_MS],
+        [[case for _, case in cases], NOW_MS, AT],
     )
     expected = [attention_of(glance, NOW_MS) for glance, _ in cases]
     assert [{"gone": "lost"}.get(word, word) for word in told] == expected
@@ -114,11 +116,81 @@ def test_an_operator_puts_attention_to_rest(modules: Modules) -> None:
     story = [claimed(1), ended(2, 1, "failed", status="dead", why="boom")]
     assert heard(modules, story)["rows"][0]["attention"] == "dead"
     (row,) = heard(modules, [*story, event(3, "requeued", status="queued")])["rows"]
-    assert (row["status"], row["attention"]) == ("queued", "failed")
+    assert (row["status"], row["attention"]) == ("queued", None)
     (row,) = heard(modules, [*story, event(3, "discarded")])["rows"]
-    assert (row["status"], row["attention"]) == ("free", "failed")
+    assert (row["status"], row["attention"]) == ("free", None)
     (row,) = heard(modules, [*story, event(3, "requeued", status="queued"), claimed(4)])["rows"]
     assert (row["status"], row["attention"], len(row["claims"])) == ("claimed", None, 2)
+
+
+def test_rows_are_in_the_order_of_the_core(modules: Modules) -> None:
+    """Dead letters do not bury what is going on."""
+    story = [claimed(1, "dead"), ended(2, 1, "failed", "dead", status="dead")]
+    story += [claimed(3, "failed"), ended(4, 3, "failed", "failed"), claimed(5, "lost"), ended(6, 5, "expired", "lost")]
+    story += [claimed(7, "heir"), ended(8, 7, "expired", "heir"), claimed(9, "heir", "bob"), claimed(10, "live")]
+    story += [claimed(11, "done"), ended(12, 11, "done", "done", status="done")]
+    told = modules.page.evaluate(
+        """async ([events, now]) => {
+          const { hear, modelOf, rowsAt } = await import("/now/model.js");
+          const model = modelOf({ rows: [] });
+          for (const event of events) hear(model, event, {});
+          return rowsAt(model, now, now, 900).map(({ row }) => row.job_id);
+        }""",
+        [story, NOW_MS + 60_000],
+    )
+    assert told == ["lost", "heir", "live", "failed", "dead", "done"]
+
+
+def test_owners_are_judged_by_what_is_known(modules: Modules) -> None:
+    """Not while nothing is heard of them, and a little late, because heartbeats are."""
+    told = modules.page.evaluate(
+        """async () => {
+          const { Judge, LAG_MS } = await import("/judging.js");
+          const judge = new Judge();
+          judge.loaded(1_000);
+          const at = [
+            judge.at(9_000, null, null), // not followed
+            judge.at(10_000, LAG_MS - 1, 0), // followed again, and not all heartbeats have come
+            judge.at(11_000, LAG_MS, 0),
+            judge.at(21_000, 20_000, 10_000),
+            judge.at(61_000, 60_000, 50_000), // the stream is silent, as if it were cut
+            judge.at(62_000, null, 60_000),
+          ];
+          judge.loaded(100_000);
+          return [...at, judge.at(101_000, 90_000, 0)];
+        }"""
+    )
+    assert told == [1_000, 1_000, 7_000, 17_000, 27_000, 27_000, 100_000]
+
+
+def test_a_hand_over_is_told_as_one(modules: Modules) -> None:
+    handed = {"reason": "handed over to 'bob'", "handed_over_to": "bob", "note": "mind the names"}
+    story = [claimed(1), ended(2, 1, "released", status="queued", **handed)]
+    story += [claimed(3, owner="bob") | {"data": {"owner": "bob", "attempt": 1, "ttl_ms": 1, "handed_over_by": "ann"}}]
+    told = modules.page.evaluate(
+        """async ([events, now]) => {
+          const { hear, modelOf } = await import("/now/model.js");
+          const { lineOf, picture } = await import("/now/picture.js");
+          const { sentence } = await import("/story.js");
+          const { render } = await import("/dom.js");
+          const model = modelOf({ rows: [] });
+          for (const event of events) hear(model, event, {});
+          const row = model.rows.get("job");
+          const app = document.getElementById("app");
+          render(app, picture([{ row, claims: row.claims, word: null }], now, now, 900));
+          const shown = [".handed", ".owner"].map((what) => app.querySelectorAll(what).length);
+          return [lineOf(row.claims, now, now), events.map(sentence), shown, app.querySelector(".owner").textContent];
+        }""",
+        [story, NOW_MS + 10_000],
+    )
+    line, sentences, shown, names = told
+    assert line.endswith("bob got it from ann: handed over (mind the names)")
+    assert sentences == [
+        "ann claimed it",
+        "ann handed it over to bob (mind the names)",
+        "bob got it from ann, with the session",
+    ]
+    assert (shown, names) == ([1, 1], "ann → bob")
 
 
 def test_only_what_is_wanted_becomes_a_row(modules: Modules) -> None:

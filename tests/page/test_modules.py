@@ -2,6 +2,7 @@
 
 import unicodedata
 
+from octostore.cli.words import gist
 from octostore.core.events import DETAILS
 from octostore.core.visible import visible
 from tests.page.conftest import Modules
@@ -53,6 +54,11 @@ def test_ages_are_by_the_clock_of_the_store(modules: Modules) -> None:
     assert modules.call("clock.js", "utc", SINCE) == "2027-01-15 08:00:00.000 UTC"
 
 
+def test_large_numbers_are_grouped(modules: Modules) -> None:
+    numbers = [0, 7, 999, 1_000, 10_000, 123_456, 1_234_567_890]
+    assert [modules.call("words.js", "grouped", number) for number in numbers] == [f"{number:,}" for number in numbers]
+
+
 def test_addresses_keep_what_is_not_changed(modules: Modules) -> None:
     assert modules.call("url.js", "params") == {"view": "log", "job": "a"}
     assert modules.call("url.js", "href", {"job": None, "prefix": "a/b #"}) == "?view=log&prefix=a%2Fb+%23"
@@ -73,6 +79,18 @@ def test_what_is_visible_is_what_it_is_in_a_terminal(modules: Modules) -> None:
         "async (texts) => { const { visible } = await import('/words.js'); return texts.map(visible); }", texts
     )
     assert [(text, got) for text, got in zip(texts, shown, strict=True) if got != visible(text)] == []
+
+
+def test_errors_are_sentences(modules: Modules) -> None:
+    told = modules.call("words.js", "told", "this token is not valid", "It may be mistyped.", None)
+    assert told == "This token is not valid. It may be mistyped."
+    assert modules.call("words.js", "told", "Really?", "") == "Really?"
+
+
+def test_of_many_lines_one_is_told(modules: Modules) -> None:
+    """As in a terminal."""
+    for text in ("boom", "Traceback:\n  at x\r\nno\tdisk\n", "one\ntwo", "", "a\n\n"):
+        assert modules.call("words.js", "gist", text) == gist(text).replace("no disk", "no\\tdisk")
 
 
 def test_what_is_drawn_is_never_parsed(modules: Modules) -> None:

@@ -51,7 +51,7 @@ def test_a_queue_is_paused_resumed_and_limited(chromium: Chromium, server: Serve
         page.dialog.get_by_label("At most").fill("3")
         page.dialog.get_by_label("Reason").fill("a small oven")
         page.dialog.get_by_role("button", name="Set limit").click()
-        expect(page.row("bakery")).to_contain_text("1 of 3 at once")
+        expect(page.row("bakery")).to_contain_text("1 (limit 3)")
     changes = server.get(f"/events?types=queue_limited&after={seq}").json["events"]
     assert [one["reason"] for one in changes] == ["the oven is cold", "it is hot again", "a small oven"]
 
@@ -61,7 +61,7 @@ def test_a_token_is_made_shown_once_and_revoked(chromium: Chromium, server: Serv
         page.open(view="tokens")
         page.main.get_by_role("button", name="Create a token").click()
         page.dialog.get_by_label("Who will use it").fill("wall")
-        page.dialog.get_by_label("Days until it ends").fill("90")
+        page.dialog.get_by_label("Expires after (days)").fill("90")
         page.dialog.get_by_role("button", name="Create").click()
         secret = page.main.locator("pre").inner_text()
         assert server.get("/auth/whoami", token=secret).json["scopes"] == ["read"]

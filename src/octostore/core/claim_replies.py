@@ -41,6 +41,8 @@ class ClaimView(Reply, frozen=True):
     late: bool = False
     stuck: bool = False
     """It heartbeats, and has not reported progress for longer than its `max_silence`."""
+    max_silence: float | None = None
+    """For how many seconds it may go without reporting progress."""
     stop_requested: StopView | None = None
     session_id: str | None = None
     host: str | None = None

@@ -214,11 +214,23 @@ class JobStory(msgspec.Struct, frozen=True):
         owners = [one.details.owner for one in self.ended] + ([job.claim.owner] if job.claim else [])
         return question.owner in owners if question.owner is not None else bool(owners)
 
+    @property
+    def _last_outcome(self) -> str | None:
+        """None once the job has left where its last claim put it: an operator who requeues it has dealt with that."""
+        left = self.ended[-1].details if self.ended else None
+        if (
+            left is None
+            or left.status == "free"
+            or (left.status, left.available_at) == (self.job.status, self.job.available_at)
+        ):
+            return self.job.last_outcome
+        return None
+
     def glance(self, ws: WorkingSet) -> Glance:
         job, claim = self.job, self.job.claim
         known = [one for one in self.ended if one.entry.type != "undone"] or self.ended
         counted = [one.details.ended_at for one in known if one.is_loss or not self.is_of_losses]
-        how, ended_at = job.last_outcome, max(counted, default=0)
+        how, ended_at = self._last_outcome, max(counted, default=0)
         if claim is None:
             return Glance(job.job_id, job.status, how=how, ended_at=ended_at)
         return Glance(
@@ -294,6 +306,7 @@ def live_claim_view(ws: WorkingSet, job: Job, claim: Claim, begun: BegunClaim) -
         late_at=to_datetime(views.late_at_of(ws, claim)),
         late=views.is_late_claim(ws, claim),
         stuck=is_stuck(claim, ws.now),
+        max_silence=None if claim.max_silence_ms is None else claim.max_silence_ms / 1_000,
         stop_requested=views.stop_view(claim),
         session_id=views.session_id_of(claim),
         host=claim.host,

@@ -2,6 +2,7 @@
 
 import { send, Failure } from "./api.js";
 import { h } from "./dom.js";
+import { told } from "./words.js";
 
 let current = null; // the action that is being asked about
 let tools = null;
@@ -11,6 +12,7 @@ let tools = null;
  *   title     "Force-release build-42"
  *   says      what will happen, in a sentence
  *   verb      what the button says, "Force-release"
+ *   isDanger  whether it cannot be undone, or takes something away
  *   fields    more to ask for: [{ name, label, kind: "text" | "number" | "checkbox" | "select", value, options, hint, optional }]
  *   reason    false where none is asked for
  *   run       async (given, progress) -> a sentence that tells what happened; `given` has the reason and the fields
@@ -66,13 +68,12 @@ function form(action) {
     { onsubmit: submit },
     h("p", null, action.says),
     (action.fields ?? []).map((field) => input(field)),
-    action.reason !== false &&
-      input({ name: "reason", label: "Reason", kind: "text", hint: "The log keeps it, with your name." }),
-    current.failure && h("p", { class: "problem", role: "alert" }, current.failure.message, current.failure.details && ` ${current.failure.details}`),
+    action.reason !== false && input({ name: "reason", label: "Reason", kind: "text", hint: "The log keeps it, with your name." }),
+    current.failure && h("p", { class: "problem", role: "alert" }, told(current.failure.message, current.failure.details)),
     current.progress && progressBar(current.progress),
     buttons([
-      h("button", { type: "submit", class: "strong", disabled: current.isRunning }, action.verb),
-      h("button", { type: "button", onclick: close }, current.isRunning ? "Stop" : "Cancel"),
+      h("button", { type: "submit", class: action.isDanger ? "strong danger" : "strong", disabled: current.isRunning }, action.verb),
+      h("button", { type: "button", onclick: close }, current.isRunning ? "Stop" : "Back"), // "Cancel" is what is done to jobs
     ]),
   );
 }

@@ -10,15 +10,17 @@
 //   beat(data, heartbeat, ctx) -> change `data` by a heartbeat
 //   every                      seconds after which it is loaded again, for what is in no event; or (data) -> seconds
 //   leave()                    forget what is kept beside the data, when another view is shown
-// `ctx` has params (of the address), me (the principal), get, href, go, reload, act (see acting.js) and may(scope).
+// `ctx` has params (of the address), me (the principal), get, href, go, reload, act (see acting.js), may(scope), and
+// judgedAt(): the time by which owners are judged to be alive (see judging.js).
 
 import { get, logIn, logOut, Failure } from "./api.js";
 import { acting, dialog, dismiss } from "./acting.js";
 import { h, render } from "./dom.js";
+import { Judge } from "./judging.js";
 import { heedKeys, keysDialog } from "./keys.js";
 import { Stream } from "./stream.js";
 import { address, go, href, onNavigation, params } from "./url.js";
-import { span } from "./clock.js";
+import { now as storeNow, span } from "./clock.js";
 import { failed, loading } from "./words.js";
 import * as dead from "./views/dead.js";
 import * as health from "./views/health.js";
@@ -37,6 +39,7 @@ const TICK_MS = 1_000;
 const HIDDEN_MS = 30_000; // then a page that nobody looks at lets its stream go
 const REFOLLOW_MS = 5_000; // how often the jobs whose heartbeats are followed may change
 const REMEMBERED = 1_000;
+const KEPT = 20; // views that are still there when the server is not
 const REDRAW_MS = 250; // however much comes from the stream
 const RELOAD_MS = 500; // the same for views that load again after an event
 const ASLEEP_MS = 60_000; // so long without a tick: the machine has slept, and nothing is known of the connection
@@ -59,8 +62,13 @@ const page = {
   followedAt: -Infinity,
   tickedAt: Date.now(), // which goes on while the machine sleeps
   notice: null,
+  row: null, // the address of the one that was focused last
+  focusing: null, // what is to be focused: the address of a row, or the heading
   isFrameDue: false,
 };
+
+const judge = new Judge();
+const kept = new Map(); // by address: what a view showed when it was left
 
 const stream = new Stream({
   state: () => draw(),
@@ -89,6 +97,7 @@ const ctx = {
   go,
   reload: () => soon("load", loadAgain, RELOAD_MS),
   redraw: () => draw(),
+  judgedAt,
   may: (scope) => page.me !== null && (page.me.scopes.includes(scope) || page.me.scopes.includes("admin")),
   enter: (credential) => enter(credential),
   act: (action) => acting(action, { draw, done: (text) => notify(text), reload: () => load() }),
@@ -96,7 +105,7 @@ const ctx = {
 
 // Loading
 
-async function load() {
+async function load(ahead = null) {
   page.leaving?.abort();
   const leaving = (page.leaving = new AbortController());
   const { view } = page;
@@ -104,11 +113,12 @@ async function load() {
   page.dueAt = Infinity;
   draw();
   try {
-    const data = await view.load(ctx);
+    const data = await (ahead ?? view.load(ctx));
     if (leaving.signal.aborted) return;
     page.data = data;
     page.failure = null;
     page.loadedAt = performance.now();
+    judge.loaded(storeNow());
     page.pause = FIRST_PAUSE_MS;
     page.dueAt = page.loadedAt + 1_000 * ((typeof view.every === "function" ? view.every(data) : view.every) ?? Infinity);
     catchUp();
@@ -139,10 +149,36 @@ function forget() {
   Object.assign(page, { recent: [], forgotten: 0 });
 }
 
+function judgedAt() {
+  const since = (moment) => (moment === null ? null : performance.now() - moment);
+  return judge.at(storeNow(), since(stream.liveAt), since(stream.heardAt));
+}
+
+/** Of `performance.now`: what is shown is as old as that. */
+const freshAt = () => Math.max(stream.heardAt ?? -Infinity, page.loadedAt);
+
+function keep() {
+  if (page.data === null || page.view === null || page.view === login) return;
+  const address = JSON.stringify(page.params);
+  kept.delete(address);
+  kept.set(address, { data: page.data, freshAt: freshAt(), judgedAt: judgedAt(), row: page.row });
+  if (kept.size > KEPT) kept.delete(kept.keys().next().value);
+}
+
+/** Where the server cannot be reached, what was there before is better than nothing: the banner says how old it is. */
+function recall() {
+  const last = kept.get(JSON.stringify(page.params));
+  if (page.data !== null || last === undefined) return;
+  page.data = last.data;
+  page.loadedAt = last.freshAt;
+  judge.loaded(last.judgedAt);
+}
+
 function heed(error) {
   if (!(error instanceof Failure)) return heed(fault(error));
   if (error.kind === "logged out") return show(login, error);
   page.failure = error;
+  if (error.kind === "unreachable") recall();
   if (error.kind === "unreachable") {
     page.dueAt = performance.now() + Math.max(error.retryAfterMs, page.pause * (0.75 + Math.random() / 2));
     page.pause = Math.min(page.pause * 2, LONGEST_PAUSE_MS);
@@ -185,23 +221,31 @@ function soon(what, does, milliseconds) {
 
 // Going somewhere
 
-function navigate() {
+const viewAt = (wanted) => VIEWS[wanted.view ?? "now"] ?? now;
+
+/** `ahead` is what the view has asked for already. */
+function navigate({ isBack = false, ahead = null } = {}) {
   const wanted = params();
-  const view = VIEWS[wanted.view ?? "now"] ?? now;
+  const view = viewAt(wanted);
   const isOther = view !== page.view || wanted.job !== page.params.job;
+  const wasLost = page.view !== null && stateNow() === "lost";
+  keep();
   page.params = wanted;
   page.notice = null;
   dismiss();
   if (isOther) {
     page.view?.leave?.();
     stream.stop();
+    stream.heardAt = null; // what it has brought is not about what comes now
     forget();
     page.data = null;
+    if (wasLost) recall();
   }
   page.view = view;
-  page.failure = null;
+  if (isOther) page.focusing = (isBack && kept.get(JSON.stringify(wanted))?.row) || "h1";
+  page.failure = wasLost ? new Failure("unreachable", "The server cannot be reached.", "The page tries again by itself.") : null;
   document.title = `${view.heading?.(wanted) ?? view.title} · OctoStore`;
-  load().then(() => isOther && document.querySelector("h1")?.focus({ preventScroll: true }));
+  load(ahead);
 }
 
 function show(view, failure) {
@@ -210,6 +254,7 @@ function show(view, failure) {
   page.view?.leave?.();
   dismiss();
   forget();
+  kept.clear(); // the next one may not be allowed to see it
   Object.assign(page, { view, data: { failure }, failure: null, isLoading: false, me: null, notice: null });
   draw();
 }
@@ -220,19 +265,23 @@ async function enter(credential) {
 }
 
 async function start() {
+  page.params = params();
+  page.leaving = null; // or what is asked for now would end with what was left before
+  const ahead = viewAt(page.params).load(ctx); // at the same time, and not after the answer to who we are
+  ahead.catch(() => null); // those who are not logged in
   try {
     page.me = await get("auth/whoami");
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     if (error.kind === "logged out") return show(login, null);
-    page.view = VIEWS[params().view] ?? now;
+    page.view = viewAt(page.params);
     page.failure = error;
     draw();
     setTimeout(start, 2_000);
     return;
   }
   page.view = null;
-  navigate();
+  navigate({ ahead });
 }
 
 async function leave() {
@@ -256,7 +305,17 @@ function draw() {
   requestAnimationFrame(() => {
     page.isFrameDue = false;
     render(document.getElementById("app"), ...layout());
+    focus();
   });
+}
+
+/** After the first drawing of a view: on the row that was left, if somebody comes back to it, or on the heading. */
+function focus() {
+  if (page.focusing === null || page.isLoading) return;
+  const row = [...document.querySelectorAll("[data-row]")].find((link) => link.getAttribute("href") === page.focusing);
+  page.focusing = null;
+  if (row) row.focus();
+  else document.querySelector("h1")?.focus({ preventScroll: true });
 }
 
 function layout() {
@@ -274,7 +333,8 @@ function layout() {
 
 function content() {
   const parts = [];
-  if (page.failure !== null) parts.push(failed(page.failure, () => load()));
+  const isInBanner = page.failure?.kind === "unreachable" && page.data !== null;
+  if (page.failure !== null && !isInBanner) parts.push(failed(page.failure, () => load()));
   if (page.data !== null) parts.push(h("div", { key: page.view.title, class: "view" }, viewed()));
   else if (page.failure === null) parts.push(loading());
   return parts;
@@ -307,7 +367,7 @@ function header() {
       shown.map((name) => h("a", { key: name, href: name === "now" ? "./" : address({ view: name }), "aria-current": VIEWS[name] === page.view ? "page" : null }, VIEWS[name].title)),
     ),
     h("span", { class: `state ${stateNow()}` }, STATES[stateNow()] ?? (page.data && `Updated ${span((performance.now() - page.loadedAt) / 1_000)} ago`)),
-    page.me && h("span", { class: "me" }, h("span", { title: `may ${page.me.scopes.join(", ")}${page.me.prefix ? ` on ${page.me.prefix}…` : ""}` }, page.me.name), " ", h("button", { class: "link", onclick: leave }, "Log out")),
+    page.me && h("span", { class: "me" }, h("span", { title: `may ${page.me.scopes.join(", ")}${page.me.prefix ? ` on ${page.me.prefix}…` : ""}` }, page.me.name), !ctx.may("admin") && [" ", h("span", { class: "chip", title: "This token has no admin scope, so there are no buttons to change anything." }, "view only")], " ", h("button", { class: "link", onclick: leave }, "Log out")),
   );
 }
 
@@ -320,8 +380,7 @@ function stateNow() {
 /** What is shown stays, with its age, until the server is back. */
 function banner() {
   if (stateNow() !== "lost" || page.data === null) return h("div", { key: "banner", role: "status" });
-  const heardAt = Math.max(stream.heardAt ?? -Infinity, page.loadedAt);
-  const age = span((performance.now() - heardAt) / 1_000);
+  const age = span((performance.now() - freshAt()) / 1_000);
   return h("div", { key: "banner", role: "status", class: "banner" }, `Not connected to the server. What you see is ${age} old. Reconnecting…`);
 }
 
@@ -355,8 +414,9 @@ function onVisibility() {
 const CODE = "#login=";
 
 async function begin() {
-  onNavigation(navigate);
+  onNavigation((isBack) => navigate({ isBack }));
   heedKeys({ go, href, draw, params });
+  document.addEventListener("focusin", ({ target }) => (page.row = target.matches("[data-row]") ? target.getAttribute("href") : null));
   document.addEventListener("visibilitychange", onVisibility);
   addEventListener("offline", () => stream.cut());
   addEventListener("online", () => {

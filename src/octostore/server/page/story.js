@@ -1,9 +1,9 @@
 // Events in sentences.
 
-import { visible } from "./words.js";
+import { gist, grouped, visible } from "./words.js";
 
-const said = (text) => (text ? `: ${visible(text)}` : "");
-const noted = (text) => (text ? ` (${visible(text)})` : "");
+const said = (text) => (text ? `: ${gist(text)}` : "");
+const noted = (text) => (text ? ` (${gist(text)})` : "");
 const after = (data) => ({ dead: "; it is dead now", queued: "; it is back in its queue" })[data.status] ?? "";
 const ended = (how) => (event, data) => `${visible(data.owner)} ${how}${said(data.error ?? data.reason)}${noted(data.note)}${after(data)}`;
 const byOperator = (how) => (event, data) => `${how}${data.owner ? ` from ${visible(data.owner)}` : ""} by ${visible(event.actor)}${said(data.reason)}`;
@@ -16,10 +16,16 @@ function claimed(event, data) {
   return `${visible(data.owner)} claimed it${attempt(data)}`;
 }
 
+
+function released(event, data) {
+  if (data.handed_over_to) return `${visible(data.owner)} handed it over to ${visible(data.handed_over_to)}${noted(data.note)}`;
+  return ended("released it")(event, data);
+}
+
 const SENTENCES = {
   enqueued: (event, data) => `enqueued in ${visible(event.queue)} as ${visible(data.kind)}`,
   claimed,
-  released: ended("released it"),
+  released,
   done: ended("finished it"),
   failed: ended("failed"),
   deferred: ended("deferred it"),
@@ -34,7 +40,7 @@ const SENTENCES = {
   stop_delivered: (event, data) => `${visible(data.owner)} was told to stop`,
   queue_limited: (event, data) => `queue ${visible(event.queue)}: ${limits(data)}, by ${visible(event.actor)}${said(data.reason)}`,
   session_opened: (event, data) => `${visible(data.agent)} ${data.resumed ? "resumed" : "opened"} its session${phase(data)}`,
-  session_saved: (event, data) => `${data.agent ? `${visible(data.agent)} saved its context` : "context saved"} (${data.context_bytes.toLocaleString("en")} bytes)${phase(data)}`,
+  session_saved: (event, data) => `${data.agent ? `${visible(data.agent)} saved its context` : "context saved"} (${grouped(data.context_bytes)} bytes)${phase(data)}`,
   session_handed_over: (event, data) => `${visible(data.agent)}'s session was handed over to ${visible(data.to_agent)}${noted(data.note)}`,
   session_closed: (event, data) => `${visible(data.agent)}'s session was closed${phase(data)}`,
   session_expired: (event, data) => `${visible(data.agent)} disappeared with its session${said(event.reason)}${phase(data)}`,
@@ -45,9 +51,10 @@ const SENTENCES = {
   token_revoked: (event, data) => `${visible(event.actor)} revoked ${visible(data.name)}'s token`,
 };
 
-function limits(data) {
-  const most = data.max_claimed === null || data.max_claimed === undefined ? "no limit" : `at most ${data.max_claimed} at once`;
-  return data.paused ? `paused, ${most}` : most;
+function limits({ paused = null, max_claimed: most = null }) {
+  const changes = paused === null ? [] : [paused ? "paused" : "resumed"];
+  if (most !== null || paused === null) changes.push(most === null ? "no limit" : `at most ${most} at once`);
+  return changes.join(", ");
 }
 
 export const TYPES = Object.keys(SENTENCES);

@@ -13,6 +13,7 @@ export class Stream {
     this.on = on;
     this.state = "off"; // "off" | "connecting" | "live" | "lost"
     this.heardAt = null; // of performance.now: how old the data may be
+    this.liveAt = null; // since when it is live
     this.log = null; // which part of it
     this.heartbeats = "";
     this.after = 0;
@@ -48,6 +49,7 @@ export class Stream {
   set(state) {
     if (this.state === state) return;
     this.state = state;
+    this.liveAt = state === "live" ? performance.now() : null;
     this.on.state(state);
   }
 
@@ -56,9 +58,11 @@ export class Stream {
     if (this.state === "off") this.set("connecting"); // one that only follows other heartbeats stays live
     while (!signal.aborted) {
       const startedAt = performance.now();
+      let isClosed = false;
       try {
         await this.readOnce(query, signal);
-        if (this.state === "live") pause = FIRST_PAUSE_MS;
+        isClosed = this.state === "live";
+        if (isClosed) pause = FIRST_PAUSE_MS;
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof Failure && error.kind !== "unreachable") {
@@ -69,7 +73,7 @@ export class Stream {
       }
       if (signal.aborted) return;
       if (this.state === "live" && performance.now() - startedAt > 5_000) pause = FIRST_PAUSE_MS;
-      this.set("lost");
+      this.set(isClosed ? "connecting" : "lost"); // by the server, which says why as soon as it is asked again
       await sleep(pause * (0.75 + Math.random() / 2), signal);
       pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
     }

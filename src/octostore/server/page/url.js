@@ -32,10 +32,13 @@ export function go(to, { replace = false } = {}) {
   dispatchEvent(new Event("went"));
 }
 
-/** Calls `heard` whenever the address has changed, by a link of the page, by `go`, or by the back button. */
+/** Calls `heard` whenever the address has changed, by a link of the page, by `go`, or by the back button: then with true. */
 export function onNavigation(heard) {
-  addEventListener("popstate", () => heard());
-  addEventListener("went", () => heard());
+  addEventListener("popstate", () => {
+    document.activeElement?.blur?.(); // or a field would keep what was typed there
+    heard(true);
+  });
+  addEventListener("went", () => heard(false));
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href]");
     const to = link?.getAttribute("href");

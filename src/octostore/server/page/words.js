@@ -18,6 +18,21 @@ export function visible(text) {
   });
 }
 
+/** What fits in one line: the first, and the last, which is where errors say what they are about. */
+export function gist(text) {
+  const found = String(text).split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
+  return (found.length <= 2 ? found : [found[0], found.at(-1)]).map(visible).join(" … ");
+}
+
+/** All of its lines. */
+export const lines = (text) => h("span", { class: "lines" }, String(text).split(/\r?\n/).map(visible).join("\n"));
+
+/** "It failed. Try again.", of parts that may have no full stop and begin with a small letter. */
+export function told(...parts) {
+  const said = parts.filter(Boolean).map((part) => String(part).trim());
+  return said.map((part) => `${part[0].toUpperCase()}${part.slice(1)}${/[.!?…]$/.test(part) ? "" : "."}`).join(" ");
+}
+
 export function loading() {
   return h("p", { key: "loading", class: "quiet", role: "status" }, "Loading…");
 }
@@ -26,8 +41,8 @@ export function failed(failure, again) {
   return h(
     "div",
     { key: "failure", class: "problem", role: "alert" },
-    h("p", null, failure.message, failure.details && ` ${failure.details}`),
-    failure.kind === "unreachable" ? null : h("p", null, h("button", { onclick: again }, "Try again")),
+    h("p", null, told(failure.message, failure.details)),
+    failure.kind === "refused" && h("p", null, h("button", { onclick: again }, "Try again")),
   );
 }
 
@@ -37,16 +52,26 @@ export function empty(text, ...commands) {
 }
 
 /** A count that may stop at a cap. */
-export const capped = (number, cap) => (number >= cap ? `${cap.toLocaleString("en")}+` : number.toLocaleString("en"));
+/** "10,000", as `toLocaleString("en")` has it; but that makes the browser load its tables of languages first. */
+export const grouped = (whole) => String(whole).replace(/\B(?=(\d{3})+$)/g, ",");
 
-export const plural = (number, one, many = `${one}s`) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+export const capped = (number, cap) => (number >= cap ? `${grouped(cap)}+` : grouped(number));
+
+export const plural = (number, one, many = `${one}s`) => `${grouped(number)} ${number === 1 ? one : many}`;
 
 const TYPING_MS = 250;
 const typing = new Map(); // by field: what goes into the address when nobody types any more
+const begun = new Set(); // fields that have an entry in the history since somebody began to type there
 
 /** A row of filters, each a part of the address: `[{ name, label, options? }]`. */
 export function filters(fields, ctx, ...more) {
-  const set = (name, value) => ctx.go(ctx.href({ [name]: value, cursor: null, after: null }), { replace: true });
+  const set = (name, value, options) => ctx.go(ctx.href({ [name]: value, cursor: null, after: null }), options);
+  const typed = (field) => {
+    clearTimeout(typing.get(field.name));
+    if (!typing.delete(field.name) || !field.isConnected) return;
+    set(field.name, field.value, { replace: begun.has(field.name) }); // so that Back undoes all of it
+    begun.add(field.name);
+  };
   return h(
     "form",
     { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
@@ -63,10 +88,13 @@ export function filters(fields, ctx, ...more) {
               placeholder: hint ?? null,
               value: ctx.params[name] ?? "",
               "data-filter": index === 0 ? "" : null,
-              oninput: (event) => {
-                const field = event.target;
+              oninput: ({ target }) => {
                 clearTimeout(typing.get(name));
-                typing.set(name, setTimeout(() => field.isConnected && set(name, field.value), TYPING_MS));
+                typing.set(name, setTimeout(() => typed(target), TYPING_MS));
+              },
+              onblur: ({ target }) => {
+                typed(target);
+                begun.delete(name);
               },
             }),
       ),
@@ -97,7 +125,7 @@ export function folded(title, value) {
   return h(
     "details",
     { key: title },
-    h("summary", null, title, h("span", { class: "quiet" }, ` ${text.length.toLocaleString("en")} characters`)),
+    h("summary", null, title, h("span", { class: "quiet" }, ` ${grouped(text.length)} characters`)),
     h("pre", { tabindex: 0 }, text.split("\n").map(visible).join("\n")),
   );
 }

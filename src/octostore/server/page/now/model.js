@@ -5,8 +5,9 @@ import { ms } from "../clock.js";
 const ROWS_MAX = 200;
 const CLAIMS_MAX = 50;
 const WAITING = new Set(["free", "queued"]);
-/** What stands beside a row's name, the most urgent first; as in core/claims_window.py, but for "gone": nobody has noted it yet. */
-const URGENCY = ["lost", "gone", "stuck", "late", "stopping", "failed", "dead"];
+const SETTLED = new Set(["requeued", "discarded"]); // by an operator: how it ended before needs nobody any more
+/** The order of rows, as in core/claims_window.py, but for "gone": nobody has noted it yet. */
+const ORDER = ["lost", "gone", "stuck", "late", "stopping", "taken over", "live", "failed", "dead", "ended"];
 export const LOSSES = new Set(["expired", "force_released"]);
 
 /** The answer of GET /claims, with rows by job. */
@@ -28,7 +29,7 @@ export function hear(model, event, wanted) {
   if (type === "claimed") put(row, claimOf(event));
   else if (isEnd) put(row, endOf(event, row.claims.find((one) => one.fencing_token === data.fencing_token)));
   else changeLive(row, event);
-  row.attention = attentionOf(row);
+  row.attention = SETTLED.has(type) ? null : attentionOf(row);
 }
 
 const statusAfter = (type, data) => ({ claimed: "claimed", discarded: "free", cancelled: "dead" })[type] ?? data.status;
@@ -39,7 +40,7 @@ function added(model, event, wanted) {
   const row = { job_id: event.job_id, queue: event.queue, kind: null, status: "", attention: null, claims: [], more: false };
   if (model.rows.size >= ROWS_MAX) {
     model.more = true;
-    const last = leastWorth(model, ms(event.at), wanted);
+    const last = leastWorth(model, wanted);
     if (last === null) return null;
     model.rows.delete(last);
   }
@@ -48,12 +49,12 @@ function added(model, event, wanted) {
 }
 
 /** The row that comes last: what has ended and needs nobody, the oldest first. All others stay. */
-function leastWorth(model, now, { lost }) {
+function leastWorth(model, { lost }) {
   let found = null;
   let oldest = Infinity;
   for (const row of model.rows.values()) {
     const last = row.claims.at(-1);
-    if (!lost && (last.ended_at === null || attention(row, now) !== null)) continue;
+    if (!lost && (last.ended_at === null || row.attention !== null)) continue;
     const at = ms(last.ended_at ?? last.claimed_at);
     if (at < oldest) [found, oldest] = [row.job_id, at];
   }
@@ -79,11 +80,11 @@ function put(row, claim) {
   if (row.claims.length > CLAIMS_MAX) row.more = !!row.claims.shift();
 }
 
-const NEW = { ttl: null, expires_at: null, late_at: null, ended_at: null, how: null, reason: null, note: null, took_over_from: null, handed_over_by: null, progress: null, late: false, stuck: false, stop_requested: null, host: null, pid: null };
+const NEW = { ttl: null, expires_at: null, late_at: null, ended_at: null, how: null, reason: null, note: null, took_over_from: null, handed_over_by: null, progress: null, late: false, stuck: false, max_silence: null, stop_requested: null, host: null, pid: null };
 
 function claimOf({ seq, at, actor, session_id, data }) {
-  const { owner, attempt, ttl_ms, expires_at = null, took_over_from = null, handed_over_by = null, host = null, pid = null } = data;
-  return { ...NEW, owner, principal: actor, fencing_token: seq, attempt, claimed_at: at, heartbeat_at: at, ttl: ttl_ms / 1_000, expires_at, took_over_from, handed_over_by, session_id, host, pid };
+  const { owner, attempt, ttl_ms, expires_at = null, took_over_from = null, handed_over_by = null, host = null, pid = null, max_silence_ms = null } = data;
+  return { ...NEW, owner, principal: actor, fencing_token: seq, attempt, claimed_at: at, heartbeat_at: at, ttl: ttl_ms / 1_000, expires_at, took_over_from, handed_over_by, session_id, host, pid, max_silence: max_silence_ms && max_silence_ms / 1_000 };
 }
 
 function endOf({ type, at, session_id, reason, data }, known) {
@@ -99,10 +100,12 @@ function changeLive(row, { type, at, actor, reason, data }) {
   if (type === "stop_requested") claim.stop_requested = { reason, requested_at: at, requested_by: actor };
 }
 
-/** Why somebody should look at a row, as far as it does not depend on the time. */
+const ofLive = (claim) => (claim.stuck ? "stuck" : claim.stop_requested ? "stopping" : null);
+
+/** Why somebody should look at a row after an event, as far as it does not depend on the time. */
 function attentionOf(row) {
   const last = row.claims.at(-1);
-  if (last?.ended_at === null) return last.stuck ? "stuck" : last.stop_requested ? "stopping" : null;
+  if (last?.ended_at === null) return ofLive(last);
   if (row.status === "dead") return "dead";
   if (!WAITING.has(row.status)) return null;
   const how = (row.claims.findLast((claim) => claim.how !== "undone") ?? last)?.how;
@@ -118,24 +121,30 @@ export function beat(model, heartbeat) {
   Object.assign(claim, { heartbeat_at, expires_at, late_at, late, stuck, progress: progress ?? claim.progress });
 }
 
-/** Live, and then how long ago it was heard of: "alive", "late" or "gone"; null once it has ended. */
-export function life(claim, now) {
+/** "alive", "late" or "gone", as far as is known of `judgedAt` (see judging.js); null once it has ended. */
+export function life(claim, judgedAt) {
   if (claim.ended_at !== null) return null;
-  if (claim.expires_at !== null && now >= ms(claim.expires_at)) return "gone";
+  if (claim.expires_at !== null && judgedAt >= ms(claim.expires_at)) return "gone";
   const lateAt = ms(claim.late_at);
-  return claim.late || (lateAt !== null && now >= lateAt) ? "late" : "alive";
+  return claim.late || (lateAt !== null && judgedAt >= lateAt) ? "late" : "alive";
 }
 
 /** What stands beside a row's name, if something is not as it should be. */
-export function attention(row, now) {
-  const known = attentionOf(row);
+export function attention(row, judgedAt) {
   const last = row.claims.at(-1);
-  const state = last ? life(last, now) : null;
-  return state === "gone" || (state === "late" && known !== "stuck") ? state : known;
+  if (last === undefined || last.ended_at !== null) return row.attention;
+  const state = life(last, judgedAt);
+  return state === "gone" || (state === "late" && !last.stuck) ? state : ofLive(last);
 }
 
-/** Rows that overlap the window, in the order of the page: what needs attention, what is live, what ended last. */
-export function rowsAt(model, now, windowSeconds, status = null) {
+function groupOf(claims, word) {
+  if (word !== null) return word;
+  if (claims.at(-1).ended_at !== null) return "ended";
+  return claims.some((claim) => LOSSES.has(claim.how)) ? "taken over" : "live";
+}
+
+/** Rows that overlap the window, in the order of the page; of each group, the newest first. */
+export function rowsAt(model, now, judgedAt, windowSeconds, { status, attention: wanted } = {}) {
   const since = now - windowSeconds * 1_000;
   const ranked = [];
   for (const row of model.rows.values()) {
@@ -143,11 +152,10 @@ export function rowsAt(model, now, windowSeconds, status = null) {
     const first = row.claims.findIndex((claim) => claim.ended_at === null || ms(claim.ended_at) >= since);
     if (first < 0) continue;
     const claims = first === 0 ? row.claims : row.claims.slice(first);
-    const word = attention(row, now);
-    const urgent = URGENCY.indexOf(word);
+    const word = attention(row, judgedAt);
+    if (wanted && word !== wanted) continue;
     const last = claims.at(-1);
-    const rank = urgent >= 0 ? urgent : last.ended_at === null ? URGENCY.length : URGENCY.length + 1;
-    ranked.push({ row, claims, word, rank, at: ms(last.ended_at ?? last.claimed_at) });
+    ranked.push({ row, claims, word, rank: ORDER.indexOf(groupOf(claims, word)), at: ms(last.ended_at ?? last.claimed_at) });
   }
   return ranked.sort((a, b) => a.rank - b.rank || b.at - a.at || (a.row.job_id < b.row.job_id ? -1 : 1));
 }

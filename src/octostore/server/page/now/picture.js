@@ -2,7 +2,8 @@
 
 import { h } from "../dom.js";
 import { ms, span, utc } from "../clock.js";
-import { jobLink, visible } from "../words.js";
+import { gist, jobLink, visible } from "../words.js";
+import { LAG_MS } from "../judging.js";
 import { life, LOSSES } from "./model.js";
 
 const TICKS = 5;
@@ -31,13 +32,13 @@ export const ATTENTION = {
   dead: "dead",
 };
 
-export function picture(ranked, now, windowSeconds) {
+export function picture(ranked, now, judgedAt, windowSeconds) {
   const frame = frameAt(now, windowSeconds * 1_000);
   const transform = `translateX(${(-frame.from).toFixed(3)}%)`;
   return [
     LEGEND,
     h("div", { class: "axis", "aria-hidden": "true" }, ticks(windowSeconds)),
-    h("ul", { class: "rows" }, ranked.map((one) => rowOf(one, now, frame, transform))),
+    h("ul", { class: "rows" }, ranked.map((one) => rowOf(one, now, judgedAt, frame, transform))),
   ];
 }
 
@@ -59,13 +60,13 @@ function ticks(windowSeconds) {
   });
 }
 
-function rowOf({ row, claims, word }, now, frame, transform) {
+function rowOf({ row, claims, word }, now, judgedAt, frame, transform) {
   return h(
     "li",
     { key: row.job_id, class: word ? `row needs ${word}` : "row" },
     kept(row, "label", `${word} ${row.status}`, () => labelOf(row, word)),
-    h("div", { class: "track", "aria-hidden": "true" }, h("div", { class: "strip", style: { transform } }, barsOf(row, claims, now, frame))),
-    h("p", { class: "line" }, lineOf(row, claims, now)),
+    h("div", { class: "track", "aria-hidden": "true" }, h("div", { class: "strip", style: { transform } }, barsOf(row, claims, judgedAt, frame))),
+    h("p", { class: "line" }, lineOf(claims, now, judgedAt)),
   );
 }
 
@@ -80,17 +81,17 @@ function kept(row, part, from, draw) {
   return parts[part].vnode;
 }
 
-function barsOf(row, claims, now, frame) {
+function barsOf(row, claims, judgedAt, frame) {
   const [first, last] = [claims[0], claims.at(-1)];
   const isAtEdge = frame.at(ms(first.claimed_at)) < frame.from + NARROW; // names there move along with the window
   const isNarrow = frame.to - frame.at(ms(last.claimed_at)) < NARROW;
   const step = isAtEdge && Math.floor(frame.steps + (first.fencing_token % 16) / 16); // not all rows at once
-  const from = [frame.id, row.version, claims.length, life(last, now), isNarrow, step].join(" ");
-  return kept(row, "bars", from, () => h("div", { class: "bars" }, claims.map((claim, index) => claimOf(claim, claims[index + 1], now, frame))));
+  const from = [frame.id, row.version, claims.length, life(last, judgedAt), isNarrow, step].join(" ");
+  return kept(row, "bars", from, () => h("div", { class: "bars" }, claims.map((claim, index) => claimOf(claim, claims[index - 1], claims[index + 1], judgedAt, frame))));
 }
 
-function claimOf(claim, next, now, { at, from, to }) {
-  const state = life(claim, now);
+function claimOf(claim, before, next, judgedAt, { at, from, to }) {
+  const state = life(claim, judgedAt);
   const begin = at(ms(claim.claimed_at));
   // A live one may end where it expires, which is right of the edge while that is to come.
   const end = at(ms(claim.ended_at) ?? ms(claim.expires_at) ?? Infinity);
@@ -101,43 +102,71 @@ function claimOf(claim, next, now, { at, from, to }) {
     h("div", { key: `bar-${key}`, title, class: `bar ${claim.how ?? "held"}`, style: between(begin, solid) }),
     end > solid && h("div", { key: `tail-${key}`, title, class: `tail ${state ?? "gone"}`, style: between(solid, end) }),
     claim.progress && h("div", { key: `mark-${key}`, class: "mark", title: `progress: ${visible(claim.progress.note ?? "")}`, style: { left: `${at(ms(claim.progress.at))}%` } }),
-    nameOf(claim, next, Math.max(from, begin), Math.min(to, end), from),
-    LOSSES.has(claim.how) && next && h("div", { key: `next-${key}`, class: "takeover", title: sentence(claim, next), style: between(end, at(ms(next.claimed_at))) }),
+    nameOf(claim, before, next, Math.max(from, begin), Math.min(to, end), { at, from }),
+    next && changesHands(claim, next) && h("div", { key: `next-${key}`, class: LOSSES.has(claim.how) ? "takeover" : "takeover handed", title: sentence(claim, next), style: between(end, at(ms(next.claimed_at))) }),
   ];
 }
 
-/** Within its bar; the last one of a row before it, if it has no room there. All of them are in the bars' titles. */
-function nameOf(claim, next, begin, end, from) {
+const changesHands = (claim, next) => LOSSES.has(claim.how) || next.handed_over_by !== null;
+
+/**
+ * Within its bar. One without room there has its name before it, if it is the last one of a row: with the name of who had
+ * the job before, where that has no room either. All of them are in the bars' titles.
+ */
+function nameOf(claim, before, next, begin, end, { at, from }) {
   const props = { key: `name-${claim.fencing_token}`, class: "owner", style: between(begin, end) };
   if (end - begin >= NARROW || begin - from < NARROW) return h("span", props, visible(claim.owner));
   if (next) return null;
-  return h("span", { ...props, class: "owner before", style: { right: `${(100 - begin).toFixed(3)}%` } }, visible(claim.owner));
+  const first = before ? Math.max(from, at(ms(before.claimed_at))) : begin;
+  const isPair = before && changesHands(before, claim) && first > from && at(ms(before.ended_at)) - first < NARROW;
+  const names = isPair ? `${visible(before.owner)} → ${visible(claim.owner)}` : visible(claim.owner);
+  return h("span", { ...props, class: "owner before", style: { right: `${(100 - (isPair ? first : begin)).toFixed(3)}%` } }, names);
 }
 
 const between = (from, to) => ({ left: `${from.toFixed(3)}%`, width: `${Math.max(0, to - from).toFixed(3)}%` });
 
 /** "worker-b took over from worker-a: no heartbeat for 3.001 s, TTL 3 s". */
 export function sentence(lost, next) {
-  const why = lost.reason ? `: ${visible(lost.reason)}` : "";
-  const how = lost.how === "expired" ? "lost it" : "had it taken away";
-  if (!next) return `${visible(lost.owner)} ${how}${why}`;
-  return `${visible(next.owner)} took over from ${visible(lost.owner)}${why}`;
+  if (next?.handed_over_by) return `${visible(next.owner)} got it from ${visible(lost.owner)}: handed over${lost.note ? ` (${gist(lost.note)})` : ""}`;
+  const why = lost.reason ? `: ${gist(lost.reason)}` : "";
+  if (next) return `${visible(next.owner)} took over from ${visible(lost.owner)}${why}`;
+  return lost.how === "expired" ? `${visible(lost.owner)} lost it${why}` : `it was taken away from ${visible(lost.owner)}${why}`;
 }
 
 /** The row in words: for everybody below the bars, and all there is of it for those who cannot see them. */
-export function lineOf(row, claims, now) {
+export function lineOf(claims, now, judgedAt) {
   const last = claims.at(-1);
-  const lost = claims.findLast((claim, index) => LOSSES.has(claim.how) && index >= claims.length - 2);
+  const ago = (moment) => `${span((now - ms(moment)) / 1_000)} ago`;
+  const at = claims.findLastIndex((claim, index) => index >= claims.length - 2 && (LOSSES.has(claim.how) || (claims[index + 1]?.handed_over_by ?? null) !== null));
   const said = [];
   if (last.ended_at === null) {
-    said.push(`${visible(last.owner)}, ${last.stuck ? "stuck" : life(last, now)}, heartbeat ${span((now - ms(last.heartbeat_at)) / 1_000)} ago`);
-    if (last.progress?.note) said.push(`${visible(last.progress.note)}${last.progress.percent === null ? "" : ` (${Math.round(last.progress.percent)} %)`}`);
+    said.push(`${visible(last.owner)}, ${stateOf(last, now, judgedAt)}, heartbeat ${ago(last.heartbeat_at)}`);
+    if (last.progress) said.push(`${progressOf(last.progress)}, ${ago(last.progress.at)}`);
     if (last.stop_requested) said.push("asked to stop");
-  } else if (!lost) {
-    said.push(`${visible(last.owner)}: ${HOW[last.how]} ${span((now - ms(last.ended_at)) / 1_000)} ago${last.reason ? `, ${visible(last.reason)}` : ""}`);
+  } else if (at < 0 || at < claims.length - 1) {
+    said.push(`${visible(last.owner)}: ${HOW[last.how]} ${ago(last.ended_at)}${last.reason ? `, ${gist(last.reason)}` : ""}`);
   }
-  if (lost) said.push(sentence(lost, lost === last ? null : last));
+  if (at >= 0) said.push(sentence(claims[at], claims[at + 1] ?? null));
   return said.join(" · ");
+}
+
+const UNKNOWN_MS = 3 * LAG_MS; // without news for so long: what was true then may not be any more
+
+function stateOf(claim, now, judgedAt) {
+  const state = claim.stuck ? stuck(claim, now) : life(claim, judgedAt);
+  return now - judgedAt > UNKNOWN_MS ? `${state} when last seen` : state;
+}
+
+/** "stuck: no progress for 4 min 10 s, limit 2 min". */
+export function stuck(claim, now) {
+  const silent = span((now - Math.max(ms(claim.progress?.at ?? claim.claimed_at), ms(claim.claimed_at))) / 1_000);
+  return `stuck: no progress for ${silent}${claim.max_silence ? ` (limit ${span(claim.max_silence)})` : ""}`;
+}
+
+/** "page 14 of 20 (70 %)". */
+export function progressOf({ note, percent }) {
+  const share = percent === null ? "" : `${Math.round(percent)} %`;
+  return note ? `${gist(note)}${share && ` (${share})`}` : share || "progress";
 }
 
 const LEGEND = legend();

@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { when } from "../clock.js";
 import { address } from "../url.js";
-import { plural, visible } from "../words.js";
+import { grouped, plural, visible } from "../words.js";
 
 export const title = "Health";
 export const every = 10;
@@ -33,13 +33,13 @@ const linked = (number, one, query, many) => (number > 0 ? h("a", { href: addres
 function facts(data) {
   return [
     ["Claimed", linked(data.claimed, "job", { status: "claimed" })],
-    ["Late", linked(data.late, "claim", {})],
-    ["Stuck", linked(data.stuck, "owner", {})],
+    ["Late", linked(data.late, "claim", { attention: "late" })],
+    ["Stuck", linked(data.stuck, "claim", { attention: "stuck" })],
     ["Waiting", data.waiting > 0 ? [linked(data.waiting, "job", { view: "queues" }), ", the oldest due ", when(data.oldest_due_at)] : "no jobs"],
     ["Dead", linked(data.dead, "job", { view: "dead" })],
     ["Lost in the last hour", linked(data.taken_back, "claim", { view: "takeovers" })],
     ["Open sessions", linked(data.open_sessions, "session", { view: "workers" })],
-    ["Last event", `#${data.seq.toLocaleString("en")}`],
+    ["Last event", `#${grouped(data.seq)}`],
     ["Store", h("span", { class: "name" }, visible(data.store_id))],
     ["Server", `OctoStore ${data.server.version}`],
   ];

@@ -4,10 +4,10 @@ import { path } from "../api.js";
 import { h } from "../dom.js";
 import { now as storeNow, ms, span, when } from "../clock.js";
 import { attention, beat as beatModel, hear as hearModel } from "../now/model.js";
-import { HOW, picture } from "../now/picture.js";
+import { HOW, picture, progressOf, stuck } from "../now/picture.js";
 import { sentence } from "../story.js";
 import { address } from "../url.js";
-import { commands, empty, folded, table, visible } from "../words.js";
+import { commands, empty, folded, gist, lines, table, visible } from "../words.js";
 
 export const title = "Job";
 export const heading = (params) => visible(params.job ?? "Job");
@@ -63,7 +63,7 @@ export function render(data, ctx) {
   return [
     actions(job, ctx),
     facts(job),
-    timeline(data),
+    timeline(data, ctx.judgedAt()),
     job.previous.length > 0 && [h("h2", null, "Earlier attempts"), attempts(data)],
     h("h2", null, "Documents"),
     documents(job),
@@ -82,15 +82,18 @@ function unknown(job, similar) {
   );
 }
 
+const WHY = { cancelled: "Cancelled because", discarded: "Discarded because" };
+const of = (number, most) => (most === null ? String(number) : `${number} of ${most}`);
+
 function facts(job) {
   const { claim } = job;
   const known = [
     ["Status", job.status],
     claim && ["Owner", `${visible(claim.owner)}${claim.principal === claim.owner ? "" : ` (token: ${visible(claim.principal)})`}`],
     claim && ["Claimed", when(claim.claimed_at)],
-    claim && ["Last heartbeat", [when(claim.heartbeat_at), claim.stuck && h("strong", { class: "chip" }, "stuck")]],
+    claim && ["Last heartbeat", [when(claim.heartbeat_at), claim.stuck && [" ", h("strong", null, stuck(claim, storeNow()))]]],
     claim && ["Expires", [when(claim.expires_at), " unless it heartbeats"]],
-    claim?.progress && ["Progress", [visible(claim.progress.note ?? ""), claim.progress.percent === null ? null : ` ${Math.round(claim.progress.percent)} %`, ", ", when(claim.progress.at)]],
+    claim?.progress && ["Progress", [progressOf(claim.progress), ", ", when(claim.progress.at)]],
     claim?.host && ["Process", `${claim.pid ?? "?"} on ${visible(claim.host)}`],
     claim?.session_id && ["Session", visible(claim.session_id)],
     claim && ["Fencing token", String(claim.fencing_token)],
@@ -98,22 +101,22 @@ function facts(job) {
     job.queue && ["Queue", h("a", { href: address({ view: "queues", queue: job.queue }) }, visible(job.queue))],
     job.kind && ["Kind", visible(job.kind)],
     job.priority !== null && ["Priority", String(job.priority)],
-    ["Attempts", job.max_attempts === null ? String(job.attempts) : `${job.attempts} of ${job.max_attempts}`],
+    claim ? ["Attempt", of(claim.attempt, job.max_attempts)] : ["Attempts used", of(job.attempts, job.max_attempts)],
     job.status === "queued" && job.available_at && ["Due", when(job.available_at)],
     job.last_outcome && ["Last outcome", HOW[job.last_outcome] ?? job.last_outcome],
-    job.error && ["Error", visible(job.error)],
-    job.note && ["Note", visible(job.note)],
+    job.error && [WHY[job.last_outcome] ?? "Error", lines(job.error)],
+    job.note && ["Note", lines(job.note)],
     job.created_at && ["Created", when(job.created_at)],
   ];
   return h("dl", { class: "facts" }, known.filter(Boolean).map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
 }
 
-function timeline({ job, model }) {
+function timeline({ job, model }, judgedAt) {
   const row = model.rows.get(job.job_id);
   if (row === undefined || row.claims.length === 0) return null;
   const now = storeNow();
   const seconds = Math.max(10, ((now - ms(row.claims[0].claimed_at)) / 1_000) * 1.02);
-  return [h("h2", null, "Claims"), picture([{ row, claims: row.claims, word: attention(row, now) }], now, seconds)];
+  return [h("h2", null, "Claims"), picture([{ row, claims: row.claims, word: attention(row, judgedAt) }], now, judgedAt, seconds)];
 }
 
 function attempts({ job, model }) {
@@ -127,7 +130,8 @@ function attempts({ job, model }) {
       ["Ended", (one) => when(one.ended_at)],
       ["After", (one) => span((ms(one.ended_at) - ms(one.claimed_at)) / 1_000)],
       ["How", (one) => HOW[one.how] ?? one.how],
-      ["Why", (one) => visible(one.error ?? one.reason ?? told(one) ?? one.note ?? "not told")],
+      ["Why", (one) => gist(one.error ?? one.reason ?? told(one) ?? "")],
+      ["Note", (one) => gist(one.note ?? "")],
     ],
     job.previous,
     (one) => one.fencing_token,
@@ -154,17 +158,24 @@ function actions(job, ctx) {
   const at = (what) => `${path("jobs", job.job_id)}/${what}`;
   const name = visible(job.job_id);
   const owner = job.claim ? visible(job.claim.owner) : "";
+  const loses = owner && `${owner} loses the job at once, even if it is alive`;
   const known = {
     stop: { verb: "Ask to stop", where: at("stop"), says: `${owner} is asked to wrap up and release the job. It keeps the job until it does.`, done: `${owner} was asked to stop.` },
-    force: { verb: "Force-release", where: at("force-release"), says: `${owner} loses the job at once, even if it is alive. OctoStore refuses whatever it sends from then on. Other systems can refuse its writes only if they check the fencing token.`, done: `${name} was taken away from ${owner}.` },
-    cancel: { verb: "Cancel", where: at("cancel"), says: "The job becomes a dead letter: nobody can claim it until it is requeued.", done: `${name} was cancelled.` },
-    drain: { verb: "Cancel when it stops", where: at("cancel"), body: ({ reason }) => ({ reason, drain: true }), says: `${owner} is asked to stop. Once it has, the job becomes a dead letter, unless it is done by then.`, done: `${name} will be cancelled when ${owner} stops.` },
+    force: {
+      verb: "Force-release",
+      isDanger: true,
+      where: at("force-release"),
+      says: `${loses}. OctoStore refuses whatever it sends from then on; other systems can refuse its writes only if they check the fencing token. ${job.queue === null ? "Anybody can claim the job then" : "The next worker gets the job"}, possibly ${owner} again: to prevent that, cancel the job${job.queue === null ? "" : " or pause its queue"}.`,
+      done: `${name} was taken away from ${owner}.`,
+    },
+    cancel: { verb: "Cancel the job", isDanger: true, where: at("cancel"), says: `${loses ? `${loses}. ` : ""}The job becomes a dead letter: nobody can claim it until it is requeued.`, done: `${name} was cancelled.` },
+    drain: { verb: "Stop, then cancel", where: at("cancel"), body: ({ reason }) => ({ reason, drain: true }), says: `${owner} is asked to stop, and keeps the job until it does. Then the job becomes a dead letter, unless it is done by then.`, done: `${name} will be cancelled when ${owner} stops.` },
     requeue: { verb: "Requeue", where: at("requeue"), says: "The job is queued again and gets all its attempts back.", done: `${name} was requeued.` },
-    discard: { verb: "Discard", where: at("discard"), says: "The job is removed from its queue for good, and its name is free again.", done: `${name} was discarded.` },
+    discard: { verb: "Discard", isDanger: true, where: at("discard"), says: "The job is removed from its queue for good, and its name is free again.", done: `${name} was discarded.` },
   };
-  const offered = { claimed: ["stop", "force", "drain", "cancel"], queued: ["cancel"], dead: ["requeue", "discard"], done: ["requeue"], free: [] }[job.status];
+  const offered = { claimed: ["stop", "drain", "force", "cancel"], queued: ["cancel"], dead: ["requeue", "discard"], done: ["requeue"], free: [] }[job.status];
   if (offered.length === 0) return null;
-  return h("p", { class: "buttons" }, offered.map((key) => h("button", { key, class: key === "force" || key === "cancel" || key === "discard" ? "danger" : null, onclick: () => ctx.act({ title: `${known[key].verb}: ${name}`, ...known[key] }) }, known[key].verb)));
+  return h("p", { class: "buttons" }, offered.map((key) => h("button", { key, class: known[key].isDanger ? "danger" : null, onclick: () => ctx.act({ title: `${known[key].verb}: ${name}`, ...known[key] }) }, known[key].verb)));
 }
 
 const quoted = (text) => (/^[\w./#:@+=-]+$/.test(text) && !text.startsWith("#") ? text : `'${text.replaceAll("'", "'\\''")}'`);

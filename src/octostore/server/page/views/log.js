@@ -83,14 +83,21 @@ export function render(data, ctx) {
   const shown = data.events.filter((event) => !agent || event.agent === agent || event.actor === agent).reverse();
   return [
     filters(
-      [{ name: "prefix", label: "Job begins with" }, { name: "agent", label: "Owner or token" }, { name: "type", label: "Type", options: [["", "any"], ...TYPES.map((type) => [type, type])] }, { name: "window", label: "From the last", options: SINCE }],
+      [{ name: "prefix", label: "Job begins with" }, { name: "agent", label: "Owner or token name", hint: "exact name" }, { name: "type", label: "Type", options: [["", "any"], ...TYPES.map((type) => [type, type])] }, { name: "window", label: "From the last", options: SINCE }],
       { ...ctx, params: { window: "600", ...ctx.params } },
       data.isLive && h("button", { type: "button", "aria-pressed": String(isPaused), onclick: pause }, isPaused ? `Resume (${plural(missed, "new event")})` : "Pause"),
       !data.isLive && h("a", { class: "button", href: ctx.href({ after: null }), "data-previous": "" }, "Back to the newest"),
       data.next && h("a", { class: "button", href: ctx.href({ after: data.next }), "data-next": "" }, "Next page"),
     ),
-    shown.length === 0 ? empty("No events match in this time. To make one:", "octostore run my-first-job -- true") : tableOf(shown),
+    shown.length === 0 ? nothing(ctx) : tableOf(shown),
   ];
+}
+
+function nothing(ctx) {
+  const { prefix, agent, type } = ctx.params;
+  if (!prefix && !agent && !type) return empty("Nothing has happened in this time. To make something happen:", "octostore run my-first-job -- true");
+  const longer = SINCE.find(([seconds]) => Number(seconds) > windowIn(ctx.params, 600));
+  return empty(["No event of this time matches these filters.", longer && [" ", h("a", { href: ctx.href({ window: longer[0] }) }, `Look at the last ${longer[1]}`), "."]]);
 }
 
 function tableOf(events) {
@@ -101,7 +108,7 @@ function tableOf(events) {
       ["When", (event) => when(event.at)],
       ["About", (event) => (event.job_id ? jobLink(event.job_id, { "data-row": "" }) : visible(event.session_id ?? event.queue ?? ""))],
       ["What happened", (event) => sentence(event)],
-      ["Token", (event) => visible(event.actor)],
+      ["By", (event) => visible(event.actor)],
     ],
     events,
     (event) => event.seq,

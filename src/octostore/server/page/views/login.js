@@ -2,6 +2,7 @@
 
 import { Failure } from "../api.js";
 import { h } from "../dom.js";
+import { told } from "../words.js";
 
 export const title = "Log in";
 
@@ -9,11 +10,11 @@ let problem = null;
 let isBusy = false;
 
 export function render(data, ctx) {
-  const told = problem ?? data.failure;
+  const failure = problem ?? data.failure;
   return [
     h("h1", null, "OctoStore"),
     h("p", null, "Log in to see who owns what, whether it is alive, and who took over."),
-    told && h("p", { class: "problem", role: "alert" }, told.message, told.details && ` ${told.details}`),
+    failure && h("p", { class: "problem", role: "alert" }, told(failure.message, failure.details)),
     h(
       "form",
       { onsubmit: (event) => submit(event, ctx) },

@@ -2,16 +2,18 @@
 
 import { h } from "../dom.js";
 import { now as storeNow, span, when } from "../clock.js";
-import { beat as beatModel, hear as hearModel, held, holders, life, modelOf, rowsAt } from "../now/model.js";
-import { ATTENTION, HOW, lineOf, picture } from "../now/picture.js";
+import { beat as beatModel, hear as hearModel, held, holders, modelOf, rowsAt } from "../now/model.js";
+import { ATTENTION, lineOf, picture } from "../now/picture.js";
 import { windowIn } from "../url.js";
-import { empty, filters, jobLink, plural, table, visible } from "../words.js";
+import { empty, filters, grouped, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Now";
 export const every = (model) => (held(model).length < holders(model) ? 10 : 60); // heartbeats of all do not fit in an address
 
 const WINDOWS = [["60", "1 min"], ["300", "5 min"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
 const STATUSES = [["", "any"], ["claimed", "claimed"], ["queued", "queued"], ["free", "free"], ["done", "done"], ["dead", "dead"]];
+
+const ATTENTIONS = [["", "any"], ...Object.entries(ATTENTION)];
 
 const windowOf = (params) => windowIn(params, 900);
 const wantedOf = ({ prefix, queue, owner, status }) => ({ prefix, queue, owner, status });
@@ -27,34 +29,48 @@ export function follow(model, ctx) {
 export const hear = (model, event, ctx) => hearModel(model, event, wantedOf(ctx.params));
 export const beat = (model, heartbeat) => beatModel(model, heartbeat);
 
+const FIRST_ROWS = 30; // as many as a large screen shows
+let isFirst = true;
+
 export function render(model, ctx) {
   const seconds = windowOf(ctx.params);
   const now = storeNow();
-  const ranked = rowsAt(model, now, seconds, ctx.params.status);
+  const judgedAt = ctx.judgedAt();
+  const ranked = rowsAt(model, now, judgedAt, seconds, ctx.params);
   const isTable = ctx.params.show === "table";
   return [
     filters(
-      [{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner" }, { name: "queue", label: "Queue" }, { name: "status", label: "Status", options: STATUSES }, { name: "window", label: "Window", options: WINDOWS }],
+      [{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner", hint: "exact name" }, { name: "queue", label: "Queue", hint: "exact name" }, { name: "status", label: "Status", options: STATUSES }, { name: "attention", label: "Attention", options: ATTENTIONS }, { name: "window", label: "Window", options: WINDOWS }],
       { ...ctx, params: { window: "900", ...ctx.params } },
       h("a", { class: "button", href: ctx.href({ show: isTable ? null : "table" }), "data-switch": "" }, isTable ? "Show picture" : "Show table"),
     ),
-    h("p", { class: "quiet" }, summary(ranked, model, seconds, now)),
-    ranked.length === 0 ? nothing(model, ctx, seconds) : isTable ? tableOf(ranked, now) : picture(ranked, now, seconds),
+    ranked.length > 0 && h("p", { class: "quiet" }, summary(ranked, model, seconds, ctx)),
+    ranked.length === 0 ? nothing(model, ctx, seconds) : isTable ? tableOf(ranked, now, judgedAt) : picture(atFirst(ranked, ctx), now, judgedAt, seconds),
   ];
 }
 
-function summary(ranked, model, seconds, now) {
+/** The page's first frame has the rows that are in sight, and the next one all of them: 200 at once take their time. */
+function atFirst(ranked, ctx) {
+  if (!isFirst) return ranked;
+  isFirst = false;
+  requestAnimationFrame(() => ctx.redraw());
+  return ranked.slice(0, FIRST_ROWS);
+}
+
+const isFiltered = ({ params }) => [...Object.values(wantedOf(params)), params.attention].some(Boolean);
+
+function summary(ranked, model, seconds, ctx) {
   const live = ranked.filter(({ claims }) => claims.at(-1).ended_at === null).length;
   const urgent = ranked.filter(({ word }) => word).length;
-  const told = [plural(ranked.length, "job"), ` in the last ${span(seconds)}, ${live.toLocaleString("en")} held now`];
-  if (urgent) told.push(`, ${urgent} ${urgent === 1 ? "needs" : "need"} attention (shown first)`);
+  const told = [plural(ranked.length, "job"), ` in the last ${span(seconds)}, ${grouped(live)} held now`];
+  if (urgent) told.push(`, ${urgent} ${urgent === 1 ? "needs" : "need"} attention`);
   if (model.more) told.push("; there are more: narrow the filters to see them");
+  if (isFiltered(ctx)) return [told.join(""), "."]; // the last claim of all would be another one
   return [told.join(""), ". Last claim: ", when(model.last_claim_at, "none found"), "."];
 }
 
 function nothing(model, ctx, seconds) {
-  const isFiltered = Object.values(wantedOf(ctx.params)).some(Boolean);
-  if (isFiltered) return empty("No claim matches these filters in this window.");
+  if (isFiltered(ctx)) return empty(["No claim matches these filters in the last ", span(seconds), ctx.params.owner && ". Owners have to be named exactly", ctx.params.queue && ". Queues have to be named exactly", "."]);
   return empty(
     [`Nobody has claimed anything in the last ${span(seconds)}. Last claim: `, when(model.last_claim_at, "none found"), ". To see one here:"],
     "octostore run my-first-job -- sleep 60",
@@ -62,19 +78,18 @@ function nothing(model, ctx, seconds) {
   );
 }
 
-function tableOf(ranked, now) {
+function tableOf(ranked, now, judgedAt) {
   const last = ({ claims }) => claims.at(-1);
   return table(
     "Jobs and their claims",
     [
       ["Job", ({ row }) => jobLink(row.job_id, { "data-row": "" })],
-      ["Status", ({ row, word }) => [row.status, word && h("strong", { class: "chip" }, ATTENTION[word])]],
+      ["Status", ({ row, word }) => [word !== row.status && row.status, word && h("strong", { class: "chip" }, ATTENTION[word])]],
       ["Owner", (one) => visible(last(one).owner)],
-      ["State", (one) => life(last(one), now) ?? HOW[last(one).how]],
       ["Claimed", (one) => when(last(one).claimed_at)],
       ["Heartbeat", (one) => when(last(one).heartbeat_at)],
       ["Attempt", (one) => last(one).attempt],
-      ["In words", ({ row, claims }) => lineOf(row, claims, now)],
+      ["In words", ({ claims }) => lineOf(claims, now, judgedAt)],
     ],
     ranked,
     ({ row }) => row.job_id,

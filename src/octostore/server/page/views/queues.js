@@ -2,9 +2,9 @@
 
 import { path } from "../api.js";
 import { h } from "../dom.js";
-import { span, when } from "../clock.js";
+import { ms, span, when } from "../clock.js";
 import { address } from "../url.js";
-import { capped, empty, table, visible } from "../words.js";
+import { capped, empty, grouped, table, visible } from "../words.js";
 
 export const title = "Queues";
 export const every = 10;
@@ -16,7 +16,7 @@ export function render(data, ctx) {
   if (shown.length === 0)
     return empty(ctx.params.queue ? `There is no queue ${visible(ctx.params.queue)} with a job or a limit.` : "No job has been put in a queue yet. To put one there:", "octostore enqueue build --queue default");
   return [
-    h("p", { class: "quiet" }, "Counted ", when(data.counted_at), `. Rates: one bar for every ${span(data.bucket_seconds)}, beginning `, when(data.rates_since, "with the first job"), "."),
+    h("p", { class: "quiet" }, "Counted ", when(data.counted_at), `. In the charts, each bar is ${span(data.bucket_seconds)}.`),
     table("Queues", columns(data, ctx), shown, (one) => one.queue),
     data.more && h("p", { class: "quiet" }, "The longest queues; there are more."),
   ];
@@ -26,14 +26,15 @@ function columns(data, ctx) {
   const count = (number) => (number === 0 ? "none" : capped(number, data.counted_to));
   return [
     ["Queue", (one) => [h("a", { href: address({ queue: one.queue }), "data-row": "", class: "name" }, visible(one.queue)), one.paused && paused(one.pause)]],
-    ["Due now", (one) => (one.ready > 0 ? [count(one.ready), ", oldest ", when(one.oldest_due_at)] : ["none; last claim: ", when(one.last_claim_at, "none found")])],
-    ["Later", (one) => (one.later > 0 ? [count(one.later), ", next ", when(one.available_at)] : "none scheduled")],
-    ["Claimed", (one) => (one.max_claimed === null ? `${count(one.claimed)}, no limit` : `${count(one.claimed)} of ${one.max_claimed} at once`)],
+    ["Due now", (one) => (one.ready > 0 ? [count(one.ready), ", the oldest due ", when(one.oldest_due_at)] : "none")],
+    ["Last claim", (one) => when(one.last_claim_at, "none found")],
+    ["Later", (one) => (one.later > 0 ? [count(one.later), ", the next ", when(one.available_at)] : "none")],
+    ["Claimed", (one) => (one.max_claimed === null ? count(one.claimed) : `${count(one.claimed)} (limit ${one.max_claimed})`)],
     ["Dead", (one) => (one.dead > 0 ? h("a", { href: address({ view: "dead", queue: one.queue }) }, count(one.dead)) : count(0))],
     ["Done", (one) => count(one.done)],
-    ["Enqueued", (one) => spark(one.rates.enqueued, data, "enqueued")],
-    ["Finished", (one) => spark(one.rates.done, data, "finished")],
-    ["Failed", (one) => spark(one.rates.failed, data, "failed")],
+    ["Enqueued", (one) => spark(one.rates.enqueued, data)],
+    ["Finished", (one) => spark(one.rates.done, data)],
+    ["Failed", (one) => spark(one.rates.failed, data)],
     ...(ctx.may("admin") && !ctx.me.prefix ? [["Change", (one) => buttons(one, ctx)]] : []),
   ];
 }
@@ -42,22 +43,18 @@ function paused(pause) {
   return [h("strong", { class: "chip" }, "paused"), pause && h("div", { class: "quiet" }, when(pause.at), ` by ${visible(pause.by)}`, pause.reason && `: ${visible(pause.reason)}`)];
 }
 
-/** A bar for each stretch of time, and the same in words. */
-function spark(counts, data, what) {
-  const total = counts.reduce((sum, one) => sum + one, 0);
+const LATELY_SECONDS = 600; // as in `octostore queues`, or as long as a busy log reaches back
+
+/** A bar for each stretch of time, and the last of them in words. */
+function spark(counts, data) {
   const most = Math.max(1, ...counts);
+  const covered = Math.min(LATELY_SECONDS, (ms(data.counted_at) - ms(data.rates_since)) / 1_000);
+  const lately = counts.slice(-Math.ceil(LATELY_SECONDS / data.bucket_seconds)).reduce((sum, one) => sum + one, 0);
   return [
     h("span", { class: "spark", "aria-hidden": "true" }, counts.map((one) => h("i", { style: { height: `${Math.round((one / most) * 22)}px` } }))),
     h("br"),
-    total === 0 ? h("span", { class: "quiet" }, `none ${what}`) : rate(total, (counts.length * data.bucket_seconds) / 60),
+    h("span", { class: lately === 0 ? "quiet" : null }, `${lately === 0 ? "none" : grouped(lately)} in ${span(covered)}`),
   ];
-}
-
-/** "120 a minute"; but "3 in 1 h" says more than "0.1 a minute". */
-function rate(total, minutes) {
-  const perMinute = total / minutes;
-  if (perMinute < 1) return `${total} in ${span(minutes * 60)}`;
-  return `${perMinute >= 10 ? Math.round(perMinute).toLocaleString("en") : perMinute.toFixed(1)} a minute`;
 }
 
 function buttons(one, ctx) {

@@ -5,7 +5,7 @@ import { ms, now as storeNow, span, when } from "../clock.js";
 import { hear as hearModel, LOSSES, modelOf } from "../now/model.js";
 import { HOW } from "../now/picture.js";
 import { windowIn } from "../url.js";
-import { empty, filters, jobLink, plural, table, visible } from "../words.js";
+import { empty, filters, gist, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Takeovers";
 export const every = 60;
@@ -30,7 +30,7 @@ export function render(model, ctx) {
   const seconds = windowOf(ctx.params);
   const found = lossesOf(model, storeNow() - seconds * 1_000);
   return [
-    filters([{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner" }, { name: "queue", label: "Queue" }, { name: "window", label: "Window", options: WINDOWS }], { ...ctx, params: { window: "86400", ...ctx.params } }),
+    filters([{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner", hint: "exact name" }, { name: "queue", label: "Queue", hint: "exact name" }, { name: "window", label: "Window", options: WINDOWS }], { ...ctx, params: { window: "86400", ...ctx.params } }),
     found.length === 0
       ? empty([`Nobody has lost a job in the last ${windowName(seconds)}. Last claim: `, when(model.last_claim_at, "none found"), ". To watch a worker get killed and its job taken over:"], "octostore demo")
       : [h("p", { class: "quiet" }, `${plural(found.length, "claim")} lost in the last ${windowName(seconds)}${model.more ? " (the newest; there are more)" : ""}.`), tableOf(found)],
@@ -53,7 +53,7 @@ function tableOf(found) {
       ["Job", ({ row }) => jobLink(row.job_id, { "data-row": "" })],
       ["Lost by", ({ claim }) => visible(claim.owner)],
       ["When", ({ claim }) => when(claim.ended_at)],
-      ["Why", ({ claim }) => [HOW[claim.how], claim.reason && `: ${visible(claim.reason)}`, claim.note && ` (${visible(claim.note)})`]],
+      ["Why", ({ claim }) => [HOW[claim.how], claim.reason && `: ${gist(claim.reason)}`, claim.note && ` (${gist(claim.note)})`]],
       ["Taken over by", ({ next, claim }) => (next ? [visible(next.owner), h("span", { class: "quiet" }, ` ${span((ms(next.claimed_at) - ms(claim.ended_at)) / 1_000)} later`)] : "nobody yet")],
       ["Now", ({ row, last }) => (last.ended_at === null ? [visible(last.owner), " has it"] : row.status)],
     ],

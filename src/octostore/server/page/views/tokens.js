@@ -41,9 +41,9 @@ function tableOf(tokens, ctx) {
       ["May", (token) => token.scopes.join(", ")],
       ["Jobs", (token) => (token.prefix ? `only ${visible(token.prefix)}…` : "all")],
       ["Created", (token) => when(token.created_at)],
-      ["Ends", (token) => when(token.expires_at, "never")],
+      ["Expires", (token) => when(token.expires_at, "never")],
       ["State", (token) => state(token)],
-      ["Change", (token) => token.revoked_at === null && h("button", { class: "danger", onclick: () => ctx.act(revoking(token)) }, "Revoke")],
+      ["Change", (token) => token.revoked_at === null && h("button", { class: "danger", onclick: () => ctx.act(revoking(token, token.name === ctx.me.name)) }, "Revoke")],
     ],
     tokens,
     (token) => token.token_id,
@@ -65,7 +65,7 @@ function creating() {
       { name: "name", label: "Who will use it", kind: "text" },
       { name: "scopes", label: "What it may do", kind: "select", options: SCOPES, value: "read" },
       { name: "prefix", label: "Only jobs that begin with", kind: "text", optional: true },
-      { name: "days", label: "Days until it ends", kind: "number", min: 1, optional: true, hint: "Empty means never." },
+      { name: "days", label: "Expires after (days)", kind: "number", min: 1, optional: true, hint: "Empty means never." },
     ],
     async run({ name, scopes, prefix, days }) {
       const body = { name, scopes: scopes.split(","), prefix };
@@ -77,11 +77,12 @@ function creating() {
   };
 }
 
-function revoking(token) {
+function revoking(token, isOwn) {
   return {
     title: `Revoke the token of ${visible(token.name)}`,
     verb: "Revoke",
-    says: "The server refuses it from now on and closes its open streams and pages. Claims made with it last until they expire.",
+    isDanger: true,
+    says: `${isOwn ? "You may be using this token yourself: if so, you are logged out at once. " : ""}The server refuses it from now on and closes its open streams and pages. Claims made with it last until they expire.`,
     reason: false,
     method: "DELETE",
     where: path("tokens", token.token_id),
