@@ -347,6 +347,16 @@ def test_in_a_store_that_cannot_be_reached_nobody_starts(tmp_path: Path) -> None
     place.check_nothing_is_left()
 
 
+def test_in_a_new_home_it_creates_the_store(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with place.start("--here", "--json") as demo:
+        read_until(demo, '"what":"claimed"')
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.finish().code == 130
+    with octostore.connect(f"sqlite:///{place.store}/octostore.db") as store:
+        assert next(iter(store.events())).type == "claimed"
+
+
 def read_until(demo: LiveCli, text: str) -> None:
     while text not in demo.line():
         pass

@@ -53,8 +53,15 @@ def test_the_log_since_a_time_and_by_type(cli: Cli) -> None:
     chosen = cli.json("events", "--since", "1h", "--job", cli.job, "--type", "released", "--type", "done")["events"]
     assert [event["type"] for event in chosen] == ["released"]
     assert cli.call("events", "--job", cli.job, "--since", "2999-01-01T00:00:00Z").err == "octostore: no events match\n"
-    for wrong in ("soon", "2026-01-01T00:00:00", "99999999d"):
-        assert cli.call("events", "--since", wrong).code == 64
+    for wrong, problem in (
+        ("yesterday", "'yesterday' is neither a duration nor a time; use 10m (ago) or 2026-11-16T06:00:00Z"),
+        ("last-Tuesday", "is neither a duration nor a time; use 10m (ago) or "),
+        ("2026-01-01T00:00:00", "has no time zone; append Z for UTC"),
+        ("2026-13-01", "is not a time; use a form such as 2026-11-16T06:00:00Z"),
+        ("99999999d", "is before 1970"),
+    ):
+        refused = cli.call("events", "--since", wrong)
+        assert (refused.code, problem in refused.err) == (64, True), refused.err
     assert "choose from" in cli.call("events", "--type", "stolen").err
 
 

@@ -3,9 +3,14 @@
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from octostore.cli.commands import queues
+from octostore.cli.console import Console
+from octostore.core.replies import QueueFigures, QueueList, QueueRates
 from tests.cli.conftest import Cli
 
 
@@ -250,7 +255,7 @@ def test_a_job_that_is_taken_away(cli: Cli) -> None:
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 20
     assert "its runner was shut down" in beat.err
-    assert "ann lost it to force-release after " in cli.call("owner", cli.job).out
+    assert "ann lost it (force-released) after " in cli.call("owner", cli.job).out
 
 
 def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
@@ -260,7 +265,7 @@ def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 20
     assert "('not needed'); the job is dead" in beat.err
-    assert "ann lost it to cancel after " in cli.call("owner", cli.job).out
+    assert "ann lost it (cancelled) after " in cli.call("owner", cli.job).out
     assert "cancelled and taken from ann by " in cli.call("events", "--job", cli.job).out
     assert "None" not in cli.call("dead", cli.job).out
     assert f"{cli.job} is dead: never enqueued\n" in cli.call("dead", cli.job, "--story").out
@@ -395,4 +400,25 @@ def test_all_queues_in_a_table(cli: Cli, queue: str) -> None:
     (row,) = [line for line in table.out.splitlines() if line.startswith(f"{queue} ")]
     assert row.split()[:2] == [queue, "1"]
     assert row.endswith("(deploying)")
-    assert "counted " in table.out
+    assert "ENQUEUED, FINISHED and FAILED: in the last 10 minutes\ncounted " in table.out
+
+
+def test_rates_are_of_the_last_ten_minutes_or_as_far_as_the_log_was_read() -> None:
+    now = datetime.now(UTC)
+    rates = QueueRates(enqueued=[7] * 50 + [2] * 10, done=[1] * 60, failed=[9] * 50 + [0] * 10)
+    nothing: dict[str, Any] = dict.fromkeys(("ready", "later", "claimed", "dead", "done"), 0)
+    nothing |= dict.fromkeys(("available_at", "max_claimed", "last_claim_at"))
+    figures = QueueFigures(queue="builds", all_done=True, owners=[], counted_to=10_000, rates=rates, **nothing)
+    listed = QueueList(
+        queues=[figures],
+        more=False,
+        counted_at=now,
+        counted_to=10_000,
+        rates_since=now - timedelta(minutes=59),
+        bucket_seconds=60,
+    )
+    header, row, span, _ = queues._lines(listed, Console(is_json=False))
+    assert (header.split()[7:10], row.split()) == (["ENQUEUED", "FINISHED", "FAILED"], ["builds", "20", "10"])
+    assert span == "ENQUEUED, FINISHED and FAILED: in the last 10 minutes"
+    busy = msgspec.structs.replace(listed, rates_since=now - timedelta(minutes=4))
+    assert [*queues._lines(busy, Console(is_json=False))][2].endswith(": in the last 4m")

@@ -139,6 +139,16 @@ def test_a_server_that_is_gone_is_unreachable(server: ServerProcess, tmp_path: P
     assert ui(server, "--print", "--url", server.url, OCTOSTORE_TOKEN=new_token()).code == 77
 
 
+def test_of_several_servers_it_says_which_one_it_takes(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as first, ServerProcess(tmp_path) as second:
+        done = ui(first, "--print")
+        assert done.out.startswith(f"{second.url}/#login=")
+        assert done.err == (
+            f"octostore: several of your servers serve this store; this is {second.url}, else use --url {first.url}\n"
+        )
+        assert ui(first, "--print", "--url", first.url).err == ""
+
+
 def test_a_server_without_a_page_is_told_apart(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--no-ui") as server:
         done = ui(server, "--print", "--url", server.url)

@@ -74,7 +74,9 @@ def test_the_log_since_a_time_and_by_type(server: ServerProcess) -> None:
     assert server.get("/events?since=2999-01-01T00:00:00Z").json["events"] == []
     for query, problem in (
         ("since=yesterday", "since"),
-        ("since=2026-07-01T10:00:00", "time zone"),
+        ("since=2026-07-01T10:00:00", "since has no time zone; append Z for UTC, as in 2026-07-01T10:00:00Z"),
+        ("job=a%20b", "job must not "),
+        ("session=%20", "session must not "),
         ("types=claimed,stolen", "'stolen', which is not a type of event; use: enqueued, "),
         ("types=", "types"),
     ):

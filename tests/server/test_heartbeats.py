@@ -244,9 +244,9 @@ def test_a_token_may_only_name_its_jobs_and_a_stream_ends_with_it(server: Server
         ("/heartbeats", "jobs"),
         ("/heartbeats?jobs=", "empty"),
         ("/heartbeats?jobs=a,", "empty"),
-        ("/heartbeats?jobs=a%20b", "job_ids"),
-        (f"/heartbeats?jobs={','.join(map(str, range(201)))}", "200"),
-        (f"/events?heartbeats={','.join(map(str, range(201)))}", "200"),
+        ("/heartbeats?jobs=a%20b", "jobs must not "),
+        (f"/heartbeats?jobs={','.join(map(str, range(201)))}", "jobs has 201 names; it must have 1 to 200"),
+        (f"/events?heartbeats={','.join(map(str, range(201)))}", "heartbeats has 201 names"),
         ("/events?heartbeats=a", "text/event-stream"),
     ],
 )

@@ -29,8 +29,8 @@ _ENDINGS = {
     "failed": "failed",
     "deferred": "deferred it",
     "expired": "disappeared",
-    "force_released": "lost it to force-release",
-    "cancelled": "lost it to cancel",
+    "force_released": "lost it (force-released)",
+    "cancelled": "lost it (cancelled)",
     "undone": "disconnected before its claim was answered",
 }
 

@@ -56,6 +56,16 @@ def whereabouts(claim: "JobOwner | ClaimReply") -> str:
     return f"on {claim.host}" + ("" if claim.pid is None else f", process {claim.pid}")
 
 
+def progress(claim: "JobOwner", now: datetime) -> str:
+    """What was last reported, and how long ago; empty if nothing was."""
+    reported = claim.progress
+    if reported is None:
+        return ""
+    percent = "" if reported.percent is None else f"{reported.percent:g} %"
+    said = " ".join(filter(None, (percent, gist(reported.note or ""))))
+    return f"{said} ({ago(reported.at, now)})".strip()
+
+
 def as_json(value: Any) -> str:
     return visible_json(msgspec.json.format(msgspec.json.encode(value), indent=0).decode())
 

@@ -56,6 +56,10 @@ class InvalidInput(OctoStoreError):
         self.limit = limit
         self.size = size
 
+    def about(self, field: str) -> "InvalidInput":
+        """The same, where the caller knows the field by another name."""
+        return InvalidInput(field, str(self).removeprefix(f"{self.field} "), limit=self.limit, size=self.size)
+
 
 class Held(OctoStoreError):
     """Somebody else owns it and is alive."""

@@ -182,7 +182,7 @@ class HeartbeatReply(Reply, frozen=True):
     stuck: bool = False
     """You have not reported progress for as long as the claim's `max_silence`."""
     stop_requested: StopView | None = None
-    """Finish what cannot be left undone, and release the job."""
+    """Finish what must not be left half done, and release the job."""
 
 
 class CheckpointReply(Reply, frozen=True):

@@ -88,7 +88,7 @@ def stop_text(job_id: str, reason: str | None) -> str:
     why = f" The reason given: {quoted(reason)}." if reason else ""
     return (
         f"stop_requested: an operator wants you to stop working on {job_id!r}.{why} It is still yours: finish what "
-        "cannot be left undone, save a checkpoint, and call release_job (`released` or `deferred`)."
+        "must not be left half done, save a checkpoint, and call release_job (`released` or `deferred`)."
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from octostore.core.commands import AnyCommand, HeartbeatJob
-from octostore.core.errors import LeaseLost, LimitExceeded, Unreachable
+from octostore.core.errors import InvalidInput, LeaseLost, LimitExceeded, Unreachable
 from octostore.core.limits import check_range
 from octostore.core.replies import ClaimReply, HeartbeatReply, ReleaseReply
 from octostore.core.undo import undo_of
@@ -15,6 +15,7 @@ from octostore.server.principals import Principal
 from octostore.server.refusals import bad_token, out_of_scope
 from octostore.server.router import Route
 from octostore.server.services import Services
+from octostore.wire.bodies import as_sent
 from octostore.wire.fields import WAIT_MAX_SECONDS
 
 NOT_LOST = {"closed", "late", "restored_behind"}
@@ -62,7 +63,10 @@ class Call(msgspec.Struct):
             self.principal.require_name(self.params["job_id"])
         for name in values.get("job_ids", ()):
             self.principal.require_name(name)
-        return self.route.asks(**{**values, **self.params, **given})
+        try:
+            return self.route.asks(**{**values, **self.params, **given})
+        except InvalidInput as error:
+            raise error if self.query is None else as_sent(error, type(self.query)) from None
 
 
 def admit(principal: Principal, route: Route) -> None:

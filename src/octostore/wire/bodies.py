@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from functools import cache, partial
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
@@ -49,6 +50,11 @@ class Shape(msgspec.Struct, kw_only=True, omit_defaults=True):
                 value = getattr(asked, core)
                 more[wire] = codec.outward(value) if codec else value
         return cls(**more)
+
+
+def as_sent(error: InvalidInput, shape: type[Shape]) -> InvalidInput:
+    """With the name under which the field was sent."""
+    return error.about(next((wire for wire, core, _ in _fields(shape) if core == error.field), error.field))
 
 
 def one_of(one: str, other: str) -> dict[str, Any]:
@@ -468,7 +474,13 @@ def _document(field: str) -> _Codec:
 
 
 def _moment(field: str) -> _Codec:
-    return _Codec(_unless_none(partial(to_moment, field)), _unless_none(to_datetime))
+    return _Codec(_unless_none(partial(_moment_from, field)), _unless_none(to_datetime))
+
+
+def _moment_from(field: str, sent: datetime) -> int:
+    if sent.tzinfo is None:
+        raise InvalidInput(field, "has no time zone; append Z for UTC, as in 2026-07-01T10:00:00Z")
+    return to_moment(field, sent)
 
 
 _LIST = _Codec(_unless_none(tuple), _unless_none(list))

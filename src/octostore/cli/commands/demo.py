@@ -20,6 +20,7 @@ from octostore.cli.demo.team import Team
 from octostore.cli.demo.telling import Narrator, close_story, open_story
 from octostore.cli.place import Place
 from octostore.client.store import OctoStore
+from octostore.core.errors import Unreachable
 from octostore.stores.sqlite.connection import make
 from octostore.supervise.dispositions import ENDING, Dispositions
 from octostore.supervise.wakeups import SignalPipe
@@ -46,11 +47,21 @@ def run(arguments: Arguments, context: Context) -> None:
             (context.place, f"demo-{secrets.token_hex(3)}") if arguments.here else (_throwaway(folder), JOB_ID)
         )
         with place.open() as store:
-            store.get_job(job_id)  # a store that cannot be reached is no fault of the agents
+            _check_store(store, job_id)
             open_story(context.console, job_id)
             with Team(AGENTS, place.url, job_id, folder, signals) as team:
                 Race(team, store, _show(context.console, store, team, job_id), job_id, began_at).run()
             close_story(context.console, store.events(job_id=job_id))
+
+
+def _check_store(store: OctoStore, job_id: str) -> None:
+    """A store that cannot be reached is not the agents' fault. One that does not exist yet is created."""
+    try:
+        store.get_job(job_id)
+    except Unreachable as error:
+        if error.reason != "no_store":
+            raise
+        store.claim_next(kinds=[job_id])  # there is no such job; but a claim, unlike a question, creates the store
 
 
 def _throwaway(folder: Path) -> Place:

@@ -97,10 +97,14 @@ def run(arguments: Arguments, context: Context) -> int:
 
 def _since(text: str) -> datetime:
     """A time, or how long ago it was."""
-    if "T" in text or "-" in text:
+    if text[:4].isdigit() and "-" in text:
         return moment(text)
     try:
         return words.now() - timedelta(seconds=seconds(text))
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a duration nor a time; use 10m (ago) or 2026-11-16T06:00:00Z"
+        ) from None
     except OverflowError:
         raise argparse.ArgumentTypeError(f"{text!r} is before 1970") from None
 

@@ -141,36 +141,44 @@ def _lines(page: JobPage, arguments: Arguments, console: Console) -> Iterator[st
 
 
 def _nothing(arguments: Arguments) -> Iterator[str]:
-    status = _status(arguments)
+    status, queue = _status(arguments), arguments.queue
+    is_narrowed = any((arguments.prefix, arguments.kind, arguments.owner))
     which = "" if status == ALL else f"{status} "
-    where = "" if arguments.queue is None else f" in queue {arguments.queue}"
-    named = f" that begin with {arguments.prefix}" if arguments.prefix else ""
-    named += f" of kind {arguments.kind}" if arguments.kind else ""
-    named += f" that {arguments.owner} has now" if arguments.owner else ""
-    yield f"no {which}jobs{where}{named}"
-    if arguments.queue is not None and status == ALL and not named:
-        yield f"  next       octostore enqueue KIND --queue {words.typed(arguments.queue)}"
-    elif arguments.queue is None and status == "claimed" and not named:
+    whose = f"owner {arguments.owner} has " if arguments.owner else ""
+    named = f" of kind {arguments.kind}" if arguments.kind else ""
+    named += "" if queue is None else f" in queue {queue}"
+    named += f" that begin with {arguments.prefix}" if arguments.prefix else ""
+    yield f"{whose}no {which}jobs{named}"
+    if arguments.owner and status not in {ALL, "claimed"}:
+        yield f"  next       octostore list --owner {words.typed(arguments.owner)}    # only claimed jobs have an owner"
+    elif queue is not None and status == ALL and not is_narrowed:
+        yield f"  next       octostore enqueue KIND --queue {words.typed(queue)}"
+    elif queue is None and status == "claimed" and not is_narrowed:
         yield "  next       octostore list --status all    # also queued, done and dead ones"
-    elif arguments.queue is not None:
-        yield f"  next       octostore list --queue {words.typed(arguments.queue)}    # every job in it"
+    elif queue is not None:
+        yield f"  next       octostore list --queue {words.typed(queue)}    # every job in it"
 
 
 def _claimed_row(job: JobView, now: datetime) -> tuple[str, ...]:
     claim = job.claim
     if claim is None:
         return (job.job_id, *[""] * (len(CLAIMED_HEADER) - 1))
-    progress = claim.progress
-    percent = "" if progress is None or progress.percent is None else f"{progress.percent:g} % "
     return (
         job.job_id,
         claim.owner,
         words.ago(claim.claimed_at, now),
         words.ago(claim.heartbeat_at, now) + _remark(claim, now),
         words.until(claim.expires_at, now),
-        percent + (words.gist(progress.note or "") if progress else ""),
+        _progress(claim, now),
         str(claim.attempt),
     )
+
+
+def _progress(claim: JobOwner, now: datetime) -> str:
+    if not claim.stuck or claim.last_progress_at is None or claim.max_silence is None:
+        return words.progress(claim, now)
+    reported = words.progress(claim, now) or f"none for {words.until(now, claim.last_progress_at)}"
+    return f"{reported}, limit {words.duration(claim.max_silence)}"
 
 
 def _remark(claim: JobOwner, now: datetime) -> str:

@@ -94,10 +94,8 @@ def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[t
     yield "since", f"{since}, attempt {claim.attempt}, fencing token {claim.fencing_token}"
     if claim.host is not None:
         yield "where", words.whereabouts(claim)
-    progress = claim.progress
-    if progress is not None:
-        percent = "" if progress.percent is None else f"{progress.percent:g} % "
-        yield "doing", f"{percent}{words.gist(progress.note or '')} ({words.ago(progress.at, now)})".strip()
+    if claim.progress is not None:
+        yield "doing", words.progress(claim, now)
     asked = claim.stop_requested
     if asked is not None:
         heard = "not delivered yet" if asked.delivered_at is None else f"delivered {words.ago(asked.delivered_at, now)}"

@@ -1,6 +1,8 @@
-"""List queues, the longest first: what is ready, due later, claimed, dead and done, and what happened in the last hour.
+"""List queues, the longest first: what is ready, due later, claimed, dead and done, and what happened lately.
 
-A server counts at most every 10 seconds. Counts stop at 10,000.
+ENQUEUED, FINISHED and FAILED are counts of the last 10 minutes; --json has them for each minute of the last hour. In a
+very busy store they may cover less; the line below the table says how much. A server counts at most every 10 seconds.
+Counts stop at 10,000.
 """
 
 import argparse
@@ -17,8 +19,21 @@ EXAMPLES = [
     "octostore queues",
     "octostore queues --json",
 ]
-HEADER = ("QUEUE", "READY", "OLDEST", "LATER", "CLAIMED", "DEAD", "DONE", "IN", "OUT", "FAILED", "LAST CLAIM", "STATE")
-RECENT_MINUTES = 10
+HEADER = (
+    "QUEUE",
+    "READY",
+    "OLDEST",
+    "LATER",
+    "CLAIMED",
+    "DEAD",
+    "DONE",
+    "ENQUEUED",
+    "FINISHED",
+    "FAILED",
+    "LAST CLAIM",
+    "STATE",
+)
+RECENT_SECONDS = 600
 
 
 def configure(_parser: argparse.ArgumentParser) -> None:
@@ -38,8 +53,10 @@ def _lines(listed: QueueList, console: Console) -> Iterator[str]:
         yield "  next       octostore enqueue KIND --queue Q"
         return
     yield from console.table(HEADER, [_row(queue, listed, now) for queue in listed.queues])
-    age = words.ago(listed.counted_at, now)
-    yield console.style(f"counted {age}; IN, OUT and FAILED are jobs of the last {RECENT_MINUTES} minutes", "dim")
+    covered = min(RECENT_SECONDS, words.seconds_between(listed.rates_since, listed.counted_at))
+    recent = "10 minutes" if covered == RECENT_SECONDS else words.duration(int(covered))
+    yield console.style(f"ENQUEUED, FINISHED and FAILED: in the last {recent}", "dim")
+    yield console.style(f"counted {words.ago(listed.counted_at, now)}", "dim")
     if listed.more:
         yield console.style(f"… and more; these are the {len(listed.queues)} longest", "dim")
 
@@ -49,7 +66,7 @@ def _row(queue: QueueFigures, listed: QueueList, now: datetime) -> tuple[str, ..
         return "" if not number else f"{number:,}+" if number >= listed.counted_to else f"{number:,}"
 
     def recent(rates: Sequence[int]) -> str:
-        return count(sum(rates[-RECENT_MINUTES:]))
+        return count(sum(rates[-RECENT_SECONDS // listed.bucket_seconds :]))
 
     return (
         queue.queue,

@@ -1,7 +1,7 @@
 """Open the live page of a server in your browser, logged in with your token.
 
-If the store is a file or a database, this finds the server that you have started for it on this machine. The browser
-gets a link that works once, within a minute.
+If the store is a file or a database, this finds the server that you have started for it on this machine; of several,
+the last one. The browser gets a link that works once, within a minute.
 """
 
 import argparse
@@ -26,13 +26,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: Arguments, context: Context) -> None:
     from octostore.cli.browsing import find_browser, open_in  # noqa: PLC0415  # not for `--help`
-    from octostore.client.http.page import left_server, make_link  # noqa: PLC0415
+    from octostore.client.http.page import make_link, serving  # noqa: PLC0415
     from octostore.client.http.server_url import find_server  # noqa: PLC0415
 
     place, console = context.place, context.console
-    is_server = place.is_server
-    found = find_server(place.url, None, None, allow_clear_text=False) if is_server else left_server(_id(place))
+    if place.is_server:
+        found, others = find_server(place.url, None, None, allow_clear_text=False), []
+    else:
+        found, *others = serving(_id(place))
     link = make_link(*found)
+    if others and not console.is_json:
+        addresses = " or ".join(f"--url {other.origin}" for other, _ in others)
+        console.remark(f"several of your servers serve this store; this is {found[0].origin}, else use {addresses}")
     browser = None if arguments.is_printed else find_browser()
     if browser is not None:
         told = partial(console.answer, {"page": link.page}, f"opening {link.page} in your browser, logged in")

@@ -29,13 +29,18 @@ class PageLink(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-def left_server(store_id: str) -> tuple[ServerUrl, str]:
-    """Where a server of this user serves this store on this machine, and the token that it has left for us."""
-    for place, token in left_servers(store_id):
-        with closing(Connections(place, token)) as connections, suppress(Unreachable):
-            if _ask(connections, "GET", "/health", Health).store_id == store_id:
-                return place, token
-    raise no_server()
+def serving(store_id: str) -> list[tuple[ServerUrl, str]]:
+    """Where servers of this user serve this store on this machine, the last one first, with the tokens they left."""
+    found = [(place, token) for place, token in left_servers(store_id) if _serves(place, token, store_id)]
+    if not found:
+        raise no_server()
+    return found
+
+
+def _serves(place: ServerUrl, token: str, store_id: str) -> bool:
+    with closing(Connections(place, token)) as connections, suppress(Unreachable):
+        return _ask(connections, "GET", "/health", Health).store_id == store_id
+    return False
 
 
 def no_server() -> Unreachable:

@@ -24,7 +24,11 @@ NEEDS_STREAM = "come on a stream: send `Accept: text/event-stream`, or use `GET 
 
 def _prepare_events(call: Call) -> ListEvents:
     query: bodies.EventsQuery = call.query
-    return msgspec.structs.replace(ListEvents(**query.values()), **_what_may_be_told(call, query))
+    try:
+        question = ListEvents(**query.values())
+    except InvalidInput as error:
+        raise bodies.as_sent(error, bodies.EventsQuery) from None
+    return msgspec.structs.replace(question, **_what_may_be_told(call, query))
 
 
 async def events(call: Call) -> Answer | Streaming:
@@ -44,7 +48,10 @@ def _beating(call: Call) -> tuple[str, ...]:
     query: bodies.EventsQuery = call.query
     if query.heartbeats is None:
         return ()
-    job_ids = ListHeartbeats(job_ids=tuple(query.heartbeats)).job_ids
+    try:
+        job_ids = ListHeartbeats(job_ids=tuple(query.heartbeats)).job_ids
+    except InvalidInput as error:
+        raise error.about("heartbeats") from None
     for job_id in job_ids:
         call.principal.require_name(job_id)
     return job_ids
