@@ -85,6 +85,19 @@ def test_errors_are_sentences(modules: Modules) -> None:
     told = modules.call("words.js", "told", "this token is not valid", "It may be mistyped.", None)
     assert told == "This token is not valid. It may be mistyped."
     assert modules.call("words.js", "told", "Really?", "") == "Really?"
+    buttons = modules.page.evaluate(
+        """async (kinds) => {
+          const { render } = await import("/dom.js");
+          const { failed } = await import("/words.js");
+          const app = document.getElementById("app");
+          return kinds.map((kind) => {
+            render(app, failed({ kind, message: "no", details: null }, () => null));
+            return app.querySelectorAll("button").length;
+          });
+        }""",
+        ["refused", "not allowed", "unreachable"],
+    )
+    assert buttons == [1, 0, 0]  # where trying again makes sense, and does not happen by itself
 
 
 def test_of_many_lines_one_is_told(modules: Modules) -> None:

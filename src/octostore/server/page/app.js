@@ -265,6 +265,7 @@ async function enter(credential) {
 }
 
 async function start() {
+  const asked = location.search;
   page.params = params();
   page.leaving = null; // or what is asked for now would end with what was left before
   const ahead = viewAt(page.params).load(ctx); // at the same time, and not after the answer to who we are
@@ -281,7 +282,7 @@ async function start() {
     return;
   }
   page.view = null;
-  navigate({ ahead });
+  navigate({ ahead: location.search === asked ? ahead : null }); // somebody may have gone on meanwhile
 }
 
 async function leave() {

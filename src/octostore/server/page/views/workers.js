@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { ms, now as storeNow, when } from "../clock.js";
 import { progressOf } from "../now/picture.js";
 import { address } from "../url.js";
-import { empty, filters, grouped, jobLink, plural, table, visible } from "../words.js";
+import { empty, filters, gist, grouped, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Workers";
 export const every = 10;
@@ -97,7 +97,7 @@ function sessionTable(sessions) {
 function handOver(session) {
   const told = [];
   if (session.offered) told.push(`waiting for ${visible(session.agent)} to open it`);
-  if (session.note) told.push(visible(session.note));
+  if (session.note) told.push(gist(session.note));
   if (session.in_flight.length > 0) told.push(`lost while working on ${plural(session.in_flight.length, "job")}: ${session.in_flight.map(visible).join(", ")}`);
   return told.join("; ");
 }
