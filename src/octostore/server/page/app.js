@@ -35,6 +35,7 @@ import * as workers from "./views/workers.js";
 
 const VIEWS = { __proto__: null, now, workers, queues, takeovers, dead, log, tokens, health, job };
 const MENU = ["now", "workers", "queues", "takeovers", "dead", "log", "tokens", "health"];
+const ABOUT_ALL = new Set(["tokens", "health"]); // not for a token that is limited to some names
 const TICK_MS = 1_000;
 const HIDDEN_MS = 30_000; // then a page that nobody looks at lets its stream go
 const REFOLLOW_MS = 5_000; // how often the jobs whose heartbeats are followed may change
@@ -356,8 +357,12 @@ function viewed() {
   }
 }
 
+function isOffered(name) {
+  return (name !== "tokens" || ctx.may("admin")) && !(page.me?.prefix && ABOUT_ALL.has(name));
+}
+
 function header() {
-  const shown = MENU.filter((name) => name !== "tokens" || ctx.may("admin"));
+  const shown = MENU.filter(isOffered);
   return h(
     "header",
     { key: "header" },
