@@ -168,7 +168,7 @@ def test_what_was_let_in_is_not_once_its_token_has_expired(monkeypatch: pytest.M
 
 def test_a_login_ends_after_a_week_and_its_link_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(door: Auth, store: ServedStore) -> None:
-        now = time.time()
+        now = float(int(time.time()))
         clock = SimpleNamespace(time=lambda: now, monotonic=lambda: now)
         monkeypatch.setattr(principals, "time", clock)
         monkeypatch.setattr(logins, "time", clock)
