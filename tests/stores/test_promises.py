@@ -286,7 +286,8 @@ class Histories(RuleBasedStateMachine):
             case c.Undo(session_id=str()), UndoReply(undone=True):
                 self.forget_session(key_in(command))
             case c.ClaimTask(), ClaimReply(status="claimed"):
-                self.believe_session(answer.session, key_in(command))
+                if answer.session is not None:  # else it was open already, and stays as it was
+                    self.believe_session(answer.session, key_in(command))
                 self.believe_claim(answer)
             case c.OpenSession(), SessionReply():
                 self.believe_session(answer, key_in(command))
@@ -298,8 +299,7 @@ class Histories(RuleBasedStateMachine):
             case ((c.CreateToken() | c.RotateToken()), TokenView()):
                 self.digests[command.token_id] = command.digest
 
-    def believe_session(self, session: SessionReply | None, key: SessionKey) -> None:
-        assert session is not None
+    def believe_session(self, session: SessionReply, key: SessionKey) -> None:
         self.session_leases[session.lease_id] = session.session_id
         self.session_sure_until[key] = moment(session.expires_at)
 
