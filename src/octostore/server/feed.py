@@ -16,7 +16,7 @@ from octostore.server.store import ServedStore
 from octostore.server.streams import PART_BYTES
 from octostore.stores.loop_flag import LoopFlag
 
-WOKEN_AT_ONCE = 25
+WOKEN_AT_ONCE = 5
 BREATH_SECONDS = 0.005
 """Readers are woken in groups, and then not for a moment: a thousand in one go would keep all answers waiting."""
 
