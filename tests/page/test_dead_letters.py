@@ -41,6 +41,26 @@ def test_pages_are_turned_with_n_and_p(page: LivePage) -> None:
     expect(page.row("mail-0000")).to_be_visible()
 
 
+def test_rows_do_not_wait_for_counts(page: LivePage) -> None:
+    page.tab.route("**/ui/api/queues", lambda _route: None)  # which nobody answers
+    page.tab.route("**/ui/api/figures*", lambda _route: None)
+    page.tab.reload()
+    expect(page.row("mail-0000")).to_be_visible()
+    page.shows("100 dead jobs or more.")
+
+
+def test_a_limited_token_sees_the_dead_jobs_that_are_its_own(
+    chromium: Chromium,
+    server: ServerProcess,
+    dead_jobs: None,  # noqa: ARG001
+) -> None:
+    token = server.new_token("mailer", "read", "admin", prefix="mail-19")
+    with live_page(chromium, server.url, token) as page:
+        page.open(view="dead")
+        expect(page.row("mail-1900")).to_be_visible()
+        page.shows("100 dead jobs", "Requeue all")
+
+
 def test_all_that_match_are_requeued_with_progress(page: LivePage, server: ServerProcess) -> None:
     progress: list[str] = []
     page.tab.expose_function("told", lambda said: progress.append(said))  # noqa: PLW0108  # it needs a function

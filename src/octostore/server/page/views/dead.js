@@ -11,22 +11,43 @@ export const every = 30;
 const PAGE = 100;
 const BATCH = 250;
 
+/** The jobs; how many there are in all comes when somebody has counted, and nothing waits for that. */
 export async function load(ctx) {
   const { prefix, queue, kind, cursor } = ctx.params;
-  const [page, { queues, counted_to: countedTo }, figures] = await Promise.all([ctx.get("jobs", { status: "dead", prefix, queue, kind, cursor, limit: PAGE }), ctx.get("queues"), ctx.get("figures", { max_age: 10 })]);
-  return { ...page, told: countOf(page, ctx.params, queues.filter((one) => one.dead > 0), figures.dead, countedTo) };
+  const page = await ctx.get("jobs", { status: "dead", prefix, queue, kind, cursor, limit: PAGE });
+  if (page.cursor || cursor)
+    counts(ctx).then((counted) => {
+      page.counted = counted;
+      ctx.redraw();
+    });
+  return page;
+}
+
+/** What cannot be counted, or is not for a token that is limited to some names, is null. */
+async function counts(ctx) {
+  const asked = [ctx.get("queues"), ctx.get("figures", { max_age: 10 })];
+  const [queues, figures] = (await Promise.allSettled(asked)).map((one) => one.value ?? null);
+  return { queues, figures };
 }
 
 const QUEUES_NAMED = 5;
 
-/** "52 dead jobs: 40 in mail, 12 in imports"; as far as somebody has counted what these filters match. */
-function countOf({ jobs, cursor }, { prefix, kind, queue, cursor: from }, queues, all, countedTo) {
-  const say = (number) => `${capped(number, countedTo)} dead ${number === 1 ? "job" : "jobs"}`;
-  if (!cursor && !from) return say(jobs.length);
-  if (prefix || kind) return `more than ${plural(PAGE, "dead job")}`;
-  if (queue) return say(queues.find((one) => one.queue === queue)?.dead ?? jobs.length);
-  const named = queues.sort((a, b) => b.dead - a.dead).slice(0, QUEUES_NAMED).map((one) => `${capped(one.dead, countedTo)} in ${visible(one.queue)}`);
-  return `${say(all)}${named.length > 0 ? `: ${named.join(", ")}` : ""}`;
+/** "52 dead jobs: 40 in mail, 12 in imports, counted 3 s ago"; as far as somebody has counted what these filters match. */
+function countOf({ jobs, cursor, counted }, { prefix, kind, queue, cursor: from }) {
+  if (!cursor && !from) return [plural(jobs.length, "dead job")];
+  const { queues, figures } = counted ?? {};
+  const some = [`${plural(jobs.length, "dead job")} or more`];
+  if (prefix || kind) return some;
+  const most = queues?.counted_to ?? Infinity;
+  const say = (number) => `${capped(number, most)} dead ${number === 1 ? "job" : "jobs"}`;
+  if (queue) {
+    const found = queues?.queues.find((one) => one.queue === queue);
+    return found ? [say(found.dead), ", counted ", when(queues.counted_at)] : some;
+  }
+  if (!figures) return some;
+  const longest = (queues?.queues ?? []).filter((one) => one.dead > 0).sort((one, other) => other.dead - one.dead);
+  const named = longest.slice(0, QUEUES_NAMED).map((one) => `${capped(one.dead, most)} in ${visible(one.queue)}`);
+  return [say(figures.dead), named.length > 0 && `: ${named.join(", ")}`, ", counted ", when(figures.at)];
 }
 
 export function render(page, ctx) {
@@ -34,8 +55,8 @@ export function render(page, ctx) {
   const isFiltered = !!(prefix || queue || kind);
   return [
     filters([{ name: "prefix", label: "Job begins with" }, { name: "queue", label: "Queue", hint: "exact name" }, { name: "kind", label: "Kind", hint: "exact name" }], ctx),
-    page.jobs.length > 0 && h("p", { class: "quiet" }, `${page.told}. Cancelled jobs are dead letters, too.`),
-    ctx.may("admin") && page.jobs.length > 0 && h("p", { class: "buttons" }, h("button", { onclick: () => ctx.act(bulk("requeue", { prefix, queue, kind }, page.told)) }, isFiltered ? "Requeue all that match" : "Requeue all"), h("button", { class: "danger", onclick: () => ctx.act(bulk("discard", { prefix, queue, kind }, page.told)) }, isFiltered ? "Discard all that match" : "Discard all")),
+    page.jobs.length > 0 && h("p", { class: "quiet" }, countOf(page, ctx.params), ". Cancelled jobs are dead letters, too."),
+    ctx.may("admin") && page.jobs.length > 0 && h("p", { class: "buttons" }, h("button", { onclick: () => ctx.act(bulk("requeue", { prefix, queue, kind }, countOf(page, ctx.params))) }, isFiltered ? "Requeue all that match" : "Requeue all"), h("button", { class: "danger", onclick: () => ctx.act(bulk("discard", { prefix, queue, kind }, countOf(page, ctx.params))) }, isFiltered ? "Discard all that match" : "Discard all")),
     page.jobs.length === 0 ? empty(isFiltered ? "No dead job matches these filters." : "There are no dead letters: no job has run out of attempts, and none was cancelled.", "octostore dead") : tableOf(page.jobs),
     h("p", { class: "buttons" }, ctx.params.cursor && h("a", { class: "button", href: ctx.href({ cursor: null }), "data-previous": "" }, "First page"), page.cursor && h("a", { class: "button", href: ctx.href({ cursor: page.cursor }), "data-next": "" }, "Next page")),
   ];
@@ -66,7 +87,7 @@ function bulk(what, match, count) {
     title: `${verb} dead jobs`,
     verb: `${verb} all`,
     isDanger: what === "discard",
-    says: `${scope ? `All dead jobs that match (${scope})` : "All dead jobs"}, cancelled ones included, ${what === "requeue" ? "are queued again and get all their attempts back" : "are removed from their queues for good"}. That is ${count}. You can stop midway; jobs that were already changed stay changed.`,
+    says: [`${scope ? `All dead jobs that match (${scope})` : "All dead jobs"}, cancelled ones included, ${what === "requeue" ? "are queued again and get all their attempts back" : "are removed from their queues for good"}. That is `, count, `. You can stop midway; jobs that were already changed stay changed.`],
     async run({ reason }, progress) {
       let done = 0;
       let after = null;
