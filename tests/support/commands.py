@@ -121,6 +121,26 @@ def of_matching() -> st.SearchStrategy[AnyCommand]:
     )
 
 
+def operations() -> st.SearchStrategy[Any]:
+    return st.one_of(
+        st.builds(c.CancelJob, job_id=JOBS, reason=NOTES, drain=st.booleans(), principal=PRINCIPALS),
+        st.builds(c.RequestStop, job_id=JOBS, reason=NOTES, principal=PRINCIPALS),
+        st.builds(c.DiscardJob, job_id=JOBS, reason=NOTES),
+        st.builds(c.RequeueJob, job_id=JOBS, reason=NOTES, keep_attempts=st.booleans()),
+        of_matching(),
+        st.builds(c.ForceReleaseJob, job_id=JOBS, reason=NOTES),
+        st.builds(
+            c.SetQueue,
+            queue=QUEUES,
+            max_claimed=st.sampled_from([None, 1, 2]),
+            paused=st.sampled_from([None, None, None, False, False, True]),
+            reason=NOTES,
+            principal=PRINCIPALS,
+        ),
+        st.builds(c.SetQueue, queue=QUEUES, paused=st.sampled_from([False, False, True])),
+    )
+
+
 def any_command() -> st.SearchStrategy[AnyCommand]:
     lease: dict[str, st.SearchStrategy[Any]] = {"job_id": JOBS, "lease_id": LEASES}
     session: dict[str, st.SearchStrategy[Any]] = {
@@ -157,21 +177,7 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
             run_at=runs_at,
             max_attempts=st.sampled_from([1, 2, 5]),
         ),
-        st.builds(c.CancelJob, job_id=JOBS, reason=NOTES, drain=st.booleans(), principal=PRINCIPALS),
-        st.builds(c.RequestStop, job_id=JOBS, reason=NOTES, principal=PRINCIPALS),
-        st.builds(c.DiscardJob, job_id=JOBS, reason=NOTES),
-        st.builds(c.RequeueJob, job_id=JOBS, reason=NOTES, keep_attempts=st.booleans()),
-        of_matching(),
-        st.builds(c.ForceReleaseJob, job_id=JOBS, reason=NOTES),
-        st.builds(
-            c.SetQueue,
-            queue=QUEUES,
-            max_claimed=st.sampled_from([None, 1, 2]),
-            paused=st.sampled_from([None, None, None, False, False, True]),
-            reason=NOTES,
-            principal=PRINCIPALS,
-        ),
-        st.builds(c.SetQueue, queue=QUEUES, paused=st.sampled_from([False, False, True])),
+        operations(),
         st.builds(
             c.OpenSession,
             session_id=SESSIONS,
