@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     )
     from octostore.core.retry import RetryPolicy as RetryPolicy
     from octostore.core.verify import Verification as Verification
-    from octostore.wire.answers import NewToken as NewToken
+    from octostore.wire.responses import NewToken as NewToken
 
 _HOMES = {
     "_version": "__version__",

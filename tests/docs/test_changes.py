@@ -121,7 +121,7 @@ A_FIELD: Edits = {
             "    lock_delay_seconds: f.LockDelay = 0\n    colour: f.Reason | None = None\n    host",
         )
     ],
-    "wire/answers.py": [("    replayed: bool\n    raw", "    replayed: bool\n    colour: str | None\n    raw")],
+    "wire/responses.py": [("    replayed: bool\n    raw", "    replayed: bool\n    colour: str | None\n    raw")],
     "client/calls.py": [
         (
             "        lock_delay: float = 0,\n        max_silence: float | None = None,\n    ) -> ClaimCall[",

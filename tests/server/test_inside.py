@@ -39,7 +39,7 @@ from octostore.stores.store import LocalStore
 from octostore.stores.writer import MAX_BATCH
 from octostore.wire.bodies import ClaimBody
 from octostore.wire.token_files import write_token_file
-from octostore.wire.tokens import digest_of, new_token
+from octostore.wire.tokens import new_token, token_digest
 from tests.support.processes import PATIENCE_SECONDS
 from tests.support.waiting_room import Place, until
 from tests.support.world import ManualClock
@@ -130,7 +130,7 @@ def request_with(token: str) -> Request:
 
 async def create(store: ServedStore, token_id: str, **terms: Any) -> str:
     token = new_token()
-    command = CreateToken(token_id=token_id, name=token_id, digest=digest_of(token), scopes=("read",), **terms)
+    command = CreateToken(token_id=token_id, name=token_id, digest=token_digest(token), scopes=("read",), **terms)
     await store.execute(command)
     return token
 
@@ -173,7 +173,7 @@ def test_a_login_ends_after_a_week_and_its_link_after_a_minute(monkeypatch: pyte
         monkeypatch.setattr(principals, "time", clock)
         monkeypatch.setattr(logins, "time", clock)
         door._logins.start("5f1c0a6e8b3d", b"key")
-        digest = digest_of(await create(store, "page"))
+        digest = token_digest(await create(store, "page"))
         codes = [door._logins.new_code(digest) for _ in range(2)]
         cookie, _, _ = door._logins.cookie(digest, None, is_secure=False).partition(b";")
         request = request_with("")

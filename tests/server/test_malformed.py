@@ -268,7 +268,7 @@ def test_a_name_that_is_none(server: ServerProcess, name: str) -> None:
         body = body_of(route) if route.body else None
         # Before the last slash in the name of a session stands its principal, whose name may be any text.
         is_somebodys = "{session_id}" in route.path and name in NOBODYS_SESSIONS
-        status = {ClaimTask: 400, ReleaseTask: 409}.get(route.asks, 404) if is_somebodys else 400
+        status = {ClaimTask: 400, ReleaseTask: 409}.get(route.message_type, 404) if is_somebodys else 400
         check_refused(send(server, route, body, name=name), status)
 
 

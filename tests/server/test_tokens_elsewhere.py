@@ -21,7 +21,7 @@ from octostore.stores.memory import MemoryBackend
 from octostore.stores.postgres.connection import parse_place
 from octostore.stores.store import LocalStore, open_store
 from octostore.wire.token_files import read_token_file, write_token_file
-from octostore.wire.tokens import digest_of, new_token
+from octostore.wire.tokens import new_token, token_digest
 from tests.support.postgres import new_schema
 from tests.support.processes import PATIENCE_SECONDS, until
 from tests.support.served import ServedStore
@@ -151,7 +151,7 @@ def ensured(path: Path, prepare: Callable[[LocalStore], None] = lambda _store: N
         store = served.ServedStore(local)
         await auth.ensure_admin_token(store, path)
         token = read_token_file(path)
-        view = await store.ask(FindToken(digest=digest_of(token)))
+        view = await store.ask(FindToken(digest=token_digest(token)))
         assert view.revoked_at is None, "it is good"
         assert set(view.scopes) == set(auth.ALL_SCOPES)
         tokens = (await store.ask(ListTokens())).tokens
@@ -163,7 +163,7 @@ def ensured(path: Path, prepare: Callable[[LocalStore], None] = lambda _store: N
 
 def create(token: str, *, revoked: bool = False) -> Callable[[LocalStore], None]:
     def prepare(store: LocalStore) -> None:
-        digest = digest_of(token)
+        digest = token_digest(token)
         store.submit([CreateToken(token_id="t", name="before", digest=digest, scopes=auth.ALL_SCOPES)]).result(30)
         if revoked:
             store.submit([RevokeToken(token_id="t")]).result(30)

@@ -11,7 +11,7 @@ from octostore.core import commands as c
 from octostore.core.documents import written
 from octostore.core.questions import GetJob, GetSession
 from octostore.core.replies import ClaimReply, InFlight, JobOwner, JobView, SessionReply, SessionView
-from octostore.wire.answers import claim_answer
+from octostore.wire.responses import claim_response
 from tests.support.world import World
 
 BROKEN = b"{not JSON"
@@ -97,9 +97,9 @@ def test_they_go_over_the_wire_as_they_are_and_come_back() -> None:
     moments = {"claimed_at": moment, "heartbeat_at": moment, "expires_at": moment}
     sent = {"status": "claimed", "job_id": "b", "lease_id": "l", "ttl": 1.0, "renew_after_ms": 1, **lines, **moments}
     reply = msgspec.convert(sent | {"payload": msgspec.Raw(b"1"), "previous": []}, ClaimReply)
-    document = msgspec.json.encode(claim_answer(msgspec.structs.replace(reply, raw_payload=msgspec.Raw(BROKEN))))
+    document = msgspec.json.encode(claim_response(msgspec.structs.replace(reply, raw_payload=msgspec.Raw(BROKEN))))
     assert b'"payload":' + BROKEN in document
-    assert msgspec.json.decode(msgspec.json.encode(claim_answer(reply)), type=ClaimReply) == reply
+    assert msgspec.json.decode(msgspec.json.encode(claim_response(reply)), type=ClaimReply) == reply
 
 
 @pytest.mark.parametrize("kind", [ClaimReply, JobOwner, JobView, InFlight, SessionReply, SessionView])

@@ -14,11 +14,11 @@ from octostore.core.commands import AnyCommand, Batch, Command
 from octostore.core.decide.rules import RULES
 from octostore.core.encoding import decode_strictly
 from octostore.core.limits import RUN_AT_MAX_MS
-from octostore.wire.batches import encode_batch, endpoint_in, is_for_batches, values_in
-from octostore.wire.bodies import with_lists
+from octostore.wire.batches import can_be_batched, decode_command, encode_batch, find_endpoint
+from octostore.wire.bodies import split_lists
 from octostore.wire.endpoints import BY_KIND, ENDPOINTS
 from octostore.wire.errors import ERRORS
-from octostore.wire.failures import error_of, failure_of
+from octostore.wire.failures import error_from_failure, failure_from_error
 from tests.support.commands import any_command
 
 KINDS = {
@@ -54,24 +54,24 @@ def as_sent(command: Any) -> Any:
 def test_a_command_arrives_as_it_was_sent(command: AnyCommand) -> None:
     sent = as_sent(command)
     endpoint = BY_KIND[type(sent)]
-    body = endpoint.body_of(sent)
+    body = endpoint.body_for(sent)
     params = {name: getattr(sent, name) for name in endpoint.params}
     values: dict[str, Any] = {}
     if body is not None:
         document = decode_strictly("body", msgspec.json.encode(body))
         values = msgspec.convert(document, endpoint.body).values()
-    assert endpoint.asks(**{**values, **params}) == sent
+    assert endpoint.message_type(**{**values, **params}) == sent
 
 
 @given(st.lists(any_command().filter(lambda command: type(command) in BY_KIND), min_size=1, max_size=5))
 def test_and_so_do_those_of_a_batch(commands: list[AnyCommand]) -> None:
-    sent = [as_sent(command) for command in commands if is_for_batches(BY_KIND[type(command)])]
+    sent = [as_sent(command) for command in commands if can_be_batched(BY_KIND[type(command)])]
     documents = decode_strictly("body", encode_batch(Batch(sent)))["commands"]
     arrived = []
     for document in documents:
-        endpoint = endpoint_in(document)
-        params, body = values_in(document, endpoint)
-        arrived.append(endpoint.asks(**{**body.values(), **params}))
+        endpoint = find_endpoint(document)
+        params, body = decode_command(document, endpoint)
+        arrived.append(endpoint.message_type(**{**body.values(), **params}))
     assert arrived == sent
 
 
@@ -114,19 +114,19 @@ QUESTIONS = st.one_of(
 def test_a_question_arrives_as_it_was_asked(question: Any) -> None:
     endpoint = BY_KIND[type(question)]
     assert endpoint.query is not None
-    texts = with_lists(dict(parse_qsl(urlsplit(endpoint.address_of(question)).query)), endpoint.query)
+    texts = split_lists(dict(parse_qsl(urlsplit(endpoint.target_for(question)).query)), endpoint.query)
     assert type(question)(**msgspec.convert(texts, endpoint.query, strict=False).values()) == question
 
 
 def test_a_name_with_a_slash_is_one_segment() -> None:
     claim = c.ClaimJob(job_id="d/e", owner="ann")
-    assert BY_KIND[c.ClaimJob].address_of(claim) == "/jobs/d%2Fe/claim"
+    assert BY_KIND[c.ClaimJob].target_for(claim) == "/jobs/d%2Fe/claim"
 
 
 def test_signs_that_mean_something_in_an_address_are_encoded() -> None:
     claim = c.ClaimJob(job_id="a#:@+=b", owner="ann")
-    assert BY_KIND[c.ClaimJob].address_of(claim) == "/jobs/a%23%3A%40%2B%3Db/claim"
-    assert BY_KIND[q.ListJobs].address_of(q.ListJobs(prefix="a#+")) == "/jobs?prefix=a%23%2B"
+    assert BY_KIND[c.ClaimJob].target_for(claim) == "/jobs/a%23%3A%40%2B%3Db/claim"
+    assert BY_KIND[q.ListJobs].target_for(q.ListJobs(prefix="a#+")) == "/jobs?prefix=a%23%2B"
 
 
 def test_each_operation_and_each_address_is_there_once() -> None:
@@ -135,7 +135,7 @@ def test_each_operation_and_each_address_is_there_once() -> None:
 
 
 def test_every_command_has_an_endpoint_but_those_of_the_server_itself() -> None:
-    assert {kind for kind in KINDS if kind not in {endpoint.asks for endpoint in ENDPOINTS}} == {c.RotateToken}
+    assert {kind for kind in KINDS if kind not in {endpoint.message_type for endpoint in ENDPOINTS}} == {c.RotateToken}
 
 
 def test_every_command_has_a_rule() -> None:
@@ -149,6 +149,6 @@ def test_an_error_is_the_same_on_the_other_side(code: str) -> None:
     error = kind.raises.__new__(kind.raises)
     error.args = ("what happened",)
     error.__dict__.update({name: values.get(name) for name in kind.carries})
-    told = msgspec.json.decode(msgspec.json.encode(failure_of(error)), type=type(failure_of(error)))
-    other = error_of(told)
+    told = msgspec.json.decode(msgspec.json.encode(failure_from_error(error)), type=type(failure_from_error(error)))
+    other = error_from_failure(told)
     assert (type(other), other.args, vars(other)) == (type(error), error.args, vars(error))

@@ -11,7 +11,7 @@ from octostore.cli.console import Console
 from octostore.cli.story import told_attempts
 from octostore.core.queue_words import pause_in_words, queue_in_words
 from octostore.core.replies import ClaimReply, QueueStatus
-from octostore.wire.answers import claim_answer
+from octostore.wire.responses import claim_response
 
 if TYPE_CHECKING:
     from octostore.cli.keeping import Kept
@@ -28,7 +28,7 @@ def tell_claim(
     if kept is not None:
         console.answer(_without_lease(reply, kept), *_kept_lines(reply, kept, console))
     elif console.is_json or not lease_only:
-        console.answer(claim_answer(reply), *_lines(reply, console, again))
+        console.answer(claim_response(reply), *_lines(reply, console, again))
     elif reply.status == "claimed":
         console.say(reply.lease_id or "")
     else:
@@ -88,7 +88,7 @@ def _empty(status: QueueStatus, console: Console, again: str) -> Iterator[str]:
 
 
 def _without_lease(reply: ClaimReply, kept: "Kept") -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(claim_answer(reply)))
+    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(claim_response(reply)))
     del document["lease_id"]
     return {**document, "kept": kept}
 

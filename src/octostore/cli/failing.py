@@ -14,7 +14,7 @@ from octostore.cli.reaching import next_step
 from octostore.core.errors import Conflict, InvalidInput, LeaseLost, NotAllowed, NotFound, OctoStoreError, Unreachable
 from octostore.core.similar import did_you_mean
 from octostore.wire.errors import ERRORS
-from octostore.wire.failures import Failure, failure_of
+from octostore.wire.failures import Failure, failure_from_error
 
 DEBUG_VARIABLE = "OCTOSTORE_DEBUG"
 _ABOUT = re.compile(r"argument (?:--)?([\w-]+)[^:]*: ")
@@ -24,7 +24,7 @@ _ABOUT = re.compile(r"argument (?:--)?([\w-]+)[^:]*: ")
 def tell_failure(error: OctoStoreError, context: Context) -> int:
     similar = _similar(error, context)
     if context.console.is_json:
-        failure = failure_of(error)
+        failure = failure_from_error(error)
         failure.similar = similar or None
         context.console.answer(failure)
     context.console.remark(str(error))

@@ -26,7 +26,7 @@ from octostore.core.replies import ClaimReply, RecoverReply, Recovery, SessionRe
 from octostore.stores.ids import new_job_id, new_request_id, new_session_id, new_token_id
 
 if TYPE_CHECKING:
-    from octostore.wire.answers import NewToken
+    from octostore.wire.responses import NewToken
 
 _OF_ENQUEUE = {"kind", "payload", "job_id", "queue", "priority", "run_at", "max_attempts"}
 
@@ -403,19 +403,19 @@ class Calls(OperatorCalls):
         The reply's `token` is the secret, and this is the only time it is returned. `scopes` are `read`, `claim` (which
         includes enqueueing) and `admin` (everything); `prefix` limits it to names that begin with it.
         """
-        from octostore.wire.answers import NewToken, extended  # noqa: PLC0415  # few processes make one
-        from octostore.wire.tokens import digest_of, new_token  # noqa: PLC0415
+        from octostore.wire.responses import NewToken, extend_view  # noqa: PLC0415  # few processes make one
+        from octostore.wire.tokens import new_token, token_digest  # noqa: PLC0415
 
         token = new_token()
         command = c.CreateToken(
             token_id=new_token_id(),
             name=name,
-            digest=digest_of(token),
+            digest=token_digest(token),
             scopes=listed("scopes", scopes),
             prefix=prefix,
             expires_in=expires_in,
         )
-        return extended(NewToken, (yield lambda port: port.execute(command)), token=token)
+        return extend_view(NewToken, (yield lambda port: port.execute(command)), token=token)
 
     @executed
     def revoke_token(self, token_id: str) -> c.RevokeToken:

@@ -10,7 +10,7 @@ from octostore.client.owner import HOST, default_owner
 from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, Command, Enqueue, OpenSession
 from octostore.core.errors import InvalidInput
 from octostore.stores.ids import new_job_id, new_session_id
-from octostore.wire.batches import check_batch, endpoint_in, values_in
+from octostore.wire.batches import check_batch_size, decode_command, find_endpoint
 
 Document: TypeAlias = Mapping[str, Any]
 _HERE: dict[str, Callable[[], Any]] = {"host": lambda: HOST, "pid": os.getpid}
@@ -27,7 +27,7 @@ _DEFAULTS: dict[Any, dict[str, Callable[[], Any]]] = {
 def commands_of(documents: Iterable[Document]) -> list[Command[Any]]:
     """Raises `InvalidInput` for the first that is wrong, and says which."""
     listed = list(documents)
-    check_batch(listed)
+    check_batch_size(listed)
     return [_numbered(number, document) for number, document in enumerate(listed)]
 
 
@@ -41,15 +41,15 @@ def _numbered(number: int, document: Document) -> Command[Any]:
 
 
 def _command_of(document: dict[str, Any]) -> Command[Any]:
-    endpoint = endpoint_in(document)
+    endpoint = find_endpoint(document)
     if endpoint.reply is None:
         raise InvalidInput("command", "is for lock clients, only over HTTP")
     try:
-        params, body = values_in(document, endpoint)
+        params, body = decode_command(document, endpoint)
     except msgspec.ValidationError as error:
         raise InvalidInput(endpoint.operation, f"has invalid fields: {error}") from None
-    for name, new in _DEFAULTS.get(endpoint.asks, {}).items():
+    for name, new in _DEFAULTS.get(endpoint.message_type, {}).items():
         if getattr(body, name) is None:
             setattr(body, name, new())
-    command: Command[Any] = endpoint.asks(**{**body.values(), **params})
+    command: Command[Any] = endpoint.message_type(**{**body.values(), **params})
     return command

@@ -17,7 +17,7 @@ from octostore.core.replies import (
     Recovery,
     SessionReply,
 )
-from octostore.wire import answers
+from octostore.wire import responses
 
 
 class Claimed(msgspec.Struct, tag_field="status", tag="claimed", kw_only=True):
@@ -39,7 +39,7 @@ class Claimed(msgspec.Struct, tag_field="status", tag="claimed", kw_only=True):
     previous: list[AttemptView]
 
 
-class HeldByOther(answers.HeldByOther, tag="held", kw_only=True):
+class HeldByOther(responses.HeldByOther, tag="held", kw_only=True):
     """Somebody has it, and is alive."""
 
     held_here: bool = False
@@ -62,7 +62,7 @@ class Empty(QueueStatus, frozen=True, tag_field="status", tag="empty"):
     """There is nothing to claim now; what else is in the queue."""
 
 
-_BY_STATUS = answers.by_status(Claimed, HeldByOther, answers.Done, answers.Delayed, answers.Dead)
+_BY_STATUS = responses.index_by_status(Claimed, HeldByOther, responses.Done, responses.Delayed, responses.Dead)
 
 
 def claim_answer(reply: ClaimReply, *, held_here: bool) -> msgspec.Struct:

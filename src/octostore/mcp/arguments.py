@@ -11,7 +11,7 @@ from octostore.core.errors import InvalidInput
 from octostore.core.events import DETAILS
 from octostore.core.model import Outcome, Phase
 from octostore.wire import fields as f
-from octostore.wire.bodies import with_whole_numbers
+from octostore.wire.bodies import convert_whole_floats
 
 WAIT_MAX_SECONDS = 600
 PAGE_DEFAULT, PAGE_MAX = 50, 200
@@ -198,7 +198,7 @@ def read(kind: type[A], given: dict[str, Any]) -> A:
     # Models write null for what they leave out.
     said = {name: value for name, value in given.items() if value is not None or name in required}
     try:
-        return msgspec.convert(with_whole_numbers(said, kind), kind)
+        return msgspec.convert(convert_whole_floats(said, kind), kind)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `$.")
         name = path.rstrip("`")

@@ -10,8 +10,8 @@ from octostore.core.replies import EnqueueReply, HandedOverReply, JobView, Queue
 from octostore.core.visible import visible
 from octostore.mcp import answers as a
 from octostore.mcp.http import answers as h
-from octostore.wire import answers
-from octostore.wire.failures import Failure, failure_of
+from octostore.wire import responses
+from octostore.wire.failures import Failure, failure_from_error
 
 _INSTRUCTIONS = (
     "OctoStore gives every job one owner, visible to all agents. Before you touch anything another agent might be "
@@ -63,7 +63,7 @@ def next_of(answer: msgspec.Struct) -> str:
 
 
 def failure_answer(error: OctoStoreError) -> Failure:
-    failure = failure_of(error)
+    failure = failure_from_error(error)
     failure.details = NO_STORE if failure.reason == "no_store" else NEXT.get(error.code, "")
     return failure
 
@@ -148,7 +148,7 @@ def _empty(answer: a.Empty) -> str:
     )
 
 
-def _delayed(answer: answers.Delayed) -> str:
+def _delayed(answer: responses.Delayed) -> str:
     if answer.pause is not None:
         return "Nobody has it, but its queue is paused: it cannot be claimed until an operator resumes that."
     return "Nobody has it, but it cannot be claimed before `available_at`."
@@ -191,9 +191,9 @@ _NEXT: dict[type, Callable[[Any], str]] = {
     a.Claimed: _claimed,
     h.ClaimedByHandle: _claimed_by_handle,
     a.HeldByOther: _held,
-    answers.Done: lambda _: "Do not do it again.",
-    answers.Delayed: _delayed,
-    answers.Dead: lambda _: "Do not work on it; it needs a person.",
+    responses.Done: lambda _: "Do not do it again.",
+    responses.Delayed: _delayed,
+    responses.Dead: lambda _: "Do not work on it; it needs a person.",
     a.TaskAtHand: lambda _: _AT_HAND,
     h.TaskAtHandByHandle: lambda _: f"{_AT_HAND} `handle` is that of the task.",
     a.Empty: _empty,

@@ -21,7 +21,7 @@ from octostore.server.router import Route, decoded
 from octostore.server.routes import ROUTES, router_of
 from octostore.server.services import Services
 from octostore.server.shapes import problem_of, shape_error
-from octostore.wire.bodies import Shape, with_lists, with_whole_numbers
+from octostore.wire.bodies import Shape, convert_whole_floats, split_lists
 from octostore.wire.failures import Failure, Problem
 
 PROBLEM_JSON = b"application/problem+json"
@@ -236,7 +236,7 @@ def _read_body(body: bytes, kind: type[Shape]) -> Any:
     if body.strip():
         value = decode_strictly("body", body, JSON_DEPTH + kind.DOCUMENTS_AT)
     try:
-        return msgspec.convert(with_whole_numbers(value, kind), kind)
+        return msgspec.convert(convert_whole_floats(value, kind), kind)
     except msgspec.ValidationError as error:
         raise shape_error(error) from None
     except UnicodeEncodeError:
@@ -245,6 +245,6 @@ def _read_body(body: bytes, kind: type[Shape]) -> Any:
 
 def _read_query(request: Request, kind: type) -> Any:
     try:
-        return msgspec.convert(with_lists(request.query, kind), kind, strict=False)
+        return msgspec.convert(split_lists(request.query, kind), kind, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidInput(*problem_of("query", error)) from None

@@ -32,7 +32,7 @@ from octostore.wire.token_files import (
     read_token_file,
     write_token_file,
 )
-from octostore.wire.tokens import check_token, digest_of, is_well_formed, new_token
+from octostore.wire.tokens import check_token, is_well_formed, new_token, token_digest
 
 FAILURES_PER_SECOND = 20
 """How many wrong tokens somebody may try before they are told to go slower. Good ones are let in all the same."""
@@ -197,7 +197,9 @@ async def ensure_admin_token(store: ServedStore, path: Path) -> None:
         return
     token = new_token()
     await store.execute(
-        CreateToken(token_id=new_token_id(), name="admin", digest=digest_of(token), scopes=ALL_SCOPES, principal=SERVER)
+        CreateToken(
+            token_id=new_token_id(), name="admin", digest=token_digest(token), scopes=ALL_SCOPES, principal=SERVER
+        )
     )
     write_token_file(path, token)
 
@@ -209,7 +211,7 @@ async def _is_good(store: ServedStore, path: Path) -> bool:
 
 async def _token_in_file(store: ServedStore, path: Path) -> TokenView | None:
     try:
-        return await store.ask(FindToken(digest=digest_of(read_token_file(path))))
+        return await store.ask(FindToken(digest=token_digest(read_token_file(path))))
     except FileNotFoundError:
         return None
     except NotFound:
@@ -226,7 +228,7 @@ async def rotate(
     token = new_token() if digest is None else None
     command = RotateToken(
         token_id=principal.token_id,
-        digest=digest_of(token) if token else digest or b"",
+        digest=token_digest(token) if token else digest or b"",
         principal=principal.name,
         permit=principal.permit,
     )
@@ -270,5 +272,5 @@ def read_static_tokens(path: Path) -> dict[bytes, Principal]:
         except InvalidInput as error:
             raise InvalidInput(where, f"has an invalid prefix: {error}") from None
         granted = frozenset(scope for scope in ALL_SCOPES if scope in scopes.split(","))
-        principals[digest_of(token)] = Principal(name=principal_name(name, prefix), scopes=granted, prefix=prefix)
+        principals[token_digest(token)] = Principal(name=principal_name(name, prefix), scopes=granted, prefix=prefix)
     return principals

@@ -15,7 +15,7 @@ from octostore.server.principals import Principal
 from octostore.server.refusals import bad_token, out_of_scope
 from octostore.server.router import Route
 from octostore.server.services import Services
-from octostore.wire.bodies import as_sent
+from octostore.wire.bodies import with_wire_name
 from octostore.wire.fields import WAIT_MAX_SECONDS
 
 NOT_LOST = {"closed", "late", "restored_behind"}
@@ -49,7 +49,7 @@ class Call(msgspec.Struct):
         who = self.principal
         values.update(self.params, principal=who.name, until=self.request.until, permit=who.permit)
         values.update(given)
-        command = self.route.asks(**values)
+        command = self.route.message_type(**values)
         if values.get("session_id") is not None:
             who.session(command.session_id)
         return command
@@ -64,16 +64,16 @@ class Call(msgspec.Struct):
         for name in values.get("job_ids", ()):
             self.principal.require_name(name)
         try:
-            return self.route.asks(**{**values, **self.params, **given})
+            return self.route.message_type(**{**values, **self.params, **given})
         except InvalidInput as error:
-            raise error if self.query is None else as_sent(error, type(self.query)) from None
+            raise error if self.query is None else with_wire_name(error, type(self.query)) from None
 
 
 def admit(principal: Principal, route: Route) -> None:
     """Whether it may use this route at all; about names, the command is asked."""
     if route.scope is not None and not principal.may(route.scope):
         raise out_of_scope(route.scope)
-    if route.is_about_all:
+    if route.is_store_wide:
         principal.require_everything()
 
 

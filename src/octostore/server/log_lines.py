@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal, TypeAlias, get_args
 
 from octostore.core.visible import visible, visible_json
-from octostore.wire.tokens import SHOWN_TOKEN
+from octostore.wire.tokens import TOKEN_IN_TEXT
 
 LogFormat: TypeAlias = Literal["text", "json"]
 LOG_FORMATS = get_args(LogFormat)
@@ -55,7 +55,7 @@ class JsonLines(logging.Formatter):
 
 def _without_tokens(line: str) -> str:
     """People send them where they do not belong, such as in a path."""
-    return SHOWN_TOKEN.sub("octo_***", line)
+    return TOKEN_IN_TEXT.sub("octo_***", line)
 
 
 def _time(record: logging.LogRecord) -> str:

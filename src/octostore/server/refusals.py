@@ -5,7 +5,7 @@ import math
 from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
 from octostore.core.permit import TokenOver
 from octostore.wire.errors import ERRORS
-from octostore.wire.failures import Failure, failure_of
+from octostore.wire.failures import Failure, failure_from_error
 
 LOG_IN = "Log in with a token, or run `octostore ui`."
 
@@ -38,7 +38,7 @@ def refusal_of(error: Exception) -> Refusal:
     if isinstance(error, Unreachable) and error.reason == "late":
         return too_late(str(error))
     if isinstance(error, OctoStoreError) and error.code in ERRORS:
-        return Refusal(ERRORS[error.code].status, failure_of(error))
+        return Refusal(ERRORS[error.code].status, failure_from_error(error))
     return refuse("internal_error", "internal server error; this is a bug")
 
 

@@ -9,7 +9,7 @@ from octostore.core.errors import Unreachable
 from octostore.server.http import Request
 from octostore.server.refusals import too_many_streams
 
-ALIVE = b": alive\n\n"
+KEEPALIVE = b": alive\n\n"
 RETRY_MS = 1_000
 """How soon a reader should come back after the stream has ended."""
 PART_BYTES = 64 * 1_024

@@ -10,7 +10,7 @@ import msgspec
 
 from octostore.core.errors import Unreachable
 from octostore.core.limits import CHECKPOINT_BYTES, check_bytes
-from octostore.wire.failures import Failure, error_of
+from octostore.wire.failures import Failure, error_from_failure
 
 JOB_VARIABLE = "OCTOSTORE_JOB"
 FENCING_VARIABLE = "OCTOSTORE_FENCING_TOKEN"
@@ -43,7 +43,7 @@ def send_report(report: Report) -> None:
         check_bytes("checkpoint", bytes(report.checkpoint), CHECKPOINT_BYTES)
     failure = msgspec.json.decode(_exchange(os.environ[SOCKET_VARIABLE], msgspec.json.encode(report) + b"\n"))
     if failure:
-        raise error_of(msgspec.convert(failure, Failure, strict=False))
+        raise error_from_failure(msgspec.convert(failure, Failure, strict=False))
 
 
 def _exchange(path: str, line: bytes) -> bytes:

@@ -17,7 +17,7 @@ from octostore.client.hold import HeldClaim
 from octostore.core.encoding import encode_any
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.supervise.report import CHECKPOINT_VARIABLE, SOCKET_VARIABLE, Report
-from octostore.wire.failures import failure_of
+from octostore.wire.failures import failure_from_error
 
 SOCKET_PATH_BYTES = 100  # what fits the address of a socket on every system
 REPORT_BYTES = 1_048_576
@@ -76,9 +76,9 @@ class _Handler(socketserver.StreamRequestHandler):
             self.server.take(_read_report(self.rfile.readline(REPORT_BYTES)))
             answer = b"{}"
         except msgspec.DecodeError as error:
-            answer = msgspec.json.encode(failure_of(InvalidInput("report", f"is not valid: {error}")))
+            answer = msgspec.json.encode(failure_from_error(InvalidInput("report", f"is not valid: {error}")))
         except OctoStoreError as error:
-            answer = msgspec.json.encode(failure_of(error))
+            answer = msgspec.json.encode(failure_from_error(error))
         with suppress(OSError):  # whoever reported has ended, or was
             self.wfile.write(answer + b"\n")
 

@@ -9,48 +9,48 @@ from octostore.core.commands import Batch, Command, CreateToken, MatchingCommand
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import BATCH_MAX, check_range
 from octostore.core.replies import ClaimReply, ClosedReply, EnqueueReply, SessionReply
-from octostore.wire.answers import OpenedSession, claim_answer, task_answer
-from octostore.wire.bodies import Shape, with_whole_numbers
+from octostore.wire.bodies import Shape, convert_whole_floats
 from octostore.wire.endpoints import BY_KIND, BY_OPERATION, Endpoint
-from octostore.wire.errors import kind_of
-from octostore.wire.failures import failure_of
+from octostore.wire.errors import error_kind
+from octostore.wire.failures import failure_from_error
+from octostore.wire.responses import OpenedSession, claim_response, task_response
 
 _encode = msgspec.json.Encoder().encode
 
 
-class BatchAnswer(msgspec.Struct, kw_only=True):
+class BatchResponse(msgspec.Struct, kw_only=True):
     """One answer for each command, in their order."""
 
-    answers: list["OneAnswer"]
+    answers: list["CommandResponse"]
 
 
-class OneAnswer(msgspec.Struct, kw_only=True):
+class CommandResponse(msgspec.Struct, kw_only=True):
     """What the single call would have been answered: the status, and the body."""
 
     status: int
     body: Any
 
 
-def answer_of(answer: Any) -> OneAnswer:
+def command_response(answer: Any) -> CommandResponse:
     """What a server would say of a reply, or of an error in its place."""
     status, body = 200, answer
     match answer:
         case OctoStoreError():
-            status, body = kind_of(answer.code).status, failure_of(answer)
+            status, body = error_kind(answer.code).status, failure_from_error(answer)
         case ClaimReply(session=SessionReply()) | ClaimReply(job_id=None):  # a task, or why there is none
-            body = task_answer(answer)
+            body = task_response(answer)
         case ClaimReply():
-            body = claim_answer(answer)
+            body = claim_response(answer)
         case SessionReply():
             status, body = 201, OpenedSession.of(answer)
         case EnqueueReply(created=True):
             status = 201
         case ClosedReply():
             status, body = 204, None
-    return OneAnswer(status=status, body=body)
+    return CommandResponse(status=status, body=body)
 
 
-def check_batch(commands: Sequence[Any]) -> None:
+def check_batch_size(commands: Sequence[Any]) -> None:
     check_range("commands", len(commands), 1, BATCH_MAX)
 
 
@@ -62,11 +62,11 @@ def encode_batch(batch: Batch) -> bytes:
 def _document_of(command: Command[Any]) -> bytes:
     endpoint = BY_KIND[type(command)]
     names = {"command": endpoint.operation} | {name: getattr(command, name) for name in endpoint.params}
-    head, body = _encode(names), _encode(endpoint.body_of(command) or {})
+    head, body = _encode(names), _encode(endpoint.body_for(command) or {})
     return head if body == b"{}" else b"%s,%s" % (head[:-1], body[1:])
 
 
-def endpoint_in(document: dict[str, Any]) -> Endpoint:
+def find_endpoint(document: dict[str, Any]) -> Endpoint:
     """Which command it is."""
     operation = document.get("command")
     if not isinstance(operation, str) or operation not in OPERATIONS:
@@ -74,13 +74,13 @@ def endpoint_in(document: dict[str, Any]) -> Endpoint:
     return OPERATIONS[operation]
 
 
-def values_in(document: dict[str, Any], endpoint: Endpoint) -> tuple[dict[str, Any], Shape]:
+def decode_command(document: dict[str, Any], endpoint: Endpoint) -> tuple[dict[str, Any], Shape]:
     """What stands in the address of the single call, and its body. Raises `msgspec.ValidationError`."""
     rest = document.copy()
     rest.pop("command", None)
     params = {name: msgspec.convert(rest.pop(name, None), str) for name in endpoint.params}
     shape = endpoint.body or _Nothing
-    body = msgspec.convert(with_whole_numbers(rest, shape), shape)
+    body = msgspec.convert(convert_whole_floats(rest, shape), shape)
     if getattr(body, "wait_seconds", 0):
         raise InvalidInput("wait_seconds", "must be 0 here: a batch cannot wait")
     return params, body
@@ -90,15 +90,15 @@ class _Nothing(Shape, forbid_unknown_fields=True):
     """The body of a call that has none."""
 
 
-def is_for_batches(endpoint: Endpoint) -> bool:
+def can_be_batched(endpoint: Endpoint) -> bool:
     """Commands, except those that hand out secrets, end what others have open, or only ask whether the store works.
 
     Nor those that are batches by themselves.
     """
-    kind = endpoint.asks
+    kind = endpoint.message_type
     if kind is None or not issubclass(kind, Command) or issubclass(kind, MatchingCommand):
         return False
     return kind not in {CreateToken, RevokeToken, Probe}
 
 
-OPERATIONS = {operation: endpoint for operation, endpoint in BY_OPERATION.items() if is_for_batches(endpoint)}
+OPERATIONS = {operation: endpoint for operation, endpoint in BY_OPERATION.items() if can_be_batched(endpoint)}

@@ -52,7 +52,7 @@ class Shape(msgspec.Struct, kw_only=True, omit_defaults=True):
         return cls(**more)
 
 
-def as_sent(error: InvalidInput, shape: type[Shape]) -> InvalidInput:
+def with_wire_name(error: InvalidInput, shape: type[Shape]) -> InvalidInput:
     """With the name under which the field was sent."""
     return error.about(next((wire for wire, core, _ in _fields(shape) if core == error.field), error.field))
 
@@ -415,7 +415,7 @@ class EventsQuery(PageQuery):
     CORE_NAMES: ClassVar = {"job": "job_id", "session": "session_id", "heartbeats": None}
 
 
-def with_whole_numbers(value: Any, kind: type) -> Any:
+def convert_whole_floats(value: Any, kind: type) -> Any:
     """What JSON calls a whole number is one, also where it is written as 5.0: some languages know no other numbers."""
     if isinstance(value, dict):
         for name in _whole_fields(kind):
@@ -424,7 +424,7 @@ def with_whole_numbers(value: Any, kind: type) -> Any:
     return value
 
 
-def with_lists(query: dict[str, Any], kind: type) -> dict[str, Any]:
+def split_lists(query: dict[str, Any], kind: type) -> dict[str, Any]:
     """What a query has with commas in between, none of which is part of a name."""
     for name in _list_fields(kind):
         if name in query:

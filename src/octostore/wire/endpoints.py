@@ -24,7 +24,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Its name in descriptions, and in a batch."""
     method: str
     path: str
-    asks: Any = None
+    message_type: Any = None
     """The kind of command or question that a request stands for, where it is one."""
     reply: Any = None
     """What the library makes of the answer; None for what it does not use."""
@@ -34,7 +34,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """What the token must be good for; None where any will do."""
     is_public: bool = False
     """Needs no token."""
-    is_about_all: bool = False
+    is_store_wide: bool = False
     """Not about names, and so not for a token that is limited to some."""
     is_batch: bool = False
     """Brings several commands, and so may be larger."""
@@ -46,7 +46,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "params", tuple(_PARAM.findall(self.path)))
 
-    def address_of(self, asked: Any) -> str:
+    def target_for(self, asked: Any) -> str:
         """Path and query."""
         path = self.path
         for name in self.params:
@@ -55,7 +55,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         written = {name: ",".join(value) if isinstance(value, list) else value for name, value in query.items()}
         return f"{path}?{urlencode(written)}" if query else path
 
-    def body_of(self, asked: Any, wait: float = 0) -> b.Shape | None:
+    def body_for(self, asked: Any, wait: float = 0) -> b.Shape | None:
         if self.body is None:
             return None
         return self.body.of(asked, wait_seconds=wait) if wait else self.body.of(asked)
@@ -66,14 +66,18 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_repeatable and is_known
 
 
-def _at(operation: str, line: str, asks: Any = None, reply: Any = None, sends: Any = None, **more: Any) -> Endpoint:
+def _at(
+    operation: str, line: str, message_type: Any = None, reply: Any = None, sends: Any = None, **more: Any
+) -> Endpoint:
     method, path = line.split(" ")
     sent = {"query" if method == "GET" else "body": sends}
-    return Endpoint(operation=operation, method=method, path=path, asks=asks, reply=reply, **sent, **more)
+    return Endpoint(
+        operation=operation, method=method, path=path, message_type=message_type, reply=reply, **sent, **more
+    )
 
 
 _CLAIM: dict[str, Any] = {"scope": "claim"}
-_ADMIN_OF_ALL: dict[str, Any] = {"scope": "admin", "is_about_all": True}
+_ADMIN_OF_ALL: dict[str, Any] = {"scope": "admin", "is_store_wide": True}
 # About whatever claim or attempt there is: the second time it could be the next one.
 _ONCE: dict[str, Any] = {"scope": "admin", "is_repeatable": False}
 _PUBLIC: dict[str, Any] = {"is_public": True}
@@ -143,11 +147,11 @@ ENDPOINTS = [
     _at("readyz", "GET /readyz", c.Probe, r.ProbeReply, **_PUBLIC),
     _at("health", "GET /health", **_PUBLIC),
     _at("status", "GET /status", **_PUBLIC),
-    _at("figures", "GET /figures", q.GetFigures, r.Figures, b.FiguresQuery, is_about_all=True),
+    _at("figures", "GET /figures", q.GetFigures, r.Figures, b.FiguresQuery, is_store_wide=True),
     _at("metrics_page", "GET /metrics", **_PUBLIC),
     _at("openapi", "GET /openapi.json", **_PUBLIC),
     _at("api_page", "GET /docs", **_PUBLIC),
 ]
 BY_OPERATION = {endpoint.operation: endpoint for endpoint in ENDPOINTS}
-BY_KIND = {endpoint.asks: endpoint for endpoint in ENDPOINTS if endpoint.reply is not None}
+BY_KIND = {endpoint.message_type: endpoint for endpoint in ENDPOINTS if endpoint.reply is not None}
 """Where the library sends what; of two that stand for the same, to the last."""

@@ -78,6 +78,6 @@ ERRORS = {
 }
 
 
-def kind_of(code: str) -> ErrorKind:
+def error_kind(code: str) -> ErrorKind:
     """Also for a code that only a newer server knows."""
     return ERRORS.get(code, ErrorKind(InvalidInput, 400, 64))

@@ -7,7 +7,7 @@ import msgspec
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.moments import Moment
 from octostore.core.replies import AttemptView, JobOwner, ProgressView
-from octostore.wire.errors import kind_of
+from octostore.wire.errors import error_kind
 
 
 class Failure(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -52,23 +52,23 @@ class Problem(msgspec.Struct, kw_only=True):
 UNREACHABLE_RETRY_MS = 1_000
 
 
-def failure_of(error: OctoStoreError) -> Failure:
+def failure_from_error(error: OctoStoreError) -> Failure:
     """What is told of `error`. Its own attributes have the same names here."""
     told = {name: value for name, value in vars(error).items() if name in Failure.__struct_fields__}
-    failure = Failure(error=str(error), code=error.code, details=kind_of(error.code).advice, **told)
+    failure = Failure(error=str(error), code=error.code, details=error_kind(error.code).advice, **told)
     if isinstance(error, Unreachable):
         failure.retry_after_ms = UNREACHABLE_RETRY_MS
     return failure
 
 
-def error_of(failure: Failure) -> OctoStoreError:
+def error_from_failure(failure: Failure) -> OctoStoreError:
     """The error that the other side had, in its words."""
-    kind = kind_of(failure.code)
+    kind = error_kind(failure.code)
     error = kind.raises.__new__(kind.raises)
     # The advice on what a server itself refuses is written for whoever calls it.
     is_of_store = failure.code == kind.raises.code
     error.args = (failure.error if is_of_store else f"{failure.error}. {failure.details}".rstrip(". "),)
-    told = {name: getattr(failure, name) for name in kind_of(kind.raises.code).carries}
+    told = {name: getattr(failure, name) for name in error_kind(kind.raises.code).carries}
     error.__dict__.update(told | {name: it for name, it in _USUAL.items() if name in told and told[name] is None})
     return error
 

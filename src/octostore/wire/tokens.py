@@ -13,7 +13,7 @@ SECRET_BYTES = 32
 SECRET_CHARACTERS = 43  # 62^43 > 2^256
 CHECKSUM_CHARACTERS = 6  # 62^6 > 2^32
 _DIGITS = string.digits + string.ascii_letters
-SHOWN_TOKEN = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{SECRET_CHARACTERS},}}")
+TOKEN_IN_TEXT = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{SECRET_CHARACTERS},}}")
 """One within other text, also if it was mistyped."""
 
 
@@ -36,7 +36,7 @@ def is_well_formed(token: str) -> bool:
     )
 
 
-def digest_of(token: str) -> bytes:
+def token_digest(token: str) -> bytes:
     """What is stored of a token. It is as random as a key, so a plain hash is as good as a slow one."""
     return hashlib.sha256(token.encode()).digest()
 

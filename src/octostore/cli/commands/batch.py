@@ -16,7 +16,7 @@ from octostore.core.encoding import decode_strictly
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import JSON_DEPTH
 from octostore.core.replies import ClaimReply
-from octostore.wire.batches import BatchAnswer, answer_of
+from octostore.wire.batches import BatchResponse, command_response
 
 EXAMPLE = '{"command": "claim_job", "job_id": "build-7"}'
 EXAMPLES = [
@@ -38,7 +38,7 @@ def run(arguments: Arguments, context: Context) -> int:
         raise InvalidInput("stdin", f"is empty: write one command per line, such as {EXAMPLE}")
     with context.place.open() as store:
         answers = store.batch(documents, atomic=arguments.atomic)
-    told = BatchAnswer(answers=[answer_of(answer) for answer in answers])
+    told = BatchResponse(answers=[command_response(answer) for answer in answers])
     rows = [
         (document["command"], _about(document), _gist(answer))
         for document, answer in zip(documents, answers, strict=True)

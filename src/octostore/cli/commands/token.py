@@ -19,7 +19,7 @@ from octostore.core.errors import InvalidInput
 from octostore.core.model import Scope
 from octostore.core.replies import TokenList, TokenView
 from octostore.stores.permissions import check_file
-from octostore.wire.answers import NewToken
+from octostore.wire.responses import NewToken
 from octostore.wire.token_files import write_token_file
 
 EXAMPLES = [

@@ -8,7 +8,7 @@ from octostore.client.http.calls import OK, HttpCall, event_from
 from octostore.core.errors import Unreachable
 from octostore.core.events import Event
 from octostore.stores.base import TryAgain
-from octostore.wire.failures import Failure, error_of
+from octostore.wire.failures import Failure, error_from_failure
 
 TOO_FAST = 429
 NOT_TAKEN = {408, 425, TOO_FAST}
@@ -50,7 +50,7 @@ def _error_for(where: str, status: int, failure: Failure | None, retry_after: st
         return _again(where, status, failure, retry_after)
     if failure is None or failure.code == "no_such_route":
         return _no_octostore(where, status)
-    return error_of(failure)
+    return error_from_failure(failure)
 
 
 def _again(where: str, status: int, failure: Failure | None, retry_after: str | None) -> Exception:

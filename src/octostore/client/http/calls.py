@@ -15,7 +15,7 @@ from octostore.core.replies import ClosedReply, EventPage
 from octostore.core.session_keys import id_of, key_in
 from octostore.wire.batches import encode_batch
 from octostore.wire.endpoints import BY_KIND, BY_OPERATION
-from octostore.wire.failures import Failure, error_of
+from octostore.wire.failures import Failure, error_from_failure
 
 OK = range(200, 300)
 
@@ -36,9 +36,9 @@ def call_of(asked: Any, wait: float = 0) -> HttpCall:
     endpoint = BY_KIND.get(type(asked))
     if endpoint is None:
         raise TypeError(f"a {type(asked).__name__} cannot be asked of a server")
-    body = endpoint.body_of(asked, wait)
+    body = endpoint.body_for(asked, wait)
     encoded = None if body is None else msgspec.json.encode(body)
-    return HttpCall(endpoint.method, endpoint.address_of(asked), encoded, reader_of(asked), endpoint.can_repeat(asked))
+    return HttpCall(endpoint.method, endpoint.target_for(asked), encoded, reader_of(asked), endpoint.can_repeat(asked))
 
 
 def reader_of(asked: Any) -> Callable[[bytes], Any]:
@@ -88,7 +88,7 @@ def _read_one(command: Any, answer: _Answer) -> Any:
     if answer.status in OK:
         return reader_of(command)(body)
     failure: Failure = _reader(Failure)(body)
-    error: OctoStoreError = error_of(failure)
+    error: OctoStoreError = error_from_failure(failure)
     return error
 
 

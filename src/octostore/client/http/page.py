@@ -14,8 +14,8 @@ from octostore.client.http.server_url import ServerUrl, left_servers
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.secret_free import SecretFree
 from octostore.stores.base import TryAgain
-from octostore.wire.answers import About, Health, LoginLink
 from octostore.wire.failures import Failure
+from octostore.wire.responses import About, Health, LoginLink
 
 T = TypeVar("T")
 NOT_FOUND = 404

@@ -20,7 +20,7 @@ from octostore.mcp.http.port import ServedPort
 from octostore.server.calls import Call
 from octostore.server.refusals import too_fast
 from octostore.stores.ids import new_lease_id
-from octostore.wire.failures import error_of
+from octostore.wire.failures import error_from_failure
 
 
 class HandledClaim:
@@ -103,7 +103,7 @@ class HandledClaims:
         """One request renews so many, and counts as so many. Raises `Unreachable` if that is too fast."""
         pause_ms = self._call.services.rates.take(self._call.principal.name, number, taken=1)
         if pause_ms:
-            raise error_of(too_fast(pause_ms).failure)
+            raise error_from_failure(too_fast(pause_ms).failure)
 
     def at_hand(self, reply: ClaimReply) -> msgspec.Struct:
         return at_hand_by_handle(reply, self.handle_of(reply.job_id or "", reply.fencing_token or 0))

@@ -19,7 +19,7 @@ from octostore.server.http import Answer, ClientGone, encode
 from octostore.server.refusals import Refusal
 from octostore.wire.bodies import Shape
 from octostore.wire.endpoints import BY_KIND
-from octostore.wire.failures import error_of
+from octostore.wire.failures import error_from_failure
 from octostore.wire.fields import WAIT_MAX_SECONDS
 
 OF_A_PROCESS = ("host", "pid")
@@ -77,7 +77,7 @@ class ServedPort:
             route, {name: getattr(asked, name) for name in endpoint.params}, one.request, one.principal, one.services
         )
         if endpoint.body is not None:
-            call.body = _sent(endpoint.body_of(asked, wait), endpoint.body)
+            call.body = _sent(endpoint.body_for(asked, wait), endpoint.body)
             for name in OF_A_PROCESS:
                 if hasattr(call.body, name):
                     setattr(call.body, name, None)
@@ -99,7 +99,7 @@ class ServedPort:
         except ClientGone:
             raise Unreachable("the client has gone", reason="closed") from None
         except Refusal as refusal:
-            raise error_of(refusal.failure) from None
+            raise error_from_failure(refusal.failure) from None
         except OctoStoreError as error:
             heed(self._request.services, self._request.principal.name, error)
             raise

@@ -16,7 +16,7 @@ from octostore.server.refusals import Refusal, refusal_of, too_fast
 from octostore.server.router import Route
 from octostore.server.shapes import shape_error
 from octostore.wire import bodies
-from octostore.wire.batches import BatchAnswer, OneAnswer, check_batch, endpoint_in, values_in
+from octostore.wire.batches import BatchResponse, CommandResponse, check_batch_size, decode_command, find_endpoint
 
 TAG = "batches"
 
@@ -29,7 +29,7 @@ class _Prepared(NamedTuple):
 
 async def batch(call: Call) -> Answer:
     body: bodies.BatchBody = call.body
-    check_batch(body.commands)
+    check_batch_size(body.commands)
     # One has been counted as the request.
     pause_ms = call.services.rates.take(call.principal.name, len(body.commands), taken=1)
     if pause_ms:
@@ -37,17 +37,17 @@ async def batch(call: Call) -> Answer:
     prepared = [_prepare(call, document) for document in body.commands]
     commands = [one.command for one in prepared if not isinstance(one.command, Exception)]
     replies = iter(await _execute(call, commands, body.atomic))
-    return Answer(BatchAnswer(answers=[_answer(one, replies) for one in prepared]))
+    return Answer(BatchResponse(answers=[_answer(one, replies) for one in prepared]))
 
 
 def _prepare(call: Call, document: dict[str, Any]) -> _Prepared:
     """What is wrong with one of them does not keep the others from being carried out."""
     one = call
     try:
-        endpoint = endpoint_in(document)
+        endpoint = find_endpoint(document)
         route = call.services.routes[endpoint.operation]
         one = Call(route, {}, call.request, call.principal, call.services)
-        one.params, one.body = values_in(document, endpoint)
+        one.params, one.body = decode_command(document, endpoint)
         admit(call.principal, route)
         return _Prepared(one, route.prepare(one))
     except msgspec.ValidationError as error:
@@ -73,7 +73,7 @@ async def _execute(call: Call, commands: Sequence[AnyCommand], atomic: bool) -> 
     return replies
 
 
-def _answer(one: _Prepared, replies: Iterator[Any]) -> OneAnswer:
+def _answer(one: _Prepared, replies: Iterator[Any]) -> CommandResponse:
     call, command = one
     if isinstance(command, Exception):
         return _refused(call, command)
@@ -81,10 +81,10 @@ def _answer(one: _Prepared, replies: Iterator[Any]) -> OneAnswer:
         answer = answer_to(call, command, next(replies))
     except Exception as error:  # noqa: BLE001  # told in its place, and logged if nobody knows why
         return _refused(call, error)
-    return OneAnswer(status=answer.status, body=answer.content)
+    return CommandResponse(status=answer.status, body=answer.content)
 
 
-def _refused(call: Call, error: Exception) -> OneAnswer:
+def _refused(call: Call, error: Exception) -> CommandResponse:
     heed(call.services, call.principal.name, error)
     translate = call.route.translate
     if translate is not None and isinstance(error, OctoStoreError):
@@ -95,7 +95,7 @@ def _refused(call: Call, error: Exception) -> OneAnswer:
             "%s %s failed", call.request.id, call.route.operation, exc_info=error, extra={"event": "internal_error"}
         )
     refusal.failure.request_id = call.request.id
-    return OneAnswer(status=refusal.status, body=refusal.failure)
+    return CommandResponse(status=refusal.status, body=refusal.failure)
 
 
 ENQUEUED = {
@@ -118,7 +118,7 @@ ROUTES = [
             "as the single call would be: `status` and `body`. One that is refused changes nothing, and does not keep "
             "the others from being carried out. They are all in one transaction unless `atomic` is false."
         ),
-        answers={200: BatchAnswer},
+        answers={200: BatchResponse},
         example={
             "body": {
                 "commands": [

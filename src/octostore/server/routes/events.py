@@ -14,7 +14,7 @@ from octostore.core.questions import ListEvents, ListHeartbeats
 from octostore.server.calls import Call, answer_reply
 from octostore.server.http import Answer, Streaming
 from octostore.server.router import Route
-from octostore.server.streams import ALIVE, EventStream
+from octostore.server.streams import KEEPALIVE, EventStream
 from octostore.wire import bodies
 from octostore.wire import fields as f
 
@@ -27,7 +27,7 @@ def _prepare_events(call: Call) -> ListEvents:
     try:
         question = ListEvents(**query.values())
     except InvalidInput as error:
-        raise bodies.as_sent(error, bodies.EventsQuery) from None
+        raise bodies.with_wire_name(error, bodies.EventsQuery) from None
     return msgspec.structs.replace(question, **_what_may_be_told(call, query))
 
 
@@ -91,7 +91,7 @@ async def _frames(call: Call, question: ListEvents, beating: Sequence[str]) -> A
             content += watcher.news()
             if after == question.after and not content:
                 await watcher.next_change()
-                content = ALIVE if time.monotonic() - sent_at >= silence else b""
+                content = KEEPALIVE if time.monotonic() - sent_at >= silence else b""
             question = msgspec.structs.replace(question, after=after)
             if content:
                 sent_at = time.monotonic()

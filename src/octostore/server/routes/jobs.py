@@ -10,7 +10,7 @@ from octostore.server.examples import NOW
 from octostore.server.http import Answer
 from octostore.stores.ids import new_job_id
 from octostore.wire import bodies
-from octostore.wire.answers import ClaimAnswer, claim_answer
+from octostore.wire.responses import ClaimResponse, claim_response
 
 USUAL_RETRY_MS = 1_000
 
@@ -28,7 +28,7 @@ def prepare_claim(call: Call, **given: Any) -> Any:
 
 
 def answer_claim(call: Call, reply: ClaimReply) -> Answer:
-    return Answer(claim_answer(without_others(call, reply)))
+    return Answer(claim_response(without_others(call, reply)))
 
 
 def without_others(call: Call, reply: ClaimReply) -> ClaimReply:
@@ -104,7 +104,7 @@ ROUTES = [
             "`status` tells whether it worked: `claimed`, or `held`, `done`, `delayed`, `dead`. With `wait_seconds` a "
             "job that cannot be had at once is waited for, in the order of arrival."
         ),
-        answers={200: ClaimAnswer},
+        answers={200: ClaimResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
         example={
             "params": JOB,

@@ -23,11 +23,11 @@ from octostore.server.refusals import Refusal, refuse
 from octostore.server.router import Route
 from octostore.server.routes.events import is_one_set_within, may_go_on
 from octostore.server.routes.sessions import tell_gone
-from octostore.server.streams import ALIVE, EventStream
+from octostore.server.streams import KEEPALIVE, EventStream
 from octostore.stores.loop_flag import LoopFlag
 from octostore.wire import bodies
 from octostore.wire import fields as f
-from octostore.wire.answers import LockAcquired, LockDelayed, LockHeld, LockList, LockRenewed, LockState
+from octostore.wire.responses import LockAcquired, LockDelayed, LockHeld, LockList, LockRenewed, LockState
 
 TAG = "locks"
 LOCK = {"params": {"job_id": "deploy-main"}}
@@ -238,7 +238,7 @@ class _Watching:
                 is_due = await is_one_set_within((changed, bell.event), silence) if recent == [] else True
                 if bell.event.is_set() or not is_due:
                     bell.event.clear()
-                    yield await self._renewal() or ALIVE
+                    yield await self._renewal() or KEEPALIVE
 
     async def _current(self) -> bytes:
         self._seq = self._call.services.feed.last_seq

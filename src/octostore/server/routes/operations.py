@@ -12,7 +12,7 @@ from octostore.server.http import PAGE_START, Answer, encode
 from octostore.server.refusals import Refusal, shutting_down
 from octostore.server.router import Route
 from octostore.server.routes.page import HTML
-from octostore.wire.answers import Health, Readiness, ServerStatus
+from octostore.wire.responses import Health, Readiness, ServerStatus
 
 TAG = "server"
 

@@ -17,8 +17,8 @@ from octostore.server.refusals import bad_code
 from octostore.server.router import Route
 from octostore.wire import bodies
 from octostore.wire import fields as f
-from octostore.wire.answers import About, LoginLink
-from octostore.wire.tokens import digest_of
+from octostore.wire.responses import About, LoginLink
+from octostore.wire.tokens import token_digest
 
 TAG = "page"
 HTML = b"text/html; charset=utf-8"
@@ -51,7 +51,7 @@ def _digest_in(call: Call, body: bodies.LoginBody) -> bytes:
     match body:
         case bodies.LoginBody(token=str(token), code=None):
             check_form(call.request, token)
-            return digest_of(token)
+            return token_digest(token)
         case bodies.LoginBody(token=None, code=str(code)):
             digest = call.services.logins.redeem(code)
             if digest is None:

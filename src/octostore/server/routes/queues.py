@@ -6,7 +6,7 @@ from octostore.server.calls import Call, asked, carried_out
 from octostore.server.examples import IN_A_MINUTE, NOW
 from octostore.server.http import Answer
 from octostore.server.routes.jobs import CLAIMED_BUILD, answer_claim, prepare_claim
-from octostore.wire.answers import NextAnswer
+from octostore.wire.responses import ClaimNextResponse
 
 TAG = "queues"
 
@@ -56,7 +56,7 @@ ROUTES = [
             "Lowest `priority` first, then earliest due, then oldest. `empty` if there is none, with what else is in "
             "the queue. With `kinds`, what is `ready`, `later` and `claimed`, and so `all_done`, is about these kinds."
         ),
-        answers={200: NextAnswer},
+        answers={200: ClaimNextResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
         example={
             "params": {"queue": "default"},

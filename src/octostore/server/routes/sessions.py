@@ -14,8 +14,15 @@ from octostore.server.routes.jobs import CLAIMED_BUILD, without_others
 from octostore.server.routes.queues import SOME_LATER
 from octostore.stores.ids import new_session_id
 from octostore.wire import bodies
-from octostore.wire.answers import OpenedSession, SessionList, SessionState, TaskAnswer, extended, task_answer
-from octostore.wire.failures import failure_of
+from octostore.wire.failures import failure_from_error
+from octostore.wire.responses import (
+    ClaimTaskResponse,
+    OpenedSession,
+    SessionList,
+    SessionState,
+    extend_view,
+    task_response,
+)
 
 TAG = "sessions"
 GONE = 410
@@ -30,7 +37,7 @@ ONLY_BY_LEASE = (
 
 def tell_gone(error: OctoStoreError) -> Exception:
     """A session that has ended is gone, as opposed to one that never was."""
-    return Refusal(GONE, failure_of(error)) if isinstance(error, LeaseLost) else error
+    return Refusal(GONE, failure_from_error(error)) if isinstance(error, LeaseLost) else error
 
 
 def _prepare_session(call: Call) -> Any:
@@ -63,7 +70,7 @@ def _answer_page(call: Call, page: SessionPage) -> Answer:
 
 
 def _state(call: Call, view: SessionView) -> SessionState:
-    return extended(
+    return extend_view(
         SessionState,
         view,
         user_id=call.services.pseudonym("user", view.principal),
@@ -79,7 +86,7 @@ def _prepare_task(call: Call) -> Any:
 
 
 def _answer_task(call: Call, reply: ClaimReply) -> Answer:
-    return Answer(task_answer(without_others(call, reply)))
+    return Answer(task_response(without_others(call, reply)))
 
 
 ROUTES = [
@@ -168,7 +175,7 @@ ROUTES = [
             "`lease_id` of a session that you have open, the task is claimed within it, one at a time: `held` then "
             "names the task that it has, and `POST /jobs/{job_id}/release` ends that and leaves the session open."
         ),
-        answers={200: TaskAnswer},
+        answers={200: ClaimTaskResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
         example={
             "params": {"session_id": "agent-3"},

@@ -9,8 +9,8 @@ from octostore.server.http import Answer
 from octostore.server.router import Route
 from octostore.stores.ids import new_token_id
 from octostore.wire import bodies
-from octostore.wire.answers import NewToken, RotatedToken, extended
-from octostore.wire.tokens import digest_of, new_token
+from octostore.wire.responses import NewToken, RotatedToken, extend_view
+from octostore.wire.tokens import new_token, token_digest
 
 TAG = "tokens"
 CI = {"name": "ci", "prefix": "deploy-", "expires_at": None}
@@ -20,8 +20,8 @@ async def create_token(call: Call) -> Answer:
     body: bodies.TokenBody = call.body
     body.token_id = new_token_id() if body.token_id is None else body.token_id
     token = new_token() if body.digest is None else None
-    command = call.command(**({"digest": digest_of(token)} if token else {}))
-    return Answer(extended(NewToken, await call.services.store.execute(command), token=token), 201)
+    command = call.command(**({"digest": token_digest(token)} if token else {}))
+    return Answer(extend_view(NewToken, await call.services.store.execute(command), token=token), 201)
 
 
 async def revoke_token(call: Call) -> Answer:

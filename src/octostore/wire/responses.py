@@ -111,18 +111,18 @@ class Empty(_Claim, tag="empty"):
     queue_status: QueueStatus
 
 
-ClaimAnswer: TypeAlias = Claimed | HeldByOther | Done | Delayed | Dead
-NextAnswer: TypeAlias = Claimed | Empty
+ClaimResponse: TypeAlias = Claimed | HeldByOther | Done | Delayed | Dead
+ClaimNextResponse: TypeAlias = Claimed | Empty
 
 
-def by_status(*kinds: type[msgspec.Struct]) -> dict[Any, type[msgspec.Struct]]:
+def index_by_status(*kinds: type[msgspec.Struct]) -> dict[Any, type[msgspec.Struct]]:
     return {kind.__struct_config__.tag: kind for kind in kinds}
 
 
-_ANSWERS = by_status(Claimed, HeldByOther, Done, Delayed, Dead, Empty)
+_ANSWERS = index_by_status(Claimed, HeldByOther, Done, Delayed, Dead, Empty)
 
 
-def claim_answer(reply: ClaimReply) -> msgspec.Struct:
+def claim_response(reply: ClaimReply) -> msgspec.Struct:
     return msgspec.convert(reply, _ANSWERS[reply.status], from_attributes=True)
 
 
@@ -140,15 +140,15 @@ class SessionHeld(_Owned, tag="held"):
     retry_after_ms: int
 
 
-TaskAnswer: TypeAlias = TaskClaimed | SessionHeld | Empty
-_TASK_ANSWERS = by_status(TaskClaimed, SessionHeld, Empty)
+ClaimTaskResponse: TypeAlias = TaskClaimed | SessionHeld | Empty
+_TASK_ANSWERS = index_by_status(TaskClaimed, SessionHeld, Empty)
 
 
-def task_answer(reply: ClaimReply) -> msgspec.Struct:
+def task_response(reply: ClaimReply) -> msgspec.Struct:
     return msgspec.convert(reply, _TASK_ANSWERS[reply.status], from_attributes=True)
 
 
-def extended(kind: type[S], view: msgspec.Struct, **more: Any) -> S:
+def extend_view(kind: type[S], view: msgspec.Struct, **more: Any) -> S:
     """`view` as a `kind` of it that says more."""
     return kind(**{name: getattr(view, name) for name in view.__struct_fields__}, **more)
 
@@ -158,7 +158,7 @@ class OpenedSession(SessionReply, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, reply: SessionReply) -> Self:
-        return extended(cls, reply, keepalive_interval_secs=max(1, int(reply.ttl // 2)))
+        return extend_view(cls, reply, keepalive_interval_secs=max(1, int(reply.ttl // 2)))
 
 
 class SessionState(SessionView, frozen=True, kw_only=True):
