@@ -66,7 +66,7 @@ STAGES = {
     "octostore/stores/ids": "decide",
     "octostore/stores/transaction.py:Transaction.save": "save",
     "octostore/stores/transaction.py:_save": "save",
-    "octostore/stores/sqlite/asking.py:SqliteAsking.write": "save",
+    "octostore/stores/sqlite/asking.py:SqliteDatabase.write": "save",
     "octostore/stores/rows.py:job_to_row": "save",
     "octostore/stores/sqlite/backend": "COMMIT",
     "octostore/server/metrics": "metrics",

@@ -9,7 +9,7 @@ from typing import Self
 from octostore.client.embedded import EmbeddedPort
 from octostore.client.store import OctoStore
 from octostore.core.events import Event
-from octostore.core.given import Given
+from octostore.core.sources import Sources
 from octostore.orchestrator import Orchestrator, TaskClaim
 from octostore.stores.clock import Mark
 from octostore.stores.memory import MemoryBackend, MemoryRows
@@ -24,8 +24,10 @@ class Stage:
     def __init__(self) -> None:
         self.now = 0.0
         rows, numbers, chance = MemoryRows(), count(1), random.Random(7)  # noqa: S311  # to be the same each time
-        given = Given(lambda: f"lease-{next(numbers)}", chance.random)
-        self.store = OctoStore(EmbeddedPort(LocalStore(lambda: MemoryBackend(rows), clock=self._clock, given=given)))
+        sources = Sources(lambda: f"lease-{next(numbers)}", chance.random)
+        self.store = OctoStore(
+            EmbeddedPort(LocalStore(lambda: MemoryBackend(rows), clock=self._clock, sources=sources))
+        )
         self.orchestrator = Orchestrator(self.store)
 
     def claim(self, session_id: str, agent: str, ttl: float = 120) -> tuple[TaskClaim, str, str]:

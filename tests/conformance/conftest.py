@@ -18,9 +18,9 @@ from octostore.stores.base import Backend
 from octostore.stores.clock import Clock, Mark, as_stored
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.postgres.backend import PostgresBackend
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.store import LocalStore, usual_given
+from octostore.stores.store import LocalStore, default_sources
 from octostore.stores.wakeups import Topic
 from tests.support.async_as_sync import Loop, StoreAsSync
 from tests.support.files import make_empty
@@ -82,7 +82,7 @@ class OneForEach:
         self._stores: list[WatchedStore] = []
 
     def open(self) -> WatchedStore:
-        self._stores.append(WatchedStore(self._open_backend, clock=self._clock, given=usual_given(RETRY)))
+        self._stores.append(WatchedStore(self._open_backend, clock=self._clock, sources=default_sources(RETRY)))
         return self._stores[-1]
 
     def opened(self) -> Opened:
@@ -95,7 +95,7 @@ class OneForEach:
 
 
 def open_memory(_folder: Path, clock: ManualClock) -> Opened:
-    store = WatchedStore(MemoryBackend, clock=clock, given=usual_given(RETRY))
+    store = WatchedStore(MemoryBackend, clock=clock, sources=default_sources(RETRY))
     return Opened(lambda: EmbeddedPort(store), lambda: AsyncEmbeddedPort(store), store.close, lambda: store.listeners)
 
 
@@ -106,7 +106,7 @@ def open_sqlite(folder: Path, clock: ManualClock) -> Opened:
 
 def open_server(folder: Path, clock: ManualClock) -> Opened:
     make_empty(folder / "store.db")
-    store = LocalStore(lambda: SqliteBackend(folder / "store.db"), clock=clock, given=usual_given(RETRY))
+    store = LocalStore(lambda: SqliteBackend(folder / "store.db"), clock=clock, sources=default_sources(RETRY))
     server = ServedStore(store, folder)
     place, token = server.place, server.token
     return Opened(
@@ -116,7 +116,7 @@ def open_server(folder: Path, clock: ManualClock) -> Opened:
 
 def open_postgres(_folder: Path, clock: ManualClock) -> Opened:
     url = empty_store()
-    stores = OneForEach(partial(PostgresBackend, parse_place(url), lambda: clock(Mark(0, "", 0)).now), as_stored)
+    stores = OneForEach(partial(PostgresBackend, parse_address(url), lambda: clock(Mark(0, "", 0)).now), as_stored)
     return stores.opened()._replace(close=lambda: give_back(url))
 
 

@@ -30,7 +30,7 @@ A_COMMAND: Edits = {
             "def _known(",
             (
                 "@decides(InspectJob, needs.job_with_documents)\n"
-                "def inspect_job(ws: WorkingSet, command: InspectJob, given: Given) -> JobView:\n"
+                "def inspect_job(ws: WorkingSet, command: InspectJob, given: Sources) -> JobView:\n"
                 "    return views.job_view(ws, _known(ws, command.job_id, given))\n\n\n"
                 "def _known("
             ),

@@ -6,9 +6,9 @@ import shlex
 from pathlib import Path
 
 from octostore.cli.parser import parse
-from octostore.stores.persist import GIVE_UP_SECONDS
 from octostore.stores.postgres import connection
 from octostore.stores.postgres.backend import STUCK_SECONDS
+from octostore.stores.retrying import GIVE_UP_SECONDS
 from tests.support.documents import blocks_of
 from tests.support.processes import ROOT
 
@@ -46,4 +46,4 @@ def test_its_urls_are_understood() -> None:
     urls = set(re.findall(r"postgresql://[^'\"\s]+", TEXT))
     assert len(urls) == 3
     for url in urls:
-        assert connection.parse_place(url).schema == connection.SCHEMA_DEFAULT
+        assert connection.parse_address(url).schema == connection.SCHEMA_DEFAULT

@@ -88,7 +88,7 @@ class JobRules(Machine):
         if times > 1:
             # The same call twice at once, by somebody who has never asked before, and with enough for both.
             self.run(*(c.Enqueue(job_id=job_id, kind="build", queue=ask.queue) for job_id in ("a", "c", "d/e")))
-            ask = msgspec.structs.replace(ask, request_id=f"request {len(self.given)}", kinds=None, prefix="")
+            ask = msgspec.structs.replace(ask, request_id=f"request {len(self.sources)}", kinds=None, prefix="")
         claim, *_ = self.run(*[ask] * times)
         if leases_in(claim) and checkpoint:
             progress = c.HeartbeatJob(job_id=claim.job_id, lease_id=claim.lease_id, note="half", percent=50)
@@ -284,7 +284,7 @@ class JobRules(Machine):
     ) -> None:
         """Whoever asked has gone; unless it was asked again, what it got is taken back, and can be asked for again."""
         if getattr(claim, "request_id", None) is not None:
-            claim = msgspec.structs.replace(claim, request_id=f"request {len(self.given)}")
+            claim = msgspec.structs.replace(claim, request_id=f"request {len(self.sources)}")
         (answer,) = self.run(claim)
         given = leases_in(answer)
         if given:
@@ -304,7 +304,7 @@ class JobRules(Machine):
         (again,) = self.run(claim)
         if leases_in(again):
             self.run(c.Undo(job_id=job_id, lease_id=again.lease_id))
-        opening = c.OpenSession(session_id=session_id, agent="ann", request_id=f"request {len(self.given)}")
+        opening = c.OpenSession(session_id=session_id, agent="ann", request_id=f"request {len(self.sources)}")
         (opened,) = self.run(opening)
         if leases_in(opened):
             bound = c.ClaimJob(job_id=job_id, owner="ann", session_id=session_id)

@@ -18,7 +18,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.both = self.side_by_side()
-        self.given: list[tuple[str, str | None, str | None]] = []
+        self.sources: list[tuple[str, str | None, str | None]] = []
         """All leases that anybody got, on which job or session, oldest first."""
         self.calls: list[AnyCommand] = []
         """What was asked last, with the leases that were used."""
@@ -31,7 +31,7 @@ class Machine(RuleBasedStateMachine):
         self.agree = True
         self.calls = [*self.calls, *commands][-KEPT_CALLS:]
         for command, answer in zip(commands, answers, strict=True):
-            self.given += [lease for lease in leases_in(answer, command.principal) if lease not in self.given]
+            self.sources += [lease for lease in leases_in(answer, command.principal) if lease not in self.sources]
         return answers
 
     def with_a_lease(self, command: AnyCommand) -> AnyCommand:
@@ -43,14 +43,14 @@ class Machine(RuleBasedStateMachine):
         if lease_id is None or lease_id[0] not in "#~":
             return command
         of_session = getattr(command, "job_id", None) is None
-        known = [lease for lease in reversed(self.given) if (lease[2] if of_session else lease[1]) is not None]
+        known = [lease for lease in reversed(self.sources) if (lease[2] if of_session else lease[1]) is not None]
         known.sort(key=lambda lease: self.is_live(*lease) == (lease_id[0] == "~"))
         number = int(lease_id[1:])
         if number >= len(known):
             return command
         secret, job_id, session_id = known[number]
         if isinstance(command, c.ReleaseTask):
-            session_id = next((its for lease, _, its in self.given if lease == secret and its), command.session_id)
+            session_id = next((its for lease, _, its in self.sources if lease == secret and its), command.session_id)
         if isinstance(command, c.ReleaseLock) and "#" in (job_id or ""):
             job_id = None  # contract.md: no lock has such a name
         names = {"session_id": session_id, "job_id": job_id}

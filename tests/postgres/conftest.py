@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 import octostore
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from tests.support.postgres import made, new_schema, postgres_url
 
 
@@ -16,7 +16,7 @@ def url() -> str:
 
 @pytest.fixture
 def schema(url: str) -> str:
-    return parse_place(url).schema
+    return parse_address(url).schema
 
 
 @pytest.fixture

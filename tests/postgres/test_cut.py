@@ -12,7 +12,7 @@ import pytest
 
 import octostore
 from octostore.core.commands import ClaimJob
-from octostore.stores import persist
+from octostore.stores import retrying
 from octostore.stores.postgres import backend
 from tests.support.embedded import local_store
 from tests.support.pg_proxy import (
@@ -181,7 +181,7 @@ def test_whoever_cannot_find_out_says_so_and_goes_on(
 def test_a_way_that_stays_cut_is_no_answer(
     url: str, store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(persist, "GIVE_UP_SECONDS", 0.5)
+    monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", 0.5)
     held = store.claim_job("job", "ann")
     proxy.when(COMMIT, lose_the_answer)
     proxy.when(BEGINNING, *[cut] * 1_000)

@@ -16,11 +16,11 @@ import pytest
 
 import octostore
 from octostore.client.embedded import EmbeddedPort
-from octostore.stores import persist
+from octostore.stores import retrying
 from octostore.stores.clock import as_stored
 from octostore.stores.postgres import backend
 from octostore.stores.postgres.backend import PostgresBackend
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from octostore.stores.store import LocalStore
 from tests.processes.crowd import Follower, answered, at_work, listen, listen_to_all, stop, threads_of
 from tests.processes.ledger import Ack, Ledger, assert_all_recovered
@@ -39,7 +39,7 @@ numbers = count(1)
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of this process, so that a busy machine does not change what its calls end with. The others are as usual."""
-    monkeypatch.setattr(persist, "GIVE_UP_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +249,7 @@ def check_everything(url: str, ledger: Ledger, acks: list[Ack], rounds: int) -> 
     log = assert_sound(url)
     assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
     now_ms = round(time.time() * 1_000) + DAY_MS
-    local = LocalStore(lambda: PostgresBackend(parse_place(url), lambda: now_ms), clock=as_stored)
+    local = LocalStore(lambda: PostgresBackend(parse_address(url), lambda: now_ms), clock=as_stored)
     with octostore.OctoStore(EmbeddedPort(local)) as store:
         assert_all_recovered(store, ledger)
     assert_sound(url)

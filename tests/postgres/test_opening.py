@@ -282,7 +282,7 @@ def test_nobody_there(host: str) -> None:
 
 def test_a_standby_can_be_read_and_says_that_it_is_none_to_write_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As far as a store can tell, a database where all transactions only read is one."""
-    monkeypatch.setattr("octostore.stores.persist.GIVE_UP_SECONDS", 0.2)
+    monkeypatch.setattr("octostore.stores.retrying.GIVE_UP_SECONDS", 0.2)
     with octostore.connect(url) as store:
         store.claim_job("job", "ann")
     only_reading = "options=-c%20default_transaction_read_only%3Don&target_session_attrs=any"

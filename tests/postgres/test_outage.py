@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import octostore
-from octostore.stores import persist
+from octostore.stores import retrying
 from tests.support.cluster import Node
 from tests.support.documents import Machine, blocks_of
 from tests.support.pg_programs import programs
@@ -70,7 +70,7 @@ def test_the_library_says_unreachable_and_goes_on_when_it_is_back(
         following = store.events(follow=True)
         assert next(following).type == "claimed"
         database.kill()
-        monkeypatch.setattr(persist, "GIVE_UP_SECONDS", 0.1)
+        monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", 0.1)
         for call in calls(store, held.lease_id or ""):
             with pytest.raises(octostore.Unreachable) as caught:
                 call()
@@ -112,7 +112,7 @@ def test_a_server_answers_503_and_goes_on_when_it_is_back(database: Node, url: s
         began_at = time.monotonic()
         with ThreadPoolExecutor(len(requests)) as pool:
             answers = list(pool.map(lambda request: server.request(*request), requests))
-        assert time.monotonic() - began_at < 3 * persist.GIVE_UP_SECONDS, "all of them wait at the same time"
+        assert time.monotonic() - began_at < 3 * retrying.GIVE_UP_SECONDS, "all of them wait at the same time"
         for request, answer in zip(requests, answers, strict=True):
             assert answer.status == 503, (request, answer)
             assert int(answer.headers["retry-after"]) >= 1

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 import octostore
-from octostore.stores import persist
+from octostore.stores import retrying
 from octostore.stores.postgres import backend
 from octostore.stores.postgres.backend import PostgresBackend
-from octostore.stores.postgres.connection import LISTEN_VARIABLE, parse_place
+from octostore.stores.postgres.connection import LISTEN_VARIABLE, parse_address
 from tests.processes.crowd import Follower, answered, at_work, listen, listen_to_all, stop, threads_of
 from tests.processes.ledger import Ack, Ledger
 from tests.support.embedded import local_store, waiting_threads
@@ -50,7 +50,7 @@ class Place(NamedTuple):
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of this process, so that a busy machine does not change what its calls end with. The others are as usual."""
-    monkeypatch.setattr(persist, "GIVE_UP_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def pooler() -> Iterator[PgBouncer]:
 @pytest.fixture
 def place(pooler: PgBouncer) -> Place:
     direct_url = made(new_schema())
-    return Place(f"{pooler.url}?schema={parse_place(direct_url).schema}", direct_url)
+    return Place(f"{pooler.url}?schema={parse_address(direct_url).schema}", direct_url)
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_whoever_waits_is_woken_over_a_direct_connection(place: Place, monkeypat
     monkeypatch.setattr(backend, "LOOK_SECONDS", 3_600)
     with octostore.connect(place.url) as one, octostore.connect(place.url) as other:
         with local_store(other).listening([], lambda: None):
-            until(lambda: backend_of(other).look_seconds == 3_600)
+            until(lambda: backend_of(other).poll_seconds == 3_600)
         check_waking(one, other)
 
 
@@ -208,6 +208,6 @@ def test_whoever_waits_looks_where_there_is_no_direct_connection(stores: list[oc
     listener = backend_of(other)._listener
     assert listener is not None
     until(lambda: listener._is_pooled)
-    assert backend_of(other).look_seconds == backend.LOOK_ALONE_SECONDS
+    assert backend_of(other).poll_seconds == backend.POLL_ALONE_SECONDS
     # It has given up for good, and keeps no connection of the pool.
     until(lambda: not listener._thread.is_alive())

@@ -5,7 +5,7 @@ import re
 import psycopg
 import pytest
 
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from octostore.stores.postgres.pipeline import compiled
 from octostore.stores.postgres.statements import load_sql
 from tests.support.postgres import made, new_schema
@@ -14,7 +14,7 @@ REMEMBERED = 5_000
 
 
 def test_requests_are_found_by_their_ids_also_if_that_was_planned_before_there_were_any() -> None:
-    place = parse_place(made(new_schema()))
+    place = parse_address(made(new_schema()))
     statement = compiled(load_sql(place.schema))["jobs_of_requests"]
     with psycopg.connect(place.url, autocommit=True) as connection:
         connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off")
@@ -30,7 +30,7 @@ def test_requests_are_found_by_their_ids_also_if_that_was_planned_before_there_w
 
 @pytest.mark.parametrize(("name", "scan"), [("names_from", "Scan"), ("names_before", "Scan Backward")])
 def test_similar_names_are_found_in_the_index_and_few_are_read(name: str, scan: str) -> None:
-    place = parse_place(made(new_schema()))
+    place = parse_address(made(new_schema()))
     statement = compiled(load_sql(place.schema))[name]
     with psycopg.connect(place.url, autocommit=True) as connection:
         connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off")
@@ -46,7 +46,7 @@ def test_similar_names_are_found_in_the_index_and_few_are_read(name: str, scan: 
 
 @pytest.mark.parametrize("analyzed", [False, True])
 def test_forgetting_requests_reads_only_those_that_it_may_forget(*, analyzed: bool) -> None:
-    place = parse_place(made(new_schema()))
+    place = parse_address(made(new_schema()))
     statement = compiled(load_sql(place.schema))["forget_requests"]
     with psycopg.connect(place.url, autocommit=True) as connection:
         connection.execute(
@@ -70,7 +70,7 @@ def test_forgetting_requests_reads_only_those_that_it_may_forget(*, analyzed: bo
 
 def test_what_a_queue_has_is_counted_by_an_index_and_up_to_a_limit() -> None:
     """Whatever the number of jobs that are settled or wait: idle workers ask all the time."""
-    place = parse_place(made(new_schema()))
+    place = parse_address(made(new_schema()))
     sql = compiled(load_sql(place.schema))
     values = {"queue": "'q'", "first": "''", "last": "'z'", "most": "3", "kind": "'k'", "loaded": "NULL"}
     with psycopg.connect(place.url, autocommit=True) as connection:
@@ -96,7 +96,7 @@ def test_what_a_queue_has_is_counted_by_an_index_and_up_to_a_limit() -> None:
 
 def test_claims_of_the_last_minutes_are_found_by_indexes_and_few_are_read() -> None:
     """Whatever the length of the log: events are read from its end, by job, or as losses."""
-    place = parse_place(made(new_schema()))
+    place = parse_address(made(new_schema()))
     sql = compiled(load_sql(place.schema))
     values = {"first": "''", "last": "'z'", "queue": "NULL", "owner": "NULL", "limit": "3"}
     values |= {"since": "10", "moment": "10", "names": "'[\"job-1\"]'", "after": "0"}

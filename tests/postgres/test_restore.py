@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import octostore
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from tests.support.pg_programs import programs
 from tests.support.postgres import postgres_url
 from tests.support.postgres_soundness import assert_sound
@@ -33,7 +33,7 @@ class Backup:
     """Of one store, as it is now."""
 
     def __init__(self, url: str) -> None:
-        self._schema = parse_place(url).schema
+        self._schema = parse_address(url).schema
         self._dump = programs().run("pg_dump", "-d", postgres_url(), "-n", self._schema)
 
     def restore(self, arguments: str = "", *, meanwhile: str = "") -> None:

@@ -60,7 +60,7 @@ def roles(admin: psycopg.Connection, schema: str) -> Iterator[Roles]:
     url = f"{postgres_url()}&schema={schema}"
     urls = Roles(*(url.replace("postgres:@", f"{role}@", 1) for role in (owner, app)))
     made(urls.owner)
-    with psycopg.connect(connection.parse_place(urls.owner).url) as as_owner:
+    with psycopg.connect(connection.parse_address(urls.owner).url) as as_owner:
         as_owner.execute(grants(schema, app))
     yield urls
     for role in (owner, app):
@@ -153,12 +153,12 @@ def test_nobody_changes_the_log(roles: Roles, schema: str, table: str, change: s
         store.enqueue("letter", {"to": "bob"})
     statement = change.format(f"{schema}.{table}").encode()
     with (
-        psycopg.connect(connection.parse_place(roles.app).url) as app,
+        psycopg.connect(connection.parse_address(roles.app).url) as app,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
     ):
         app.execute(statement)
     with (
-        psycopg.connect(connection.parse_place(roles.owner).url) as owner,
+        psycopg.connect(connection.parse_address(roles.owner).url) as owner,
         pytest.raises(psycopg.errors.RaiseException),
     ):
         owner.execute(statement)

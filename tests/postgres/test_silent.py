@@ -12,7 +12,7 @@ import pytest
 
 import octostore
 from octostore.core.commands import ClaimJob
-from octostore.stores import persist
+from octostore.stores import retrying
 from octostore.stores.postgres import backend, connection, listener
 from tests.postgres.test_outage import calls
 from tests.postgres.test_waking import backend_of
@@ -107,7 +107,7 @@ def test_of_several_connections_that_read_only_one_is_waited_for(
 def test_a_way_that_stays_silent_is_no_answer(
     url: str, store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(persist, "GIVE_UP_SECONDS", GIVE_UP_SECONDS)
+    monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", GIVE_UP_SECONDS)
     held = store.claim_job("job", "ann", ttl=600)
     store.get_job("job")
     proxy.fall_silent()
@@ -124,7 +124,7 @@ def test_a_way_that_stays_silent_is_no_answer(
 def test_whoever_cannot_find_out_what_became_of_a_commit_says_so(  # noqa: PLR0917  # what happens, and who sees it
     url: str, store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch, how: Act, owner: str
 ) -> None:
-    monkeypatch.setattr(persist, "GIVE_UP_SECONDS", GIVE_UP_SECONDS)
+    monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", GIVE_UP_SECONDS)
     store.probe()
     proxy.when(COMMIT, how)
     with ThreadPoolExecutor(1) as pool:
@@ -167,7 +167,7 @@ def test_a_listener_that_hears_nothing_is_replaced(
     monkeypatch.setattr(listener, "HEARTBEAT_SECONDS", 0.2)
     monkeypatch.setattr(listener, "ANSWER_SECONDS", 0.5)
     monkeypatch.setattr(backend, "LOOK_SECONDS", 3_600)
-    monkeypatch.setattr(backend, "LOOK_ALONE_SECONDS", 3_600)
+    monkeypatch.setattr(backend, "POLL_ALONE_SECONDS", 3_600)
     lease_id = store.claim_job("job", "first", ttl=600).lease_id
     with Worker("puppet", url) as elsewhere, ThreadPoolExecutor(1) as pool:
         assert elsewhere.hear() == "ready"
@@ -187,7 +187,7 @@ def listens(proxy: PgProxy) -> int:
 def test_thousands_who_wait_are_told_together_and_those_who_come_later_are_served(
     url: str, store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(persist, "GIVE_UP_SECONDS", GIVE_UP_SECONDS)
+    monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", GIVE_UP_SECONDS)
     store.probe()
     proxy.fall_silent()
     local = local_store(store)

@@ -28,7 +28,7 @@ LISTENING = "FROM pg_stat_activity WHERE query ILIKE 'listen%%' AND query ILIKE 
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process does not look at the log by itself within the time of a test."""
     monkeypatch.setattr(backend, "LOOK_SECONDS", 3_600)
-    monkeypatch.setattr(backend, "LOOK_ALONE_SECONDS", 3_600)
+    monkeypatch.setattr(backend, "POLL_ALONE_SECONDS", 3_600)
 
 
 def backend_of(store: octostore.OctoStore) -> PostgresBackend:

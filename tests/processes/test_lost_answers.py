@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 import octostore
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from octostore.stores.sqlite.connection import connect, make
 from tests.support.connections import Connection
 from tests.support.postgres import new_schema
@@ -97,7 +97,7 @@ def test_a_repeated_claim_is_not_given_back_with_the_first(server: ServerProcess
 
 def test_a_claim_that_is_repeated_at_another_server_is_not_given_back(tmp_path: Path) -> None:
     url = new_schema()
-    place = parse_place(url)
+    place = parse_address(url)
     environment = {"OCTOSTORE_URL": url}
     with (
         ServerProcess(tmp_path, env=environment) as first,

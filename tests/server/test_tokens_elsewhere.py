@@ -18,7 +18,7 @@ from octostore.core.questions import FindToken, ListTokens
 from octostore.server import auth
 from octostore.server import store as served
 from octostore.stores.memory import MemoryBackend
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from octostore.stores.store import LocalStore, open_store
 from octostore.wire.token_files import read_token_file, write_token_file
 from octostore.wire.tokens import new_token, token_digest
@@ -131,7 +131,7 @@ def test_a_restored_backup_is_known_in_every_server(servers: Servers, url: str) 
     late = made(one)
     other = servers.start("other")
     assert [lets_in(server, late["token"]) for server in (one, other)] == [True, True]
-    place = parse_place(url)
+    place = parse_address(url)
     with psycopg.connect(place.url) as connection:
         connection.execute(f"DELETE FROM {place.schema}.tokens WHERE token_id = %s".encode(), (late["token_id"],))
         connection.execute(f"SELECT {place.schema}.resume_after_restore(10)".encode())

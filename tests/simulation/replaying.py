@@ -7,8 +7,8 @@ from octostore.core.events import LogEntry
 from octostore.core.questions import ListEvents
 from octostore.stores.rows import job_from_row, session_from_row
 from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.sqlite.asking import SQL
 from octostore.stores.sqlite.connection import connect
+from octostore.stores.sqlite.database import SQL
 from tests.simulation.storage import Storage
 from tests.support.replay import logged_job, logged_session, replay
 

@@ -63,7 +63,7 @@ class Storage:
         for backend in self._backends:
             backend.inner.close()
 
-    def attend(self, process: Process, ring: Callable[[], None]) -> None:
+    def on_foreign_commit(self, process: Process, ring: Callable[[], None]) -> None:
         self._bells.append((process, ring))
 
     def announce(self, process: Process) -> None:
@@ -127,11 +127,11 @@ class FaultyBackend:
         with self.inner.reading() as reading:
             yield reading
 
-    def attend(self, ring: Callable[[], None]) -> None:
-        self._storage.attend(self.process, ring)
+    def on_foreign_commit(self, ring: Callable[[], None]) -> None:
+        self._storage.on_foreign_commit(self.process, ring)
 
     @property
-    def look_seconds(self) -> float:
+    def poll_seconds(self) -> float:
         return LOOK_SECONDS
 
     def pause(self) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from octostore.stores.base import Backend
 from octostore.stores.postgres.backend import PostgresBackend
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from octostore.stores.sqlite import SqliteBackend
 from tests.support import postgres
 from tests.support.files import make_empty
@@ -23,7 +23,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
         backend = SqliteBackend(tmp_path / "store.db")
     elif request.param == "postgres":
         url = postgres.empty_store()
-        backend = PostgresBackend(parse_place(url), lambda: clock.now_ms)
+        backend = PostgresBackend(parse_address(url), lambda: clock.now_ms)
     world = World(backend, clock)
     yield world
     world.backend.close()

@@ -45,7 +45,7 @@ def old_file(path: Path) -> None:
     connection.close()
 
 
-def old_schema(place: postgres_connection.Place) -> None:
+def old_schema(place: postgres_connection.DatabaseAddress) -> None:
     with psycopg.connect(place.url, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {place.schema}".encode())
         connection.execute(
@@ -66,7 +66,7 @@ def upgraded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Upgrade
         yield Upgraded(world, lambda: soundness.look_at(path))
     else:
         url = postgres.new_schema()
-        place = postgres_connection.parse_place(url)
+        place = postgres_connection.parse_address(url)
         old_schema(place)
         clock = DatabaseClock()
         world = World(PostgresBackend(place, lambda: clock.now_ms), clock)

@@ -12,7 +12,7 @@ from octostore.stores.base import Backend
 from octostore.stores.clock import Mark, as_stored
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.postgres.backend import PostgresBackend
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from octostore.stores.sqlite import SqliteBackend
 from tests.support.postgres import new_schema
 from tests.support.world import ManualClock, World
@@ -34,7 +34,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     backends: dict[str, Callable[[], Backend]] = {
         "memory": MemoryBackend,
         "sqlite": lambda: SqliteBackend(tmp_path / "store.db"),
-        "postgres": lambda: PostgresBackend(parse_place(new_schema()), lambda: clock.now_ms),
+        "postgres": lambda: PostgresBackend(parse_address(new_schema()), lambda: clock.now_ms),
     }
     world = World(backends[request.param](), AsStored() if request.param == "postgres" else clock)
     world.advance = clock.advance  # type: ignore[method-assign]

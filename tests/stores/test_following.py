@@ -87,9 +87,9 @@ class Log:
         self.looks = 0
         self.look_now: Callable[[], None]
         self._page = page
-        self.wakeups = Wakeups(self._read, self._attend, lambda: 3_600.0)
+        self.wakeups = Wakeups(self._read, self._on_foreign_commit, lambda: 3_600.0)
 
-    def _attend(self, ring: Callable[[], None]) -> None:
+    def _on_foreign_commit(self, ring: Callable[[], None]) -> None:
         self.look_now = ring
 
     def _read(self, after: int | None) -> tuple[list[LogEntry], int]:

@@ -8,9 +8,9 @@ import pytest
 
 import octostore
 from octostore.core.commands import AnyCommand, Probe
-from octostore.stores import persist, writer
+from octostore.stores import retrying, writer
 from octostore.stores.base import TryAgain
-from octostore.stores.batch import Answer, Committed
+from octostore.stores.batch import Committed, ReplyOrError
 from octostore.stores.writer import Writer
 from tests.support.processes import until
 
@@ -37,11 +37,11 @@ class Place:
 
 class Caller:
     def __init__(self) -> None:
-        self.outcome: list[Answer] | Exception | None = None
+        self.outcome: list[ReplyOrError] | Exception | None = None
         self.at = 0.0
         self._began_at = time.monotonic()
 
-    def take(self, outcome: list[Answer] | Exception) -> None:
+    def take(self, outcome: list[ReplyOrError] | Exception) -> None:
         self.outcome = outcome
         self.at = time.monotonic() - self._began_at
 
@@ -53,8 +53,8 @@ def place() -> Place:
 
 @pytest.fixture
 def call(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Caller]:
-    monkeypatch.setattr(persist, "GIVE_UP_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr(persist, "PAUSE_MAX_SECONDS", PATIENCE_SECONDS / 10)
+    monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(retrying, "PAUSE_MAX_SECONDS", PATIENCE_SECONDS / 10)
     one_writer = Writer(place.run, lambda _: None)
 
     def call() -> Caller:

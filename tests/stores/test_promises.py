@@ -55,8 +55,8 @@ from octostore.stores.base import Backend
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.rows import ended_request_from_row, job_from_row, session_from_row, token_from_row
 from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.sqlite.asking import SQL
 from octostore.stores.sqlite.connection import connect
+from octostore.stores.sqlite.database import SQL
 from tests.support.commands import (
     ALL_DIGESTS,
     JOB_NAMES,

@@ -8,7 +8,7 @@ from octostore.core.commands import Probe
 from octostore.core.questions import ListEvents, ListJobs, Question
 from octostore.stores.base import Backend
 from octostore.stores.postgres.backend import PostgresBackend
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from tests.stores.test_promises import Histories
 from tests.support.postgres import empty_store, give_back
 from tests.support.world import DatabaseClock, World
@@ -24,7 +24,7 @@ class PostgresPromises(Histories):
         return World(self.reopened(), DatabaseClock())
 
     def reopened(self) -> Backend:
-        return PostgresBackend(parse_place(self.url), lambda: self.clock.now_ms)
+        return PostgresBackend(parse_address(self.url), lambda: self.clock.now_ms)
 
     def all_questions(self) -> list[Question[Any]]:
         jobs = [ListJobs(limit=2), *(ListJobs(status=status, limit=3) for status in ("free", "queued", "dead"))]

@@ -7,8 +7,8 @@ import apsw
 import pytest
 
 from octostore.stores.rows import COLUMNS
-from octostore.stores.sqlite.asking import SQL, VALUES_AT_ONCE, compiled, takes_values
 from octostore.stores.sqlite.connection import connect, make
+from octostore.stores.sqlite.database import SQL, VALUES_AT_ONCE, compiled, takes_values
 
 FRAGMENTS = {f"{table}_{part}" for table in COLUMNS for part in ("columns", "values", "changes")} | {
     *("schema", "now", "later", "unindexed", "jobs_in_line", "jobs_in_line_by_kind", "not_loaded", "in_span"),

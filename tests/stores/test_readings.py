@@ -12,7 +12,7 @@ from octostore.core.session_keys import session_key
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend, Reading, SessionFilter
 from octostore.stores.postgres.backend import PostgresBackend
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from octostore.stores.sqlite import SqliteBackend
 from tests.support.postgres import new_schema
 from tests.support.world import DatabaseClock, ManualClock, World
@@ -29,7 +29,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     if request.param == "sqlite":
         backend = SqliteBackend(tmp_path / "store.db")
     else:
-        backend = PostgresBackend(parse_place(new_schema()), lambda: clock.now_ms)
+        backend = PostgresBackend(parse_address(new_schema()), lambda: clock.now_ms)
     world = World(backend, clock)
     lease_id = world.do(ClaimJob(job_id="kept", owner="ann")).lease_id or ""
     world.do(CheckpointJob(job_id="kept", lease_id=lease_id, data=b'{"step":1}'))

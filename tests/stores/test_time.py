@@ -33,12 +33,12 @@ from octostore.stores.batch import run_batch
 from octostore.stores.clock import Clock, SystemClock, as_stored
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.postgres.backend import PostgresBackend
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from octostore.stores.reading import ask
 from octostore.stores.sqlite import SqliteBackend
 from tests.support.files import make_empty
 from tests.support.postgres import empty_store, give_back
-from tests.support.world import START_MS, repeatable_given
+from tests.support.world import START_MS, repeatable_sources
 
 JOBS = st.sampled_from(["a", "b", "c"])
 TTLS = st.sampled_from([1, 5, 30])
@@ -56,7 +56,7 @@ class Histories(RuleBasedStateMachine):
         self.wall_ms = START_MS
         self.counted_ms = 5_000
         self.boot = 1
-        self.given = repeatable_given()
+        self.sources = repeatable_sources()
         self.leases: dict[str, str] = {}
         self.sure_until: dict[str, int] = {}
         """Job -> until when its owner was told that it has it, in true time."""
@@ -78,7 +78,7 @@ class Histories(RuleBasedStateMachine):
         return SystemClock(lambda: self.wall_ms, lambda: self.counted_ms, f"boot-{self.boot}")
 
     def do(self, process: int, command: AnyCommand) -> Any:
-        committed = run_batch(self.processes[process], [command], self.clock(), self.given)
+        committed = run_batch(self.processes[process], [command], self.clock(), self.sources)
         for entry in committed.entries:
             assert entry.at >= self.written_at, "time runs backwards"
             self.written_at = entry.at
@@ -252,16 +252,16 @@ class Histories(RuleBasedStateMachine):
             if lease_until <= self.true_ms:
                 continue
             for process in self.processes:
-                view = ask(process, GetJob(job_id=job_id), self.clock(), self.given.retry)
+                view = ask(process, GetJob(job_id=job_id), self.clock(), self.sources.retry)
                 assert view.status == "claimed", "it was ended early"
                 assert view.claim is not None
-                listed = ask(process, ListJobs(status="claimed"), self.clock(), self.given.retry).jobs
+                listed = ask(process, ListJobs(status="claimed"), self.clock(), self.sources.retry).jobs
                 assert job_id in {job.job_id for job in listed}
 
     @invariant()
     def nobody_is_told_an_earlier_moment_than_what_was_written(self) -> None:
         for process in self.processes:
-            figures = ask(process, GetFigures(), self.clock(), self.given.retry)
+            figures = ask(process, GetFigures(), self.clock(), self.sources.retry)
             assert to_moment("at", figures.at) >= self.written_at, "time runs backwards"
 
     @invariant()
@@ -315,7 +315,7 @@ class PostgresHistories(SqliteHistories):
         return as_stored
 
     def open_one(self) -> Backend:
-        return PostgresBackend(parse_place(self.url), lambda: self.wall_ms)
+        return PostgresBackend(parse_address(self.url), lambda: self.wall_ms)
 
     def teardown(self) -> None:
         super().teardown()

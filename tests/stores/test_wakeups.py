@@ -23,7 +23,7 @@ from octostore.core.commands import (
 from octostore.core.retry import RetryPolicy
 from octostore.stores.memory import MemoryBackend
 from octostore.stores.sqlite import SqliteBackend
-from octostore.stores.store import LocalStore, usual_given
+from octostore.stores.store import LocalStore, default_sources
 from octostore.stores.wakeups import Topic
 from tests.support.embedded import waiting_threads
 from tests.support.processes import until
@@ -39,10 +39,10 @@ def clock() -> ManualClock:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[LocalStore]:
-    given = usual_given(RetryPolicy(base_ms=0, jitter=0))
+    sources = default_sources(RetryPolicy(base_ms=0, jitter=0))
     path = tmp_path / "store.db"
     store = LocalStore(
-        MemoryBackend if request.param == "memory" else lambda: SqliteBackend(path), clock=clock, given=given
+        MemoryBackend if request.param == "memory" else lambda: SqliteBackend(path), clock=clock, sources=sources
     )
     yield store
     store.close()

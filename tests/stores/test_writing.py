@@ -1,4 +1,4 @@
-"""The writer's line: nobody overtakes, batches have a size, and a place that fails is nobody's shared error."""
+"""The writer's line: nobody overtakes, batches have a size, and a failing store is nobody's shared error."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from octostore.core.commands import AnyCommand, ClaimJob
 from octostore.core.errors import Unreachable
 from octostore.stores import pace
 from octostore.stores.base import TryAgain
-from octostore.stores.batch import Answer, Committed
+from octostore.stores.batch import Committed, ReplyOrError
 from octostore.stores.readers import IDLE_READERS
 from octostore.stores.sqlite.backend import SqliteBackend
 from octostore.stores.sqlite.connection import make
@@ -22,7 +22,7 @@ from tests.support.processes import PATIENCE_SECONDS, until
 COMMIT_SECONDS = 0.003
 
 
-class Place:
+class FailingStore:
     """Notes what is run, and fails as it is told to."""
 
     def __init__(self) -> None:
@@ -42,52 +42,52 @@ class Place:
 
 
 @pytest.fixture
-def place() -> Place:
-    return Place()
+def failing() -> FailingStore:
+    return FailingStore()
 
 
 @pytest.fixture
-def writer(place: Place) -> Iterator[Writer]:
-    writer = Writer(place.run, lambda _committed: None)
+def writer(failing: FailingStore) -> Iterator[Writer]:
+    writer = Writer(failing.run, lambda _committed: None)
     yield writer
-    place.is_open.set()
+    failing.is_open.set()
     writer.close()
 
 
-def submit(writer: Writer, number: int, first: int = 0) -> list[list[Answer] | Exception]:
-    told: list[list[Answer] | Exception] = []
+def submit(writer: Writer, number: int, first: int = 0) -> list[list[ReplyOrError] | Exception]:
+    told: list[list[ReplyOrError] | Exception] = []
     for n in range(first, first + number):
         writer.submit([ClaimJob(job_id=f"job-{n}", owner="ann")], told.append)
     return told
 
 
-def test_nobody_overtakes_those_who_are_tried_again(place: Place, writer: Writer) -> None:
+def test_nobody_overtakes_those_who_are_tried_again(failing: FailingStore, writer: Writer) -> None:
     away = Unreachable("it is away", reason="network")
-    place.faults = [TryAgain(away), TryAgain(away)]
+    failing.faults = [TryAgain(away), TryAgain(away)]
     told = submit(writer, 2 * MAX_BATCH + 3)
-    place.is_open.set()
+    failing.is_open.set()
     until(lambda: len(told) == 2 * MAX_BATCH + 3)
-    assert place.done == [f"job-{n}" for n in range(2 * MAX_BATCH + 3)]
-    assert told == [[name] for name in place.done], "each got its own answer"
+    assert failing.done == [f"job-{n}" for n in range(2 * MAX_BATCH + 3)]
+    assert told == [[name] for name in failing.done], "each got its own answer"
 
 
-def test_a_batch_has_a_size(place: Place, writer: Writer) -> None:
+def test_a_batch_has_a_size(failing: FailingStore, writer: Writer) -> None:
     told = submit(writer, 3 * MAX_BATCH)
-    place.is_open.set()
+    failing.is_open.set()
     until(lambda: len(told) == 3 * MAX_BATCH)
-    assert max(place.sizes) <= MAX_BATCH
-    assert len(place.sizes) <= 5, "and is not wasted"
+    assert max(failing.sizes) <= MAX_BATCH
+    assert len(failing.sizes) <= 5, "and is not wasted"
 
 
-def test_all_of_a_batch_that_fails_are_told(place: Place, writer: Writer) -> None:
+def test_all_of_a_batch_that_fails_are_told(failing: FailingStore, writer: Writer) -> None:
     first = submit(writer, 1)
-    place.is_open.set()
+    failing.is_open.set()
     until(lambda: len(first) == 1)
-    place.is_open.clear()
+    failing.is_open.clear()
     blocked = submit(writer, 1, first=1)
     together = submit(writer, 3, first=2)
-    place.faults = [Unreachable("no disk", reason="io")] * 2
-    place.is_open.set()
+    failing.faults = [Unreachable("no disk", reason="io")] * 2
+    failing.is_open.set()
     until(lambda: len(blocked) + len(together) == 4)
     errors = [*blocked, *together]
     assert [getattr(error, "reason", None) for error in errors] == ["io"] * 4
@@ -144,49 +144,49 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> Moments:
 
 
 @pytest.fixture
-def hasty(place: Place) -> Iterator[Writer]:
-    place.is_open.set()
-    writer = Writer(place.run, lambda _committed: None, place.run)
+def hasty(failing: FailingStore) -> Iterator[Writer]:
+    failing.is_open.set()
+    writer = Writer(failing.run, lambda _committed: None, failing.run)
     yield writer
-    place.is_open.set()
+    failing.is_open.set()
     writer.close()
 
 
 CLAIM = [ClaimJob(job_id="here", owner="ann")]
 
 
-def test_what_takes_a_moment_runs_where_it_is_asked_for(place: Place, hasty: Writer) -> None:
+def test_what_takes_a_moment_runs_where_it_is_asked_for(failing: FailingStore, hasty: Writer) -> None:
     assert hasty.run_here(CLAIM) == ["here"]
     assert hasty._thread is None
-    assert place.sizes == [1]
+    assert failing.sizes == [1]
 
 
-def test_a_place_that_is_far_away_is_for_the_thread(place: Place, writer: Writer) -> None:
+def test_a_place_that_is_far_away_is_for_the_thread(failing: FailingStore, writer: Writer) -> None:
     assert writer.run_here(CLAIM) is None
-    assert place.sizes == []
+    assert failing.sizes == []
 
 
-def test_nobody_is_overtaken(place: Place, hasty: Writer) -> None:
-    place.is_open.clear()
+def test_nobody_is_overtaken(failing: FailingStore, hasty: Writer) -> None:
+    failing.is_open.clear()
     told = submit(hasty, 1)
     assert hasty.run_here(CLAIM) is None
-    place.is_open.set()
+    failing.is_open.set()
     until(lambda: len(told) == 1)
     assert hasty.run_here(CLAIM) == ["here"]
 
 
-def test_two_threads_are_never_in_it_at_once(place: Place, hasty: Writer) -> None:
-    place.is_open.clear()
+def test_two_threads_are_never_in_it_at_once(failing: FailingStore, hasty: Writer) -> None:
+    failing.is_open.clear()
     here: list[object] = []
     thread = threading.Thread(target=lambda: here.append(hasty.run_here(CLAIM)))
     thread.start()
     until(hasty._turn.locked)
     told = submit(hasty, 1)
     assert hasty.run_here(CLAIM) is None
-    place.is_open.set()
+    failing.is_open.set()
     thread.join()
     until(lambda: len(told) == 1)
-    assert place.done == ["here", "job-0"]
+    assert failing.done == ["here", "job-0"]
     assert here == [["here"]]
 
 
@@ -219,22 +219,22 @@ def test_how_long_it_took_counts_in_whichever_thread(hasty: Writer, monkeypatch:
     assert noted == [COMMIT_SECONDS] * 2
 
 
-def test_what_others_keep_waiting_is_for_the_thread_and_faults_are_told(place: Place, hasty: Writer) -> None:
-    place.faults = [
+def test_what_others_keep_waiting_is_for_the_thread_and_faults_are_told(failing: FailingStore, hasty: Writer) -> None:
+    failing.faults = [
         Unreachable("another process writes", reason="busy"),
         TryAgain(Unreachable("it is away", reason="io")),
     ]
     assert [hasty.run_here(CLAIM), hasty.run_here(CLAIM)] == [None, None]
-    place.faults = [ZeroDivisionError()]
+    failing.faults = [ZeroDivisionError()]
     assert hasty.run_here(CLAIM) is None, "the thread tells whose bug it is"
-    place.faults = [Unreachable("whether it was done is not known", reason="io")]
+    failing.faults = [Unreachable("whether it was done is not known", reason="io")]
     with pytest.raises(Unreachable, match="not known"):
         hasty.run_here(CLAIM)
-    assert place.done == []
+    assert failing.done == []
     assert hasty.run_here(CLAIM) == ["here"]
 
 
-def test_a_writer_that_is_closed_runs_nothing_anywhere(place: Place, hasty: Writer) -> None:
+def test_a_writer_that_is_closed_runs_nothing_anywhere(failing: FailingStore, hasty: Writer) -> None:
     hasty.close()
     assert hasty.run_here(CLAIM) is None
-    assert place.done == []
+    assert failing.done == []

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from psycopg.conninfo import conninfo_to_dict
 
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from tests.support.processes import PATIENCE_SECONDS
 
 SYNC, QUERY, READY, PARSE, BIND = b"S", b"Q", b"Z", b"P", b"B"
@@ -168,7 +168,7 @@ class PgProxy:
     """In front of the store of that URL; `url` is the way through here. It is gone when the block ends."""
 
     def __init__(self, url: str) -> None:
-        place = parse_place(url)
+        place = parse_address(url)
         self._upstream = conninfo_to_dict(place.url)
         self.trips: list[bytes] = []
         """The statements of each, with those that connecting takes."""

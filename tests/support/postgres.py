@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import psycopg
 from psycopg import sql
 
-from octostore.stores.postgres.connection import parse_place
+from octostore.stores.postgres.connection import parse_address
 from octostore.stores.store import open_store
 from tests.support.pg_programs import NEWEST, programs
 from tests.support.processes import PATIENCE_SECONDS, until
@@ -91,7 +91,7 @@ def empty_store() -> str:
 
 def give_back(url: str) -> None:
     """Once nobody is connected to it any more."""
-    place = parse_place(url)
+    place = parse_address(url)
     _connection(place.url).execute(_EMPTY.format(sql.Literal(place.schema), sql.Identifier(place.schema, "counters")))
     _emptied.append(url)
 

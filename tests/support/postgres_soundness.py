@@ -5,20 +5,20 @@ from collections import Counter
 import psycopg
 
 from octostore.core.events import LogEntry
-from octostore.stores.postgres.connection import Place, parse_place
+from octostore.stores.postgres.connection import DatabaseAddress, parse_address
 from octostore.stores.postgres.statements import load_sql
 from octostore.stores.rows import entry_from_row, job_from_row, session_from_row, token_from_row
 from tests.support.soundness import Contents, check_sound, decoded
 
 
 def look_at(url: str, after: int = 0) -> Contents:
-    place = parse_place(url)
+    place = parse_address(url)
     with psycopg.connect(place.url) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         return _read_all(connection, place, after)
 
 
-def _read_all(connection: psycopg.Connection, place: Place, after: int) -> Contents:
+def _read_all(connection: psycopg.Connection, place: DatabaseAddress, after: int) -> Contents:
     sql = load_sql(place.schema)
 
     def read(columns: str, table: str, condition: str = "true") -> list[tuple[object, ...]]:

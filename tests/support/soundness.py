@@ -13,7 +13,7 @@ from octostore.core.events import LogEntry
 from octostore.core.model import Job, Session, Token
 from octostore.core.session_keys import SessionKey
 from octostore.stores.rows import entry_from_row, job_from_row, session_from_row, token_from_row
-from octostore.stores.sqlite.asking import SQL, SqliteAsking
+from octostore.stores.sqlite.database import SQL, SqliteDatabase
 from tests.support.replay import logged_job, logged_session, logged_token, replay
 
 
@@ -48,7 +48,7 @@ class Contents(NamedTuple):
 
 def look_at(path: Path, after: int = 0) -> Contents:
     with only_looking(path) as connection:
-        ((seq, now, *_),) = SqliteAsking(connection).ask("counters").rows
+        ((seq, now, *_),) = SqliteDatabase(connection).query("counters").rows
         checkpoints = connection.execute("SELECT job_id, data FROM checkpoints").fetchall()
         contexts = connection.execute("SELECT session_id, data FROM contexts").fetchall()
         documents = connection.execute("SELECT seq, body FROM documents WHERE seq > ?", (after,)).fetchall()
@@ -98,7 +98,7 @@ def check_sound(found: Contents) -> list[LogEntry]:
 
 
 def read_log(connection: apsw.Connection, after: int = 0) -> list[LogEntry]:
-    return [entry_from_row(row) for row in SqliteAsking(connection).ask("list_events", after=after, limit=-1).rows]
+    return [entry_from_row(row) for row in SqliteDatabase(connection).query("list_events", after=after, limit=-1).rows]
 
 
 def read_jobs(connection: apsw.Connection) -> dict[str, Job]:

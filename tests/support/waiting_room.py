@@ -13,7 +13,7 @@ from octostore.core.replies import ClaimReply
 from octostore.server.http import Request
 from octostore.server.store import ServedStore
 from octostore.server.waiting import ClaimCommand, WaitingRoom
-from octostore.stores.batch import Answer
+from octostore.stores.batch import ReplyOrError
 from octostore.stores.memory import MemoryBackend, MemoryRows
 from octostore.stores.store import LocalStore
 from tests.support.processes import PATIENCE_SECONDS
@@ -50,7 +50,7 @@ class Place(MemoryBackend):
         self._go_on = threading.Event()
 
     @property
-    def look_seconds(self) -> float:
+    def poll_seconds(self) -> float:
         """Nobody else writes here, so nobody needs to look."""
         return 3_600.0
 
@@ -81,7 +81,7 @@ class CountedStore(ServedStore):
 
     under_way = 0
 
-    def submit(self, commands: Sequence[AnyCommand]) -> "asyncio.Future[list[Answer]]":
+    def submit(self, commands: Sequence[AnyCommand]) -> "asyncio.Future[list[ReplyOrError]]":
         answers = super().submit(commands)
         self.under_way += 1
         answers.add_done_callback(self._on_answered)

@@ -8,9 +8,9 @@ from typing import Any
 from octostore.core.commands import AnyCommand, Command, R_co
 from octostore.core.errors import OctoStoreError
 from octostore.core.events import Event, LogEntry, public_event
-from octostore.core.given import Given
 from octostore.core.questions import ListEvents, Question
 from octostore.core.retry import RetryPolicy
+from octostore.core.sources import Sources
 from octostore.stores.base import Backend
 from octostore.stores.batch import run_batch
 from octostore.stores.clock import Mark, as_stored
@@ -40,11 +40,11 @@ class DatabaseClock(ManualClock):
         return as_stored(last)
 
 
-def repeatable_given(seed: int = 0, retry: RetryPolicy | None = None) -> Given:
+def repeatable_sources(seed: int = 0, retry: RetryPolicy | None = None) -> Sources:
     """Two of these with the same seed give the same leases and the same jitter."""
     numbers = count(1)
     chance = random.Random(seed)
-    return Given(lambda: f"lease-{next(numbers)}", chance.random, retry or RetryPolicy())
+    return Sources(lambda: f"lease-{next(numbers)}", chance.random, retry or RetryPolicy())
 
 
 class World:
@@ -57,7 +57,7 @@ class World:
         self.backend = backend or MemoryBackend()
         self.backend.found()
         self.clock = clock or ManualClock()
-        self.given = repeatable_given(retry=retry)
+        self.sources = repeatable_sources(retry=retry)
 
     def do(self, command: Command[R_co]) -> R_co:
         """Run one command in a transaction of its own."""
@@ -68,10 +68,10 @@ class World:
         return reply
 
     def batch(self, commands: Sequence[AnyCommand]) -> list[Any]:
-        return run_batch(self.backend, commands, self.clock, self.given).answers
+        return run_batch(self.backend, commands, self.clock, self.sources).answers
 
     def ask(self, question: Question[R_co]) -> R_co:
-        return ask(self.backend, question, self.clock, self.given.retry)
+        return ask(self.backend, question, self.clock, self.sources.retry)
 
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)

@@ -27,8 +27,8 @@ class LookingPort:
 
     def follow(self, question: ListEvents) -> Iterator[Event]:
         bell = threading.Event()
-        self._backend.attend(bell.set)
-        return followed(self, question, bell, self._backend.look_seconds)
+        self._backend.on_foreign_commit(bell.set)
+        return followed(self, question, bell, self._backend.poll_seconds)
 
     def back_up(self, copy: str, on_step: OnStep | None) -> int:
         return self._backend.back_up(copy, on_step)

@@ -20,7 +20,7 @@ Group: TypeAlias = Literal["lost", "stuck", "late", "stopping", "taken over", "l
 """Jobs are shown in this order: what can go wrong now before what has gone wrong, however much of that there is."""
 RANKS: dict[Group, int] = {group: rank for rank, group in enumerate(get_args(Group))}
 WAITING = {"free", "queued"}
-Place: TypeAlias = tuple[int, int, str]
+SortKey: TypeAlias = tuple[int, int, str]
 
 
 class Glance(msgspec.Struct, frozen=True):
@@ -80,13 +80,13 @@ def group_of(glance: Glance, now: int) -> Group:
     return "taken over" if glance.is_taken_over else "live"
 
 
-def place_of(glance: Glance, now: int) -> Place:
+def sort_key(glance: Glance, now: int) -> SortKey:
     """Of each group the newest first."""
     newest = glance.claimed_at if glance.is_live(now) else glance.last_end(now)
     return RANKS[group_of(glance, now)], -(newest or 0), glance.job_id
 
 
-def place_of_loss(glance: Glance, now: int) -> Place:
+def loss_sort_key(glance: Glance, now: int) -> SortKey:
     """The newest loss first."""
     return 0, -glance.last_end(now), glance.job_id
 
@@ -157,9 +157,9 @@ def candidates(
             found[job_id] = Glance(job_id, details.status, how=how, ended_at=details.ended_at)
         elif how != "undone":
             found[job_id] = msgspec.structs.replace(known, ended_at=details.ended_at)
-    place = place_of_loss if question.lost else place_of
+    key = loss_sort_key if question.lost else sort_key
     wanted = [glance for glance in found.values() if _is_wanted(question, glance, now, since)]
-    return sorted(wanted, key=lambda glance: (question.status not in {None, glance.status}, place(glance, now)))
+    return sorted(wanted, key=lambda glance: (question.status not in {None, glance.status}, key(glance, now)))
 
 
 def _marked(glance: Glance) -> Glance:

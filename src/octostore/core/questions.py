@@ -99,9 +99,9 @@ def _check_cursor(order: Order, cursor: str) -> None:
     if order == "name":
         check_job_id("cursor", cursor)
         return
-    from octostore.core.run_order import read_place  # noqa: PLC0415  # few ask for it
+    from octostore.core.run_order import parse_position  # noqa: PLC0415  # few ask for it
 
-    read_place("cursor", cursor)
+    parse_position("cursor", cursor)
 
 
 class ListHeartbeats(Question[Heartbeats], frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ _SEPARATOR = ","
 """In no name, so that a place is never taken for one."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class RunPosition(msgspec.Struct, frozen=True):
     """Just after the job with this key. What was ready at `moment` stays in that part from page to page."""
 
     moment: int
@@ -34,22 +34,22 @@ class Place(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return _SEPARATOR.join(map(str, (self.moment, self.part, *self.key)))
 
-    def is_after(self, other: "Place") -> bool:
+    def is_after(self, other: "RunPosition") -> bool:
         """In the same part."""
         return self.part == other.part and self.key > other.key
 
 
-def beginning(moment: int, part: Part = "ready") -> Place:
-    return Place(moment, part, _BEFORE_ALL.get(part, ("",)))
+def beginning(moment: int, part: Part = "ready") -> RunPosition:
+    return RunPosition(moment, part, _BEFORE_ALL.get(part, ("",)))
 
 
-def place_of(job: Job, moment: int) -> Place:
+def position_of(job: Job, moment: int) -> RunPosition:
     part = part_of(job, moment)
     if part == "ready":
-        return Place(moment, part, (job.priority, job.available_at, job.enqueued_seq))
+        return RunPosition(moment, part, (job.priority, job.available_at, job.enqueued_seq))
     if part == "later":
-        return Place(moment, part, (job.available_at, job.priority, job.enqueued_seq))
-    return Place(moment, part, (job.job_id,))
+        return RunPosition(moment, part, (job.available_at, job.priority, job.enqueued_seq))
+    return RunPosition(moment, part, (job.job_id,))
 
 
 def part_of(job: Job, moment: int) -> Part:
@@ -64,14 +64,14 @@ def parts_of(status: Status | None) -> tuple[Part, ...]:
     return ("ready", "later") if status == "queued" else tuple(part for part in PARTS if part == status)
 
 
-def read_place(field: str, text: str) -> Place:
+def parse_position(field: str, text: str) -> RunPosition:
     try:
         moment, part, *key = text.split(_SEPARATOR)
         if part in _WAITING and len(key) == len(_BEFORE_ALL[part]):
-            return Place(_number(moment), cast("Part", part), tuple(map(_number, key)))
+            return RunPosition(_number(moment), cast("Part", part), tuple(map(_number, key)))
         if part in PARTS and part not in _WAITING and len(key) == 1:
             check_job_id(field, key[0])
-            return Place(_number(moment), part, (key[0],))
+            return RunPosition(_number(moment), part, (key[0],))
     except (AttributeError, ValueError, InvalidInput):
         pass
     raise InvalidInput(field, "is not the cursor of a page in run order")

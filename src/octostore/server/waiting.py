@@ -15,7 +15,7 @@ from octostore.core.undo import undo_of
 from octostore.core.waiting import is_worth_waiting
 from octostore.server.http import ClientGone, Request
 from octostore.server.store import ServedStore
-from octostore.stores.batch import Answer
+from octostore.stores.batch import ReplyOrError
 from octostore.stores.loop_flag import LoopFlag
 from octostore.stores.wakeups import Topic, topics_of_claim
 from octostore.stores.writer import MAX_BATCH
@@ -34,7 +34,7 @@ class _Waiter:
         self.arrival = 0
         self.has_been_tried = False
         self.is_for_session = isinstance(command, ClaimTask)
-        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[ReplyOrError] = asyncio.get_running_loop().create_future()
         self.request: _Key = (command.principal, command.request_id, *_key(command)) if command.request_id else ()
         """What it has in common with a repetition of the same call, and with nothing else; empty without an id."""
 
@@ -109,7 +109,7 @@ class WaitingRoom:
         claim: ClaimReply = reply
         return claim
 
-    def undo(self, command: Command[Any], reply: Answer) -> None:
+    def undo(self, command: Command[Any], reply: ReplyOrError) -> None:
         """A claim that nobody will hear of would keep everybody else waiting until it expires.
 
         Only the store knows whether somebody has: the same request may have come again, here or at another server.
@@ -214,13 +214,13 @@ class _Line:
         # A millisecond more, to be past the moment and not at it.
         return max(0.001, min(until_deadline, ((replies[0].retry_after_ms or 0) + 1) / 1_000))
 
-    def _answer(self, waiter: _Waiter, reply: Answer) -> None:
+    def _answer(self, waiter: _Waiter, reply: ReplyOrError) -> None:
         if waiter in self.waiters:
             self.waiters.remove(waiter)
         _settle(waiter, reply)
 
 
-def _settle(waiter: _Waiter, reply: Answer) -> None:
+def _settle(waiter: _Waiter, reply: ReplyOrError) -> None:
     if not waiter.answer.done():
         waiter.answer.set_result(reply)
 

@@ -18,7 +18,7 @@ from octostore.stores.clock import Mark
 if TYPE_CHECKING:
     from octostore.core.claims_window import Glance
     from octostore.core.queue_counts import LookBack
-    from octostore.core.run_order import Place
+    from octostore.core.run_order import RunPosition
 
 OnStep: TypeAlias = Callable[[int, int], None]
 """Told how much of something has been done, and of how much."""
@@ -39,7 +39,7 @@ class QueueFilter(msgspec.Struct, frozen=True):
 
     queue: str
     prefix: str
-    after: "Place"
+    after: "RunPosition"
     limit: int
 
 
@@ -199,11 +199,11 @@ class Backend(Protocol):
         Raises `InvalidInput` where this is not done by us.
         """
 
-    def attend(self, ring: Callable[[], None]) -> None:
+    def on_foreign_commit(self, ring: Callable[[], None]) -> None:
         """From now on, call `ring`, from any thread, when another process has committed, where that can be known."""
 
     @property
-    def look_seconds(self) -> float:
+    def poll_seconds(self) -> float:
         """How often to look for other processes' commits as well, while somebody waits for them."""
 
     def pause(self) -> None:

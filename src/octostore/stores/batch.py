@@ -10,21 +10,21 @@ from octostore.core.decide.expiry import sweep
 from octostore.core.decide.rules import needs_of
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import LogEntry
-from octostore.core.given import Given
 from octostore.core.model import Job
 from octostore.core.permit import TokenOver
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend
 from octostore.stores.clock import Clock, boottime
 
-Answer: TypeAlias = Any
+ReplyOrError: TypeAlias = Any
 """The reply to a command, or the `OctoStoreError` that refuses it."""
 
 
 class Committed(NamedTuple):
     """Durable by the time anybody sees it."""
 
-    answers: list[Answer]
+    answers: list[ReplyOrError]
     entries: list[LogEntry]
     hastened: list[Job]
     """Jobs that will be free earlier than was last told."""
@@ -35,7 +35,7 @@ class Committed(NamedTuple):
 
 
 def run_batch(
-    backend: Backend, commands: Sequence[AnyCommand], clock: Clock, given: Given, *, at_once: bool = False
+    backend: Backend, commands: Sequence[AnyCommand], clock: Clock, sources: Sources, *, at_once: bool = False
 ) -> Committed:
     """Raises `Unreachable` when the store fails, or `TryAgain`: nothing has been saved then as far as it can tell."""
     needs = needs_of(commands)
@@ -46,9 +46,9 @@ def run_batch(
         mark = clock(counters.mark)
         ws = WorkingSet(now=mark.now, seq=counters.seq)
         writing.load(ws, needs)
-        sweep(ws, given)
+        sweep(ws, sources)
         begun_at = boottime()
-        answers = [_answer(ws, command, given, begun_at) for command in commands]
+        answers = [_answer(ws, command, sources, begun_at) for command in commands]
         # A mark from before the machine was started again does not go on by itself: it is replaced in any case.
         if ws.has_changes or mark.boot_id != counters.mark.boot_id:
             writing.save(ws, mark)
@@ -56,12 +56,12 @@ def run_batch(
     return Committed(answers, ws.entries, ws.hastened, list(ws.renewed_jobs), time.monotonic() - saved_at)
 
 
-def _answer(ws: WorkingSet, command: AnyCommand, given: Given, begun_at: float) -> Answer:
+def _answer(ws: WorkingSet, command: AnyCommand, sources: Sources, begun_at: float) -> ReplyOrError:
     if command.until is not None and command.until <= begun_at:
         return Unreachable("the call came too late: its caller has given up; nothing was done", reason="late")
     if command.permit is not None and not command.permit.is_given_by(ws.token(command.permit.token_id), ws.now):
         return TokenOver()
     try:
-        return decide(ws, command, given)
+        return decide(ws, command, sources)
     except OctoStoreError as refusal:
         return refusal

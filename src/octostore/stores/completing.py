@@ -7,7 +7,7 @@ from octostore.core.model import Job
 from octostore.core.needs import Selection
 from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
-from octostore.stores.asking import NOTHING, Asking
+from octostore.stores.database import NO_ROWS, Database
 from octostore.stores.taking import add_queues, add_sessions
 
 if TYPE_CHECKING:
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def count_lines(
-    asking: Asking, ws: WorkingSet, lines: Collection[tuple[str, Selection]]
+    database: Database, ws: WorkingSet, lines: Collection[tuple[str, Selection]]
 ) -> "dict[tuple[str, Selection], Counting]":
     from octostore.stores.counting import Counting  # noqa: PLC0415  # whoever only looks does without
 
-    return {line: Counting(asking, ws, *line) for line in lines}
+    return {line: Counting(database, ws, *line) for line in lines}
 
 
 class Completing:
@@ -57,16 +57,16 @@ class Completing:
     def is_needed(self) -> bool:
         return bool(self._sessions or self._queues or self._bare or self._short_lines)
 
-    def run(self, asking: Asking) -> None:
+    def run(self, database: Database) -> None:
         ws, bare = self._ws, self._bare
         seqs = [seq for job in bare for seq in (job.payload_seq, job.result_seq) if seq is not None]
-        sessions = asking.ask("sessions", sessions=self._sessions) if self._sessions else NOTHING
-        queues = asking.ask("queues", names=self._queues) if self._queues else NOTHING
-        documents = asking.ask("documents", seqs=seqs) if seqs else NOTHING
-        checkpoints = asking.ask("checkpoints", jobs=[job.job_id for job in bare]) if bare else NOTHING
-        expiry = asking.ask("next_expiry") if self._short_lines else NOTHING
-        counted = count_lines(asking, ws, self._short_lines) if self._short_lines else {}
-        asking.run()
+        sessions = database.query("sessions", sessions=self._sessions) if self._sessions else NO_ROWS
+        queues = database.query("queues", names=self._queues) if self._queues else NO_ROWS
+        documents = database.query("documents", seqs=seqs) if seqs else NO_ROWS
+        checkpoints = database.query("checkpoints", jobs=[job.job_id for job in bare]) if bare else NO_ROWS
+        expiry = database.query("next_expiry") if self._short_lines else NO_ROWS
+        counted = count_lines(database, ws, self._short_lines) if self._short_lines else {}
+        database.run()
         add_sessions(ws, sessions.rows)
         add_queues(ws, self._queues, queues.rows)
         ws.documents.update(documents.rows)

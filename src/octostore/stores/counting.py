@@ -6,31 +6,31 @@ from octostore.core.limits import CLAIMS_LOOKED_THROUGH, OWNERS_FROM_CLAIMS
 from octostore.core.needs import Selection
 from octostore.core.queue_counts import QueueCounts
 from octostore.core.working_set import WorkingSet
-from octostore.stores.asking import Answer, Asking
+from octostore.stores.database import Database, Result
 from octostore.stores.listing import LAST_NAME
 
 
 class Counting:
     """Asks at once; `counts` is to be looked at after the asking was run."""
 
-    def __init__(self, asking: Asking, ws: WorkingSet, queue: str, selection: Selection) -> None:
+    def __init__(self, database: Database, ws: WorkingSet, queue: str, selection: Selection) -> None:
         self._kinds, prefix = selection
         loaded = msgspec.json.encode(list(ws.jobs)).decode() if ws.jobs else None
         most = ws.count_to + 1  # one more than is told, so that it is known whether these are all
         which = {"queue": queue, "loaded": loaded}
         span = {**which, "first": prefix, "last": prefix + LAST_NAME}
-        self._waiting: list[Answer] = []
+        self._waiting: list[Result] = []
         for kind in self._kinds or (None,):
             if prefix:
-                answer = asking.ask("waiting_by_name", **span, kind=kind)
+                answer = database.query("waiting_by_name", **span, kind=kind)
             elif kind is None:
-                answer = asking.ask("waiting", **which, most=most)
+                answer = database.query("waiting", **which, most=most)
             else:
-                answer = asking.ask("waiting_of_kind", **which, kind=kind, most=most)
+                answer = database.query("waiting_of_kind", **which, kind=kind, most=most)
             self._waiting.append(answer)
-        self._others = asking.ask("not_waiting", **span, most=most)
+        self._others = database.query("not_waiting", **span, most=most)
         self._looked_through = CLAIMS_LOOKED_THROUGH if self._kinds else OWNERS_FROM_CLAIMS
-        self._claims = asking.ask("claims_in_queue", **span, most=self._looked_through)
+        self._claims = database.query("claims_in_queue", **span, most=self._looked_through)
 
     @property
     def counts(self) -> QueueCounts:

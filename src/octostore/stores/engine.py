@@ -9,14 +9,14 @@ from typing import TypeAlias
 from octostore.core.commands import AnyCommand, R_co
 from octostore.core.errors import Unreachable
 from octostore.core.events import LogEntry
-from octostore.core.given import Given
 from octostore.core.limits import PAGE_MAX
 from octostore.core.questions import ListEvents, Question
+from octostore.core.sources import Sources
 from octostore.stores.base import Backend
-from octostore.stores.batch import Answer, Committed, run_batch
+from octostore.stores.batch import Committed, ReplyOrError, run_batch
 from octostore.stores.clock import Clock
-from octostore.stores.persist import persist
 from octostore.stores.reading import ask
+from octostore.stores.retrying import retrying
 from octostore.stores.wakeups import Follower, Topic, Wakeups, topics_of
 from octostore.stores.writer import Done, Writer
 
@@ -25,11 +25,11 @@ OnBatch: TypeAlias = Callable[[int, float], None]
 
 
 class Engine:
-    def __init__(self, backend: Backend, clock: Clock, given: Given, on_batch: OnBatch | None = None) -> None:
+    def __init__(self, backend: Backend, clock: Clock, sources: Sources, on_batch: OnBatch | None = None) -> None:
         self.backend = backend
         self._clock = clock
-        self._given = given
-        self._wakeups = Wakeups(self._read_after, backend.attend, lambda: backend.look_seconds)
+        self._sources = sources
+        self._wakeups = Wakeups(self._read_after, backend.on_foreign_commit, lambda: backend.poll_seconds)
         self._on_batch = on_batch
         at_once = None if backend.writing_at_once is None else partial(self._run, at_once=True)
         self._writer = Writer(self._run, self._on_commit, at_once)
@@ -37,11 +37,11 @@ class Engine:
     def submit(self, commands: Sequence[AnyCommand], done: Done) -> None:
         self._writer.submit(commands, done)
 
-    def run_here(self, commands: Sequence[AnyCommand]) -> list[Answer] | None:
+    def run_here(self, commands: Sequence[AnyCommand]) -> list[ReplyOrError] | None:
         return self._writer.run_here(commands)
 
     def ask(self, question: Question[R_co]) -> R_co:
-        return ask(self.backend, question, self._clock, self._given.retry)
+        return ask(self.backend, question, self._clock, self._sources.retry)
 
     def listening(self, topics: Iterable[Topic], ring: Callable[[], None]) -> AbstractContextManager[None]:
         return self._wakeups.listening(topics, ring)
@@ -57,12 +57,12 @@ class Engine:
     def _run(self, commands: Sequence[AnyCommand], *, at_once: bool = False) -> Committed:
         started = time.perf_counter()
         try:
-            committed = run_batch(self.backend, commands, self._clock, self._given, at_once=at_once)
+            committed = run_batch(self.backend, commands, self._clock, self._sources, at_once=at_once)
         except Unreachable as fault:
             if fault.reason != "no_store" or not any(command.founds for command in commands):
                 raise
             self.backend.found()
-            committed = run_batch(self.backend, commands, self._clock, self._given)
+            committed = run_batch(self.backend, commands, self._clock, self._sources)
         if self._on_batch is not None:
             self._on_batch(len(commands), time.perf_counter() - started)
         return committed
@@ -73,7 +73,7 @@ class Engine:
         self._wakeups.publish(("renewal", job_id) for job_id in committed.renewed)
 
     def _read_after(self, seq: int | None) -> tuple[list[LogEntry], int]:
-        return persist(lambda: self._read_after_once(seq))
+        return retrying(lambda: self._read_after_once(seq))
 
     def _read_after_once(self, seq: int | None) -> tuple[list[LogEntry], int]:
         with self.backend.reading() as reading:

@@ -2,20 +2,20 @@
 
 from octostore.core.claims_window import Glance
 from octostore.core.limits import EVENTS_LOOKED_AT, LIVE_LOOKED_AT, LOSSES_LOOKED_AT
-from octostore.stores.asking import NOTHING, Asking
 from octostore.stores.base import ClaimsFilter, ClaimsFound
+from octostore.stores.database import NO_ROWS, Database
 from octostore.stores.listing import LAST_NAME
 from octostore.stores.rows import entry_from_row
 
 
-def find_claims(asking: Asking, wanted: ClaimsFilter) -> ClaimsFound:
+def find_claims(database: Database, wanted: ClaimsFilter) -> ClaimsFound:
     span = {"first": wanted.prefix, "last": wanted.prefix + LAST_NAME}
-    claims = asking.ask("live_claims", **span, queue=wanted.queue, owner=wanted.owner, limit=LIVE_LOOKED_AT)
-    losses = asking.ask("newest_losses", since=wanted.since, limit=LOSSES_LOOKED_AT)
-    ends = NOTHING if wanted.only_lost else asking.ask("newest_ends", **span, limit=EVENTS_LOOKED_AT)
-    looked_at = asking.ask("looked_at", **span, limit=EVENTS_LOOKED_AT)
-    last_before = asking.ask("last_event_before", moment=wanted.since)
-    asking.run()
+    claims = database.query("live_claims", **span, queue=wanted.queue, owner=wanted.owner, limit=LIVE_LOOKED_AT)
+    losses = database.query("newest_losses", since=wanted.since, limit=LOSSES_LOOKED_AT)
+    ends = NO_ROWS if wanted.only_lost else database.query("newest_ends", **span, limit=EVENTS_LOOKED_AT)
+    looked_at = database.query("looked_at", **span, limit=EVENTS_LOOKED_AT)
+    last_before = database.query("last_event_before", moment=wanted.since)
+    database.run()
     ((last_claim_at, events, first_at),), ((before,),) = looked_at.rows, last_before.rows
     live = [Glance(*row) for row in claims.rows]
     claimed_at = [moment for moment in (last_claim_at, *(glance.claimed_at for glance in live)) if moment is not None]

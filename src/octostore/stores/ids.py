@@ -12,7 +12,7 @@ _EACH = re.compile(f".{{{ID_DIGITS}}}")
 class _Chance:
     """Random digits for ids, hexadecimal, of which many are drawn at once.
 
-    Asking the system lets go of the interpreter each time, and getting it back takes longer than the rest of a claim.
+    Database the system lets go of the interpreter each time, and getting it back takes longer than the rest of a claim.
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from octostore.core.needs import JobFilter
 from octostore.core.questions import ListEvents
 from octostore.core.session_keys import SessionKey, id_of, session_key, whose
 from octostore.core.working_set import WorkingSet
-from octostore.stores.asking import Answer, Asking
+from octostore.stores.database import Database, Result
 from octostore.stores.rows import Row, entry_from_row, to_row
 
 FIRST_LONGER = "!"
@@ -35,9 +35,9 @@ def first_name(prefix: str, after: str) -> str:
     return max(prefix, after + FIRST_LONGER) if after else prefix
 
 
-def ask_for_jobs(asking: Asking, wanted: JobFilter, limit: int) -> list[Answer]:
+def query_jobs(database: Database, wanted: JobFilter, limit: int) -> list[Result]:
     """Those stored as is wanted, in parts that are sorted."""
-    ask = _asking_for(asking, wanted, limit)
+    ask = _query_for(database, wanted, limit)
     if wanted.queue is not None:
         statuses = get_args(Status) if wanted.status is None else (wanted.status,)
         return [ask("list_jobs_by_queue", queue=wanted.queue, status=status) for status in statuses]
@@ -46,17 +46,17 @@ def ask_for_jobs(asking: Asking, wanted: JobFilter, limit: int) -> list[Answer]:
     return [ask("list_jobs")]
 
 
-def ask_for_expired(asking: Asking, wanted: JobFilter, limit: int) -> Answer:
+def query_expired(database: Database, wanted: JobFilter, limit: int) -> Result:
     """Those whose claim has run out, and which may be so by now."""
-    return _asking_for(asking, wanted, limit)("list_expired", queue=wanted.queue)
+    return _query_for(database, wanted, limit)("list_expired", queue=wanted.queue)
 
 
-def _asking_for(asking: Asking, wanted: JobFilter, limit: int) -> Callable[..., Answer]:
+def _query_for(database: Database, wanted: JobFilter, limit: int) -> Callable[..., Result]:
     span = {"first": first_name(wanted.prefix, wanted.after), "last": wanted.prefix + LAST_NAME}
-    return partial(asking.ask, **span, limit=limit)
+    return partial(database.query, **span, limit=limit)
 
 
-def page_of(parts: Iterable[Answer], limit: int) -> list[Row]:
+def page_of(parts: Iterable[Result], limit: int) -> list[Row]:
     """The first of parts that are sorted, by names that are in one of them only."""
     return list(islice(merge(*(part.rows for part in parts)), limit))
 

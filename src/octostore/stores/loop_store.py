@@ -12,11 +12,11 @@ import msgspec
 from octostore.core.commands import AnyCommand, Command
 from octostore.core.errors import Unreachable
 from octostore.core.undo import undo_of
-from octostore.stores.batch import Answer
+from octostore.stores.batch import ReplyOrError
 from octostore.stores.store import LocalStore
 from octostore.stores.writer import MAX_BATCH
 
-Answers: TypeAlias = "asyncio.Future[list[Answer]]"
+Answers: TypeAlias = "asyncio.Future[list[ReplyOrError]]"
 
 
 class LoopStore:
@@ -34,7 +34,7 @@ class LoopStore:
         answers: Answers = self.ask_for(commands).answers
         return answers
 
-    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[Answer]:
+    async def execute_all(self, commands: Sequence[Command[Any]]) -> list[ReplyOrError]:
         """The same, but what is claimed for a caller who is cancelled meanwhile is given back."""
         asked = self.ask_for(commands)
         answers: Answers = asked.answers
@@ -75,7 +75,7 @@ class LoopStore:
         self._deliver(turn)
         self._give_back(turn)
 
-    def _on_done(self, turn: "_Turn", outcome: list[Answer] | Exception) -> None:
+    def _on_done(self, turn: "_Turn", outcome: list[ReplyOrError] | Exception) -> None:
         """In the writer's thread."""
         turn.outcome = outcome
         with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
@@ -137,7 +137,7 @@ class _Turn(msgspec.Struct, eq=False):
     """The answers, or a fault."""
     abandoned: list[_Asked] = []
 
-    def replies(self) -> Iterator[tuple[_Asked, list[Answer]]]:
+    def replies(self) -> Iterator[tuple[_Asked, list[ReplyOrError]]]:
         """None without an outcome, or with a fault."""
         if isinstance(self.outcome, list):
             start = 0

@@ -29,7 +29,7 @@ from octostore.core.questions import ListEvents
 from octostore.core.queue_counts import Happened, LookBack, QueueCounts
 from octostore.core.queue_figures import rates_begin
 from octostore.core.replies import Figures
-from octostore.core.run_order import place_of
+from octostore.core.run_order import position_of
 from octostore.core.session_keys import SessionKey
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import ClaimsFilter, ClaimsFound, Counters, OnStep, QueueFilter, SessionFilter
@@ -121,7 +121,7 @@ class MemoryRows:
         named = [
             job for job in self.jobs.values() if job.queue == wanted.queue and job.job_id.startswith(wanted.prefix)
         ]
-        places = {job.job_id: place_of(job, after.moment) for job in named}
+        places = {job.job_id: position_of(job, after.moment) for job in named}
         found = [job for job in named if places[job.job_id].is_after(after)]
         found.sort(key=lambda job: places[job.job_id].key)
         return [self._add_job(ws, job) for job in found[: wanted.limit]]
@@ -440,11 +440,11 @@ class MemoryBackend:
     def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
         raise InvalidInput("url", "names an in-memory store, which ends with its process and cannot be backed up")
 
-    def attend(self, ring: Callable[[], None]) -> None:
+    def on_foreign_commit(self, ring: Callable[[], None]) -> None:
         """There are no other processes."""
 
     @property
-    def look_seconds(self) -> float:
+    def poll_seconds(self) -> float:
         return LOOK_SECONDS
 
     def pause(self) -> None:

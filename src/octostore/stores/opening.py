@@ -17,7 +17,7 @@ HOME_VARIABLE = "OCTOSTORE_HOME"
 
 
 def chosen_url(url: str | None) -> str | None:
-    """The one given, else that of the environment; None for the file of this user."""
+    """The one sources, else that of the environment; None for the file of this user."""
     if url is None:
         return os.environ.get(URL_VARIABLE) or None
     if not isinstance(url, str):
@@ -68,14 +68,14 @@ def is_server(url: str | None) -> bool:
 def _find_postgres(url: str) -> Where:
     try:
         from octostore.stores.postgres.backend import PostgresBackend  # noqa: PLC0415
-        from octostore.stores.postgres.connection import parse_place  # noqa: PLC0415
+        from octostore.stores.postgres.connection import parse_address  # noqa: PLC0415
     except ImportError:
         raise InvalidInput(
             "url", "names a PostgreSQL database, which needs psycopg: install octostore[postgres]"
         ) from None
-    place = parse_place(url)
+    address = parse_address(url)
     # Its time is the database's, which comes with the counters.
-    return Where(partial(PostgresBackend, place, identity=Identity()), as_stored, str(place))
+    return Where(partial(PostgresBackend, address, identity=Identity()), as_stored, str(address))
 
 
 def sqlite_path(url: str | None) -> str | None:

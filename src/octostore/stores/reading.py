@@ -10,7 +10,6 @@ from octostore.core import questions as q
 from octostore.core import views
 from octostore.core.errors import NotFound
 from octostore.core.events import public_event
-from octostore.core.given import Given
 from octostore.core.health import judged
 from octostore.core.limits import JOBS_LOOKED_THROUGH, PAGE_MAX
 from octostore.core.model import LOCAL, Job, Scope, Session, read_history
@@ -37,17 +36,18 @@ from octostore.core.replies import (
 )
 from octostore.core.retry import RetryPolicy
 from octostore.core.session_keys import SessionKey, id_of, no_such_session, session_key
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import Backend, Reading, SessionFilter
 from octostore.stores.clock import Clock
-from octostore.stores.persist import persist
+from octostore.stores.retrying import retrying
 
 if TYPE_CHECKING:
     from octostore.core.claim_replies import ClaimsPage
 
 
 def ask(backend: Backend, question: q.Question[q.A_co], clock: Clock, retry: RetryPolicy) -> q.A_co:
-    return persist(lambda: _ask_once(backend, question, clock, retry))
+    return retrying(lambda: _ask_once(backend, question, clock, retry))
 
 
 def _ask_once(backend: Backend, question: q.Question[q.A_co], clock: Clock, retry: RetryPolicy) -> q.A_co:
@@ -57,37 +57,37 @@ def _ask_once(backend: Backend, question: q.Question[q.A_co], clock: Clock, retr
         answer = _ANSWERS.get(type(question))
         if answer is None:
             raise TypeError(f"no answer is known to a {type(question).__name__}")
-        reply: q.A_co = answer(reading, ws, question, _given(retry))
+        reply: q.A_co = answer(reading, ws, question, _sources(retry))
         return reply
 
 
-def _given(retry: RetryPolicy) -> Given:
+def _sources(retry: RetryPolicy) -> Sources:
     """Nothing is claimed in a reading; and of a retry that is not written down yet, the latest moment is told."""
-    return Given(new_lease_id=str, jitter=float, retry=retry)
+    return Sources(new_lease_id=str, jitter=float, retry=retry)
 
 
-def _get_job(reading: Reading, ws: WorkingSet, question: q.GetJob, given: Given) -> JobView:
+def _get_job(reading: Reading, ws: WorkingSet, question: q.GetJob, sources: Sources) -> JobView:
     reading.load(ws, Needs(jobs={question.job_id}, documents_of={question.job_id}, sweep_limit=0))
     if ws.jobs[question.job_id] is None:
         return _never_seen(question.job_id)
-    return views.job_view(ws, settled(ws, question.job_id, given))
+    return views.job_view(ws, settled(ws, question.job_id, sources))
 
 
-def settled(ws: WorkingSet, job_id: str, given: Given) -> Job:
+def settled(ws: WorkingSet, job_id: str, sources: Sources) -> Job:
     """As it stands now, whether or not that is written down."""
     job = ws.job(job_id)
     if job.claim is None or views.expiry_of(ws, job.claim) > ws.now:
         return job
     from octostore.core.decide.expiry import settled as write_down  # noqa: PLC0415
 
-    return write_down(ws, job_id, given)
+    return write_down(ws, job_id, sources)
 
 
-def _settle_session(ws: WorkingSet, session: Session, given: Given) -> None:
+def _settle_session(ws: WorkingSet, session: Session, sources: Sources) -> None:
     if session.status == "open" and session.expires_at <= ws.now:
         from octostore.core.decide.expiry import settle_session  # noqa: PLC0415
 
-        settle_session(ws, session, given)
+        settle_session(ws, session, sources)
 
 
 def _never_seen(job_id: str) -> JobView:
@@ -110,7 +110,7 @@ def _never_seen(job_id: str) -> JobView:
     )
 
 
-def _find_similar(reading: Reading, _ws: WorkingSet, question: q.FindSimilar, _given: Given) -> SimilarNames:
+def _find_similar(reading: Reading, _ws: WorkingSet, question: q.FindSimilar, _sources: Sources) -> SimilarNames:
     from octostore.core.similar import NAMES_LOOKED_AT, most_similar, places_near  # noqa: PLC0415
 
     name = question.job_id
@@ -118,11 +118,11 @@ def _find_similar(reading: Reading, _ws: WorkingSet, question: q.FindSimilar, _g
     return SimilarNames(job_id=name, is_known=name in found, similar=most_similar(name, found))
 
 
-def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Given) -> JobPage:
+def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, sources: Sources) -> JobPage:
     if question.order == "run":
         from octostore.stores.reading_queues import list_in_run_order  # noqa: PLC0415  # here and below: few ask for it
 
-        return list_in_run_order(reading, ws, question, given)
+        return list_in_run_order(reading, ws, question, sources)
     found: list[Job] = []
     after: str | None = question.cursor or ""
     limit, looked_at = PAGE_MAX if question.is_searching else question.limit + 1, 0
@@ -130,7 +130,7 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
         if question.is_searching and looked_at >= JOBS_LOOKED_THROUGH:
             break
         wanted = JobFilter(question.stored_status, question.prefix or "", question.queue, after)
-        page = [settled(ws, job.job_id, given) for job in reading.list_jobs(ws, wanted, limit)]
+        page = [settled(ws, job.job_id, sources) for job in reading.list_jobs(ws, wanted, limit)]
         found += [job for job in page if question.matches(job)]
         looked_at += len(page)
         after = page[-1].job_id if len(page) == limit else None
@@ -138,7 +138,7 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Gi
     return JobPage(jobs=jobs, cursor=jobs[-1].job_id if len(found) > len(jobs) else after)
 
 
-def _list_heartbeats(reading: Reading, ws: WorkingSet, question: q.ListHeartbeats, _given: Given) -> Heartbeats:
+def _list_heartbeats(reading: Reading, ws: WorkingSet, question: q.ListHeartbeats, _sources: Sources) -> Heartbeats:
     claimed = {job.job_id: job.claim for job in reading.claimed_jobs(ws, question.job_ids)}
     wanted = [(job_id, claimed.get(job_id)) for job_id in dict.fromkeys(question.job_ids)]
     return Heartbeats(
@@ -151,64 +151,64 @@ def _list_heartbeats(reading: Reading, ws: WorkingSet, question: q.ListHeartbeat
     )
 
 
-def _list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, given: Given) -> "ClaimsPage":
+def _list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, sources: Sources) -> "ClaimsPage":
     from octostore.stores.reading_claims import list_claims  # noqa: PLC0415
 
-    return list_claims(reading, ws, question, given)
+    return list_claims(reading, ws, question, sources)
 
 
-def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Given) -> QueueStatus:
+def _get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, sources: Sources) -> QueueStatus:
     from octostore.stores.reading_queues import get_queue  # noqa: PLC0415
 
-    return get_queue(reading, ws, question, given)
+    return get_queue(reading, ws, question, sources)
 
 
-def _list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, given: Given) -> QueueList:
+def _list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, sources: Sources) -> QueueList:
     from octostore.stores.reading_queues import list_queues  # noqa: PLC0415
 
-    return list_queues(reading, ws, question, given)
+    return list_queues(reading, ws, question, sources)
 
 
-def _count_claimed(reading: Reading, _ws: WorkingSet, question: q.CountClaimed, _given: Given) -> ClaimedCount:
+def _count_claimed(reading: Reading, _ws: WorkingSet, question: q.CountClaimed, _sources: Sources) -> ClaimedCount:
     return ClaimedCount(number=reading.count_claimed(question.prefix))
 
 
-def _list_events(reading: Reading, _ws: WorkingSet, question: q.ListEvents, _given: Given) -> EventPage:
+def _list_events(reading: Reading, _ws: WorkingSet, question: q.ListEvents, _sources: Sources) -> EventPage:
     entries, looked_through = reading.list_events(question)
     return EventPage(events=[public_event(entry) for entry in entries], after=looked_through)
 
 
-def _get_session(reading: Reading, ws: WorkingSet, question: q.GetSession, given: Given) -> SessionView:
+def _get_session(reading: Reading, ws: WorkingSet, question: q.GetSession, sources: Sources) -> SessionView:
     key = session_key(LOCAL, question.session_id)
     reading.load(ws, Needs(sessions={key}, claims_of={key}, sweep_limit=0))
     session = ws.session(key)
     if session is None:
         raise no_such_session(key)
-    _settle_session(ws, session, given)
+    _settle_session(ws, session, sources)
     return views.session_view(ws, session)
 
 
-def _list_sessions(reading: Reading, ws: WorkingSet, question: q.ListSessions, given: Given) -> SessionPage:
+def _list_sessions(reading: Reading, ws: WorkingSet, question: q.ListSessions, sources: Sources) -> SessionPage:
     wanted = SessionFilter(question.status, question.principal, question.cursor or "", question.limit + 1)
     found = reading.list_sessions(ws, wanted)
     page = found[: question.limit]
     reading.load(ws, Needs(claims_of={session.session_id for session in page}, sweep_limit=0))
     for session in page:
-        _settle_session(ws, session, given)
+        _settle_session(ws, session, sources)
     return SessionPage(
         sessions=[views.session_view(ws, session, with_context=False) for session in page],
         cursor=page[-1].session_id if len(found) > len(page) else None,
     )
 
 
-def _find_token(reading: Reading, _ws: WorkingSet, question: q.FindToken, _given: Given) -> TokenView:
+def _find_token(reading: Reading, _ws: WorkingSet, question: q.FindToken, _sources: Sources) -> TokenView:
     view = _tokens_by_digest(reading, [question.digest])[0]
     if view is None:
         raise NotFound("no such token")
     return view
 
 
-def _find_tokens(reading: Reading, _ws: WorkingSet, question: q.FindTokens, _given: Given) -> FoundTokens:
+def _find_tokens(reading: Reading, _ws: WorkingSet, question: q.FindTokens, _sources: Sources) -> FoundTokens:
     return FoundTokens(tokens=_tokens_by_digest(reading, question.digests))
 
 
@@ -217,7 +217,7 @@ def _tokens_by_digest(reading: Reading, digests: Sequence[bytes]) -> list[TokenV
     return [views_by_digest.get(digest) for digest in digests]
 
 
-def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _given: Given) -> FoundLease:
+def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _sources: Sources) -> FoundLease:
     reading.load(ws, Needs(jobs={question.job_id}, sweep_limit=0))
     job = ws.job(question.job_id)
     known = {attempt.fencing_token: attempt.lease_id for attempt in read_history(job)}
@@ -230,7 +230,9 @@ def _find_lease(reading: Reading, ws: WorkingSet, question: q.FindLease, _given:
     return FoundLease(lease_id=claim.lease_id, session_id=id_of(claim.session_id), session_lease_id=session_lease_id)
 
 
-def _find_session_lease(reading: Reading, ws: WorkingSet, question: q.FindSessionLease, _given: Given) -> FoundLease:
+def _find_session_lease(
+    reading: Reading, ws: WorkingSet, question: q.FindSessionLease, _sources: Sources
+) -> FoundLease:
     key = session_key(LOCAL, question.session_id)
     reading.load(ws, Needs(sessions={key}, sweep_limit=0))
     session = ws.session(key)
@@ -242,19 +244,19 @@ def _session_lease(ws: WorkingSet, key: SessionKey) -> str | None:
     return None if session is None else session.lease_id or None
 
 
-def _list_tokens(reading: Reading, _ws: WorkingSet, _question: q.ListTokens, _given: Given) -> TokenList:
+def _list_tokens(reading: Reading, _ws: WorkingSet, _question: q.ListTokens, _sources: Sources) -> TokenList:
     return TokenList(tokens=[views.token_view(token) for token in reading.list_tokens()])
 
 
-def _who_am_i(_reading: Reading, _ws: WorkingSet, _question: q.WhoAmI, _given: Given) -> PrincipalView:
+def _who_am_i(_reading: Reading, _ws: WorkingSet, _question: q.WhoAmI, _sources: Sources) -> PrincipalView:
     return PrincipalView(name=LOCAL, scopes=list(get_args(Scope)), prefix="", expires_at=None)
 
 
-def _store_key(reading: Reading, _ws: WorkingSet, _question: q.GetStoreKey, _given: Given) -> StoreKey:
+def _store_key(reading: Reading, _ws: WorkingSet, _question: q.GetStoreKey, _sources: Sources) -> StoreKey:
     return StoreKey(key=reading.store_key(), store_id=reading.counters().store_id)
 
 
-def _figures(reading: Reading, ws: WorkingSet, _question: q.GetFigures, _given: Given) -> Figures:
+def _figures(reading: Reading, ws: WorkingSet, _question: q.GetFigures, _sources: Sources) -> Figures:
     return judged(reading.figures(ws.now))
 
 

@@ -9,22 +9,22 @@ from octostore.core.claims_window import (
     JobStory,
     attention_of,
     candidates,
-    place_of,
-    place_of_loss,
+    loss_sort_key,
     read_beginnings,
     read_ends,
+    sort_key,
 )
 from octostore.core.events import LogEntry
-from octostore.core.given import Given
 from octostore.core.model import Job
 from octostore.core.moments import to_datetime, to_datetime_or_none
 from octostore.core.needs import Needs
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import ClaimsFilter, ClaimsFound, Reading
 from octostore.stores.reading import settled
 
 
-def list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, given: Given) -> ClaimsPage:
+def list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, sources: Sources) -> ClaimsPage:
     seq, now = ws.seq, ws.now
     since = now - round(question.window * 1_000)
     wanted = ClaimsFilter(since, question.prefix or "", question.queue, question.owner, only_lost=question.lost)
@@ -33,12 +33,12 @@ def list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, given:
     chosen = [glance.job_id for glance in glances[: question.limit]]
     stories = []
     if chosen:
-        jobs = _settled_jobs(reading, ws, chosen, given)
+        jobs = _settled_jobs(reading, ws, chosen, sources)
         ends = read_ends([*_ends_of(reading, chosen, found, with_next=question.lost), *ws.entries], since)
         stories = _stories(jobs, ends, is_of_losses=question.lost)
     shown = [(story.glance(ws), story) for story in stories if story.answers(question)]
-    place = place_of_loss if question.lost else place_of
-    shown.sort(key=lambda row: place(row[0], now))
+    key = loss_sort_key if question.lost else sort_key
+    shown.sort(key=lambda row: key(row[0], now))
     begun = read_beginnings(reading.events_at([token for _, story in shown for token in story.tokens]))
     return ClaimsPage(
         at=to_datetime(now),
@@ -50,10 +50,10 @@ def list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, given:
     )
 
 
-def _settled_jobs(reading: Reading, ws: WorkingSet, names: Sequence[str], given: Given) -> list[Job]:
+def _settled_jobs(reading: Reading, ws: WorkingSet, names: Sequence[str], sources: Sources) -> list[Job]:
     """As they truly stand: what has run out has ended, whether or not the log says so."""
     reading.load(ws, Needs(jobs=set(names), sweep_limit=0))
-    return [settled(ws, name, given) for name in names]
+    return [settled(ws, name, sources) for name in names]
 
 
 def _ends_of(reading: Reading, names: Sequence[str], found: ClaimsFound, *, with_next: bool) -> list[LogEntry]:

@@ -6,7 +6,6 @@ import msgspec
 
 from octostore.core import questions as q
 from octostore.core import views
-from octostore.core.given import Given
 from octostore.core.limits import BUCKET_MS, JOBS_LOOKED_THROUGH, QUEUE_COUNT_MAX, QUEUES_TOLD, RECOVER_LIMIT
 from octostore.core.model import Job
 from octostore.core.moments import to_datetime
@@ -14,31 +13,32 @@ from octostore.core.needs import LineNeed, Needs
 from octostore.core.queue_figures import Activity
 from octostore.core.queue_status import queue_status
 from octostore.core.replies import JobPage, QueueList, QueueStatus
-from octostore.core.run_order import PARTS, Place, beginning, parts_of, place_of, read_place
+from octostore.core.run_order import PARTS, RunPosition, beginning, parse_position, parts_of, position_of
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import QueueFilter, Reading
 from octostore.stores.reading import settled
 
 
-def _settled_jobs(reading: Reading, ws: WorkingSet, queues: Sequence[str], given: Given) -> list[Job]:
+def _settled_jobs(reading: Reading, ws: WorkingSet, queues: Sequence[str], sources: Sources) -> list[Job]:
     """The claims of queues that have run out, as they stand without their owners."""
     lines = {queue: LineNeed(set()) for queue in queues}
     reading.load(ws, Needs(queues=set(queues), lines=lines, sweep_limit=RECOVER_LIMIT))
-    loaded = [settled(ws, job_id, given) for job_id in list(ws.jobs)]
+    loaded = [settled(ws, job_id, sources) for job_id in list(ws.jobs)]
     return [job for job in loaded if job.queue in lines]
 
 
-def get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, given: Given) -> QueueStatus:
+def get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, sources: Sources) -> QueueStatus:
     ws.count_to = QUEUE_COUNT_MAX
-    _settled_jobs(reading, ws, [question.queue], given)
+    _settled_jobs(reading, ws, [question.queue], sources)
     return queue_status(ws, question.queue, (None, question.prefix))
 
 
-def list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, given: Given) -> QueueList:
+def list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, sources: Sources) -> QueueList:
     ws.count_to = QUEUE_COUNT_MAX
     names = reading.queue_names(ws, question.prefix, QUEUES_TOLD + 1)
     told, selection = names[:QUEUES_TOLD], (None, question.prefix)
-    _settled_jobs(reading, ws, told, given)
+    _settled_jobs(reading, ws, told, sources)
     reading.count_queues(ws, told, selection)
     activity = Activity(ws.now, reading.look_back(ws.now, question.prefix))
     return QueueList(
@@ -51,25 +51,25 @@ def list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, given:
     )
 
 
-def list_in_run_order(reading: Reading, ws: WorkingSet, question: q.ListJobs, given: Given) -> JobPage:
+def list_in_run_order(reading: Reading, ws: WorkingSet, question: q.ListJobs, sources: Sources) -> JobPage:
     queue, prefix = question.queue or "", question.prefix or ""
-    moved = [job for job in _settled_jobs(reading, ws, [queue], given) if job.job_id.startswith(prefix)]
-    place = beginning(ws.now) if question.cursor is None else read_place("cursor", question.cursor)
+    moved = [job for job in _settled_jobs(reading, ws, [queue], sources) if job.job_id.startswith(prefix)]
+    position = beginning(ws.now) if question.cursor is None else parse_position("cursor", question.cursor)
     looked_at: list[Job] = []
     most = JOBS_LOOKED_THROUGH if question.is_searching else question.limit
     for part in parts_of(question.stored_status):
-        if PARTS.index(part) < PARTS.index(place.part):
+        if PARTS.index(part) < PARTS.index(position.part):
             continue
-        after = place if part == place.part else beginning(place.moment, part)
+        after = position if part == position.part else beginning(position.moment, part)
         looked_at += _part_of_queue(reading, ws, QueueFilter(queue, prefix, after, most + 1), moved)
         if len(looked_at) > most:
             break
-    places = [place_of(job, place.moment) for job in looked_at]  # where they are stored, settled or not
-    found = [at for at, job in enumerate(looked_at[:most]) if question.matches(settled(ws, job.job_id, given))]
+    positions = [position_of(job, position.moment) for job in looked_at]  # where they are stored, settled or not
+    found = [at for at, job in enumerate(looked_at[:most]) if question.matches(settled(ws, job.job_id, sources))]
     shown = found[: question.limit]
     last = shown[-1] if len(found) > len(shown) else most - 1 if len(looked_at) > most else None
     jobs = [views.job_view(ws, looked_at[at], with_documents=False) for at in shown]
-    return JobPage(jobs=jobs, cursor=None if last is None else str(places[last]))
+    return JobPage(jobs=jobs, cursor=None if last is None else str(positions[last]))
 
 
 def _part_of_queue(reading: Reading, ws: WorkingSet, wanted: QueueFilter, moved: Sequence[Job]) -> list[Job]:
@@ -84,6 +84,6 @@ def _part_of_queue(reading: Reading, ws: WorkingSet, wanted: QueueFilter, moved:
             break
         # Those that have moved were claimed, and are stored there by name.
         last = page[-1]
-        after = Place(moment, after.part, (last.job_id,)) if last.job_id in names else place_of(last, moment)
-    here = [job for job in moved if place_of(job, moment).is_after(wanted.after)]
-    return sorted([*stored, *here], key=lambda job: place_of(job, moment).key)[: wanted.limit]
+        after = RunPosition(moment, after.part, (last.job_id,)) if last.job_id in names else position_of(last, moment)
+    here = [job for job in moved if position_of(job, moment).is_after(wanted.after)]
+    return sorted([*stored, *here], key=lambda job: position_of(job, moment).key)[: wanted.limit]

@@ -11,34 +11,34 @@ from functools import partial
 
 from octostore.core.commands import AnyCommand, R_co
 from octostore.core.errors import InvalidInput, Unreachable
-from octostore.core.given import Given
 from octostore.core.questions import Question
 from octostore.core.retry import RetryPolicy
+from octostore.core.sources import Sources
 from octostore.stores.base import Backend
-from octostore.stores.batch import Answer
+from octostore.stores.batch import ReplyOrError
 from octostore.stores.clock import Clock, SystemClock
 from octostore.stores.engine import Engine, OnBatch
 from octostore.stores.ids import new_lease_id
 from octostore.stores.opening import find_store
-from octostore.stores.persist import persist
+from octostore.stores.retrying import retrying
 from octostore.stores.wakeups import Follower, Topic
 from octostore.stores.writer import Done
 
 
-def usual_given(retry: RetryPolicy | None = None) -> Given:
+def default_sources(retry: RetryPolicy | None = None) -> Sources:
     # Jitter spreads retries; it protects nothing, so it need not be unguessable.
-    return Given(new_lease_id=new_lease_id, jitter=random.random, retry=retry or RetryPolicy())
+    return Sources(new_lease_id=new_lease_id, jitter=random.random, retry=retry or RetryPolicy())
 
 
 def open_store(
     url: str | None = None, retry: RetryPolicy | None = None, on_batch: OnBatch | None = None
 ) -> "LocalStore":
-    """The store that `url` names; see `chosen_url` for one that is not given."""
+    """The store that `url` names; see `chosen_url` for one that is not sources."""
     if retry is not None and not isinstance(retry, RetryPolicy):
         raise InvalidInput("retry", f"must be a RetryPolicy, not {type(retry).__name__}")
     where = find_store(url)
     return LocalStore(
-        where.open_backend, clock=where.clock, given=usual_given(retry), on_batch=on_batch, place=where.place
+        where.open_backend, clock=where.clock, sources=default_sources(retry), on_batch=on_batch, place=where.place
     )
 
 
@@ -50,7 +50,7 @@ class LocalStore:
         open_backend: Callable[[], Backend],
         *,
         clock: Clock | None = None,
-        given: Given | None = None,
+        sources: Sources | None = None,
         on_batch: OnBatch | None = None,
         place: str = "memory",
     ) -> None:
@@ -58,7 +58,7 @@ class LocalStore:
         """Where the data is, for people to read."""
         self._open_backend = open_backend
         self._clock = clock or SystemClock()
-        self._given = given or usual_given()
+        self._sources = sources or default_sources()
         self._on_batch = on_batch
         self._is_closed = False
         self._lock = threading.Lock()
@@ -68,9 +68,9 @@ class LocalStore:
             _stores.add(self)
         self._start()
 
-    def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[Answer]]":
+    def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[ReplyOrError]]":
         """Run `commands` in one transaction, with whatever else is waiting; the answers come when it is durable."""
-        answers: Future[list[Answer]] = Future()
+        answers: Future[list[ReplyOrError]] = Future()
         # It is carried out whatever happens, so it must not be cancelled as if it were not.
         answers.set_running_or_notify_cancel()
         self.submit_to(commands, partial(_settle, answers))
@@ -80,13 +80,13 @@ class LocalStore:
         """The same for those who want to be told, in the writer's thread, and do without a `Future` and its cost."""
         self.engine.submit(commands, done)
 
-    def run_here(self, commands: Sequence[AnyCommand]) -> list[Answer] | None:
+    def run_here(self, commands: Sequence[AnyCommand]) -> list[ReplyOrError] | None:
         """Run `commands` in this thread, if that takes but a moment; None if they are to be submitted."""
         return self.engine.run_here(commands)
 
     def found(self) -> None:
         """Make the store now, where there is none: whoever serves it to others does not wait for the first of them."""
-        persist(self.engine.backend.found)
+        retrying(self.engine.backend.found)
 
     def ask(self, question: Question[R_co]) -> R_co:
         return self.engine.ask(question)
@@ -114,7 +114,7 @@ class LocalStore:
     def _start(self) -> Engine:
         with self._lock:
             if self._engine is None:
-                self._engine = Engine(self._open_backend(), self._clock, self._given, self._on_batch)
+                self._engine = Engine(self._open_backend(), self._clock, self._sources, self._on_batch)
                 self._finalizer = weakref.finalize(self, self._engine.close)
             return self._engine
 
@@ -145,7 +145,7 @@ class LocalStore:
         self._lock = threading.Lock()
 
 
-def _settle(answers: "Future[list[Answer]]", outcome: list[Answer] | Exception) -> None:
+def _settle(answers: "Future[list[ReplyOrError]]", outcome: list[ReplyOrError] | Exception) -> None:
     if isinstance(outcome, Exception):
         answers.set_exception(outcome)
     else:

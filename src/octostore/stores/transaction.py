@@ -27,18 +27,18 @@ from octostore.core.needs import JobFilter, Needs, Selection
 from octostore.core.questions import ListEvents
 from octostore.core.replies import Figures
 from octostore.core.working_set import WorkingSet
-from octostore.stores.asking import Asking
 from octostore.stores.base import ClaimsFilter, ClaimsFound, Counters, QueueFilter, SessionFilter
 from octostore.stores.clock import Mark
 from octostore.stores.completing import Completing, count_lines
+from octostore.stores.database import Database
 from octostore.stores.finding import Finding
 from octostore.stores.listing import (
     LAST_NAME,
-    ask_for_expired,
-    ask_for_jobs,
     first_name,
     page_of,
     page_of_log,
+    query_expired,
+    query_jobs,
     to_forget,
 )
 from octostore.stores.rows import (
@@ -60,11 +60,11 @@ if TYPE_CHECKING:
 class Transaction:
     """`asking` is how it speaks to its database at a moment; `found`, what was asked for while it began."""
 
-    def __init__(self, asking: Callable[[int], Asking], counters: Counters, found: Finding | None = None) -> None:
-        self._asking = asking
+    def __init__(self, database: Callable[[int], Database], counters: Counters, found: Finding | None = None) -> None:
+        self._database = database
         self._counters = counters
         self._found = found
-        self.saving: Asking | None = None
+        self.saving: Database | None = None
         """What is to be saved: run together with the COMMIT. None where nothing is."""
         self.has_news = False
 
@@ -76,9 +76,9 @@ class Transaction:
     def load(self, ws: WorkingSet, needs: Needs) -> None:
         found = self._found
         if found is None or found.needs is not needs:
-            asking = self._asking(ws.now)
-            found = Finding(asking, needs, is_sweeping=self._counters.next_expiry <= ws.now)
-            asking.run()
+            database = self._database(ws.now)
+            found = Finding(database, needs, is_sweeping=self._counters.next_expiry <= ws.now)
+            database.run()
         ended_sessions = take(ws, found)
         short_lines: Collection[tuple[str, Selection]] = ()
         if needs.lines:
@@ -94,16 +94,16 @@ class Transaction:
 
     def _complete(self, ws: WorkingSet, completing: Completing) -> None:
         if completing.is_needed:
-            completing.run(self._asking(ws.now))
+            completing.run(self._database(ws.now))
 
     # Listing
 
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter, limit: int) -> list[Job]:
-        asking = self._asking(ws.now)
-        parts = ask_for_jobs(asking, wanted, limit)
+        database = self._database(ws.now)
+        parts = query_jobs(database, wanted, limit)
         if wanted.status not in {None, "claimed"}:
-            parts.append(ask_for_expired(asking, wanted, limit))
-        asking.run()
+            parts.append(query_expired(database, wanted, limit))
+        database.run()
         jobs = add_jobs(ws, page_of(parts, limit))
         self._complete(ws, Completing(ws))
         return jobs
@@ -117,25 +117,25 @@ class Transaction:
         return jobs
 
     def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
-        asking = self._asking(self._counters.mark.now)
+        database = self._database(self._counters.mark.now)
         last = within + LAST_NAME
-        parts = [asking.ask("names_from", first=max(place, within), last=last, limit=limit) for place in places]
-        parts.append(asking.ask("names_before", first=within, last=places[0], limit=limit))
-        asking.run()
+        parts = [database.query("names_from", first=max(place, within), last=last, limit=limit) for place in places]
+        parts.append(database.query("names_before", first=within, last=places[0], limit=limit))
+        database.run()
         return [name for part in parts for (name,) in part.rows]
 
     def list_queue(self, ws: WorkingSet, wanted: QueueFilter) -> list[Job]:
-        asking = self._asking(ws.now)
+        database = self._database(ws.now)
         after, span = wanted.after, {"queue": wanted.queue, "last": wanted.prefix + LAST_NAME, "limit": wanted.limit}
         if after.part not in {"ready", "later"}:
             (name,) = after.key
             first = first_name(wanted.prefix, name)
-            answer = asking.ask("list_jobs_by_queue", **span, first=first, status=after.part)
+            answer = database.query("list_jobs_by_queue", **span, first=first, status=after.part)
         else:
             one, two, three = after.key
             key = {"one": one, "two": two, "three": three, "moment": after.moment}
-            answer = asking.ask(f"list_{after.part}", **span, **key, first=wanted.prefix)
-        asking.run()
+            answer = database.query(f"list_{after.part}", **span, **key, first=wanted.prefix)
+        database.run()
         jobs = add_jobs(ws, answer.rows)
         self._complete(ws, Completing(ws))
         return jobs
@@ -145,9 +145,9 @@ class Transaction:
         return [name for (name,) in self._rows("queue_names", **span, looked_at=QUEUES_LOOKED_AT, most=ws.count_to + 1)]
 
     def count_queues(self, ws: WorkingSet, queues: Sequence[str], selection: Selection) -> None:
-        asking = self._asking(ws.now)
-        counted = count_lines(asking, ws, [(queue, selection) for queue in queues])
-        asking.run()
+        database = self._database(ws.now)
+        counted = count_lines(database, ws, [(queue, selection) for queue in queues])
+        database.run()
         ws.queue_counts.update({line: counting.counts for line, counting in counted.items()})
 
     def look_back(self, now: int, prefix: str) -> "LookBack":
@@ -156,10 +156,10 @@ class Transaction:
 
         after = max(0, self._counters.seq - LOOK_BACK_EVENTS)
         span = {"first": prefix, "last": prefix + LAST_NAME}
-        asking = self._asking(now)
-        rows = asking.ask("happened_in_queues", **span, after=after, before=rates_begin(now) - 1, bucket=BUCKET_MS)
-        before = asking.ask("moment_of_event", seq=after)
-        asking.run()
+        database = self._database(now)
+        rows = database.query("happened_in_queues", **span, after=after, before=rates_begin(now) - 1, bucket=BUCKET_MS)
+        before = database.query("moment_of_event", seq=after)
+        database.run()
         began_at = next((at for (at,) in before.rows), None)
         return LookBack([Happened(*row) for row in rows.rows], began_at)
 
@@ -168,8 +168,8 @@ class Transaction:
         return int(number)
 
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
-        asking = self._asking(ws.now)
-        ask = partial(asking.ask, principal=wanted.principal, after=wanted.after, limit=wanted.limit)
+        database = self._database(ws.now)
+        ask = partial(database.query, principal=wanted.principal, after=wanted.after, limit=wanted.limit)
         if wanted.status is None and wanted.principal is None:
             parts = [ask("list_sessions")]
         else:
@@ -177,7 +177,7 @@ class Transaction:
             ended = "list_ended_sessions" if wanted.principal is None else "list_ended_sessions_by_principal"
             parts = [ask(ended, status=status) for status in statuses if status != "open"]
             parts += [ask(f"list_{status}_sessions") for status in statuses if status != "closed"]
-        asking.run()
+        database.run()
         sessions = [session_from_row(row) for row in page_of(parts, wanted.limit)]
         ws.sessions.update({session.session_id: session for session in sessions})
         with_context = [session.session_id for session in sessions if session.context_seq is not None]
@@ -191,16 +191,16 @@ class Transaction:
     def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
         from octostore.stores.finding_claims import find_claims  # noqa: PLC0415  # few ask for it
 
-        return find_claims(self._asking(ws.now), wanted)
+        return find_claims(self._database(ws.now), wanted)
 
     def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
         rows = self._rows("last_ends", names=msgspec.json.encode(job_ids).decode(), after=after)
         return sorted(map(entry_from_row, rows), key=attrgetter("seq"))
 
     def next_ends(self, ends: Sequence[LogEntry]) -> list[LogEntry]:
-        asking = self._asking(self._counters.mark.now)
-        answer = asking.each("next_ends", [(entry.job_id, entry.seq) for entry in ends])
-        asking.run()
+        database = self._database(self._counters.mark.now)
+        answer = database.query_each("next_ends", [(entry.job_id, entry.seq) for entry in ends])
+        database.run()
         return [entry_from_row(row) for row in answer.rows]
 
     def events_at(self, seqs: Sequence[int]) -> list[LogEntry]:
@@ -217,10 +217,10 @@ class Transaction:
         return bytes(key)
 
     def figures(self, now: int) -> Figures:
-        asking = self._asking(now)
-        counted = asking.ask("figures")
-        queued = asking.ask("queued_jobs", limit=FIGURES_QUEUES)
-        asking.run()
+        database = self._database(now)
+        counted = database.query("figures")
+        queued = database.query("queued_jobs", limit=FIGURES_QUEUES)
+        database.run()
         claimed, late, stuck, dead, open_sessions, taken_back, waiting, due_at, *unwritten = counted.rows[0]
         run_out, of_queues, ended_at = unwritten
         return Figures(
@@ -239,15 +239,15 @@ class Transaction:
         )
 
     def _rows(self, query: str, **values: Any) -> Sequence[Row]:
-        asking = self._asking(self._counters.mark.now)
-        answer = asking.ask(query, **values)
-        asking.run()
+        database = self._database(self._counters.mark.now)
+        answer = database.query(query, **values)
+        database.run()
         return answer.rows
 
     # Saving
 
     def save(self, ws: WorkingSet, mark: Mark) -> None:
-        saving = self.saving = self._asking(ws.now)
+        saving = self.saving = self._database(ws.now)
         self.has_news = bool(ws.entries)
         if ws.changed_jobs:
             saving.write("save_jobs", [job_to_row(job) for job in ws.changed_jobs.values()])
@@ -258,10 +258,10 @@ class Transaction:
         if ws.new_documents:
             saving.write("append_documents", list(ws.new_documents.items()))
         _save_rest(saving, ws)
-        saving.ask("save_counters", seq=ws.seq, now=mark.now, boot_id=mark.boot_id, counted_ms=mark.counted_ms)
+        saving.query("save_counters", seq=ws.seq, now=mark.now, boot_id=mark.boot_id, counted_ms=mark.counted_ms)
 
 
-def _save_rest(saving: Asking, ws: WorkingSet) -> None:
+def _save_rest(saving: Database, ws: WorkingSet) -> None:
     """What most batches do not change."""
     if ws.changed_sessions:
         saving.write("save_sessions", [to_row(session) for session in ws.changed_sessions.values()])
@@ -271,7 +271,7 @@ def _save_rest(saving: Asking, ws: WorkingSet) -> None:
     if counts := [(principal, change) for principal, change in ws.queued_changes.items() if change]:
         saving.write("count_queued", counts)
     if ws.changed_tokens:
-        saving.ask("drop_tokens", tokens=list(ws.changed_tokens))
+        saving.query("drop_tokens", tokens=list(ws.changed_tokens))
         saving.write("save_tokens", [token_to_row(token) for token in ws.changed_tokens.values()])
     if ws.changed_contexts:
         saving.write("save_contexts", list(ws.changed_contexts.items()))
@@ -281,11 +281,11 @@ def _save_rest(saving: Asking, ws: WorkingSet) -> None:
         saving.write("remember_requests", [to_row(ended) for ended in ws.new_ended])
         for principal, limit in to_forget(ws):
             which = {"principal": principal, "age": REQUESTS_KEPT_MS, "kept": REQUESTS_KEPT}
-            saving.ask("forget_requests", **which, limit=limit)
+            saving.query("forget_requests", **which, limit=limit)
 
 
-def _save_checkpoints(saving: Asking, changed: dict[str, bytes | None]) -> None:
+def _save_checkpoints(saving: Database, changed: dict[str, bytes | None]) -> None:
     if kept := [(job_id, data) for job_id, data in changed.items() if data is not None]:
         saving.write("save_checkpoints", kept)
     if dropped := [job_id for job_id, data in changed.items() if data is None]:
-        saving.ask("drop_checkpoints", jobs=dropped)
+        saving.query("drop_checkpoints", jobs=dropped)

@@ -56,18 +56,18 @@ def topics_of_claim(command: object, reply: object = None) -> list[Topic]:
 class Wakeups:
     """`read_after(seq)` gives the log's new entries and where it ends; with None, only where it ends.
 
-    `attend` takes what is to be called at other processes' commits, `look_seconds` tells how often to look as well.
+    `on_foreign_commit` takes what is to be called at other processes' commits, `poll_seconds` tells how often to look as well.
     """
 
     def __init__(
         self,
         read_after: Callable[[int | None], tuple[list[LogEntry], int]],
-        attend: Callable[[Callable[[], None]], None],
-        look_seconds: Callable[[], float],
+        on_foreign_commit: Callable[[Callable[[], None]], None],
+        poll_seconds: Callable[[], float],
     ) -> None:
         self._read_after = read_after
-        self._attend = attend
-        self._look_seconds = look_seconds
+        self._on_foreign_commit = on_foreign_commit
+        self._poll_seconds = poll_seconds
         self._lock = threading.Lock()
         self._bells: dict[Topic, list[Callable[[], None]]] = defaultdict(list)
         self._followers: list[Follower] = []
@@ -155,7 +155,7 @@ class Wakeups:
         if self._thread is None or self._thread.ident is None:
             self._thread = threading.Thread(target=self._look, name="octostore-wakeups", daemon=True)
             self._thread.start()
-            self._attend(self._look_now.set)
+            self._on_foreign_commit(self._look_now.set)
         self._somebody_listens.set()
 
     def _end(self) -> None:
@@ -171,7 +171,7 @@ class Wakeups:
     def _look(self) -> None:
         """Only other processes' commits are found here first; being woken twice by one's own does no harm."""
         while not self._is_closed:
-            self._look_now.wait(self._look_seconds())
+            self._look_now.wait(self._poll_seconds())
             self._look_now.clear()
             self._somebody_listens.wait()
             # A store that cannot be read now is tried again: whoever waits has a deadline, and asks for itself then.

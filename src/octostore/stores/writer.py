@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeAlias
 from octostore.core.commands import AnyCommand
 from octostore.core.errors import Unreachable
 from octostore.stores.base import TryAgain
-from octostore.stores.batch import Answer, Committed
+from octostore.stores.batch import Committed, ReplyOrError
 from octostore.stores.pace import Pace
-from octostore.stores.persist import deadline_from_now, pauses
+from octostore.stores.retrying import deadline_from_now, pauses
 
 log = logging.getLogger("octostore.writer")
 
@@ -24,7 +24,7 @@ MAX_BATCH = 256
 """Beyond this a larger batch is hardly cheaper per command, and makes everybody in it wait longer."""
 
 
-Done: TypeAlias = Callable[[list[Answer] | Exception], None]
+Done: TypeAlias = Callable[[list[ReplyOrError] | Exception], None]
 """Told the answers once they are durable, or the fault because of which there are none; in the writer's thread."""
 
 
@@ -75,7 +75,7 @@ class Writer:
             self._unfinished += 1
             self._arriving.put(submission)
 
-    def run_here(self, commands: Sequence[AnyCommand]) -> list[Answer] | None:
+    def run_here(self, commands: Sequence[AnyCommand]) -> list[ReplyOrError] | None:
         """Run `commands` in this thread, if that takes but a moment; None if they are to be submitted.
 
         Handing over to another thread and back takes longer than a claim by itself.
@@ -183,7 +183,7 @@ class Writer:
             if submission.deadline < moment:
                 self._tell(submission, _own(fault))
 
-    def _tell(self, submission: _Submission, outcome: list[Answer] | Exception) -> None:
+    def _tell(self, submission: _Submission, outcome: list[ReplyOrError] | Exception) -> None:
         with self._lock:
             self._unfinished -= 1
         try:

@@ -42,7 +42,7 @@ def stop_at(point: str) -> None:
 
 
 def has(pipeline: Pipeline, name: bytes) -> bool:
-    return any(statement.name == name for statement, _, _ in pipeline._asked)
+    return any(statement.name == name for statement, _, _ in pipeline._pending)
 
 
 def around(

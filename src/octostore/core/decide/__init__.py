@@ -19,10 +19,10 @@ from octostore.core.decide import (  # noqa: F401  # each says which commands it
     undo,
 )
 from octostore.core.decide.rules import RULES
-from octostore.core.given import Given
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 
-def decide(ws: WorkingSet, command: Command[R_co], given: Given) -> R_co:
-    reply: R_co = RULES[type(command)].decide(ws, command, given)
+def decide(ws: WorkingSet, command: Command[R_co], sources: Sources) -> R_co:
+    reply: R_co = RULES[type(command)].decide(ws, command, sources)
     return reply

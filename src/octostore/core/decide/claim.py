@@ -15,13 +15,13 @@ from octostore.core.decide.sessions import open_session_of
 from octostore.core.documents import written
 from octostore.core.errors import LimitExceeded
 from octostore.core.events import Claimed
-from octostore.core.given import Given
 from octostore.core.model import LOSSES, Claim, Job
 from octostore.core.moments import to_moment
 from octostore.core.needs import Selection
 from octostore.core.queue_status import queue_status, together
 from octostore.core.replies import ClaimReply, QueueStatus
 from octostore.core.session_keys import SessionKey, key_in
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 IN_SESSION = "\n"
@@ -35,8 +35,8 @@ LOOK_AGAIN_MS = 60_000
 
 
 @decides(ClaimJob, needs.job_with_documents, needs.terms)
-def claim_job(ws: WorkingSet, command: ClaimJob, given: Given) -> ClaimReply:
-    job = settled(ws, command.job_id, given)
+def claim_job(ws: WorkingSet, command: ClaimJob, sources: Sources) -> ClaimReply:
+    job = settled(ws, command.job_id, sources)
     if job.claim is not None and is_repeat(job.claim, command):
         return replay_claim(ws, job, job.claim)
     if job.status == "done" and (not command.again or what_has_ended(ws, command)):
@@ -44,11 +44,11 @@ def claim_job(ws: WorkingSet, command: ClaimJob, given: Given) -> ClaimReply:
     check_not_ended(ws, command)
     if job.claim is not None:
         return views.held_reply(ws, job, job.claim)
-    return _claim_if_free(ws, job, command, given)
+    return _claim_if_free(ws, job, command, sources)
 
 
 @decides(AcquireLock, needs.job_with_documents, needs.terms)
-def acquire_lock(ws: WorkingSet, command: AcquireLock, given: Given) -> ClaimReply:
+def acquire_lock(ws: WorkingSet, command: AcquireLock, sources: Sources) -> ClaimReply:
     holder = command.holder
     if command.session_id is not None:
         open_session_of(ws, command)
@@ -56,10 +56,10 @@ def acquire_lock(ws: WorkingSet, command: AcquireLock, given: Given) -> ClaimRep
             # It only had to be there; but those who have one each are not the same.
             holder = holder or IN_SESSION + command.session_id
             command = msgspec.structs.replace(command, session_id=None)
-    job = settled(ws, command.job_id, given)
+    job = settled(ws, command.job_id, sources)
     claim = job.claim
     if claim is None:
-        reply = _claim_if_free(ws, job, command, given)
+        reply = _claim_if_free(ws, job, command, sources)
         if job.claim is not None:
             job.claim.holder = holder
         return reply
@@ -83,22 +83,22 @@ def _is_named(holder: str | None) -> bool:
     return holder is not None and not holder.startswith(IN_SESSION)
 
 
-def _claim_if_free(ws: WorkingSet, job: Job, command: ClaimJob | AcquireLock, given: Given) -> ClaimReply:
+def _claim_if_free(ws: WorkingSet, job: Job, command: ClaimJob | AcquireLock, sources: Sources) -> ClaimReply:
     if job.status == "dead":
         return views.finished_reply(ws, job)
     if job.available_at > ws.now:
         return views.delayed_reply(ws, job, job.available_at)
     if job.queue is not None and not hands_out(ws, job.queue):
         return views.delayed_reply(ws, job, ws.now + QUEUE_FULL_RETRY_MS)
-    return grant(ws, job, command, given)
+    return grant(ws, job, command, sources)
 
 
 @decides(ClaimNext, needs.next_in_line, needs.terms)
-def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
+def claim_next(ws: WorkingSet, command: ClaimNext, sources: Sources) -> ClaimReply:
     if command.request_id is not None:
         job_id = ws.requests.get((command.principal, command.request_id, command.queue))
         if job_id is not None and job_id.startswith(command.prefix):
-            job = settled(ws, job_id, given)
+            job = settled(ws, job_id, sources)
             if job.claim is not None and is_repeat(job.claim, command):
                 return replay_claim(ws, job, job.claim)
     check_not_ended(ws, command)
@@ -106,7 +106,7 @@ def claim_next(ws: WorkingSet, command: ClaimNext, given: Given) -> ClaimReply:
     first = ws.line.first(command.queue, command.kinds, command.prefix) if is_open else None
     if first is None:
         return nothing_to_claim(ws, [command.queue], (command.kinds, command.prefix))
-    return grant(ws, first, command, given)
+    return grant(ws, first, command, sources)
 
 
 def nothing_to_claim(ws: WorkingSet, queues: Sequence[str], selection: Selection) -> ClaimReply:
@@ -144,7 +144,7 @@ def check_count(ws: WorkingSet, command: ClaimTerms) -> None:
         raise LimitExceeded(f"you already have {limit:,} {what}, the maximum; release one first", limit=limit)
 
 
-def grant(ws: WorkingSet, job: Job, command: ClaimTerms, given: Given) -> ClaimReply:
+def grant(ws: WorkingSet, job: Job, command: ClaimTerms, sources: Sources) -> ClaimReply:
     check_count(ws, command)
     session = open_session_of(ws, command) if command.session_id is not None else None
     ttl_ms = session.ttl_ms if session else round(command.ttl * 1_000)
@@ -163,7 +163,7 @@ def grant(ws: WorkingSet, job: Job, command: ClaimTerms, given: Given) -> ClaimR
     )
     claim = begin_claim(ws, job, details, actor=command.principal, session_id=session.session_id if session else None)
     # What comes with its session is the session's, and so is the right to write to it.
-    claim.lease_id = session.lease_id if session and isinstance(command, ClaimTask) else given.new_lease_id()
+    claim.lease_id = session.lease_id if session and isinstance(command, ClaimTask) else sources.new_lease_id()
     claim.request_id = command.request_id
     if command.request_id is not None and job.queue is not None:
         ws.requests[command.principal, command.request_id, job.queue] = job.job_id

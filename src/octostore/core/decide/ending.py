@@ -3,7 +3,6 @@
 import msgspec
 
 from octostore.core.events import Cancelled, Ended
-from octostore.core.given import Given
 from octostore.core.model import (
     Claim,
     EndedRequest,
@@ -16,6 +15,7 @@ from octostore.core.model import (
     read_stop_request,
 )
 from octostore.core.retry import backoff_ms
+from octostore.core.sources import Sources
 from octostore.core.views import heartbeat_of, newest_attempt
 from octostore.core.working_set import WorkingSet
 
@@ -42,8 +42,8 @@ class After(msgspec.Struct, frozen=True):
     attempts: int
 
 
-def after(job: Job, claim: Claim, end: How, given: Given) -> After:
-    then = _after(job, claim, end, given)
+def after(job: Job, claim: Claim, end: How, sources: Sources) -> After:
+    then = _after(job, claim, end, sources)
     if then.status != "done" and _cancels(claim):
         return After("dead", end.ended_at, then.attempts)
     return then
@@ -55,7 +55,7 @@ def _cancels(claim: Claim) -> StopRequest | None:
     return request if request is not None and request.cancels else None
 
 
-def _after(job: Job, claim: Claim, end: How, given: Given) -> After:
+def _after(job: Job, claim: Claim, end: How, sources: Sources) -> After:
     """The rule of outcomes: only failures and expiries use up an attempt, and a lock is never retried or dead."""
     waiting: Status = "queued" if job.is_enqueued else "free"
     used = job.attempts + 1
@@ -77,7 +77,7 @@ def _after(job: Job, claim: Claim, end: How, given: Given) -> After:
         case "failed" | "expired" if used >= job.max_attempts:
             done = After("dead", end.ended_at, used)
         case "failed" | "expired":
-            delay_ms = backoff_ms(given.retry, used, given.jitter())
+            delay_ms = backoff_ms(sources.retry, used, sources.jitter())
             done = After("queued", end.ended_at + _chosen(end, delay_ms), used)
     if claim.lock_delay_ms:
         done = After(done.status, max(done.available_at, end.ended_at + claim.lock_delay_ms), done.attempts)
@@ -96,9 +96,9 @@ def _chosen(end: How, usual_ms: int) -> int:
     return usual_ms if end.retry_after_ms is None else end.retry_after_ms
 
 
-def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, given: Given) -> Ended:
+def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, sources: Sources) -> Ended:
     """End `claim`, the live claim of `job`."""
-    then = after(job, claim, end, given)
+    then = after(job, claim, end, sources)
     note = end.note or (claim.progress.note if claim.progress else None)
     expired = end.how == "expired"
     details = Ended(

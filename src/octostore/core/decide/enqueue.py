@@ -9,17 +9,17 @@ from octostore.core.decide.expiry import settled
 from octostore.core.decide.rules import decides
 from octostore.core.errors import LimitExceeded
 from octostore.core.events import Enqueued, QueueLimited
-from octostore.core.given import Given
 from octostore.core.model import Claim, Job, Queue
 from octostore.core.moments import to_datetime
 from octostore.core.replies import EnqueueReply, QueueView
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 
 @decides(Enqueue, needs.job_with_documents, needs.queue, needs.queued_count)
-def enqueue(ws: WorkingSet, command: Enqueue, given: Given) -> EnqueueReply:
+def enqueue(ws: WorkingSet, command: Enqueue, sources: Sources) -> EnqueueReply:
     """A job that somebody holds as a lock is enqueued under that claim: if the work on it fails, it is retried."""
-    job = settled(ws, command.job_id, given)
+    job = settled(ws, command.job_id, sources)
     if job.is_enqueued or job.status == "done":
         return _reply(job, created=False)
     _check_count(ws, command)
@@ -57,7 +57,7 @@ def _count_in(ws: WorkingSet, job: Job, claim: Claim, queue_name: str) -> None:
 
 
 @decides(SetQueue, needs.counted_queue)
-def set_queue(ws: WorkingSet, command: SetQueue, _given: Given) -> QueueView:
+def set_queue(ws: WorkingSet, command: SetQueue, _sources: Sources) -> QueueView:
     queue = ws.queues[command.queue] or Queue(command.queue)
     max_claimed = queue.max_claimed if command.max_claimed is UNSET else command.max_claimed
     paused = None if command.paused == (queue.pause is not None) else command.paused

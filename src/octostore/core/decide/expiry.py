@@ -5,29 +5,29 @@ from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim, remember_session
 from octostore.core.decide.rules import decides
 from octostore.core.events import SessionEnded
-from octostore.core.given import Given
 from octostore.core.model import SYSTEM, Claim, Job, Session
 from octostore.core.moments import to_datetime
 from octostore.core.replies import ProbeReply, RecoverReply, Recovery
+from octostore.core.sources import Sources
 from octostore.core.views import expiry_of, heartbeat_of, session_id_of
 from octostore.core.working_set import WorkingSet
 
 
-def settled(ws: WorkingSet, job_id: str, given: Given) -> Job:
+def settled(ws: WorkingSet, job_id: str, sources: Sources) -> Job:
     """The job as it truly stands: if its lease has run out, that is written down first."""
     job = ws.job(job_id)
     if job.claim is not None and expiry_of(ws, job.claim) <= ws.now:
-        _expire(ws, job, job.claim, given)
+        _expire(ws, job, job.claim, sources)
     return job
 
 
-def settle_session(ws: WorkingSet, session: Session, given: Given) -> None:
+def settle_session(ws: WorkingSet, session: Session, sources: Sources) -> None:
     """The same for a session: first the claims bound to it, then, if these were all, itself."""
     if session.status != "open" or session.expires_at > ws.now:
         return
     # The oldest claim first, as in a sweep: what was in flight is told in this order, by reads and in the log.
     for _, job_id in sorted((j.claim.fencing_token, j.job_id) for j in ws.claims_of(session.session_id) if j.claim):
-        settled(ws, job_id, given)
+        settled(ws, job_id, sources)
     if session.session_id in ws.sessions_with_all_claims:
         details = SessionEnded(
             agent=session.agent,
@@ -40,7 +40,7 @@ def settle_session(ws: WorkingSet, session: Session, given: Given) -> None:
         ws.record("session_expired", details, actor=SYSTEM, session_id=session.session_id)
 
 
-def sweep(ws: WorkingSet, given: Given) -> None:
+def sweep(ws: WorkingSet, sources: Sources) -> None:
     """Write down every expiry in the working set, in the order in which they happened.
 
     A store calls this once, before the commands of a batch.
@@ -52,27 +52,27 @@ def sweep(ws: WorkingSet, given: Given) -> None:
             if expires_at <= ws.now:
                 expired.append((expires_at, job.claim.fencing_token, job.job_id))
     for _, _, job_id in sorted(expired):
-        settled(ws, job_id, given)
+        settled(ws, job_id, sources)
     ended = [(s.expires_at, s.session_id, s) for s in ws.sessions.values() if s is not None and s.expires_at <= ws.now]
     for _, _, session in sorted(ended, key=lambda row: row[:2]):
-        settle_session(ws, session, given)
+        settle_session(ws, session, sources)
 
 
 @decides(Recover, needs.all_expired)
-def recover(ws: WorkingSet, _command: Recover, _given: Given) -> RecoverReply:
+def recover(ws: WorkingSet, _command: Recover, _sources: Sources) -> RecoverReply:
     """The expired claims are in the working set then, and the sweep has just written them down."""
     return RecoverReply(recovered=list(ws.recovered), is_complete=ws.has_all_expired)
 
 
 @decides(Probe)
-def probe(ws: WorkingSet, _command: Probe, _given: Given) -> ProbeReply:
+def probe(ws: WorkingSet, _command: Probe, _sources: Sources) -> ProbeReply:
     ws.is_probed = True
     return ProbeReply(seq=ws.seq, at=to_datetime(ws.now))
 
 
-def _expire(ws: WorkingSet, job: Job, claim: Claim, given: Given) -> None:
+def _expire(ws: WorkingSet, job: Job, claim: Claim, sources: Sources) -> None:
     expired_at, heartbeat_at = expiry_of(ws, claim), heartbeat_of(ws, claim)
-    end_claim(ws, job, claim, How("expired", ended_at=expired_at), actor=SYSTEM, given=given)
+    end_claim(ws, job, claim, How("expired", ended_at=expired_at), actor=SYSTEM, sources=sources)
     ws.recovered.append(
         Recovery(
             job_id=job.job_id,

@@ -10,20 +10,20 @@ from octostore.core.decide.sessions import held_session, may_write
 from octostore.core.decide.stopping import ask_next_owner
 from octostore.core.documents import written
 from octostore.core.events import Claimed, SessionHandedOver
-from octostore.core.given import Given
 from octostore.core.model import Claim, Job, Session, read_stop_request
 from octostore.core.moments import to_datetime
 from octostore.core.replies import HandedOverReply
 from octostore.core.session_keys import id_of, key_in
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 
 @decides(HandOverSession, needs.session_with_claims)
-def hand_over_session(ws: WorkingSet, command: HandOverSession, given: Given) -> HandedOverReply:
+def hand_over_session(ws: WorkingSet, command: HandOverSession, sources: Sources) -> HandedOverReply:
     session = ws.session(key_in(command))
     if session is None or session.expires_at <= ws.now or not _is_repeat(session, command):
-        session = held_session(ws, command, given)
-        _hand_over(ws, session, command, given)
+        session = held_session(ws, command, sources)
+        _hand_over(ws, session, command, sources)
     return HandedOverReply(
         session_id=id_of(session.session_id),
         agent=session.agent,
@@ -41,7 +41,7 @@ def _is_repeat(session: Session, command: HandOverSession) -> bool:
     return same_lease(session.giver_lease_id, command.lease_id)
 
 
-def _hand_over(ws: WorkingSet, session: Session, command: HandOverSession, given: Given) -> None:
+def _hand_over(ws: WorkingSet, session: Session, command: HandOverSession, sources: Sources) -> None:
     giver_lease_id = session.lease_id
     remember_session(ws, session, "handed_over", ws.now)
     details = SessionHandedOver(
@@ -53,7 +53,7 @@ def _hand_over(ws: WorkingSet, session: Session, command: HandOverSession, given
     )
     ws.record("session_handed_over", details, actor=command.principal, session_id=session.session_id)
     # Nobody knows it, until the other agent opens the session and gets one of its own.
-    session.lease_id = given.new_lease_id()
+    session.lease_id = sources.new_lease_id()
     session.request_id = None
     session.giver_lease_id = giver_lease_id
     session.is_replayed, session.save_number = False, None
@@ -71,7 +71,7 @@ def _hand_over(ws: WorkingSet, session: Session, command: HandOverSession, given
                 reason=f"handed over to {session.agent!r}",
                 handed_over_to=session.agent,
             )
-            end_claim(ws, job, claim, end, actor=command.principal, given=given)
+            end_claim(ws, job, claim, end, actor=command.principal, sources=sources)
             _claim_again(ws, job, claim, session)
             ask_next_owner(ws, job, asked)
 

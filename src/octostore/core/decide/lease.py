@@ -13,16 +13,16 @@ from octostore.core.decide.rules import decides
 from octostore.core.decide.silence import note_progress, tell_if_stuck
 from octostore.core.decide.stopping import tell_to_stop
 from octostore.core.errors import LeaseLost, Unreachable
-from octostore.core.given import Given
 from octostore.core.model import Attempt, Claim, Job, Outcome, Progress, read_history
 from octostore.core.moments import to_datetime
 from octostore.core.replies import CheckpointReply, HeartbeatReply
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 
 @decides(HeartbeatJob, needs.held_job)
-def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, given: Given) -> HeartbeatReply:
-    job, claim = live_claim(ws, command, given)
+def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, sources: Sources) -> HeartbeatReply:
+    job, claim = live_claim(ws, command, sources)
     if not comes_late(command.number, claim.heartbeat_number):
         _beat(ws, job, claim, command)
     expires_at = views.expiry_of(ws, claim)
@@ -61,8 +61,8 @@ def renew(ws: WorkingSet, job: Job, claim: Claim, ttl: float | None) -> None:
 
 
 @decides(CheckpointJob, needs.held_job)
-def checkpoint_job(ws: WorkingSet, command: CheckpointJob, given: Given) -> CheckpointReply:
-    job, claim = live_claim(ws, command, given)
+def checkpoint_job(ws: WorkingSet, command: CheckpointJob, sources: Sources) -> CheckpointReply:
+    job, claim = live_claim(ws, command, sources)
     if not comes_late(command.number, claim.checkpoint_number):
         ws.set_checkpoint(job.job_id, command.data)
         claim.checkpoint_number = command.number or claim.checkpoint_number
@@ -71,9 +71,9 @@ def checkpoint_job(ws: WorkingSet, command: CheckpointJob, given: Given) -> Chec
     return CheckpointReply(job_id=job.job_id, saved_at=to_datetime(ws.now), number=claim.checkpoint_number)
 
 
-def live_claim(ws: WorkingSet, command: LeaseCommand[Any], given: Given) -> tuple[Job, Claim]:
+def live_claim(ws: WorkingSet, command: LeaseCommand[Any], sources: Sources) -> tuple[Job, Claim]:
     """The claim that this lease authorises writes for; raises `LeaseLost` where there is none."""
-    job = settled(ws, command.job_id, given)
+    job = settled(ws, command.job_id, sources)
     if job.claim is None or not same_lease(job.claim.lease_id, command.lease_id):
         raise lease_lost(ws, job, command)
     return job, job.claim

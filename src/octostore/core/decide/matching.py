@@ -8,31 +8,31 @@ from octostore.core.decide import needs
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.operate import give_up, run_again
 from octostore.core.decide.rules import decides
-from octostore.core.given import Given
 from octostore.core.model import Job
 from octostore.core.replies import ChangedReply
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 M = TypeVar("M", bound=MatchingCommand)
 
 
 @decides(RequeueMatching, needs.dead_jobs)
-def requeue_matching(ws: WorkingSet, command: RequeueMatching, given: Given) -> ChangedReply:
-    return _change_each(ws, command, given, run_again)
+def requeue_matching(ws: WorkingSet, command: RequeueMatching, sources: Sources) -> ChangedReply:
+    return _change_each(ws, command, sources, run_again)
 
 
 @decides(DiscardMatching, needs.dead_jobs)
-def discard_matching(ws: WorkingSet, command: DiscardMatching, given: Given) -> ChangedReply:
-    return _change_each(ws, command, given, give_up)
+def discard_matching(ws: WorkingSet, command: DiscardMatching, sources: Sources) -> ChangedReply:
+    return _change_each(ws, command, sources, give_up)
 
 
 def _change_each(
-    ws: WorkingSet, command: M, given: Given, change: Callable[[WorkingSet, Job, M], None]
+    ws: WorkingSet, command: M, sources: Sources, change: Callable[[WorkingSet, Job, M], None]
 ) -> ChangedReply:
     listed_to = ws.listed_to[needs.dead_jobs_of(command)]
     changed: list[str] = []
     for job_id in _names(ws, command, listed_to):
-        job = settled(ws, job_id, given)
+        job = settled(ws, job_id, sources)
         if _matches(job, command):
             if len(changed) == command.limit:
                 return ChangedReply(changed=len(changed), after=changed[-1])

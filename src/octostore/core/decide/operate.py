@@ -18,19 +18,19 @@ from octostore.core.decide.stopping import ask_to_stop
 from octostore.core.decide.tasks import free_session
 from octostore.core.errors import Conflict, NotFound
 from octostore.core.events import Cancelled, Discarded, Requeued
-from octostore.core.given import Given
 from octostore.core.model import HowEnded, Job
 from octostore.core.replies import JobView
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 
 @decides(CancelJob, needs.job_with_session)
-def cancel_job(ws: WorkingSet, command: CancelJob, given: Given) -> JobView:
-    job = _known(ws, command.job_id, given)
+def cancel_job(ws: WorkingSet, command: CancelJob, sources: Sources) -> JobView:
+    job = _known(ws, command.job_id, sources)
     if job.claim is not None and command.drain:
         ask_to_stop(ws, job, job.claim, command.principal, command.reason, cancels=True)
     elif job.claim is not None:
-        _take_away(ws, job, "cancelled", command, given)
+        _take_away(ws, job, "cancelled", command, sources)
     elif job.status == "queued":
         ws.record("cancelled", Cancelled(command.reason), actor=command.principal, job=job)
     elif job.status != "dead":
@@ -41,8 +41,8 @@ def cancel_job(ws: WorkingSet, command: CancelJob, given: Given) -> JobView:
 
 
 @decides(RequestStop, needs.job_with_documents)
-def request_stop(ws: WorkingSet, command: RequestStop, given: Given) -> JobView:
-    job = _known(ws, command.job_id, given)
+def request_stop(ws: WorkingSet, command: RequestStop, sources: Sources) -> JobView:
+    job = _known(ws, command.job_id, sources)
     if job.claim is None:
         hint = "; use cancel to take it out of its queue" if job.status == "queued" else ""
         raise Conflict(f"{job.job_id!r} is {job.status}, so there is no owner to stop{hint}", status=job.status)
@@ -51,8 +51,8 @@ def request_stop(ws: WorkingSet, command: RequestStop, given: Given) -> JobView:
 
 
 @decides(DiscardJob, needs.job_with_documents)
-def discard_job(ws: WorkingSet, command: DiscardJob, given: Given) -> JobView:
-    job = _known(ws, command.job_id, given)
+def discard_job(ws: WorkingSet, command: DiscardJob, sources: Sources) -> JobView:
+    job = _known(ws, command.job_id, sources)
     if job.status == "dead":
         give_up(ws, job, command)
     elif job.status != "free" or job.last_outcome != "discarded":
@@ -62,8 +62,8 @@ def discard_job(ws: WorkingSet, command: DiscardJob, given: Given) -> JobView:
 
 
 @decides(RequeueJob, needs.job_with_documents)
-def requeue_job(ws: WorkingSet, command: RequeueJob, given: Given) -> JobView:
-    job = _known(ws, command.job_id, given)
+def requeue_job(ws: WorkingSet, command: RequeueJob, sources: Sources) -> JobView:
+    job = _known(ws, command.job_id, sources)
     if job.claim is not None:
         raise Conflict(
             f"{job.job_id!r} is claimed by {job.claim.owner!r}; force-release it first, or wait", status=job.status
@@ -74,9 +74,9 @@ def requeue_job(ws: WorkingSet, command: RequeueJob, given: Given) -> JobView:
 
 
 @decides(ForceReleaseJob, needs.job_with_session)
-def force_release_job(ws: WorkingSet, command: ForceReleaseJob, given: Given) -> JobView:
-    job = _known(ws, command.job_id, given)
-    _take_away(ws, job, "force_released", command, given)
+def force_release_job(ws: WorkingSet, command: ForceReleaseJob, sources: Sources) -> JobView:
+    job = _known(ws, command.job_id, sources)
+    _take_away(ws, job, "force_released", command, sources)
     return views.job_view(ws, job)
 
 
@@ -90,15 +90,15 @@ def run_again(ws: WorkingSet, job: Job, command: RequeueJob | RequeueMatching) -
     ws.record("requeued", details, actor=command.principal, job=job)
 
 
-def _take_away(ws: WorkingSet, job: Job, how: HowEnded, command: CancelJob | ForceReleaseJob, given: Given) -> None:
+def _take_away(ws: WorkingSet, job: Job, how: HowEnded, command: CancelJob | ForceReleaseJob, sources: Sources) -> None:
     claim = job.claim
     if claim is not None:
         end = How(how, ended_at=ws.now, reason=command.reason)
-        end_claim(ws, job, claim, end, actor=command.principal, given=given)
-        free_session(ws, job, claim, command.principal, given)
+        end_claim(ws, job, claim, end, actor=command.principal, sources=sources)
+        free_session(ws, job, claim, command.principal, sources)
 
 
-def _known(ws: WorkingSet, job_id: str, given: Given) -> Job:
+def _known(ws: WorkingSet, job_id: str, sources: Sources) -> Job:
     if ws.jobs[job_id] is None:
         raise NotFound(f"nobody has ever claimed or enqueued {job_id!r}", job_id=job_id)
-    return settled(ws, job_id, given)
+    return settled(ws, job_id, sources)

@@ -7,16 +7,16 @@ from octostore.core.decide.expiry import settled
 from octostore.core.decide.lease import ended_attempt, lease_lost, live_claim, same_lease
 from octostore.core.decide.rules import decides
 from octostore.core.events import Ended
-from octostore.core.given import Given
 from octostore.core.model import Attempt, Outcome
 from octostore.core.moments import to_datetime
 from octostore.core.replies import ReleaseReply
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 
 @decides(ReleaseJob, needs.held_job)
-def release_job(ws: WorkingSet, command: ReleaseJob, given: Given) -> ReleaseReply:
-    job = settled(ws, command.job_id, given)
+def release_job(ws: WorkingSet, command: ReleaseJob, sources: Sources) -> ReleaseReply:
+    job = settled(ws, command.job_id, sources)
     claim = job.claim
     if claim is None or not same_lease(claim.lease_id, command.lease_id):
         repeated = ended_attempt(job, command.lease_id, command.outcome)
@@ -31,14 +31,14 @@ def release_job(ws: WorkingSet, command: ReleaseJob, given: Given) -> ReleaseRep
         retry_after_ms=None if command.retry_after is None else round(command.retry_after * 1_000),
         result=command.result,
     )
-    ended = end_claim(ws, job, claim, end, actor=command.principal, given=given)
+    ended = end_claim(ws, job, claim, end, actor=command.principal, sources=sources)
     return _reply(job.job_id, command.outcome, ended)
 
 
 @decides(ReleaseLock, needs.held_job)
-def release_lock(ws: WorkingSet, command: ReleaseLock, given: Given) -> ReleaseReply:
-    job, claim = live_claim(ws, command, given)
-    ended = end_claim(ws, job, claim, How("released", ended_at=ws.now), actor=command.principal, given=given)
+def release_lock(ws: WorkingSet, command: ReleaseLock, sources: Sources) -> ReleaseReply:
+    job, claim = live_claim(ws, command, sources)
+    ended = end_claim(ws, job, claim, How("released", ended_at=ws.now), actor=command.principal, sources=sources)
     return _reply(job.job_id, "released", ended)
 
 

@@ -5,15 +5,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from octostore.core.commands import AnyCommand, Command
 from octostore.core.decide.needs import Need
-from octostore.core.given import Given
 from octostore.core.needs import Needs
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
-Decide = TypeVar("Decide", bound=Callable[[WorkingSet, Any, Given], Any])
+Decide = TypeVar("Decide", bound=Callable[[WorkingSet, Any, Sources], Any])
 
 
 class Rule(NamedTuple):
-    decide: Callable[[WorkingSet, Any, Given], Any]
+    decide: Callable[[WorkingSet, Any, Sources], Any]
     needs: tuple[Need, ...]
 
 

@@ -15,23 +15,23 @@ from octostore.core.decide.silence import tell_if_stuck
 from octostore.core.decide.stopping import tell_to_stop
 from octostore.core.errors import Held, LeaseLost, LimitExceeded, NotAllowed
 from octostore.core.events import SessionEnded, SessionOpened, SessionSaved
-from octostore.core.given import Given
 from octostore.core.model import Claim, Job, Phase, Session, read_in_flight
 from octostore.core.moments import to_datetime
 from octostore.core.phases import next_phase
 from octostore.core.replies import ClosedReply, KeepaliveReply, SavedReply, SessionReply, StopView
 from octostore.core.session_keys import NamesSession, id_of, key_in, no_such_session
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 _Write: TypeAlias = KeepSessionAlive | SaveSession | HandOverSession | CloseSession | ClaimTask
 
 
 @decides(OpenSession, needs.session_with_claims, needs.in_flight, needs.ended, needs.session_count)
-def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionReply:
-    known = own_session(ws, command, given)
+def open_session(ws: WorkingSet, command: OpenSession, sources: Sources) -> SessionReply:
+    known = own_session(ws, command, sources)
     if known is not None and known.status == "open" and is_repeat(known, command):
         note_replay(ws, known)
-        return opened(ws, known, given, replayed=True)
+        return opened(ws, known, sources, replayed=True)
     check_not_ended(ws, command)
     if known is not None and known.status == "open" and not is_offered_to(known, command):
         raise Held(
@@ -41,14 +41,14 @@ def open_session(ws: WorkingSet, command: OpenSession, given: Given) -> SessionR
             heartbeat_at=to_datetime(known.heartbeat_at),
             expires_at=to_datetime(known.expires_at),
         )
-    return opened(ws, begin_session(ws, command, given), given, replayed=False)
+    return opened(ws, begin_session(ws, command, sources), sources, replayed=False)
 
 
-def own_session(ws: WorkingSet, command: OpenSession, given: Given) -> Session | None:
+def own_session(ws: WorkingSet, command: OpenSession, sources: Sources) -> Session | None:
     """The session of that id as it truly stands, if there is one."""
     known = ws.session(key_in(command))
     if known is not None:
-        settle_session(ws, known, given)
+        settle_session(ws, known, sources)
     return known
 
 
@@ -67,7 +67,7 @@ def _check_count(ws: WorkingSet, command: OpenSession) -> None:
         raise LimitExceeded(problem, limit=limit)
 
 
-def begin_session(ws: WorkingSet, command: OpenSession, given: Given, phase: Phase | None = None) -> Session:
+def begin_session(ws: WorkingSet, command: OpenSession, sources: Sources, phase: Phase | None = None) -> Session:
     """A new session, or one that goes on: after it has ended, or handed over with its claims."""
     key = key_in(command)
     before = ws.session(key)
@@ -87,7 +87,7 @@ def begin_session(ws: WorkingSet, command: OpenSession, given: Given, phase: Pha
     session = ws.session(key)
     if session is None:
         raise AssertionError("a session_opened event makes a session")
-    session.lease_id = given.new_lease_id()
+    session.lease_id = sources.new_lease_id()
     session.request_id = command.request_id
     session.giver_lease_id = before.giver_lease_id if before and before.offered else None
     for job in ws.claims_of(session.session_id):
@@ -99,16 +99,16 @@ def begin_session(ws: WorkingSet, command: OpenSession, given: Given, phase: Pha
     return session
 
 
-def opened(ws: WorkingSet, session: Session, given: Given, *, replayed: bool) -> SessionReply:
+def opened(ws: WorkingSet, session: Session, sources: Sources, *, replayed: bool) -> SessionReply:
     names = [job.job_id for job in ws.claims_of(session.session_id)]
     names += [name for name in read_in_flight(session) if name not in names]
-    in_flight = [views.in_flight_view(ws, settled(ws, name, given), session) for name in names]
+    in_flight = [views.in_flight_view(ws, settled(ws, name, sources), session) for name in names]
     return views.opened_reply(ws, session, in_flight, replayed=replayed)
 
 
 @decides(KeepSessionAlive, needs.session_with_news)
-def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, given: Given) -> KeepaliveReply:
-    session = held_session(ws, command, given)
+def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, sources: Sources) -> KeepaliveReply:
+    session = held_session(ws, command, sources)
     session.heartbeat_at = ws.now
     session.expires_at = ws.now + session.ttl_ms
     ws.touch_session(session)
@@ -136,8 +136,8 @@ def _stops_of(ws: WorkingSet, session: Session, actor: str) -> dict[str, StopVie
 
 
 @decides(SaveSession, needs.session)
-def save_session(ws: WorkingSet, command: SaveSession, given: Given) -> SavedReply:
-    session = held_session(ws, command, given)
+def save_session(ws: WorkingSet, command: SaveSession, sources: Sources) -> SavedReply:
+    session = held_session(ws, command, sources)
     if comes_late(command.number, session.save_number):
         return _saved(session)
     phase = next_phase(session, command.phase)
@@ -163,19 +163,19 @@ def _saved(session: Session) -> SavedReply:
 
 
 @decides(CloseSession, needs.session_with_claims)
-def close_session(ws: WorkingSet, command: CloseSession, given: Given) -> ClosedReply:
+def close_session(ws: WorkingSet, command: CloseSession, sources: Sources) -> ClosedReply:
     session = ws.session(key_in(command))
     if session is None or session.status != "closed" or not may_write(session, command):
-        session = held_session(ws, command, given)
-        end_session(ws, session, command.principal, given)
+        session = held_session(ws, command, sources)
+        end_session(ws, session, command.principal, sources)
     return ClosedReply(session_id=id_of(session.session_id))
 
 
-def end_session(ws: WorkingSet, session: Session, actor: str, given: Given, phase: Phase | None = None) -> None:
+def end_session(ws: WorkingSet, session: Session, actor: str, sources: Sources, phase: Phase | None = None) -> None:
     for job in ws.claims_of(session.session_id):
         if job.claim is not None:
             end = How("released", ended_at=ws.now, reason="its session was closed")
-            end_claim(ws, job, job.claim, end, actor=actor, given=given)
+            end_claim(ws, job, job.claim, end, actor=actor, sources=sources)
     before = session.phase if phase else None
     details = SessionEnded(agent=session.agent, ended_at=ws.now, phase=phase, phase_before=before)
     remember_session(ws, session, "closed", ws.now)
@@ -192,12 +192,12 @@ def open_session_of(ws: WorkingSet, command: NamesSession) -> Session:
     return session
 
 
-def held_session(ws: WorkingSet, command: _Write, given: Given) -> Session:
+def held_session(ws: WorkingSet, command: _Write, sources: Sources) -> Session:
     """The live session that the command may write to."""
     session = ws.session(key_in(command))
     if session is None or not (may_write(session, command) or session.principal == command.principal):
         raise no_such_session(key_in(command))
-    settle_session(ws, session, given)
+    settle_session(ws, session, sources)
     session_id = id_of(session.session_id)
     if not may_write(session, command):
         if command.lease_id is None:

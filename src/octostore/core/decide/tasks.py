@@ -21,19 +21,19 @@ from octostore.core.decide.sessions import (
     own_session,
 )
 from octostore.core.errors import InvalidInput
-from octostore.core.given import Given
 from octostore.core.line import is_due
 from octostore.core.model import Claim, Job, Session, read_in_flight
 from octostore.core.phases import phase_after_task, phase_with_task
 from octostore.core.replies import ClaimReply, ReleaseReply
 from octostore.core.session_keys import key_in
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 
 @decides(ClaimTask, needs.session_with_claims, needs.in_flight, needs.lines, needs.terms, needs.session_count)
-def claim_task(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
+def claim_task(ws: WorkingSet, command: ClaimTask, sources: Sources) -> ClaimReply:
     if command.lease_id is not None:
-        return _claim_in_open_session(ws, command, given)
+        return _claim_in_open_session(ws, command, sources)
     opening = OpenSession(
         session_id=command.session_id,
         agent=command.owner,
@@ -42,12 +42,12 @@ def claim_task(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
         principal=command.principal,
         max_sessions=command.max_sessions,
     )
-    session = own_session(ws, opening, given)
+    session = own_session(ws, opening, sources)
     if session is not None and session.status == "open" and is_repeat(session, opening):
         if _task_at_hand(ws, command) is None:
             check_not_ended(ws, command)
         note_replay(ws, session)
-        return _claim_within(ws, session, command, given, replayed=True)
+        return _claim_within(ws, session, command, sources, replayed=True)
     check_not_ended(ws, command)
     if session is not None and session.status == "open" and not is_offered_to(session, opening):
         return views.session_held_reply(ws, session)
@@ -56,12 +56,12 @@ def claim_task(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
             return _nothing_to_do(ws, command)
         check_count(ws, command)  # before anything has happened
     phase = phase_with_task(session.phase if session else "idle")
-    return _claim_within(ws, begin_session(ws, opening, given, phase), command, given, replayed=False)
+    return _claim_within(ws, begin_session(ws, opening, sources, phase), command, sources, replayed=False)
 
 
-def _claim_in_open_session(ws: WorkingSet, command: ClaimTask, given: Given) -> ClaimReply:
+def _claim_in_open_session(ws: WorkingSet, command: ClaimTask, sources: Sources) -> ClaimReply:
     """For the one who has the session: its next task, or `held` about the one that it has."""
-    session = held_session(ws, command, given)
+    session = held_session(ws, command, sources)
     at_hand = _any_task_of(ws, session)
     if at_hand is not None and at_hand.claim is not None and is_repeated_claim(at_hand.claim, command):
         return replay_claim(ws, at_hand, at_hand.claim)
@@ -69,10 +69,12 @@ def _claim_in_open_session(ws: WorkingSet, command: ClaimTask, given: Given) -> 
     if at_hand is not None and at_hand.claim is not None:
         return views.held_reply(ws, at_hand, at_hand.claim)
     first = _first_task(ws, command)
-    return _nothing_to_do(ws, command) if first is None else grant(ws, first, command, given)
+    return _nothing_to_do(ws, command) if first is None else grant(ws, first, command, sources)
 
 
-def _claim_within(ws: WorkingSet, session: Session, command: ClaimTask, given: Given, *, replayed: bool) -> ClaimReply:
+def _claim_within(
+    ws: WorkingSet, session: Session, command: ClaimTask, sources: Sources, *, replayed: bool
+) -> ClaimReply:
     at_hand = _task_at_hand(ws, command)
     if at_hand is not None and at_hand.claim is not None:
         reply = (replay_claim if replayed else views.claimed_reply)(ws, at_hand, at_hand.claim)
@@ -80,8 +82,8 @@ def _claim_within(ws: WorkingSet, session: Session, command: ClaimTask, given: G
         first = _first_task(ws, command)
         if first is None:
             return _nothing_to_do(ws, command)
-        reply = grant(ws, first, command, given)
-    told = opened(ws, session, given, replayed=replayed)
+        reply = grant(ws, first, command, sources)
+    told = opened(ws, session, sources, replayed=replayed)
     others = [task for task in told.in_flight if task.job_id != reply.job_id]
     return msgspec.structs.replace(reply, session=msgspec.structs.replace(told, in_flight=others))
 
@@ -127,19 +129,19 @@ def _nothing_to_do(ws: WorkingSet, command: ClaimTask) -> ClaimReply:
 
 
 @decides(ReleaseTask, needs.held_job, needs.session_with_claims)
-def release_task(ws: WorkingSet, command: ReleaseTask, given: Given) -> ReleaseReply:
+def release_task(ws: WorkingSet, command: ReleaseTask, sources: Sources) -> ReleaseReply:
     claim = ws.job(command.job_id).claim
     if claim is not None and claim.session_id != key_in(command) and same_lease(claim.lease_id, command.lease_id):
         raise InvalidInput("session_id", f"is {command.session_id!r}, which is not the session that holds this task")
-    reply = release_job(ws, command, given)
+    reply = release_job(ws, command, sources)
     session = ws.session(key_in(command))
     if session is not None and session.status == "open" and same_lease(session.lease_id, command.lease_id):
         phase = phase_after_task(session.phase, command.outcome, reply.status)
-        end_session(ws, session, command.principal, given, phase)
+        end_session(ws, session, command.principal, sources, phase)
     return reply
 
 
-def free_session(ws: WorkingSet, job: Job, claim: Claim, actor: str, given: Given) -> None:
+def free_session(ws: WorkingSet, job: Job, claim: Claim, actor: str, sources: Sources) -> None:
     """The one that came with a task, when somebody has taken that away: whoever has both only heartbeats for it.
 
     Not if anything else is bound to it, which would be lost, too.
@@ -148,4 +150,4 @@ def free_session(ws: WorkingSet, job: Job, claim: Claim, actor: str, given: Give
     if session is None or not job.is_enqueued or not same_lease(claim.lease_id, session.lease_id):
         return
     if not any(ws.claims_of(session.session_id)):
-        end_session(ws, session, actor, given, phase_after_task(session.phase, "released", job.status))
+        end_session(ws, session, actor, sources, phase_after_task(session.phase, "released", job.status))

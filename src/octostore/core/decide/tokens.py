@@ -8,14 +8,14 @@ from octostore.core.decide import needs
 from octostore.core.decide.rules import decides
 from octostore.core.errors import Conflict, NotFound
 from octostore.core.events import TokenChanged, TokenCreated
-from octostore.core.given import Given
 from octostore.core.model import Token
 from octostore.core.replies import TokenView
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 
 @decides(CreateToken, needs.token, needs.digest)
-def create_token(ws: WorkingSet, command: CreateToken, _given: Given) -> TokenView:
+def create_token(ws: WorkingSet, command: CreateToken, _sources: Sources) -> TokenView:
     known = ws.token(command.token_id)
     if known is not None:
         if compare_digest(known.digest, command.digest) and _is_as_asked(known, command):
@@ -36,7 +36,7 @@ def create_token(ws: WorkingSet, command: CreateToken, _given: Given) -> TokenVi
 
 
 @decides(RotateToken, needs.token, needs.digest)
-def rotate_token(ws: WorkingSet, command: RotateToken, _given: Given) -> TokenView:
+def rotate_token(ws: WorkingSet, command: RotateToken, _sources: Sources) -> TokenView:
     token = _known(ws, command.token_id)
     if not token.is_valid(ws.now):
         raise Conflict(f"token {token.token_id!r} is revoked or has expired, so it cannot be rotated")
@@ -48,7 +48,7 @@ def rotate_token(ws: WorkingSet, command: RotateToken, _given: Given) -> TokenVi
 
 
 @decides(RevokeToken, needs.token)
-def revoke_token(ws: WorkingSet, command: RevokeToken, _given: Given) -> TokenView:
+def revoke_token(ws: WorkingSet, command: RevokeToken, _sources: Sources) -> TokenView:
     token = _known(ws, command.token_id)
     if token.revoked_at is None:
         ws.record("token_revoked", TokenChanged(token.token_id, token.principal), actor=command.principal)

@@ -7,39 +7,39 @@ from octostore.core.decide.expiry import settle_session, settled
 from octostore.core.decide.lease import ended_attempt, same_lease
 from octostore.core.decide.rules import decides
 from octostore.core.events import SessionEnded
-from octostore.core.given import Given
 from octostore.core.model import Claim, Job, Session
 from octostore.core.replies import UndoReply
 from octostore.core.session_keys import SessionKey, key_in
+from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 NOBODY_WAITED = "the caller had already gone"
 
 
 @decides(Undo, needs.held_job, needs.session_with_claims)
-def undo(ws: WorkingSet, command: Undo, given: Given) -> UndoReply:
+def undo(ws: WorkingSet, command: Undo, sources: Sources) -> UndoReply:
     if command.session_id is not None:
-        return UndoReply(undone=_undo_session(ws, key_in(command), command, given))
-    job = settled(ws, command.job_id or "", given)
+        return UndoReply(undone=_undo_session(ws, key_in(command), command, sources))
+    job = settled(ws, command.job_id or "", sources)
     if job.claim is None or not same_lease(job.claim.lease_id, command.lease_id):
         ended = ended_attempt(job, command.lease_id)
         return UndoReply(undone=ended is not None and ended.how == "undone")
     if _is_in_use(job.claim):
         return UndoReply(undone=False)
-    _undo_claim(ws, job, job.claim, command, given)
+    _undo_claim(ws, job, job.claim, command, sources)
     return UndoReply(undone=True)
 
 
-def _undo_claim(ws: WorkingSet, job: Job, claim: Claim, command: Undo, given: Given) -> None:
+def _undo_claim(ws: WorkingSet, job: Job, claim: Claim, command: Undo, sources: Sources) -> None:
     end = How("undone", ended_at=ws.now, reason=NOBODY_WAITED)
-    end_claim(ws, job, claim, end, actor=command.principal, given=given)
+    end_claim(ws, job, claim, end, actor=command.principal, sources=sources)
 
 
-def _undo_session(ws: WorkingSet, session_id: SessionKey, command: Undo, given: Given) -> bool:
+def _undo_session(ws: WorkingSet, session_id: SessionKey, command: Undo, sources: Sources) -> bool:
     session = ws.session(session_id)
     if session is None or not same_lease(session.lease_id, command.lease_id):
         return False
-    settle_session(ws, session, given)
+    settle_session(ws, session, sources)
     if session.status != "open":
         return session.status == "closed"
     jobs = list(ws.claims_of(session_id))
@@ -50,7 +50,7 @@ def _undo_session(ws: WorkingSet, session_id: SessionKey, command: Undo, given: 
         return False
     for job in jobs:
         if job.claim is not None:
-            _undo_claim(ws, job, job.claim, command, given)
+            _undo_claim(ws, job, job.claim, command, sources)
     details = SessionEnded(agent=session.agent, ended_at=ws.now)
     ws.record("session_undone", details, actor=command.principal, session_id=session_id)
     return True

@@ -11,19 +11,19 @@ import psycopg
 
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.needs import Needs
-from octostore.stores.asking import Answer, Asking
 from octostore.stores.base import Counters, OnStep, TryAgain
 from octostore.stores.clock import Mark
+from octostore.stores.database import Database, Result
 from octostore.stores.finding import Finding
 from octostore.stores.gate import Gate
 from octostore.stores.identity import Identity
-from octostore.stores.persist import persist
-from octostore.stores.postgres.connection import Connection, Place, connect, disown, migrate, prepare
-from octostore.stores.postgres.faults import is_lost, told_apart
+from octostore.stores.postgres.connection import Connection, DatabaseAddress, connect, disown, migrate, prepare
+from octostore.stores.postgres.faults import is_lost, translating_faults
 from octostore.stores.postgres.listener import Listener
 from octostore.stores.postgres.pipeline import Pipeline, compiled
 from octostore.stores.postgres.statements import load_sql
 from octostore.stores.readers import Readers
+from octostore.stores.retrying import retrying
 from octostore.stores.transaction import Transaction
 
 STUCK_SECONDS = 5
@@ -34,21 +34,23 @@ PLAN_AGAIN_AFTER = 256
 WRITER_LIFE_MS = 7 * 86_400_000
 """How long it is remembered what a process has written last. It asks within minutes, if at all."""
 LOOK_SECONDS = 1.0
-LOOK_ALONE_SECONDS = 0.1
+POLL_ALONE_SECONDS = 0.1
 """How often the log is looked at while somebody waits, with somebody to tell us of news and without."""
 
 
 class PostgresBackend:
     """`now` takes the place of the database's clock, for tests."""
 
-    def __init__(self, place: Place, now: Callable[[], int] | None = None, identity: Identity | None = None) -> None:
-        self._place = place
+    def __init__(
+        self, address: DatabaseAddress, now: Callable[[], int] | None = None, identity: Identity | None = None
+    ) -> None:
+        self._address = address
         self._identity = identity or Identity()
         self._now: Callable[[], int | None] = now or (lambda: None)
-        self._sql = compiled(load_sql(place.schema))
+        self._sql = compiled(load_sql(address.schema))
         self._gate = Gate()
         self._lock = threading.Lock()
-        self._readers = Readers(partial(connect, place.url), lambda connection: not connection.closed)
+        self._readers = Readers(partial(connect, address.url), lambda connection: not connection.closed)
         self._pid = os.getpid()
         self._writer_id = uuid4()
         self._batch = 0
@@ -58,8 +60,8 @@ class PostgresBackend:
         """The one on which a commit was answered."""
         self._is_there = False
         """Whether the store is made, and of a version that we know."""
-        with _final(place):
-            self._writer = connect(place.url)
+        with _final(address):
+            self._writer = connect(address.url)
             try:
                 self._prepare(self._writer)
             except BaseException as fault:
@@ -72,19 +74,19 @@ class PostgresBackend:
     writing_at_once = None
 
     def found(self) -> None:
-        with self._gate, told_apart(self._place):
+        with self._gate, translating_faults(self._address):
             self._writer = self._living_writer()
-            migrate(self._writer, self._place)
+            migrate(self._writer, self._address)
 
     def _prepare(self, connection: Connection) -> None:
         """Once there is a store. Until then somebody else may make it at any time."""
         if not self._is_there:
-            prepare(connection, self._place)
+            prepare(connection, self._address)
             self._is_there = True
 
     @contextmanager
     def writing(self, needs: Needs) -> Iterator[Transaction]:
-        with self._gate, told_apart(self._place):
+        with self._gate, translating_faults(self._address):
             connection = self._writer = self._living_writer()
             try:
                 self._prepare(connection)
@@ -104,28 +106,28 @@ class PostgresBackend:
                 self._commit(connection, saving, has_news=transaction.has_news)
 
     def _begin(self, connection: Connection, needs: Needs) -> Transaction:
-        asking = Pipeline(connection, self._sql)
-        counters = self._ask_for_lock(asking)
+        database = Pipeline(connection, self._sql)
+        counters = self._ask_for_lock(database)
         if self._batch % PLAN_AGAIN_AFTER == 0:
-            asking.ask("plan_again")
-        found = Finding(asking, needs)
-        asking.run()
+            database.query("plan_again")
+        found = Finding(database, needs)
+        database.run()
         return self._transaction(connection, counters, found)
 
-    def _ask_for_lock(self, asking: Pipeline) -> Answer:
-        asking.ask("begin")
-        asking.ask("limits", **LIMITS)
-        return asking.ask("lock", now=self._now(), **LIMITS)
+    def _ask_for_lock(self, database: Pipeline) -> Result:
+        database.query("begin")
+        database.query("limits", **LIMITS)
+        return database.query("lock", now=self._now(), **LIMITS)
 
-    def _commit(self, connection: Connection, saving: Asking, *, has_news: bool) -> None:
+    def _commit(self, connection: Connection, saving: Database, *, has_news: bool) -> None:
         self._batch += 1
         if self._batch == 1:
-            saving.ask("forget_writers", age=WRITER_LIFE_MS)
-        saving.ask("mark_batch", writer=self._writer_id, batch=self._batch)
+            saving.query("forget_writers", age=WRITER_LIFE_MS)
+        saving.query("mark_batch", writer=self._writer_id, batch=self._batch)
         if has_news:
-            saving.ask("notify", channel=self._place.schema)
+            saving.query("notify", channel=self._address.schema)
         # It waits for a synchronous standby, for which none of our limits counts: they end before it.
-        saving.ask("commit")
+        saving.query("commit")
         try:
             saving.run()
         except BaseException as error:
@@ -141,10 +143,10 @@ class PostgresBackend:
     def _was_committed(self, error: BaseException) -> bool:
         """What became of the last batch, whose COMMIT nobody answered."""
         try:
-            return persist(self._look_for_batch)
+            return retrying(self._look_for_batch)
         except Unreachable as fault:
             raise Unreachable(
-                f"{self._place} was lost during a commit, and cannot be asked whether it succeeded: {fault}",
+                f"{self._address} was lost during a commit, and cannot be asked whether it succeeded: {fault}",
                 reason="network",
             ) from error
 
@@ -154,18 +156,18 @@ class PostgresBackend:
         And that look is itself committed, so that what it saw is as durable as anything that is answered, also where a
         standby has to have it.
         """
-        with told_apart(self._place):
+        with translating_faults(self._address):
             connection = self._writer = self._living_writer()
             try:
-                asking = Pipeline(connection, self._sql)
-                self._ask_for_lock(asking)
-                found = asking.ask("last_batch", writer=self._writer_id)
-                asking.run()
+                database = Pipeline(connection, self._sql)
+                self._ask_for_lock(database)
+                found = database.query("last_batch", writer=self._writer_id)
+                database.run()
                 last = found.rows[0][0] if found.rows else 0
                 looked = Pipeline(connection, self._sql)
                 # As it was: should this COMMIT get lost, too, the next look must see the same.
-                looked.ask("mark_batch", writer=self._writer_id, batch=last)
-                looked.ask("commit")
+                looked.query("mark_batch", writer=self._writer_id, batch=last)
+                looked.query("commit")
                 looked.run()
             except BaseException:
                 self._undo(connection)
@@ -173,12 +175,12 @@ class PostgresBackend:
             self._proven = connection
             return bool(last == self._batch)
 
-    def _transaction(self, connection: Connection, counters: Answer, found: Finding | None = None) -> Transaction:
+    def _transaction(self, connection: Connection, counters: Result, found: Finding | None = None) -> Transaction:
         if not counters.rows:  # a backup was restored since this transaction began, which sees nothing of it
-            raise TryAgain(Unreachable(f"{self._place} is being restored", reason="busy"))
+            raise TryAgain(Unreachable(f"{self._address} is being restored", reason="busy"))
         # `now` is a setting of the transaction.
         seq, store_id, now, *_ = counters.rows[0]
-        self._identity.check(store_id, self._place)
+        self._identity.check(store_id, self._address)
         return Transaction(
             lambda _now: Pipeline(connection, self._sql), Counters(seq, Mark(now, "", 0), store_id), found
         )
@@ -186,14 +188,14 @@ class PostgresBackend:
     def _end(self, connection: Connection) -> None:
         """Of a transaction that changed nothing."""
         ending = Pipeline(connection, self._sql)
-        ending.ask("commit")
+        ending.query("commit")
         ending.run()
 
     def _living_writer(self) -> Connection:
         if self._readers.is_closed:
             raise Unreachable("this store has been closed", reason="closed")
         if self._writer is None or self._writer.closed:
-            return connect(self._place.url)
+            return connect(self._address.url)
         return self._writer
 
     def _undo(self, connection: Connection) -> None:
@@ -208,15 +210,15 @@ class PostgresBackend:
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        with self._gate, told_apart(self._place):
+        with self._gate, translating_faults(self._address):
             connection = self._readers.take()
             try:
                 self._prepare(connection)
-                asking = Pipeline(connection, self._sql)
-                asking.ask("begin_reading")
-                asking.ask("limits", **LIMITS)
-                counters = asking.ask("counters", now=self._now())
-                asking.run()
+                database = Pipeline(connection, self._sql)
+                database.query("begin_reading")
+                database.query("limits", **LIMITS)
+                counters = database.query("counters", now=self._now())
+                database.run()
                 yield self._transaction(connection, counters)
                 self._end(connection)
             except BaseException as error:
@@ -232,14 +234,14 @@ class PostgresBackend:
     def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
         raise InvalidInput("url", "names a PostgreSQL database; back it up with pg_dump, see docs/how-to/postgres.md")
 
-    def attend(self, ring: Callable[[], None]) -> None:
+    def on_foreign_commit(self, ring: Callable[[], None]) -> None:
         with self._gate, self._lock:
             if self._listener is None and not self._readers.is_closed:
-                self._listener = Listener(self._place, ring)
+                self._listener = Listener(self._address, ring)
 
     @property
-    def look_seconds(self) -> float:
-        return LOOK_SECONDS if self._listener is not None and self._listener.is_connected else LOOK_ALONE_SECONDS
+    def poll_seconds(self) -> float:
+        return LOOK_SECONDS if self._listener is not None and self._listener.is_connected else POLL_ALONE_SECONDS
 
     # The process
 
@@ -264,10 +266,10 @@ class PostgresBackend:
 
 
 @contextmanager
-def _final(place: Place) -> Iterator[None]:
+def _final(address: DatabaseAddress) -> Iterator[None]:
     """For opening a store: whoever does that wants to know at once."""
     try:
-        with told_apart(place):
+        with translating_faults(address):
             yield
     except TryAgain as failed:
         raise failed.fault from failed

@@ -50,7 +50,7 @@ _AUTHORITY = re.compile(r"\w+://([^@/?]*@)?[^@/?]*(/[^@?]*)?(\?.*)?", re.DOTALL)
 _ESCAPES = "in a user or password, write @ as %40, / as %2F, : as %3A, ? as %3F and % as %25"
 
 
-class Place(NamedTuple):
+class DatabaseAddress(NamedTuple):
     """Which database, and which schema in it. `listen_url` leads there directly where `url` goes through a pooler."""
 
     url: str
@@ -66,11 +66,11 @@ class Place(NamedTuple):
         return f"PostgreSQL at {where or 'its usual place'}, database {known.get('dbname', '')}, schema {self.schema}"
 
 
-def parse_place(url: str) -> Place:
+def parse_address(url: str) -> DatabaseAddress:
     """`schema` among the parameters of a URL is ours; all others are libpq's."""
     rest, schema = _parse(url, "url")
     listen_url = os.environ.get(LISTEN_VARIABLE)
-    return Place(rest, schema, _parse(listen_url, LISTEN_VARIABLE)[0] if listen_url else rest)
+    return DatabaseAddress(rest, schema, _parse(listen_url, LISTEN_VARIABLE)[0] if listen_url else rest)
 
 
 def _parse(url: str, field: str) -> tuple[str, str]:
@@ -172,36 +172,36 @@ def migrations(schema: str) -> list[str]:
     return [script.read_text(encoding="utf-8").replace("{schema}", schema) for script in scripts]
 
 
-def prepare(connection: Connection, place: Place) -> None:
+def prepare(connection: Connection, address: DatabaseAddress) -> None:
     """Bring the store up to date, where there is one. Whoever comes first does it."""
-    version = _version(connection, place.schema)
+    version = _version(connection, address.schema)
     if version == 0:
-        raise no_store(place)
-    if version != len(migrations(place.schema)):
-        migrate(connection, place)
+        raise no_store(address)
+    if version != len(migrations(address.schema)):
+        migrate(connection, address)
 
 
-def migrate(connection: Connection, place: Place) -> None:
+def migrate(connection: Connection, address: DatabaseAddress) -> None:
     """The same, and a new store where there is none."""
     connection.answer_seconds = MIGRATION_ANSWER_SECONDS
-    _migrate(connection, place)
+    _migrate(connection, address)
     connection.answer_seconds = ANSWER_SECONDS
 
 
-def _migrate(connection: Connection, place: Place) -> None:
-    scripts = migrations(place.schema)
+def _migrate(connection: Connection, address: DatabaseAddress) -> None:
+    scripts = migrations(address.schema)
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # to see what was done while we waited
     with connection.transaction():
         for limit in MIGRATION_LIMITS.items():
             connection.execute("SELECT set_config(%s, %s, true)", limit)
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
-        version = _version(connection, place.schema)
+        version = _version(connection, address.schema)
         if version > len(scripts):
-            _check_older(connection, place, known=len(scripts))
+            _check_older(connection, address, known=len(scripts))
             return
         if version == 0:
-            name = sql.Identifier(place.schema)
-            if not _has_schema(connection, place.schema):
+            name = sql.Identifier(address.schema)
+            if not _has_schema(connection, address.schema):
                 connection.execute(sql.SQL("CREATE SCHEMA {}").format(name))
             connection.execute(
                 sql.SQL("CREATE TABLE {}.migrations (version integer PRIMARY KEY, reads_from integer NOT NULL)").format(
@@ -211,7 +211,7 @@ def _migrate(connection: Connection, place: Place) -> None:
         for number, script in enumerate(scripts[version:], version + 1):
             connection.execute(script)
             connection.execute(
-                sql.SQL("INSERT INTO {}.migrations VALUES (%s, %s)").format(sql.Identifier(place.schema)),
+                sql.SQL("INSERT INTO {}.migrations VALUES (%s, %s)").format(sql.Identifier(address.schema)),
                 (number, OLDEST_READER.get(number, number)),
             )
 
@@ -220,16 +220,16 @@ OLDEST_READER: dict[int, int] = {1: 1, 2: 1, 3: 3, 4: 3, 5: 3, 6: 6}
 """Version -> the oldest one whose code can still work with it; so that servers can be replaced one by one."""
 
 
-def _check_older(connection: psycopg.Connection[Any], place: Place, *, known: int) -> None:
+def _check_older(connection: psycopg.Connection[Any], address: DatabaseAddress, *, known: int) -> None:
     """A newer schema is fine if whoever made it said so."""
     row = connection.execute(
         sql.SQL("SELECT reads_from FROM {}.migrations ORDER BY version DESC LIMIT 1").format(
-            sql.Identifier(place.schema)
+            sql.Identifier(address.schema)
         )
     ).fetchone()
     if row is None or row[0] > known:
         raise Unreachable(
-            f"{place} was written by a newer version of OctoStore; upgrade OctoStore. Nothing was changed",
+            f"{address} was written by a newer version of OctoStore; upgrade OctoStore. Nothing was changed",
             reason="newer_schema",
         )
 

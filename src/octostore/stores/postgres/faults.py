@@ -9,7 +9,7 @@ from psycopg import errors
 
 from octostore.core.errors import Unreachable
 from octostore.stores.base import TryAgain
-from octostore.stores.postgres.connection import Place
+from octostore.stores.postgres.connection import DatabaseAddress
 
 _PASSING = (
     errors.AdminShutdown,
@@ -51,7 +51,7 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str, str], ...] = (
 
 
 @contextmanager
-def told_apart(place: Place) -> Iterator[None]:
+def translating_faults(address: DatabaseAddress) -> Iterator[None]:
     """Turn faults of the database in the block into `Unreachable`, or `TryAgain` where trying again makes sense.
 
     What else PostgreSQL complains about is a bug of ours, and passes.
@@ -60,9 +60,9 @@ def told_apart(place: Place) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         for reason, advice in _known(error):
-            raise Unreachable(f"{place} cannot be used: {advice} ({_said(error)})", reason=reason) from error
+            raise Unreachable(f"{address} cannot be used: {advice} ({_said(error)})", reason=reason) from error
         if isinstance(error, _PASSING) or is_lost(error):
-            raise TryAgain(_unreachable(place, error)) from error
+            raise TryAgain(_unreachable(address, error)) from error
         raise
 
 
@@ -85,11 +85,12 @@ def is_lost(error: BaseException) -> bool:
     return error.sqlstate.startswith(("08", "57P", "25P03", "25P04"))
 
 
-def _unreachable(place: Place, error: psycopg.Error) -> Unreachable:
+def _unreachable(address: DatabaseAddress, error: psycopg.Error) -> Unreachable:
     if isinstance(error, errors.ReadOnlySqlTransaction):
-        return Unreachable(f"{place} cannot be written to: is it a standby? ({_said(error)})", reason="read_only")
+        return Unreachable(f"{address} cannot be written to: is it a standby? ({_said(error)})", reason="read_only")
     return Unreachable(
-        f"{place} does not answer: check that it is running and reachable from here ({_said(error)})", reason="network"
+        f"{address} does not answer: check that it is running and reachable from here ({_said(error)})",
+        reason="network",
     )
 
 

@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 
 from octostore.stores.pausing import jittered
-from octostore.stores.postgres.connection import Place, connect, disown, is_direct
+from octostore.stores.postgres.connection import DatabaseAddress, connect, disown, is_direct
 
 HEARTBEAT_SECONDS = 5.0
 """How long to wait for news at a time; in between, the connection is tried."""
@@ -25,10 +25,10 @@ class Listener:
     somebody else's next.
     """
 
-    def __init__(self, place: Place, ring: Callable[[], None]) -> None:
+    def __init__(self, address: DatabaseAddress, ring: Callable[[], None]) -> None:
         self.is_connected = False
         self._is_pooled = False
-        self._place = place
+        self._address = address
         self._ring = ring
         self._connection: psycopg.Connection[Any] | None = None
         self._is_closed = threading.Event()
@@ -55,13 +55,13 @@ class Listener:
             self._is_closed.wait(jittered(RETRY_SECONDS))
 
     def _listen_until_it_breaks(self) -> None:
-        with connect(self._place.listen_url) as connection:
+        with connect(self._address.listen_url) as connection:
             self._connection = connection
             connection.answer_seconds = ANSWER_SECONDS
             self._is_pooled = not is_direct(connection)
             if self._is_pooled:
                 return
-            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._place.schema)))
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._address.schema)))
             self.is_connected = True
             self._ring()
             while not self._is_closed.is_set():

@@ -45,7 +45,7 @@ def _compile(name: str, text: str) -> Statement:
     return Statement(name.encode(), numbered.encode(), tuple(numbers))
 
 
-class Answer:
+class PipelinedResult:
     """What a statement gives, once its pipeline has run."""
 
     rows: list[Row]
@@ -57,26 +57,26 @@ class Pipeline:
     def __init__(self, connection: Connection, sql: dict[str, Statement]) -> None:
         self._connection = connection
         self._sql = sql
-        self._asked: list[tuple[Statement, list[bytes | None], Answer]] = []
+        self._pending: list[tuple[Statement, list[bytes | None], PipelinedResult]] = []
 
-    def ask(self, query: str, **values: Any) -> Answer:
+    def query(self, query: str, **values: Any) -> PipelinedResult:
         statement = self._sql[query]
-        answer = Answer()
-        self._asked.append((statement, [_parameter(values[name]) for name in statement.parameters], answer))
-        return answer
+        result = PipelinedResult()
+        self._pending.append((statement, [_parameter(values[name]) for name in statement.parameters], result))
+        return result
 
-    def each(self, query: str, rows: Sequence[Row]) -> Answer:
+    def query_each(self, query: str, rows: Sequence[Row]) -> PipelinedResult:
         """Of any number of rows, one statement: it takes each column as an array."""
-        answer = Answer()
-        self._asked.append((self._sql[query], [array(column) for column in zip(*rows, strict=True)], answer))
-        return answer
+        result = PipelinedResult()
+        self._pending.append((self._sql[query], [array(column) for column in zip(*rows, strict=True)], result))
+        return result
 
     def write(self, query: str, rows: Sequence[Row]) -> None:
-        self.each(query, rows)
+        self.query_each(query, rows)
 
     def run(self) -> None:
         """Raises the first error of a statement; those after it were not run then. The connection is good for more."""
-        if not self._asked:
+        if not self._pending:
             return
         pgconn = self._connection.pgconn
         try:
@@ -93,7 +93,7 @@ class Pipeline:
         """Gives the names of those that are prepared with it."""
         prepared = self._connection.prepared
         new: set[bytes] = set()
-        for (name, text, _), values, _ in self._asked:
+        for (name, text, _), values, _ in self._pending:
             if prepared is None:
                 pgconn.send_query_params(text, values, result_format=Format.BINARY)
                 continue
@@ -106,13 +106,13 @@ class Pipeline:
 
     def _take(self, results: Iterable[PGresult], unprepared: set[bytes]) -> None:
         answers = iter(results)
-        for (name, _, _), _, answer in self._asked:
+        for (name, _, _), _, result in self._pending:
             if name in unprepared:
                 _check(next(answers))
                 unprepared.remove(name)
                 self._connection.note_prepared(name)
-            answer.rows = self._connection.rows_of(_check(next(answers)))
-        self._asked.clear()
+            result.rows = self._connection.rows_of(_check(next(answers)))
+        self._pending.clear()
 
 
 def _results(pgconn: PGconn) -> PQGen[list[PGresult]]:

@@ -15,8 +15,8 @@ from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
 from octostore.stores.identity import Identity, no_store
 from octostore.stores.readers import Readers
-from octostore.stores.sqlite.asking import SqliteAsking, compiled
 from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, make, prepare, set_patience
+from octostore.stores.sqlite.database import SqliteDatabase, compiled
 from octostore.stores.sqlite.faults import FaultsOf
 from octostore.stores.sqlite.file import OpenedFile, check_permissions, check_room, is_there
 from octostore.stores.transaction import Transaction
@@ -85,7 +85,7 @@ class SqliteBackend:
             try:
                 file.check()
                 counters, is_open = self._counters(writer)
-                transaction = Transaction(partial(SqliteAsking, writer), counters)
+                transaction = Transaction(partial(SqliteDatabase, writer), counters)
                 yield transaction
                 if transaction.saving is None:
                     writer.execute("ROLLBACK")  # there is nothing to make durable
@@ -108,7 +108,7 @@ class SqliteBackend:
             try:
                 connection.execute("BEGIN")
                 counters, _ = self._counters(connection)
-                yield Transaction(partial(SqliteAsking, connection), counters)
+                yield Transaction(partial(SqliteDatabase, connection), counters)
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -127,11 +127,11 @@ class SqliteBackend:
             (self._opened or self._open()).check()
             return back_up(self.path, copy, on_step)
 
-    def attend(self, ring: Callable[[], None]) -> None:
+    def on_foreign_commit(self, ring: Callable[[], None]) -> None:
         """SQLite tells nobody, so the log is looked at."""
 
     @property
-    def look_seconds(self) -> float:
+    def poll_seconds(self) -> float:
         return LOOK_SECONDS
 
     def pause(self) -> None:

@@ -13,8 +13,8 @@ from octostore.core.events import Restored, encode_details
 from octostore.stores.base import OnStep
 from octostore.stores.clock import Mark, SystemClock
 from octostore.stores.identity import no_store
-from octostore.stores.sqlite.asking import compiled
 from octostore.stores.sqlite.connection import check_whole, connect, is_current, migrate, version_of
+from octostore.stores.sqlite.database import compiled
 from octostore.stores.sqlite.faults import FaultsOf
 from octostore.stores.sqlite.file import BESIDE, check_permissions, has_wal, is_there
 

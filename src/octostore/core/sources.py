@@ -7,7 +7,7 @@ import msgspec
 from octostore.core.retry import RetryPolicy
 
 
-class Given(msgspec.Struct, frozen=True):
+class Sources(msgspec.Struct, frozen=True):
     new_lease_id: Callable[[], str]
     """A fresh secret: unguessable, and never the same twice."""
     jitter: Callable[[], float]

@@ -6,18 +6,18 @@ from typing import Any, NamedTuple, Protocol
 from octostore.stores.rows import Row
 
 
-class Answer(Protocol):
+class Result(Protocol):
     @property
     def rows(self) -> Sequence[Row]:
         """What the statement gave; to be looked at after `run`."""
 
 
-class Asking(Protocol):
+class Database(Protocol):
     """Statements: collected until `run` sends them in one round trip, or run at once where there are no round trips."""
 
-    def ask(self, query: str, **values: Any) -> Answer: ...
+    def query(self, query: str, **values: Any) -> Result: ...
 
-    def each(self, query: str, rows: Sequence[Row]) -> Answer:
+    def query_each(self, query: str, rows: Sequence[Row]) -> Result:
         """What it gives for each row of values."""
 
     def write(self, query: str, rows: Sequence[Row]) -> None:
@@ -26,16 +26,16 @@ class Asking(Protocol):
     def run(self) -> None: ...
 
 
-class Later(NamedTuple):
+class LazyResult(NamedTuple):
     """What is hardly ever needed: asked, by itself, when the answer is looked at."""
 
-    asking: Asking
-    ask: Callable[[], Answer]
+    database: Database
+    ask: Callable[[], Result]
 
     @property
     def rows(self) -> Sequence[Row]:
         answer = self.ask()
-        self.asking.run()
+        self.database.run()
         return answer.rows
 
 
@@ -43,5 +43,5 @@ class _Nothing:
     rows: Sequence[Row] = ()
 
 
-NOTHING: Answer = _Nothing()
+NO_ROWS: Result = _Nothing()
 """The answer to what was not asked."""

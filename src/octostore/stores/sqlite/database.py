@@ -60,12 +60,12 @@ class Found(msgspec.Struct):
     rows: Sequence[Row]
 
 
-class SqliteAsking:
+class SqliteDatabase:
     def __init__(self, connection: apsw.Connection, now: int = 0) -> None:
         self._execute = connection.execute
         self._now = now
 
-    def ask(self, query: str, **values: Any) -> Found:
+    def query(self, query: str, **values: Any) -> Found:
         if takes_values(query):
             (several,) = values.values()
             return Found(self._fetch_any(query, tuple(several)))
@@ -82,7 +82,7 @@ class SqliteAsking:
             found += self._execute(compiled(query, size), part + (None,) * (size - len(part)))
         return found
 
-    def each(self, query: str, rows: Sequence[Row]) -> Found:
+    def query_each(self, query: str, rows: Sequence[Row]) -> Found:
         text = compiled(query)
         if ":now" in text:
             rows = [(*row, self._now) for row in rows]

@@ -26,7 +26,7 @@ def pauses() -> Iterator[float]:
     return pausing.pauses(PAUSE_SECONDS, PAUSE_MAX_SECONDS)
 
 
-def persist(attempt: Callable[[], T]) -> T:
+def retrying(attempt: Callable[[], T]) -> T:
     """Try until it is done, or it is time to say that it cannot be: `Unreachable`."""
     deadline = deadline_from_now()
     pausing: Iterator[float] | None = None
