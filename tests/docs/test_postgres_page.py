@@ -26,8 +26,8 @@ def test_the_rights_are_those_that_the_tests_grant() -> None:
 def test_the_limits_are_those_of_the_store() -> None:
     assert f"loses it after {STUCK_SECONDS} seconds" in TEXT
     assert f"after {GIVE_UP_SECONDS:g} seconds of trying" in TEXT
-    assert f"counts as away after {connection.ANSWER_SECONDS:g}\n  seconds" in TEXT
-    assert f"after another {connection.DEFAULTS['connect_timeout']} of connecting in vain" in TEXT
+    assert f"counts as unavailable after {connection.ANSWER_SECONDS:g}\n  seconds" in TEXT
+    assert f"after another {connection.DEFAULTS['connect_timeout']} seconds of failed connecting" in TEXT
 
 
 def test_the_servers_of_the_unit_and_of_the_compose_file_start_like_that() -> None:

@@ -1,7 +1,8 @@
-"""The README's table of promises names tests that exist, and a run in which one of them is missing fails."""
+"""The table of promises names tests that exist and how much they check; a run in which one is missing fails."""
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,16 +11,28 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import PATIENCE_SECONDS, ROOT
-from tests.support.promised import Promise, is_of, promises_of, unproven
+from tests.support.promised import HEADING, TABLE, Promise, is_of, promises_of, unproven
 
-PROMISES = promises_of(ROOT / "README.md")
+PROMISES = promises_of(ROOT / TABLE)
 
 
 def test_every_row_of_the_table_is_read() -> None:
-    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## What it promises")[2].partition("\n## ")[0]
+    table = (ROOT / TABLE).read_text(encoding="utf-8").partition(HEADING)[2].partition("\n## ")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
     assert len(PROMISES) == len(rows) >= 25
     assert sum(len(promise.tests) for promise in PROMISES) == table.count("`tests/")
+
+
+def test_every_promise_says_how_much_is_checked() -> None:
+    counted = r"\d|the (same|current)|a (real|full|rival)"
+    assert [promise.text for promise in PROMISES if not re.search(counted, promise.checked)] == []
+
+
+def test_the_counts_are_those_of_the_simulator() -> None:
+    simulated = (ROOT / TABLE).read_text(encoding="utf-8").partition("## The simulator")[2]
+    repeated = {count for promise in PROMISES for count in re.findall(r"\d,\d{3},\d{3}", promise.checked)}
+    assert repeated
+    assert [count for count in repeated if f"| {count} |" not in simulated] == []
 
 
 def names_in(file: Path) -> set[str]:
@@ -63,7 +76,7 @@ OUTCOMES = {
     ],
 )
 def test_a_promise_is_proven_by_all_of_its_tests(name: str, problem: str | None) -> None:
-    problems = unproven([Promise("It works", ["tests/a.py::test_one", name])], OUTCOMES)
+    problems = unproven([Promise("It works", "once", ["tests/a.py::test_one", name])], OUTCOMES)
     assert problems == ([] if problem is None else [f"It works: {name} {problem}"])
 
 
@@ -71,13 +84,13 @@ def test_a_longer_name_is_another_test() -> None:
     assert not is_of("tests/a.py::test_one_more", "tests/a.py::test_one")
 
 
-README = """
-## What it promises
-| promise | held by |
-|---|---|
-| It works | `tests/test_it.py::test_it` |
+DOCUMENT = f"""
+{HEADING}
+| promise | how much is checked | tests |
+|---|---|---|
+| It works | once | `tests/test_it.py::test_it` |
 
-## Development
+## The simulator
 """
 SUITE = """
 import pytest
@@ -97,7 +110,8 @@ def run(folder: Path, *arguments: str, skipped: bool) -> "subprocess.CompletedPr
     for module in ("promised.py", "simulated.py"):
         shutil.copy(ROOT / "tests/support" / module, tests / "support")
     (tests / "conftest.py").write_text("from tests.support.promised import watch as pytest_configure\n")
-    (folder / "README.md").write_text(README)
+    (folder / TABLE).parent.mkdir(exist_ok=True)
+    (folder / TABLE).write_text(DOCUMENT)
     (folder / "pytest.ini").write_text(
         "[pytest]\ntestpaths = tests\npythonpath = .\naddopts = --import-mode=importlib\n"
     )

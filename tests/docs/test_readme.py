@@ -1,15 +1,19 @@
 """The README's first screen, as a reader meets it."""
 
+import re
 from pathlib import Path
 
+import pytest
+
+import octostore
 from tests.support.documents import Machine, blocks_of
 from tests.support.processes import ROOT
 
 README = ROOT / "README.md"
 
 
-def test_the_first_commands_work_as_they_stand_there(tmp_path: Path) -> None:
-    first = blocks_of(README, "sh")[0].text
+def test_the_shell_example_prints_what_it_says(tmp_path: Path) -> None:
+    (first,) = (block.text for block in blocks_of(README, "sh", under="In a shell, a cron line, a CI step"))
     with Machine(tmp_path / "machine", USER="me") as machine:
         code, printed = machine.start(["bash", "-euo", "pipefail", "-c", first]).end()
         assert code == 0, printed
@@ -24,12 +28,38 @@ def test_the_first_commands_work_as_they_stand_there(tmp_path: Path) -> None:
     assert again == 10
 
 
-def test_the_two_commands_stand_near_the_top() -> None:
-    text = README.read_text(encoding="utf-8")
-    first_screens = "\n".join(text.splitlines()[:60])
-    assert "make serve" in first_screens
-    assert "make test" in first_screens
+TEXT = README.read_text(encoding="utf-8")
 
 
-def test_security_is_linked() -> None:
-    assert "](SECURITY.md)" in README.read_text(encoding="utf-8")
+def test_it_is_short_and_starts_with_what_to_type() -> None:
+    lines = TEXT.splitlines()
+    assert len(lines) < 120
+    assert {"make install", "make serve", "make test"} <= {line.partition("  ")[0] for line in lines[:40]}
+
+
+def test_every_surface_has_an_example() -> None:
+    headings = {
+        "In a shell, a cron line, a CI step": "sh",
+        "In a coding agent": "sh",
+        "In Python": "python",
+        "Over HTTP": "sh",
+    }
+    assert [heading for heading, kind in headings.items() if not blocks_of(README, kind, under=heading)] == []
+
+
+def test_it_says_that_hold_does_not_wait() -> None:
+    with octostore.connect("memory:") as store, store.hold("job"), pytest.raises(octostore.Held), store.hold("job"):
+        pass
+    assert "**It does not wait by default**" in TEXT
+
+
+def test_nobody_is_sent_to_a_package_index() -> None:
+    """Until the name there is ours."""
+    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
+    named = re.compile(r"pip install (?:-\S+ )*['\"]?octostore(?!\S* @)")
+    assert [str(path) for path in documents if named.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_security_and_guarantees_are_linked() -> None:
+    assert "](SECURITY.md)" in TEXT
+    assert "](docs/guarantees.md)" in TEXT

@@ -1,4 +1,4 @@
-"""The README's table of promises, held against what a run of the whole suite has done."""
+"""The table of promises in docs/guarantees.md, compared with what a run of the whole suite did."""
 
 import re
 from collections.abc import Iterable
@@ -9,24 +9,31 @@ import pytest
 
 from tests.support.simulated import Simulated
 
-_TABLE = re.compile(r"^## What it promises$(.*?)^## ", re.MULTILINE | re.DOTALL)
-_ROW = re.compile(r"^\| (?P<promise>[^|]+) \| (?P<tests>[^|]*`tests/[^|]+) \|$", re.MULTILINE)
+TABLE = "docs/guarantees.md"
+HEADING = "## Promises and their tests"
+_TABLE = re.compile(rf"^{HEADING}$(.*?)^## ", re.MULTILINE | re.DOTALL)
+_ROW = re.compile(r"^\| (?P<promise>[^|]+) \| (?P<checked>[^|]+) \| (?P<tests>[^|]*`tests/[^|]+) \|$", re.MULTILINE)
 _NAME = re.compile(r"`(tests/[^`]+)`")
 USUAL_MARKS = {"", "not slow"}
-"""With these, everything runs that `make test` is to run."""
+"""With these, everything runs that `make test` should run."""
 
 
 class Promise(NamedTuple):
     text: str
+    checked: str
+    """How much the tests check: rounds, kills, examples."""
     tests: list[str]
-    """As pytest takes them: a folder, a file, or a test in it."""
+    """As pytest selects them: a folder, a file, or a test in it."""
 
 
-def promises_of(readme: Path) -> list[Promise]:
-    table = _TABLE.search(readme.read_text(encoding="utf-8"))
+def promises_of(document: Path) -> list[Promise]:
+    table = _TABLE.search(document.read_text(encoding="utf-8"))
     if table is None:
         return []
-    return [Promise(row["promise"].strip(), _NAME.findall(row["tests"])) for row in _ROW.finditer(table[1])]
+    return [
+        Promise(row["promise"].strip(), row["checked"].strip(), _NAME.findall(row["tests"]))
+        for row in _ROW.finditer(table[1])
+    ]
 
 
 def is_of(nodeid: str, name: str) -> bool:
@@ -65,13 +72,13 @@ class Promised:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if exitstatus == pytest.ExitCode.OK and self._is_whole():
-            self._problems = unproven(promises_of(self._config.rootpath / "README.md"), self._outcomes)
+            self._problems = unproven(promises_of(self._config.rootpath / TABLE), self._outcomes)
             if self._problems:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self._problems:
-            terminalreporter.section("promises of the README that this run has not proven", red=True)
+            terminalreporter.section(f"promises in {TABLE} that this run has not proven", red=True)
             for problem in self._problems:
                 terminalreporter.line(problem)
 
