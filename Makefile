@@ -62,6 +62,10 @@ lint: $(READY) ## formatting, lint, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+.PHONY: docs
+docs: $(READY) ## the documentation site, in build/site, with every link checked
+	$(BIN)/python -m docs.site.build
+
 .PHONY: pictures
 pictures: $(READY) ## the pictures of the documents, from what a store does and what its page shows
 	$(BIN)/python -m docs.pictures.draw
@@ -79,4 +83,4 @@ bench: $(BENCH_READY) ## speed, side by side, in one run
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

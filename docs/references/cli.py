@@ -22,12 +22,12 @@ from octostore.supervise.report import (
     SOCKET_VARIABLE,
 )
 
-PATH = Path(__file__).parents[1] / "cli.md"
+PATH = Path(__file__).parents[1] / "reference" / "cli.md"
 REFRESH = "python -m docs.references.cli"
 
 ANSWERS = """\
 Answers go to stdout, remarks to stderr, and nothing ever prompts. `--json` prints one document with the fields of [the
-HTTP answers](how-to/server.md), or one per line if a command follows, exports, or takes several jobs. An error is a
+HTTP answers](../how-to/server.md), or one per line if a command follows, exports, or takes several jobs. An error is a
 document with `error` and `code`; the [exit code](#exit-codes) says what kind of error it is.
 
 JOB is the exact name of a job, or the start of a generated name (`job-` and at least 8 digits) that matches one job.
@@ -57,7 +57,7 @@ ENVIRONMENT = {
 WITHIN = {
     JOB_VARIABLE: "its job",
     FENCING_VARIABLE: "pass it to whatever the command writes to, [so that late writes are "
-    "refused](how-to/fencing.md); `heartbeat` and `release` send it automatically",
+    "refused](../how-to/fencing.md); `heartbeat` and `release` send it automatically",
     "OCTOSTORE_ATTEMPT": "1, or more if earlier owners failed or disappeared",
     CHECKPOINT_VARIABLE: "file with the last checkpoint; it does not exist if there is none",
     PREVIOUS_VARIABLE: "JSON about the last attempt: `owner`, `attempt`, `how`, `claimed_at`, `ended_at`, `note`, "

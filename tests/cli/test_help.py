@@ -147,7 +147,7 @@ def test_how_examples_are_read() -> None:
 
 def test_the_reference_is_current() -> None:
     assert reference.REFRESH.endswith(f" {reference.__name__}")
-    stale = f"docs/cli.md is stale; refresh it with: {reference.REFRESH}"
+    stale = f"docs/reference/cli.md is stale; refresh it with: {reference.REFRESH}"
     assert reference.PATH.read_text(encoding="utf-8") == reference.reference(), stale
 
 
@@ -157,7 +157,7 @@ def test_the_reference_is_the_same_everywhere(tmp_path: Path) -> None:
         made = subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, **env},
-            cwd=reference.PATH.parents[1],
+            cwd=ROOT,
             capture_output=True,
             check=True,
         )
