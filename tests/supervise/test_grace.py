@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octostore.client.lateness import SAFETY, smallest_ttl
+from octostore.supervise import guardian_process
 from octostore.supervise import messages as m
-from octostore.supervise import watch as watching
 from octostore.supervise.dispositions import Dispositions
-from octostore.supervise.lease import DEATH_SHARE, GRACE_SHARE, Lease
-from octostore.supervise.watch import Watch
+from octostore.supervise.guardian_process import GuardianProcess
+from octostore.supervise.lease import GRACE_SHARE, KILL_SHARE, Lease
 
 
 @given(ttl=st.floats(1, 86_400), grace=st.floats(0, 100_000), ends_at=st.floats(0, 1_000_000))
@@ -44,7 +44,7 @@ def test_on_a_busy_machine_it_is_killed_so_much_earlier_but_never_while_its_owne
 def until(kill_at: float) -> Lease:
     """One under which a command is killed then, and told a second before."""
     ttl = 1 / GRACE_SHARE
-    return Lease(kill_at + ttl * DEATH_SHARE, ttl, grace=100, delay=0)
+    return Lease(kill_at + ttl * KILL_SHARE, ttl, grace=100, delay=0)
 
 
 class Watched:
@@ -54,23 +54,23 @@ class Watched:
         self.now = 0.0
         self.killed = 0
         self.signals: list[int] = []
-        monkeypatch.setattr(watching, "boottime", lambda: self.now)
-        monkeypatch.setattr(watching, "descendants", lambda _pid: [])
-        monkeypatch.setattr(watching, "kill_below", self.kill)
-        monkeypatch.setattr(watching, "signal_all", lambda _family, number: self.signals.append(number))
-        self.watch = Watch(line, ["true"], signal.SIGTERM, Dispositions())
-        self.watch._turn, self.watch._has_family = 1, True
+        monkeypatch.setattr(guardian_process, "boottime", lambda: self.now)
+        monkeypatch.setattr(guardian_process, "descendants", lambda _pid: [])
+        monkeypatch.setattr(guardian_process, "kill_descendants", self.kill)
+        monkeypatch.setattr(guardian_process, "signal_all", lambda _family, number: self.signals.append(number))
+        self.watch = GuardianProcess(line, ["true"], signal.SIGTERM, Dispositions())
+        self.watch._run_number, self.watch._has_children = 1, True
         self.watch._lease = until(10)
 
     def kill(self, _pid: int) -> None:
         self.killed += 1
 
     def obey(self, order: m.Order) -> None:
-        self.watch._obey(order)
+        self.watch._handle_order(order)
 
     def is_killed_at(self, moment: float) -> bool:
         self.now = moment
-        self.watch._keep_deadlines()
+        self.watch._enforce_deadlines()
         return self.killed > 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import PIPE
 
 import octostore as library
-from octostore.supervise.command import SIGNALLED
+from octostore.supervise.child_command import SIGNALLED
 from tests.support.processes import PATIENCE_SECONDS, until
 from tests.support.running import FOREVER, UNTIL_TOLD, Octostore, Served
 from tests.support.server import ServerProcess

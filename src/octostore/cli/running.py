@@ -9,8 +9,8 @@ from octostore.cli.console import Console
 from octostore.cli.options import seconds, signal_number
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import TTL_DEFAULT_SECONDS
-from octostore.supervise.command import OnSilence, Terms
-from octostore.supervise.telling import Tell
+from octostore.supervise.child_command import OnSilence, StopPolicy
+from octostore.supervise.notify import Notify
 
 GRACE_DEFAULT = 10
 
@@ -63,20 +63,20 @@ def add_command_options(parser: argparse.ArgumentParser) -> None:
     add("--quiet", action="store_true", help="print nothing unless something is wrong")
 
 
-def terms_of(arguments: Arguments) -> Terms:
+def stop_policy(arguments: Arguments) -> StopPolicy:
     if arguments.on_silence == "stop" and arguments.max_silence is None:
         raise InvalidInput("--on-silence", "stop needs --max-silence, which says how long a command may be silent")
-    return Terms(
+    return StopPolicy(
         stop_grace=arguments.stop_grace,
         max_run=arguments.max_run,
-        stop_rest=arguments.stop_rest,
+        stop_leftovers=arguments.stop_rest,
         on_silence=arguments.on_silence,
     )
 
 
-def tell_of(arguments: Arguments, console: Console) -> Tell:
-    def tell(text: str, *, is_warning: bool = False) -> None:
+def notifier(arguments: Arguments, console: Console) -> Notify:
+    def notify(text: str, *, is_warning: bool = False) -> None:
         if is_warning or not arguments.quiet:
             console.remark(text)
 
-    return tell
+    return notify

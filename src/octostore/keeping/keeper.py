@@ -24,7 +24,7 @@ from octostore.keeping.processes import Process, find, is_running, open_handle
 from octostore.keeping.rules import Silence, why_to_end
 from octostore.stores.clock import boottime
 from octostore.stores.pausing import pauses
-from octostore.supervise.wakeups import SignalPipe
+from octostore.supervise.signal_pipe import SignalPipe
 
 WAIT_MAX_SECONDS = 10.0
 """Timers stand still while the machine sleeps."""
@@ -181,7 +181,7 @@ class _Watch:
             if note is not None:
                 return note
             self._sleep()
-            is_told = signal.SIGTERM in self._signals.taken()
+            is_told = signal.SIGTERM in self._signals.read()
         return None
 
     def _is_watched_gone(self) -> bool:

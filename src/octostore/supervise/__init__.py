@@ -1,6 +1,5 @@
-"""Commands of other programs, run under a claim: nothing that they started outlives it.
+"""Run other programs' commands under a claim, so that nothing they start outlives it.
 
-Two processes watch a command. The one that was called (`octostore run`) holds the claim. Between it and the command
-stands the guardian, which knows until when the lease lasts and needs nobody to tell it that this moment has come: it
-stops the command also when the first one is paused or killed.
+Two processes watch a command. `octostore run` holds the claim. The guardian, between it and the command, knows when the
+lease ends and stops the command by itself, even if `octostore run` is paused or killed.
 """

@@ -1,8 +1,8 @@
-"""How signals are treated, before we have our own wishes: a command must start with what we were started with."""
+"""Signal dispositions as we inherited them: a command must start with the same ones."""
 
 import signal
 
-FORWARDED = (
+FORWARDED_SIGNALS = (
     signal.SIGHUP,
     signal.SIGINT,
     signal.SIGQUIT,
@@ -10,25 +10,25 @@ FORWARDED = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
-"""What whoever started us may want to tell the command."""
-ENDING = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
-"""Those after which nobody expects anything of it to be left."""
-_TERMINAL = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+"""Signals to us that are meant for the command."""
+TERMINATING_SIGNALS = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
+"""Signals after which nothing of the command should be left."""
+_TERMINAL_SIGNALS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
 class Dispositions:
-    """To be made before any of them is changed."""
+    """Create it before changing any of them."""
 
     def __init__(self) -> None:
-        changed = (*FORWARDED, *_TERMINAL, signal.SIGCHLD, signal.SIGPIPE)
+        changed = (*FORWARDED_SIGNALS, *_TERMINAL_SIGNALS, signal.SIGCHLD, signal.SIGPIPE)
         self._ignored = {number: signal.getsignal(number) is signal.SIG_IGN for number in changed}
-        # Python ignores it for itself; nobody wants that for their commands.
+        # Python ignores SIGPIPE for itself; commands expect the default.
         self._ignored[signal.SIGPIPE] = False
 
     @property
     def forwarded(self) -> list[signal.Signals]:
-        """Without those that whoever started us (`nohup`) did not want to be noticed."""
-        return [number for number in FORWARDED if not self._ignored[number]]
+        """Without those we were started to ignore, for example by `nohup`."""
+        return [number for number in FORWARDED_SIGNALS if not self._ignored[number]]
 
     def ignore_all(self) -> None:
         for number in self._ignored:

@@ -1,4 +1,4 @@
-"""The guardian, as the process that holds the claim knows it."""
+"""The guardian, seen from the process that holds the claim."""
 
 import os
 import select
@@ -15,51 +15,50 @@ from octostore.stores.clock import boottime
 from octostore.supervise import messages as m
 from octostore.supervise import prctl
 from octostore.supervise.dispositions import Dispositions
+from octostore.supervise.guardian_process import BUFFER_BYTES, GuardianProcess
 from octostore.supervise.lease import Lease
-from octostore.supervise.processes import end_orphans, kill_below, signal_all
-from octostore.supervise.wakeups import TICK_SECONDS
-from octostore.supervise.watch import BUFFER_BYTES, Watch
+from octostore.supervise.processes import kill_descendants, kill_orphans, signal_all
+from octostore.supervise.signal_pipe import TICK_SECONDS
 
-_FIRST_DESCRIPTOR = 3  # behind the standard streams
+_FIRST_DESCRIPTOR = 3  # after the standard streams
 
-
-_living: set[int] = set()
+_live_pids: set[int] = set()
 
 
 class GuardianDied(Exception):
-    """Somebody killed it. The command does not survive that either, but nobody knows how it ended."""
+    """The guardian was killed. Its command dies with it, but nobody knows how that ended."""
 
 
 class Guardian:
-    """Starts `command`, one time after the other. To be made before there is any thread: it forks.
+    """Runs `command`, once per `start`. Create it before starting any thread: it forks.
 
-    Its methods may be called from any thread; `news` by one at a time.
+    Methods may be called from any thread; `read_updates` from one at a time.
     """
 
     def __init__(self, command: Sequence[str], *, stop_signal: int, dispositions: Dispositions) -> None:
-        # Should the guardian be killed, what it watched over becomes ours.
+        # If the guardian is killed, we inherit its command.
         prctl.adopt_orphans()
-        self._line, theirs = socket.socketpair()
-        self._sending = threading.Lock()  # an order is longer than what is surely sent at once
-        self._turn = 0
+        self._socket, guardian_end = socket.socketpair()
+        self._sending = threading.Lock()  # one send may not take a whole order
+        self._run_number = 0
         self._unread = b""
-        self.is_over = False
+        self.is_closed = False
         self.pid = os.fork()
         if self.pid == 0:
-            _become_guardian(theirs, command, stop_signal, dispositions)
-        theirs.close()
-        _living.add(self.pid)
+            _become_guardian(guardian_end, command, stop_signal, dispositions)
+        guardian_end.close()
+        _live_pids.add(self.pid)
 
     def fileno(self) -> int:
-        return self._line.fileno()
+        return self._socket.fileno()
 
-    def check_keepable(self, ttl: float) -> None:
-        """Whether a command can be ended in time. To be asked once, before the first claim; raises `InvalidInput`."""
+    def check_ttl(self, ttl: float) -> None:
+        """Raise `InvalidInput` if a command could not be stopped in time. Call it once, before the first claim."""
         check_seconds("ttl", ttl, TTL_MIN_MS, TTL_MAX_MS)
-        with suppress(GuardianDied):  # which who starts a command is told
-            while not (news := self.news(TICK_SECONDS)):
+        with suppress(GuardianDied):  # the next start reports it
+            while not (updates := self.read_updates(TICK_SECONDS)):
                 pass
-            for ready in news:
+            for ready in updates:
                 if isinstance(ready, m.Ready):
                     now = boottime()
                     here.note(now - ready.ordinary, now)
@@ -73,16 +72,16 @@ class Guardian:
         *,
         in_foreground: bool = False,
     ) -> int:
-        """`streams` are its stdin, stdout and stderr; `lease` is what it runs under, until `renew`.
+        """Start the command with these `streams` (stdin, stdout, stderr), under `lease` until `renew`.
 
-        Gives the number of this turn, for `renew`.
+        Returns the number of this run, for `renew`.
         """
-        self._turn += 1
-        self._order(m.Start(self._turn, m.pack_environment(environment), lease, in_foreground), streams)
-        return self._turn
+        self._run_number += 1
+        self._order(m.Start(self._run_number, m.pack_environment(environment), lease, in_foreground), streams)
+        return self._run_number
 
-    def renew(self, turn: int, lease: Lease) -> None:
-        self._order(m.Renew(turn, lease))
+    def renew(self, run_number: int, lease: Lease) -> None:
+        self._order(m.Renew(run_number, lease))
 
     def send(self, number: int) -> None:
         self._order(m.Send(number))
@@ -91,60 +90,60 @@ class Guardian:
         self._order(m.Stop(grace))
 
     def kill(self) -> None:
-        """Now, also if the guardian should be paused."""
+        """Kill the command now, even if the guardian is paused."""
         self.stop(0)
-        kill_below(self.pid)
-        signal_all([self.pid], signal.SIGCONT)  # for what was being forked, and to tell when nothing is left
+        kill_descendants(self.pid)
+        signal_all([self.pid], signal.SIGCONT)  # to kill what was just forked, and to report the end
 
-    def news(self, seconds: float) -> list[m.News]:
-        """What has happened, after waiting for it up to `seconds`. Raises `GuardianDied`."""
-        if not select.select([self._line], [], [], seconds)[0]:
+    def read_updates(self, seconds: float) -> list[m.Update]:
+        """Wait up to `seconds` for updates. Raises `GuardianDied`."""
+        if not select.select([self._socket], [], [], seconds)[0]:
             return []
         try:
-            data = self._line.recv(BUFFER_BYTES)
+            data = self._socket.recv(BUFFER_BYTES)
         except ConnectionError:
             data = b""
         if not data:
             raise GuardianDied
         *lines, self._unread = (self._unread + data).split(b"\n")
-        return [m.read_news(line) for line in lines]
+        return [m.decode_update(line) for line in lines]
 
     def close(self) -> None:
-        """It ends, and everything that it watches over."""
-        if not self.is_over:
-            self._let_go()
-            signal_all([self.pid], signal.SIGCONT)  # should somebody have paused it
+        """End the guardian and its command."""
+        if not self.is_closed:
+            self._disconnect()
+            signal_all([self.pid], signal.SIGCONT)  # in case it is paused
             os.waitpid(self.pid, 0)
 
-    def bury(self) -> None:
-        """After its death: what it watched over is ours to end, and nothing of it is left afterwards."""
-        self._let_go()
-        end_orphans(_living)
+    def end_orphans(self) -> None:
+        """After the guardian's death: kill everything it left behind, and wait for it."""
+        self._disconnect()
+        kill_orphans(_live_pids)
 
-    def _let_go(self) -> None:
-        self.is_over = True
-        self._line.close()
-        _living.discard(self.pid)
+    def _disconnect(self) -> None:
+        self.is_closed = True
+        self._socket.close()
+        _live_pids.discard(self.pid)
 
     def _order(self, order: m.Order, streams: Sequence[int] = ()) -> None:
         line = m.encode(order) + b"\n"
-        with self._sending, suppress(OSError):  # it has died, which `news` tells
-            sent = socket.send_fds(self._line, [line], streams) if streams else 0
-            self._line.sendall(line[sent:])
+        with self._sending, suppress(OSError):  # if it died, `read_updates` says so
+            sent = socket.send_fds(self._socket, [line], streams) if streams else 0
+            self._socket.sendall(line[sent:])
 
 
 def _become_guardian(
-    line: socket.socket, command: Sequence[str], stop_signal: int, dispositions: Dispositions
+    connection: socket.socket, command: Sequence[str], stop_signal: int, dispositions: Dispositions
 ) -> NoReturn:
     code = 1
     try:
-        # In a group of its own: a signal to ours must not take it away before its work is done.
+        # In its own process group: a signal to ours must not end it before its work is done.
         os.setpgid(0, 0)
-        # Nobody else's lines: while we have one open, its other end would never learn that we are gone.
-        os.dup2(line.fileno(), _FIRST_DESCRIPTOR)
+        # Close other guardians' sockets: while a copy is open, their other end never sees a hangup.
+        os.dup2(connection.fileno(), _FIRST_DESCRIPTOR)
         os.closerange(_FIRST_DESCRIPTOR + 1, os.sysconf("SC_OPEN_MAX"))
-        line.detach()
-        Watch(socket.socket(fileno=_FIRST_DESCRIPTOR), command, stop_signal, dispositions).run()
+        connection.detach()
+        GuardianProcess(socket.socket(fileno=_FIRST_DESCRIPTOR), command, stop_signal, dispositions).run()
         code = 0
     finally:
         os._exit(code)

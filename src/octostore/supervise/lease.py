@@ -1,34 +1,34 @@
-"""When a command has to be stopped, so that nothing of it is left when its lease ends."""
+"""When to stop a command so that nothing of it is left when its lease ends."""
 
 import msgspec
 
 from octostore.client.lateness import IN_HAND_SHARE, in_hand
 
 GRACE_SHARE = 0.07
-"""Of a lease that nobody renews, how much is left for the command to stop by itself before it is killed.
+"""The share of the TTL that a command gets to stop by itself, before it is killed, if its lease is not renewed.
 
-Not more: heartbeats are a third of the TTL apart, and a store that is away for half of it must not end any work.
+Not more: heartbeats are a third of the TTL apart, and an outage of half the TTL must not stop any work.
 """
-DEATH_SHARE = 0.03
-"""And how much for the killing, on a machine that has time."""
+KILL_SHARE = 0.03
+"""The share reserved for killing it, on an idle machine."""
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """One that is surely ours until `ends_at`, should this be the last that is heard of it. Times in seconds."""
+    """A lease that is certainly ours until `ends_at`, even if no renewal follows. Times in seconds."""
 
     ends_at: float
-    """A moment of `boottime`."""
+    """On the `boottime` clock."""
     ttl: float
     grace: float
     delay: float
-    """How late a process gets its turn: what the command was writing when it was killed may arrive by so much later."""
+    """How late processes are scheduled: a killed command's last write may arrive this much later."""
 
     def kill_at(self, delay: float = 0) -> float:
-        """`delay` is how late whoever kills it may be."""
-        return self.ends_at - max(self.ttl * DEATH_SHARE, in_hand(self.ttl, self.delay, delay))
+        """`delay` is how late the killing process may be scheduled."""
+        return self.ends_at - max(self.ttl * KILL_SHARE, in_hand(self.ttl, self.delay, delay))
 
     def stop_at(self, delay: float = 0) -> float:
-        """Where all that can be kept in hand is needed for the killing, there is no grace."""
+        """Without grace if the whole safety margin is needed for killing."""
         kill_at = self.kill_at(delay)
         room = kill_at - (self.ends_at - self.ttl * IN_HAND_SHARE)
         return kill_at - max(0.0, min(self.grace, self.ttl * GRACE_SHARE, room))

@@ -1,6 +1,6 @@
-"""What the guardian and the process that holds the claim tell each other: lines of JSON over a socket pair.
+"""Messages between the guardian and the process that holds the claim: lines of JSON over a socket pair.
 
-Moments are those of `boottime`, which all processes of a machine share.
+Times are on the `boottime` clock, which all processes on a machine share.
 """
 
 import os
@@ -17,9 +17,9 @@ class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
 
 
 class Start(_Message, frozen=True):
-    """Start the command, with the three descriptors that come along as its standard streams."""
+    """Start the command. Three descriptors come with the message: its standard streams."""
 
-    turn: int
+    run_number: int
     environment: bytes
     """See `pack_environment`."""
     lease: Lease
@@ -27,26 +27,26 @@ class Start(_Message, frozen=True):
 
 
 class Renew(_Message, frozen=True):
-    """The lease lasts longer. One that is about an earlier turn is late, and means nothing."""
+    """The lease was renewed. Ignored if it is for an earlier run."""
 
-    turn: int
+    run_number: int
     lease: Lease
 
 
 class Send(_Message, frozen=True):
-    """Pass a signal on to the command and its group."""
+    """Send a signal to the command's process group."""
 
     number: int
 
 
 class Stop(_Message, frozen=True):
-    """End the command and all that it has started: the stop signal now, KILL after `grace` seconds."""
+    """Stop the command and everything it started: the stop signal now, KILL after `grace` seconds."""
 
     grace: float
 
 
 class Ready(_Message, frozen=True):
-    """How late an ordinary process gets its turn on this machine, and how late the guardian does. In seconds."""
+    """How late this machine schedules an ordinary process, and the guardian. In seconds."""
 
     ordinary: float
     own: float
@@ -61,31 +61,31 @@ class NotStarted(_Message, frozen=True):
 
 
 class Paused(_Message, frozen=True):
-    """The command was stopped by a signal, such as that of Ctrl-Z; it may go on."""
+    """A signal suspended the command, for example Ctrl-Z's; it can be continued."""
 
     number: int
 
 
 class LeaseOver(_Message, frozen=True):
-    """Its end is near and nobody renewed it, so the command is being stopped."""
+    """The lease is about to end without a renewal, so the command is being stopped."""
 
 
 class Ended(_Message, frozen=True):
-    """The command itself has ended; what it has started may go on. `code` as Python has it: -9 for a KILL."""
+    """The command ended; processes it started may still run. `code` is Python's: -9 for a KILL."""
 
     code: int
 
 
 class Gone(_Message, frozen=True):
-    """Nothing that the command has started is left."""
+    """Nothing the command started is left."""
 
 
 Order: TypeAlias = Start | Renew | Send | Stop
-News: TypeAlias = Ready | Started | NotStarted | Paused | LeaseOver | Ended | Gone
+Update: TypeAlias = Ready | Started | NotStarted | Paused | LeaseOver | Ended | Gone
 
 
 def pack_environment(environment: Mapping[str, str]) -> bytes:
-    """As the system keeps it: variables need not be UTF-8, and JSON would have to be."""
+    """In the system's own format: variables need not be UTF-8, and JSON strings must."""
     return b"\0".join(os.fsencode(f"{name}={value}") for name, value in environment.items())
 
 
@@ -95,5 +95,5 @@ def unpack_environment(packed: bytes) -> dict[bytes, bytes]:
 
 
 encode = msgspec.json.Encoder().encode
-read_order = msgspec.json.Decoder(Order).decode
-read_news = msgspec.json.Decoder(News).decode
+decode_order = msgspec.json.Decoder(Order).decode
+decode_update = msgspec.json.Decoder(Update).decode

@@ -1,4 +1,4 @@
-"""What Linux does for those who start processes. Elsewhere these do nothing, and say so."""
+"""Linux process controls. On other systems they do nothing and return False."""
 
 import ctypes
 import os
@@ -10,14 +10,14 @@ _SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> bool:
-    """From now on, a descendant whose parent ends becomes our child, whatever it did to get away."""
+    """Become the parent of every descendant whose own parent ends, even if it daemonized."""
     return _prctl(_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with(parent: int) -> None:
-    """Be killed when our parent ends. To be called by a new process; `parent` is who started it."""
+    """Be killed when our parent ends. Call it in a new process; `parent` is the process that started it."""
     if _prctl(_SET_PDEATHSIG, signal.SIGKILL) and os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)  # it had ended before
+        os.kill(os.getpid(), signal.SIGKILL)  # the parent has already ended
 
 
 def _prctl(option: int, value: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a command is told of the attempt before it."""
+"""What a command learns about the previous attempt."""
 
 import json
 
@@ -8,19 +8,19 @@ from octostore.core.encoding import shorten
 from octostore.core.replies import ClaimReply
 
 TEXT_BYTES = 1_000
-"""Of each text that others wrote: an environment has little room, and the job's history has all of it."""
+"""The most of each text to pass on: an environment has little room, and the job's history has all of it."""
 
 
 def previous_as_json(reply: ClaimReply) -> str:
-    """Who had the job last, when and how that ended, and why; empty if nobody has.
+    """Who owned the job last, and when, how and why that ended; empty if nobody did.
 
-    In ASCII: whatever others wrote, it is one line, in every locale.
+    ASCII, so that it is one line in every locale, whatever the texts contain.
     """
     last = next((attempt for attempt in reply.previous if attempt.how != "undone"), None)
     if last is None:
         return ""
     texts = {"note": last.note or reply.note, "error": last.error, "reason": last.reason}
-    told = {
+    attempt_fields = {
         "owner": last.owner,
         "attempt": last.attempt,
         "how": last.how,
@@ -28,4 +28,4 @@ def previous_as_json(reply: ClaimReply) -> str:
         "ended_at": last.ended_at,
         **{name: None if text is None else shorten(text, TEXT_BYTES) for name, text in texts.items()},
     }
-    return json.dumps(msgspec.to_builtins(told))
+    return json.dumps(msgspec.to_builtins(attempt_fields))

@@ -1,4 +1,4 @@
-"""All processes below one, however they are related."""
+"""Find and kill all descendants of a process."""
 
 import os
 import signal
@@ -8,16 +8,16 @@ from contextlib import suppress
 from functools import cache
 
 
-def descendants(root: int, *, without: Container[int] = ()) -> list[int]:
-    """Nearest first, but for the families of `without`.
+def descendants(root: int, *, excluding: Container[int] = ()) -> list[int]:
+    """All processes below `root`, nearest first, without those in `excluding` and their descendants.
 
-    Found by their parents, which no process can choose: groups and sessions it can leave.
+    Found through their parents: a process can leave its group and session, but cannot choose its parent.
     """
-    children_of = _children_of if _has_lists() else _looking_at_all()
+    children_of = _list_children if _has_child_lists() else _scan_all_processes()
     found: list[int] = []
     level = [root]
     while level:
-        level = [child for parent in level for child in children_of(parent) if child not in without]
+        level = [child for parent in level for child in children_of(parent) if child not in excluding]
         found += level
     return found
 
@@ -28,47 +28,47 @@ def signal_all(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def kill_below(root: int) -> None:
-    """Once; what is being forked in this moment is found the next time."""
+def kill_descendants(root: int) -> None:
+    """One pass; repeat it for processes forked meanwhile."""
     signal_all(descendants(root), signal.SIGKILL)
 
 
-def end_orphans(guardians: Container[int]) -> None:
-    """All processes below us that have no guardian. Nothing of them is left afterwards."""
-    while orphans := descendants(os.getpid(), without=guardians):
+def kill_orphans(guardians: Container[int]) -> None:
+    """Kill every process below us that has no guardian, and wait for them all."""
+    while orphans := descendants(os.getpid(), excluding=guardians):
         signal_all(orphans, signal.SIGKILL)
         for pid in orphans:
-            with suppress(ChildProcessError):  # not ours yet; it will be when its parent is gone
+            with suppress(ChildProcessError):  # not our child until its parent is gone
                 os.waitpid(pid, 0)
 
 
 @cache
-def _has_lists() -> bool:
-    """Whether the system keeps lists of children: to look at all processes of a busy machine takes too long."""
+def _has_child_lists() -> bool:
+    """Whether the kernel lists a process's children: scanning all processes of a busy machine takes too long."""
     return os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # noqa: PTH110
 
 
-def _children_of(pid: int) -> list[int]:
-    """Those of all its threads. One that ends meanwhile may hide another, which is found the next time."""
+def _list_children(pid: int) -> list[int]:
+    """The children of all its threads. One that ends during the scan may hide another until the next pass."""
     children: list[int] = []
     with suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  # somebody waits
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  # pathlib is slower
             with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
                 children += map(int, file.read().split())
     return children
 
 
-def _looking_at_all() -> Callable[[int], Sequence[int]]:
+def _scan_all_processes() -> Callable[[int], Sequence[int]]:
     children: dict[int, list[int]] = defaultdict(list)
     with suppress(FileNotFoundError):
-        for entry in os.listdir("/proc"):  # noqa: PTH208  # hundreds of them, while somebody waits
+        for entry in os.listdir("/proc"):  # noqa: PTH208  # hundreds of entries; pathlib is slower
             if entry.isdecimal():
                 with suppress(OSError):
-                    children[_parent_of(entry)].append(int(entry))
+                    children[_parent_pid(entry)].append(int(entry))
     return lambda pid: children.get(pid, ())
 
 
-def _parent_of(pid: str) -> int:
+def _parent_pid(pid: str) -> int:
     with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-        # The name of the program stands in parentheses and may contain anything, also parentheses.
+        # The program's name is in parentheses and may itself contain parentheses.
         return int(file.read().rpartition(b")")[2].split()[1])

@@ -1,6 +1,6 @@
-"""How a command says what it is doing: over a socket that only its user can reach, so that it needs no lease.
+"""How a command reports progress and checkpoints: over a socket that only its user can reach, so it needs no lease.
 
-`octostore progress` and `octostore checkpoint`, run by the command, send one line of JSON and get one back.
+Inside the command, `octostore progress` and `octostore checkpoint` send one line of JSON and get one back.
 """
 
 import os
@@ -17,29 +17,26 @@ FENCING_VARIABLE = "OCTOSTORE_FENCING_TOKEN"
 SOCKET_VARIABLE = "OCTOSTORE_RUN_SOCKET"
 CHECKPOINT_VARIABLE = "OCTOSTORE_CHECKPOINT_FILE"
 PREVIOUS_VARIABLE = "OCTOSTORE_PREVIOUS"
-ANSWER_SECONDS = 30.0
+REPLY_TIMEOUT_SECONDS = 30.0
 
 
 class Report(msgspec.Struct, omit_defaults=True):
-    """Progress, or a checkpoint where `checkpoint` is given."""
+    """Progress, or a checkpoint if `checkpoint` is set."""
 
     note: str | None = None
     percent: float | None = None
     checkpoint: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-def is_about_command(job_id: str | None) -> bool:
-    """Whether we are inside a command that `run` or `work` has started, and what is said of `job_id` is for its claim.
-
-    None is whatever is at hand.
-    """
+def can_report_for(job_id: str | None) -> bool:
+    """Whether we run inside a command of `run` or `work` whose job is `job_id`; None matches any job."""
     return bool(os.environ.get(SOCKET_VARIABLE)) and job_id in {None, os.environ.get(JOB_VARIABLE)}
 
 
 def send_report(report: Report) -> None:
-    """From within a command: see `is_about_command`. Raises what the store said to it."""
+    """Send it from inside a command (see `can_report_for`). Raises the store's error, if any."""
     if not isinstance(report.checkpoint, msgspec.UnsetType):
-        # Here already: of more than it is ready to read, the other side would not even say that it is too much.
+        # Checked here because the receiver stops reading an oversized line, and could not say so.
         check_bytes("checkpoint", bytes(report.checkpoint), CHECKPOINT_BYTES)
     failure = msgspec.json.decode(_exchange(os.environ[SOCKET_VARIABLE], msgspec.json.encode(report) + b"\n"))
     if failure:
@@ -48,14 +45,15 @@ def send_report(report: Report) -> None:
 
 def _exchange(path: str, line: bytes) -> bytes:
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(ANSWER_SECONDS)
+        connection.settimeout(REPLY_TIMEOUT_SECONDS)
         try:
             connection.connect(path)
             connection.sendall(line)
-            with connection.makefile("rb") as answers:
-                answer = answers.readline()
+            with connection.makefile("rb") as replies:
+                reply = replies.readline()
         except OSError as error:
-            raise Unreachable(f"the process that started this command does not answer: {error}", reason="io") from error
-    if not answer:
+            problem = f"no reply from the process that started this command: {error}"
+            raise Unreachable(problem, reason="io") from error
+    if not reply:
         raise Unreachable("the process that started this command closed the connection", reason="io")
-    return answer
+    return reply

@@ -1,4 +1,4 @@
-"""`octostore run`: one owner for the length of a command."""
+"""`octostore run`: own a job for as long as a command runs."""
 
 import os
 import select
@@ -21,41 +21,41 @@ from octostore.core.limits import ERROR_BYTES
 from octostore.core.moments import duration
 from octostore.stores.clock import boottime
 from octostore.stores.ids import new_request_id
-from octostore.supervise.command import NOT_EXECUTABLE, Command, Ending, Terms
-from octostore.supervise.dispositions import ENDING, Dispositions
+from octostore.supervise.child_command import NOT_EXECUTABLE, ChildCommand, Ending, StopPolicy
+from octostore.supervise.dispositions import TERMINATING_SIGNALS, Dispositions
 from octostore.supervise.guardian import Guardian
+from octostore.supervise.notify import Notify
 from octostore.supervise.previous import previous_as_json
 from octostore.supervise.report import FENCING_VARIABLE, JOB_VARIABLE, PREVIOUS_VARIABLE
-from octostore.supervise.reports import Reports
-from octostore.supervise.streams import fill_closed_streams, lead_to_one_place
+from octostore.supervise.report_server import ReportServer
+from octostore.supervise.signal_pipe import TICK_SECONDS, SignalPipe
+from octostore.supervise.streams import fill_closed_streams, share_target
 from octostore.supervise.tail import Tail
-from octostore.supervise.telling import Tell
 from octostore.supervise.terminal import Terminal
-from octostore.supervise.wakeups import TICK_SECONDS, SignalPipe
 
 SECRET_VARIABLES = ("OCTOSTORE_TOKEN", "OCTOSTORE_LEASE_ID")
-"""Not for the command: it reports over its socket, and for calls of its own there is OCTOSTORE_TOKEN_FILE."""
+"""Removed from the command's environment: it reports over its socket, and can use OCTOSTORE_TOKEN_FILE to call."""
 NOT_FOUND = 127
 UNREACHABLE_PAUSE_SECONDS = 1.0
 PATIENCE_SECONDS = 3.0
-"""After this, people wonder what they are waiting for."""
+"""When to say what we are waiting for."""
 LAST_CHANCE_SECONDS = 1.0
-"""How long a signal waits for a claim that is just being ended."""
+"""How long a signal waits for a claim that is being settled."""
 
 RunOutcome: TypeAlias = Literal["released", "done", "failed"]
 T = TypeVar("T")
 
 
 class Interrupted(Exception):
-    """A signal came while we waited for the job."""
+    """A signal arrived while we waited for the job."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
 
 
-class NoCommand(Exception):
-    """There is no such program; `code` is what a shell would say."""
+class CommandNotRunnable(Exception):
+    """The program does not exist or is not executable; `code` is a shell's exit code for that."""
 
     def __init__(self, problem: str, code: int) -> None:
         super().__init__(problem)
@@ -63,7 +63,7 @@ class NoCommand(Exception):
 
 
 class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """What `octostore run` was called with. Times in seconds."""
+    """The options of `octostore run`. Times in seconds."""
 
     job_id: str
     command: Sequence[str]
@@ -75,28 +75,29 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
     once: bool = False
     on_unreachable: Literal["fail", "wait"] = "fail"
     min_hold: float = 0
-    terms: Terms
+    policy: StopPolicy
     stop_signal: int = signal.SIGTERM
     keep_stderr: bool = True
 
 
-class Ran(msgspec.Struct, kw_only=True, frozen=True):
-    """What became of it: the command's exit code, and how its claim ended (None where that could not be told)."""
+class RunResult(msgspec.Struct, kw_only=True, frozen=True):
+    """The command's exit code, and the claim's outcome (None if it could not be settled)."""
 
     job_id: str
     exit_code: int
     outcome: RunOutcome | None
     is_lost: bool
     why: str | None
-    """Where the command did not end by itself."""
+    """Why the command was stopped; None if it ended by itself."""
     fencing_token: int
     attempt: int
 
 
-def run(open_store: Callable[[], OctoStore], options: RunOptions, tell: Tell) -> Ran:
-    """Raises `Held`, `AlreadyDone` or `Conflict` where the job cannot be had, and `NoCommand`, all before it starts.
+def run(open_store: Callable[[], OctoStore], options: RunOptions, notify: Notify) -> RunResult:
+    """Run the command as the job's owner.
 
-    To be called from the main thread while there is no other: the guardian is forked first.
+    Before it starts, raises `CommandNotRunnable`, or `Held`, `AlreadyDone` or `Conflict` if the job cannot be claimed.
+    Call it from the main thread, before starting any other: it forks the guardian first.
     """
     fill_closed_streams()
     check_command(options.command)
@@ -104,23 +105,22 @@ def run(open_store: Callable[[], OctoStore], options: RunOptions, tell: Tell) ->
     guardian = Guardian(options.command, stop_signal=options.stop_signal, dispositions=dispositions)
     terminal = Terminal()
     try:
-        return _Run(guardian, dispositions, terminal, options, tell).run(open_store)
+        return _Run(guardian, dispositions, terminal, options, notify).run(open_store)
     finally:
         guardian.close()
 
 
 def check_command(command: Sequence[str]) -> None:
-    """Before anything is claimed for a command that cannot be run."""
+    """Raise `CommandNotRunnable` before anything is claimed."""
     name = command[0]
     if shutil.which(name):
         return
-    found = os.path.exists(name) if "/" in name else False  # noqa: PTH110  # a name that is no path is no file here
-    if found:
-        raise NoCommand(f"{name} cannot be executed; check its permissions", NOT_EXECUTABLE)
-    raise NoCommand(f"command {name!r} not found; check its name and PATH", NOT_FOUND)
+    if "/" in name and os.path.exists(name):  # noqa: PTH110  # a name without a slash is looked up in PATH only
+        raise CommandNotRunnable(f"{name} cannot be executed; check its permissions", NOT_EXECUTABLE)
+    raise CommandNotRunnable(f"command {name!r} not found; check its name and PATH", NOT_FOUND)
 
 
-def command_environment(claim: HeldClaim, reports: Reports) -> dict[str, str]:
+def command_environment(claim: HeldClaim, reports: ReportServer) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES}
     return {
         **inherited,
@@ -134,76 +134,77 @@ def command_environment(claim: HeldClaim, reports: Reports) -> dict[str, str]:
 
 class _Run:
     def __init__(
-        self, guardian: Guardian, dispositions: Dispositions, terminal: Terminal, options: RunOptions, tell: Tell
+        self, guardian: Guardian, dispositions: Dispositions, terminal: Terminal, options: RunOptions, notify: Notify
     ) -> None:
         self._guardian = guardian
         self._dispositions = dispositions
         self._terminal = terminal
         self._options = options
-        self._tell = tell
+        self._notify = notify
         self._request_id = new_request_id()
         self._owner = default_owner() if options.owner is None else options.owner
-        self._has_asked = self._has_given_up = False
+        self._has_requested = self._is_interrupted = False
 
-    def run(self, open_store: Callable[[], OctoStore]) -> Ran:
+    def run(self, open_store: Callable[[], OctoStore]) -> RunResult:
         with SignalPipe(self._dispositions.forwarded) as signals, ExitStack() as ending:
-            at_end, held = ExitStack(), ExitStack()
-            ending.callback(self._let_go, at_end, signals)
-            claiming = signals.apart(lambda: self._get(open_store, at_end, held))
+            on_exit, held = ExitStack(), ExitStack()
+            ending.callback(self._close_store, on_exit, signals)
+            claiming = signals.run_in_thread(lambda: self._open_and_claim(open_store, on_exit, held))
             try:
                 signals.wait(claiming, _interrupt)
             except Interrupted:
-                self._has_given_up = True
-                signals.wait(signals.apart(lambda: self._give_back(open_store, at_end)), _interrupt)
+                self._is_interrupted = True
+                releasing = signals.run_in_thread(lambda: self._release_interrupted_claim(open_store, on_exit))
+                signals.wait(releasing, _interrupt)
                 raise
             signals.add(signal.SIGTSTP)
-            return self._own(claiming.result(), held, signals)
+            return self._run_under_claim(claiming.result(), held, signals)
 
-    def _let_go(self, at_end: ExitStack, signals: SignalPipe) -> None:
-        """Of the store, which may still be trying to write. A signal says that nobody wants to wait for that."""
+    def _close_store(self, on_exit: ExitStack, signals: SignalPipe) -> None:
+        """Close it. It may still be retrying a write; a signal ends the wait."""
         with suppress(Interrupted):
-            signals.wait(signals.apart(at_end.close), _interrupt)
+            signals.wait(signals.run_in_thread(on_exit.close), _interrupt)
 
     # The claim
 
-    def _get(self, open_store: Callable[[], OctoStore], at_end: ExitStack, held: ExitStack) -> HeldClaim:
-        store = self._patiently(open_store)
-        at_end.callback(store.close)
-        self._guardian.check_keepable(self._options.ttl)
-        return self._patiently(lambda: self._claim(store, held))
+    def _open_and_claim(self, open_store: Callable[[], OctoStore], on_exit: ExitStack, held: ExitStack) -> HeldClaim:
+        store = self._retry_while_unreachable(open_store)
+        on_exit.callback(store.close)
+        self._guardian.check_ttl(self._options.ttl)
+        return self._retry_while_unreachable(lambda: self._claim(store, held))
 
-    def _patiently(self, attempt: Callable[[], T]) -> T:
-        has_told = False
+    def _retry_while_unreachable(self, attempt: Callable[[], T]) -> T:
+        has_notified = False
         while True:
             try:
                 return attempt()
             except Unreachable as fault:
-                if self._options.on_unreachable == "fail" or self._has_given_up or fault.reason == "certificate":
+                if self._options.on_unreachable == "fail" or self._is_interrupted or fault.reason == "certificate":
                     raise
-                self._has_asked = False
-                if not has_told:
-                    self._tell(f"{fault}; retrying until it can be reached")
-                    has_told = True
+                self._has_requested = False
+                if not has_notified:
+                    self._notify(f"{fault}; retrying until it can be reached")
+                    has_notified = True
                 time.sleep(UNREACHABLE_PAUSE_SECONDS)
 
     def _claim(self, store: OctoStore, held: ExitStack) -> HeldClaim:
-        """At once if it can be had; otherwise nobody should wonder why nothing happens."""
+        """Claim at once if possible; otherwise say why, and wait."""
         try:
             return held.enter_context(self._hold(store, wait=0))
         except (Held, Conflict) as refusal:
             if not self._options.wait or getattr(refusal, "status", "held") not in {"held", "delayed"}:
                 raise
-            self._tell(f"{refusal}; waiting up to {duration(self._options.wait)}")
+            self._notify(f"{refusal}; waiting up to {duration(self._options.wait)}")
         except LeaseLost:
-            # An earlier attempt got it, and no answer came before that ended: nobody has run anything.
+            # An earlier attempt claimed the job, but its reply was lost and the lease has expired. Nothing was run.
             self._request_id = new_request_id()
         return held.enter_context(self._hold(store, wait=self._options.wait))
 
     def _hold(self, store: OctoStore, wait: float) -> AbstractContextManager[HeldClaim]:
         options = self._options
-        self._has_asked = True
-        if self._has_given_up:
-            raise Unreachable("nobody waits for it any more", reason="closed")
+        self._has_requested = True
+        if self._is_interrupted:
+            raise Unreachable("interrupted", reason="closed")
         return store.hold(
             options.job_id,
             owner=self._owner,
@@ -214,13 +215,13 @@ class _Run:
             max_silence=options.max_silence,
         )
 
-    def _give_back(self, open_store: Callable[[], OctoStore], at_end: ExitStack) -> None:
-        """The claim may have been granted in the moment of the signal. Asked again, the store gives the same one.
+    def _release_interrupted_claim(self, open_store: Callable[[], OctoStore], on_exit: ExitStack) -> None:
+        """Release the claim if it was granted as the signal arrived: repeating the request returns the same claim.
 
-        Another one is asked: ours must be closed first, so that it does not claim once more.
+        This takes a second store object. Ours must be closed first, so that it does not claim once more.
         """
-        at_end.close()
-        if not self._has_asked:
+        on_exit.close()
+        if not self._has_requested:
             return
         options = self._options
         with suppress(OctoStoreError), open_store() as store:
@@ -232,32 +233,32 @@ class _Run:
 
     # Owning the job
 
-    def _own(self, claim: HeldClaim, held: ExitStack, signals: SignalPipe) -> Ran:
+    def _run_under_claim(self, claim: HeldClaim, held: ExitStack, signals: SignalPipe) -> RunResult:
         claimed_at = boottime()
         ending: Ending | None = None
         outcome: RunOutcome | None = None
         try:
             with held:
-                ending, said = self._execute(claim, signals)
-                outcome = self._settle(claim, ending, said)
+                ending, last_output = self._execute(claim, signals)
+                outcome = self._settle(claim, ending, last_output)
                 if not ending.is_stopped:
-                    self._keep_until(claimed_at + self._options.min_hold, claim, signals)
-                self._end(held.pop_all(), claim, signals)
+                    self._hold_until(claimed_at + self._options.min_hold, claim, signals)
+                self._end_claim(held.pop_all(), claim, signals)
         except LeaseLost as lost:
             outcome = None
             ending = (ending or Ending(code=0))._replace(is_lost=True, problem=str(lost))
         except Unreachable as fault:
             outcome = None
-            self._tell(f"the command has ended, but its claim could not be released ({fault}); it will expire")
-        return self._ran(claim, ending or Ending(code=0), outcome)
+            self._notify(f"the command has ended, but its claim could not be released ({fault}); it will expire")
+        return self._run_result(claim, ending or Ending(code=0), outcome)
 
     def _execute(self, claim: HeldClaim, signals: SignalPipe) -> tuple[Ending, bytes]:
-        """How it ended, and the last that it said."""
+        """How it ended, and the end of its stderr."""
         tail, streams = self._streams()
-        command = Command(
-            self._guardian, claim, self._options.terms, self._tell, signals=signals, terminal=self._terminal
+        command = ChildCommand(
+            self._guardian, claim, self._options.policy, self._notify, signals=signals, terminal=self._terminal
         )
-        with Reports(claim) as reports:
+        with ReportServer(claim) as reports:
             command.start(command_environment(claim, reports), streams)
             if tail is not None:
                 tail.close_writing()
@@ -265,51 +266,51 @@ class _Run:
         return ending, tail.result() if tail is not None else b""
 
     def _streams(self) -> tuple[Tail | None, tuple[int, int, int]]:
-        """A terminal stays one. Anything else is copied, to have its end for the job's story."""
+        """Leave a terminal alone. Copy anything else, to save the end of stderr with the job."""
         if not self._options.keep_stderr or os.isatty(2):
             return None, (0, 1, 2)
         tail = Tail(2, ERROR_BYTES)
-        # Where both lead to one place, they must go there together, or their lines would change order.
-        stdout = tail.descriptor if lead_to_one_place(1, 2) else 1
+        # If stdout and stderr share a target, copy both, or their lines would change order.
+        stdout = tail.descriptor if share_target(1, 2) else 1
         return tail, (0, stdout, tail.descriptor)
 
-    def _settle(self, claim: HeldClaim, ending: Ending, said: bytes) -> RunOutcome | None:
+    def _settle(self, claim: HeldClaim, ending: Ending, last_output: bytes) -> RunOutcome | None:
         if ending.is_lost:
             claim.let_expire()
             return None
-        outcome, note, error = self._verdict(ending, said)
+        outcome, note, error = self._verdict(ending, last_output)
         claim.end_as(outcome, note=note, error=error)
         return outcome
 
-    def _verdict(self, ending: Ending, said: bytes) -> tuple[RunOutcome, str | None, str | None]:
+    def _verdict(self, ending: Ending, last_output: bytes) -> tuple[RunOutcome, str | None, str | None]:
         """The outcome, with a note or an error."""
         if ending.is_success:
             return ("done" if self._options.once else "released"), None, None
         if ending.is_stopped:
             return "released", f"the command was stopped: {ending}", None
-        return "failed", None, error_text(ending, said)
+        return "failed", None, error_text(ending, last_output)
 
-    def _keep_until(self, moment: float, claim: HeldClaim, signals: SignalPipe) -> None:
+    def _hold_until(self, moment: float, claim: HeldClaim, signals: SignalPipe) -> None:
         while (left := moment - boottime()) > 0 and not (claim.lost.is_set() or claim.stop_requested.is_set()):
             select.select([signals], [], [], min(left, TICK_SECONDS))
-            if ENDING.intersection(signals.taken()):
+            if TERMINATING_SIGNALS.intersection(signals.read()):
                 return
 
-    def _end(self, held: ExitStack, claim: HeldClaim, signals: SignalPipe) -> None:
-        """Tried for as long as the lease lasts, unless a signal says that nobody wants to wait for it."""
-        ending = signals.apart(held.close)
+    def _end_claim(self, held: ExitStack, claim: HeldClaim, signals: SignalPipe) -> None:
+        """Retry for as long as the lease lasts, or until a signal arrives."""
+        ending = signals.run_in_thread(held.close)
         try:
             if not signals.wait(ending, _interrupt_if_ending, PATIENCE_SECONDS):
                 left = claim.remaining()
-                self._tell(f"the command has ended, but the store does not answer; trying for another {duration(left)}")
+                self._notify(f"the command has ended, but the store does not answer; retrying for {duration(left)}")
                 signals.wait(ending, _interrupt_if_ending)
         except Interrupted as interrupted:
             if not wait([ending], LAST_CHANCE_SECONDS).done:
-                raise Unreachable(f"{interrupted} came before the store answered", reason="network") from None
+                raise Unreachable(f"{interrupted} arrived before the store replied", reason="network") from None
         ending.result()
 
-    def _ran(self, claim: HeldClaim, ending: Ending, outcome: RunOutcome | None) -> Ran:
-        return Ran(
+    def _run_result(self, claim: HeldClaim, ending: Ending, outcome: RunOutcome | None) -> RunResult:
+        return RunResult(
             job_id=claim.job_id,
             exit_code=ending.code,
             outcome=outcome,
@@ -320,11 +321,11 @@ class _Run:
         )
 
 
-def error_text(ending: Ending, said: bytes) -> str:
-    """What the next owner, and whoever looks, should know: how it ended, and the last that it said."""
-    first = f"{ending}\n" if said else str(ending)
+def error_text(ending: Ending, last_output: bytes) -> str:
+    """The job's error: how the command ended, and the end of its stderr."""
+    first = f"{ending}\n" if last_output else str(ending)
     room = ERROR_BYTES - len(first.encode())
-    last = said.decode("utf-8", "replace").strip().encode()[-room:].decode("utf-8", "ignore")
+    last = last_output.decode("utf-8", "replace").strip().encode()[-room:].decode("utf-8", "ignore")
     return shorten(first + last, ERROR_BYTES).strip()
 
 
@@ -333,5 +334,5 @@ def _interrupt(number: int) -> None:
 
 
 def _interrupt_if_ending(number: int) -> None:
-    if number in ENDING:
+    if number in TERMINATING_SIGNALS:
         raise Interrupted(number)

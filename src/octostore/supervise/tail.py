@@ -1,4 +1,4 @@
-"""What a command writes, passed on as it comes, with its last bytes kept."""
+"""Copy a command's output as it arrives, and keep the last bytes."""
 
 import os
 import select
@@ -9,7 +9,7 @@ CHUNK_BYTES = 65_536
 
 
 class Tail:
-    """Copies to `target` (None: nowhere) what is written to `descriptor`, until everybody has closed that."""
+    """Copies what is written to `descriptor` to `target` (None discards it), until every writer has closed it."""
 
     def __init__(self, target: int | None, keep: int) -> None:
         self._source, self.descriptor = os.pipe()
@@ -17,16 +17,16 @@ class Tail:
         self._keep = keep
         self._kept = b""
         self.size = 0
-        """How many bytes there were in all."""
+        """Bytes read so far."""
         self._thread = threading.Thread(target=self._copy, name="octostore-tail", daemon=True)
         self._thread.start()
 
     def close_writing(self) -> None:
-        """Once the command has its own: from now on it is the only one who writes."""
+        """Close our copy once the command has its own, so that we see the end of its output."""
         os.close(self.descriptor)
 
     def result(self) -> bytes:
-        """The last bytes of all, once there are no more to come."""
+        """Wait for the end of the output, and return its last bytes."""
         self._thread.join()
         return self._kept
 
@@ -38,7 +38,7 @@ class Tail:
                 if self._target is not None:
                     self._write(self._target, chunk)
         except OSError:
-            pass  # nobody reads it any more; the command learns that from its own next write
+            pass  # the reader is gone; the command finds out at its next write
         finally:
             with suppress(OSError):
                 os.close(self._source)
@@ -49,5 +49,5 @@ class Tail:
         while rest:
             try:
                 rest = rest[os.write(target, rest) :]
-            except BlockingIOError:  # somebody else who writes there wants it so
+            except BlockingIOError:  # another process made it non-blocking
                 select.select([], [target], [])

@@ -1,4 +1,4 @@
-"""The terminal that we were started on. A command in a process group of its own must be given it."""
+"""The controlling terminal. The command has its own process group, so we have to hand the terminal to it."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ from contextlib import suppress
 
 
 def open_terminal() -> int | None:
-    """The terminal of our session, if it has one."""
+    """Open our session's terminal; None if it has none."""
     try:
         return os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -16,7 +16,7 @@ def open_terminal() -> int | None:
 class Terminal:
     def __init__(self) -> None:
         self._fd = open_terminal()
-        # Only those in its foreground may give a terminal away; when taking it back we are not.
+        # A background process that changes the foreground group gets SIGTTOU, and we are one when we take it back.
         if self._fd is not None:
             signal.signal(signal.SIGTTOU, signal.SIG_IGN)
 
@@ -25,14 +25,14 @@ class Terminal:
         return self._foreground() == os.getpgrp()
 
     @property
-    def is_only_ours(self) -> bool:
-        """Whether we are no part of a pipeline, whose other members need the terminal as much."""
+    def is_exclusively_ours(self) -> bool:
+        """Whether we run outside a pipeline, whose other members would also need the terminal."""
         return self.is_ours and os.isatty(0) and os.isatty(1)
 
     def give_to(self, group: int) -> None:
         self._set(group)
 
-    def take_back_from(self, group: int) -> None:
+    def reclaim_from(self, group: int) -> None:
         if self._foreground() == group:
             self._set(os.getpgrp())
 
@@ -42,7 +42,7 @@ class Terminal:
         try:
             return os.tcgetpgrp(self._fd)
         except OSError:
-            return None  # it was hung up
+            return None  # the terminal hung up
 
     def _set(self, group: int) -> None:
         if self._fd is not None:
@@ -51,7 +51,7 @@ class Terminal:
 
 
 def take_foreground() -> None:
-    """For a new process, before it becomes the command: its group is the one that the terminal belongs to."""
+    """Make the calling process's group the terminal's foreground group. Call it in the child, before exec."""
     fd = open_terminal()
     if fd is not None:
         with suppress(OSError):
@@ -59,14 +59,14 @@ def take_foreground() -> None:
         os.close(fd)
 
 
-def stop_our_group(number: int) -> None:
-    """As `number` has stopped the command: a shell waits until all of a pipeline, or of a script, has stopped.
+def stop_own_group(number: int) -> None:
+    """Stop our process group as `number` stopped the command: a shell waits until a whole pipeline has stopped.
 
-    Returns when we go on; after Ctrl-Z that is at once where there is no shell that could tell us to.
+    Returns when we are continued. After Ctrl-Z without a job-control shell, that is at once.
     """
     if number == signal.SIGTSTP:
-        ours = signal.signal(number, signal.SIG_DFL)
+        handler = signal.signal(number, signal.SIG_DFL)
         os.killpg(0, number)
-        signal.signal(number, ours)
+        signal.signal(number, handler)
     else:
         os.killpg(0, signal.SIGSTOP)

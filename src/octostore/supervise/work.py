@@ -1,4 +1,4 @@
-"""`octostore work`: a command for each job of a queue, its payload on stdin, its result from stdout."""
+"""`octostore work`: run a command for each job in a queue, with the payload on stdin and the result from stdout."""
 
 import queue
 import signal
@@ -16,19 +16,19 @@ from octostore.core.encoding import decode_strictly, encode_any, shorten
 from octostore.core.errors import InvalidInput, NotAllowed, Unreachable
 from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RESULT_BYTES
 from octostore.core.queue_words import pause_in_words
-from octostore.supervise.command import Command, Ending, Terms
+from octostore.supervise.child_command import ChildCommand, Ending, StopPolicy
 from octostore.supervise.dispositions import Dispositions
 from octostore.supervise.guardian import Guardian
-from octostore.supervise.reports import Reports
+from octostore.supervise.notify import Notify
+from octostore.supervise.report_server import ReportServer
 from octostore.supervise.run import check_command, command_environment, error_text
+from octostore.supervise.signal_pipe import SignalPipe
 from octostore.supervise.streams import fill_closed_streams
 from octostore.supervise.tail import Tail
-from octostore.supervise.telling import Tell
-from octostore.supervise.wakeups import SignalPipe
 
 
 class WorkOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """What `octostore work` was called with. Times in seconds."""
+    """The options of `octostore work`. Times in seconds."""
 
     queue: str
     command: Sequence[str]
@@ -42,15 +42,15 @@ class WorkOptions(msgspec.Struct, kw_only=True, frozen=True):
     max_jobs: int | None = None
     deferred_exit: int
     retry_after: float | None = None
-    terms: Terms
+    policy: StopPolicy
     stop_signal: int = signal.SIGTERM
     keep_stderr: bool = True
 
 
-def work(open_store: Callable[[], OctoStore], options: WorkOptions, tell: Tell) -> int:
-    """How many jobs were handled, once told to stop or when that is enough (`client/enough.py`).
+def work(open_store: Callable[[], OctoStore], options: WorkOptions, notify: Notify) -> int:
+    """Work until a signal arrives or `client/enough.py` says so, and return the number of jobs handled.
 
-    To be called from the main thread while there is no other: a guardian is forked for each job that can run at once.
+    Call it from the main thread, before starting any other: it forks one guardian per concurrent job.
     """
     fill_closed_streams()
     check_command(options.command)
@@ -60,10 +60,10 @@ def work(open_store: Callable[[], OctoStore], options: WorkOptions, tell: Tell) 
         for _ in range(options.concurrency)
     ]
     try:
-        worker = _Worker(guardians, options, tell)
+        worker = _Worker(guardians, options, notify)
         draining = set(dispositions.forwarded) - {signal.SIGUSR1, signal.SIGUSR2}
         with open_store() as store, SignalPipe(draining) as signals:
-            handled = signals.apart(lambda: worker.work(store))
+            handled = signals.run_in_thread(lambda: worker.work(store))
             signals.wait(handled, worker.drain)
             return handled.result()
     finally:
@@ -72,21 +72,21 @@ def work(open_store: Callable[[], OctoStore], options: WorkOptions, tell: Tell) 
 
 
 class _Worker:
-    def __init__(self, guardians: Sequence[Guardian], options: WorkOptions, tell: Tell) -> None:
+    def __init__(self, guardians: Sequence[Guardian], options: WorkOptions, notify: Notify) -> None:
         self._stop = threading.Event()
         self._guardians = guardians
         self._idle: queue.SimpleQueue[Guardian] = queue.SimpleQueue()
         for guardian in guardians:
             self._idle.put(guardian)
         self._options = options
-        self._tell = tell
-        self._is_hurried = False
+        self._notify = notify
+        self._must_stop_now = False
 
     def work(self, store: OctoStore) -> int:
         options = self._options
         for guardian in self._guardians:
-            guardian.check_keepable(options.ttl)
-        self._mention_standstill(store)
+            guardian.check_ttl(options.ttl)
+        self._explain_idle_queue(store)
         return store.work(
             options.queue,
             self.handle,
@@ -101,13 +101,13 @@ class _Worker:
             max_jobs=options.max_jobs,
         )
 
-    def _mention_standstill(self, store: OctoStore) -> None:
-        """A worker that gets nothing looks like one with nothing to do: its queue may be mistyped, or paused."""
+    def _explain_idle_queue(self, store: OctoStore) -> None:
+        """Say so if the queue is paused or has never had a job: its name may be mistyped."""
         name = self._options.queue
         try:
             status = store.queue_status(name)
         except NotAllowed:
-            return  # with a token that can only claim
+            return  # the token can claim but not read
         except Unreachable as fault:
             if fault.reason == "certificate":
                 raise
@@ -116,64 +116,64 @@ class _Worker:
             status = None
         is_waiting = not (self._options.until_empty or self._options.until_done)
         if status is None or not (status.ready or status.later or status.claimed or status.dead or status.done):
-            self._tell(f"queue {name} has never had a job{'; waiting for the first' if is_waiting else ''}")
+            self._notify(f"queue {name} has never had a job{'; waiting for the first' if is_waiting else ''}")
         elif status.pause is not None:
-            self._tell(f"queue {name} is {pause_in_words(status.pause)}; octostore queue set {name} --resume")
+            self._notify(f"queue {name} is {pause_in_words(status.pause)}; octostore queue set {name} --resume")
 
     def drain(self, number: int) -> None:
-        """The first signal lets the commands that run finish; the second stops them."""
+        """The first signal lets running commands finish; the second stops them."""
         if not self._stop.is_set():
             self._stop.set()
-            self._tell(f"{signal.Signals(number).name}: no new jobs; send it again to stop the running commands")
+            self._notify(f"{signal.Signals(number).name}: no new jobs; send it again to stop the running commands")
             return
-        self._is_hurried = True
+        self._must_stop_now = True
         for guardian in self._guardians:
-            guardian.stop(self._options.terms.stop_grace)
+            guardian.stop(self._options.policy.stop_grace)
 
     def handle(self, claim: HeldClaim) -> Any:
-        """The job's result; raises what becomes of it otherwise."""
+        """Return the job's result, or raise `Deferred` or `Failed`."""
         if self._stop.is_set():
-            raise Deferred(0, "the worker was told to stop before it started the job")
+            raise Deferred(0, "the worker was stopped before it started the job")
         guardian = self._idle.get()
         try:
-            ending, stdout, said = self._execute(guardian, claim)
+            ending, stdout, last_output = self._execute(guardian, claim)
         finally:
             self._idle.put(guardian)
         if ending.is_success and not ending.is_lost:
             return self._result(claim, stdout)
-        self._tell(f"{claim.job_id}: {f'stopped the command because {ending}' if ending.is_lost else ending}")
-        if guardian.is_over:
-            self._stop.set()  # without it, no command can be started safely
+        self._notify(f"{claim.job_id}: {f'stopped the command because {ending}' if ending.is_lost else ending}")
+        if guardian.is_closed:
+            self._stop.set()  # without a guardian, no command can be started safely
         note = shorten(f"the command was stopped: {ending}", NOTE_BYTES)
-        if ending.is_lost or self._is_hurried or guardian.is_over:
+        if ending.is_lost or self._must_stop_now or guardian.is_closed:
             raise Deferred(0, note)
         if ending.is_stopped and claim.stop_requested.is_set():
-            # Not at once, or whoever asked would find it running here again.
+            # Not at once, or the job would run here again right after the stop request.
             raise Deferred(self._options.retry_after, note)
         if ending.code == self._options.deferred_exit:
-            raise Deferred(self._options.retry_after, words_of(said) or None)
-        raise Failed(error_text(ending, said))
+            raise Deferred(self._options.retry_after, note_from(last_output) or None)
+        raise Failed(error_text(ending, last_output))
 
     def _execute(self, guardian: Guardian, claim: HeldClaim) -> tuple[Ending, Tail, bytes]:
-        """How it ended, what it wrote, and the last that it said."""
+        """How it ended, its stdout, and the end of its stderr."""
         options = self._options
         stdout = Tail(None, RESULT_BYTES + 1)
         stderr = Tail(2, ERROR_BYTES) if options.keep_stderr else None
-        command = Command(guardian, claim, options.terms, self._tell)
-        with Reports(claim) as reports, TemporaryFile() as stdin:
+        command = ChildCommand(guardian, claim, options.policy, self._notify)
+        with ReportServer(claim) as reports, TemporaryFile() as stdin:
             stdin.write(encode_any("payload", claim.payload) + b"\n")
             stdin.seek(0)
             streams = (stdin.fileno(), stdout.descriptor, stderr.descriptor if stderr else 2)
             command.start(self._environment(claim, reports), streams)
-            if self._is_hurried:
-                guardian.stop(options.terms.stop_grace)  # what it was told before it had started is forgotten
+            if self._must_stop_now:
+                guardian.stop(options.policy.stop_grace)  # the guardian forgets orders from before the start
             stdout.close_writing()
             if stderr is not None:
                 stderr.close_writing()
             ending = command.wait()
         return ending, stdout, stderr.result() if stderr is not None else b""
 
-    def _environment(self, claim: HeldClaim, reports: Reports) -> dict[str, str]:
+    def _environment(self, claim: HeldClaim, reports: ReportServer) -> dict[str, str]:
         return {
             **command_environment(claim, reports),
             "OCTOSTORE_QUEUE": self._options.queue,
@@ -181,7 +181,7 @@ class _Worker:
         }
 
     def _result(self, claim: HeldClaim, stdout: Tail) -> Any:
-        """JSON where it is that, else text. Work that is done is not done again because it said too much."""
+        """JSON if stdout is valid JSON, else text. None if too large: finished work is not repeated."""
         written = stdout.result()
         try:
             result = decode_strictly("result", written)
@@ -190,7 +190,7 @@ class _Worker:
             result = written.decode("utf-8", "replace").strip() or None
             size = len(encode_any("result", result))
         if size > RESULT_BYTES or stdout.size > len(written):
-            self._tell(
+            self._notify(
                 f"{claim.job_id}: its output of {stdout.size:,} bytes is too large for a result; the limit is "
                 f"{RESULT_BYTES:,}"
             )
@@ -198,5 +198,5 @@ class _Worker:
         return result
 
 
-def words_of(written: bytes) -> str:
+def note_from(written: bytes) -> str:
     return shorten(written.decode("utf-8", "replace").strip(), NOTE_BYTES)

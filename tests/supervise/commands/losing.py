@@ -5,7 +5,7 @@ import signal
 import sys
 
 import octostore
-from octostore.supervise.command import Command, Ending, Terms
+from octostore.supervise.child_command import ChildCommand, Ending, StopPolicy
 from octostore.supervise.dispositions import Dispositions
 from octostore.supervise.guardian import Guardian
 
@@ -16,8 +16,8 @@ def tell(text: str, *, is_warning: bool = False) -> None:
     del text, is_warning
 
 
-def command_of(guardian: Guardian, claim: octostore.HeldClaim) -> Command:
-    return Command(guardian, claim, Terms(stop_grace=0), tell)
+def command_of(guardian: Guardian, claim: octostore.HeldClaim) -> ChildCommand:
+    return ChildCommand(guardian, claim, StopPolicy(stop_grace=0), tell)
 
 
 def lost_before_its_start(guardian: Guardian, store: octostore.OctoStore) -> Ending:
@@ -40,7 +40,7 @@ def told_while_the_next_one_runs(guardian: Guardian, store: octostore.OctoStore)
     with store.hold("next") as claim:
         following = command_of(guardian, claim)
         following.start(os.environ, STREAMS)
-        first._lose()
+        first._kill_as_lost()
         guardian.send(signal.SIGUSR1)
         return following.wait()
 

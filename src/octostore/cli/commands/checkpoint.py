@@ -23,7 +23,7 @@ from octostore.cli.options import json_value
 from octostore.core.encoding import encode_any
 from octostore.core.errors import InvalidInput
 from octostore.core.names import check_job_id
-from octostore.supervise.report import Report, is_about_command, send_report
+from octostore.supervise.report import Report, can_report_for, send_report
 
 EXAMPLES = [
     "octostore checkpoint '{\"step\": 3}'",
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: Arguments, context: Context) -> None:
     job, data = _read(arguments)
-    if arguments.lease_id is None and is_about_command(job):
+    if arguments.lease_id is None and can_report_for(job):
         send_report(Report(checkpoint=msgspec.Raw(encode_any("checkpoint", data))))
         if context.console.is_json:
             context.console.answer({"checkpoint": data})
@@ -64,7 +64,7 @@ def _read(arguments: Arguments) -> tuple[str | None, Any]:
         return first, _json(second)
     if first is None:
         raise InvalidInput("data", "is required, as in `octostore checkpoint '{\"step\": 3}'`; - reads it from stdin")
-    if is_about_command(None) or not _is_job(first):
+    if can_report_for(None) or not _is_job(first):
         return None, _json(first)
     return first, _json("-")
 

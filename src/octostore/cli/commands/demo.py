@@ -1,4 +1,4 @@
-"""Watch five agents race for one job: one wins, is killed for real, and another takes over and finishes.
+"""GuardianProcess five agents race for one job: one wins, is killed for real, and another takes over and finishes.
 
 Each agent is a separate process. They share a throwaway store in a temporary folder; your own store is not touched, and
 nothing is left behind. With --here they race in your own store instead, where the live page shows it as it happens.
@@ -22,8 +22,8 @@ from octostore.cli.place import Place
 from octostore.client.store import OctoStore
 from octostore.core.errors import Unreachable
 from octostore.stores.sqlite.connection import make
-from octostore.supervise.dispositions import ENDING, Dispositions
-from octostore.supervise.wakeups import SignalPipe
+from octostore.supervise.dispositions import TERMINATING_SIGNALS, Dispositions
+from octostore.supervise.signal_pipe import SignalPipe
 
 EXAMPLES = [
     "octostore demo",
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: Arguments, context: Context) -> None:
     began_at = time.monotonic()
-    endings = [number for number in Dispositions().forwarded if number in ENDING]
+    endings = [number for number in Dispositions().forwarded if number in TERMINATING_SIGNALS]
     # A signal is waited for like everything else, so that it never comes in the middle of starting or tidying up.
     with SignalPipe(endings) as signals, tempfile.TemporaryDirectory(prefix="octostore-demo-") as name:
         folder = Path(name)

@@ -11,7 +11,7 @@ from octostore.cli.commands.heartbeat import tell_heartbeat
 from octostore.cli.leases import add_job, add_lease_options, found_lease, is_kept_job
 from octostore.cli.options import number
 from octostore.core.errors import InvalidInput
-from octostore.supervise.report import Report, is_about_command, send_report
+from octostore.supervise.report import Report, can_report_for, send_report
 
 EXAMPLES = [
     "octostore progress 'running tests' --percent 40",
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: Arguments, context: Context) -> None:
     job, note = _read(arguments, context)
-    if arguments.lease_id is None and is_about_command(job):
+    if arguments.lease_id is None and can_report_for(job):
         send_report(Report(note=note, percent=arguments.percent))
         if context.console.is_json:
             context.console.answer({"note": note, "percent": arguments.percent})
@@ -49,7 +49,7 @@ def _read(arguments: Arguments, context: Context) -> tuple[str | None, str | Non
     first, second = arguments.job, arguments.note
     if second is not None or first is None:
         return first, second
-    if is_about_command(None) or not is_kept_job(first, arguments.owner, context):
+    if can_report_for(None) or not is_kept_job(first, arguments.owner, context):
         return None, first
     if arguments.percent is None:
         raise InvalidInput("note", f"is required: say what you are doing, as in `octostore progress {first} 'testing'`")

@@ -16,9 +16,9 @@ from octostore.cli.completing import job_names
 from octostore.cli.console import Console
 from octostore.cli.failing import tell_failure
 from octostore.cli.options import exit_status, json_value, seconds
-from octostore.cli.running import add_command_options, tell_of, terms_of
+from octostore.cli.running import add_command_options, notifier, stop_policy
 from octostore.core.errors import AlreadyDone, Conflict, Held
-from octostore.supervise.run import Interrupted, NoCommand, Ran, RunOptions
+from octostore.supervise.run import CommandNotRunnable, Interrupted, RunOptions, RunResult
 from octostore.supervise.run import run as run_command
 
 EXAMPLES = [
@@ -79,13 +79,13 @@ def run(arguments: Arguments, context: Context) -> int:
         once=arguments.once,
         on_unreachable=arguments.on_unreachable,
         min_hold=arguments.min_hold,
-        terms=terms_of(arguments),
+        policy=stop_policy(arguments),
         stop_signal=arguments.stop_signal,
         keep_stderr=not arguments.no_stderr,
     )
     console = context.console
     try:
-        ran = run_command(context.place.open, options, tell_of(arguments, console))
+        ran = run_command(context.place.open, options, notifier(arguments, console))
     except AlreadyDone as done:
         return _done(done, arguments, context)
     except Held as held:
@@ -94,7 +94,7 @@ def run(arguments: Arguments, context: Context) -> int:
         if conflict.status == "delayed":
             return _held(conflict, arguments, context)
         raise
-    except NoCommand as problem:
+    except CommandNotRunnable as problem:
         console.remark(str(problem))
         return problem.code
     except Interrupted as interrupted:
@@ -117,7 +117,7 @@ def _done(error: AlreadyDone, arguments: Arguments, context: Context) -> int:
     return exits.NOTHING_TO_DO if arguments.done_exit is None else int(arguments.done_exit)
 
 
-def _exit_code(ran: Ran, options: RunOptions, console: Console) -> int:
+def _exit_code(ran: RunResult, options: RunOptions, console: Console) -> int:
     if console.is_json:
         console.answer(ran)
     if ran.is_lost:

@@ -10,8 +10,8 @@ import argparse
 from octostore.cli import exits
 from octostore.cli.command import Arguments, Context
 from octostore.cli.options import exit_status, positive, seconds, whole_from
-from octostore.cli.running import add_command_options, tell_of, terms_of
-from octostore.supervise.run import NoCommand
+from octostore.cli.running import add_command_options, notifier, stop_policy
+from octostore.supervise.run import CommandNotRunnable
 from octostore.supervise.work import WorkOptions, work
 
 EXAMPLES = [
@@ -69,13 +69,13 @@ def run(arguments: Arguments, context: Context) -> int:
         max_jobs=arguments.max_jobs,
         deferred_exit=arguments.deferred_exit,
         retry_after=arguments.retry_after,
-        terms=terms_of(arguments),
+        policy=stop_policy(arguments),
         stop_signal=arguments.stop_signal,
         keep_stderr=not arguments.no_stderr,
     )
     try:
-        handled = work(context.place.open, options, tell_of(arguments, context.console))
-    except NoCommand as problem:
+        handled = work(context.place.open, options, notifier(arguments, context.console))
+    except CommandNotRunnable as problem:
         context.console.remark(str(problem))
         return problem.code
     if context.console.is_json:

@@ -12,7 +12,7 @@ from typing import IO, Self, cast
 
 from octostore.cli.demo import messages as m
 from octostore.stores.opening import URL_VARIABLE
-from octostore.supervise.wakeups import SignalPipe
+from octostore.supervise.signal_pipe import SignalPipe
 
 AGENT_MODULE = "octostore.cli.demo.agent"
 BUFFER_BYTES = 65_536
@@ -133,7 +133,7 @@ class Team:
     def hear(self, seconds: float) -> list[tuple[Agent, m.Said]]:
         """What they have said, after waiting for it up to `seconds`. A signal to end raises `SystemExit`."""
         ready = [key.fileobj for key, _ in self._selector.select(seconds)]
-        if signals := self._signals.taken():
+        if signals := self._signals.read():
             raise SystemExit(128 + signals[0])
         return [(agent, said) for agent in ready if isinstance(agent, Agent) for said in self._hear_one(agent)]
 

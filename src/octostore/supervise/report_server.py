@@ -1,4 +1,4 @@
-"""What a command reports, taken and passed on to the store: see `report`."""
+"""Receive a command's reports and pass them on to the store: see `report`."""
 
 import os
 import shutil
@@ -19,12 +19,12 @@ from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.supervise.report import CHECKPOINT_VARIABLE, SOCKET_VARIABLE, Report
 from octostore.wire.failures import failure_from_error
 
-SOCKET_PATH_BYTES = 100  # what fits the address of a socket on every system
+SOCKET_PATH_BYTES = 100  # the longest socket path that works on every system
 REPORT_BYTES = 1_048_576
 
 
-class Reports:
-    """While the block runs, the command can report; `environment` tells it where."""
+class ReportServer:
+    """While the block runs, the command can report; `environment` says where."""
 
     def __init__(self, claim: HeldClaim) -> None:
         self._claim = claim
@@ -32,7 +32,7 @@ class Reports:
         self._file = self._folder / "checkpoint.json"
         if claim.last_checkpoint is not None:
             self._file.write_bytes(encode_any("checkpoint", claim.last_checkpoint))
-        self._server = _Server(str(self._folder / "socket"), self._take)
+        self._server = _Server(str(self._folder / "socket"), self._accept)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -44,12 +44,12 @@ class Reports:
 
     def __exit__(self, *_raised: object) -> None:
         with suppress(OSError):
-            self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes it up; by itself it looks twice a second
+            self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes it at once; it polls only twice a second
         self._server.shutdown()
         self._server.server_close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _take(self, report: Report) -> None:
+    def _accept(self, report: Report) -> None:
         if isinstance(report.checkpoint, msgspec.UnsetType):
             self._claim.progress(report.note, percent=report.percent)
             return
@@ -63,9 +63,9 @@ class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, path: str, take: Callable[[Report], None]) -> None:
+    def __init__(self, path: str, accept: Callable[[Report], None]) -> None:
         super().__init__(path, _Handler)
-        self.take = take
+        self.accept = accept
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -73,22 +73,22 @@ class _Handler(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         try:
-            self.server.take(_read_report(self.rfile.readline(REPORT_BYTES)))
-            answer = b"{}"
+            self.server.accept(_decode_report(self.rfile.readline(REPORT_BYTES)))
+            reply = b"{}"
         except msgspec.DecodeError as error:
-            answer = msgspec.json.encode(failure_from_error(InvalidInput("report", f"is not valid: {error}")))
+            reply = msgspec.json.encode(failure_from_error(InvalidInput("report", f"is not valid: {error}")))
         except OctoStoreError as error:
-            answer = msgspec.json.encode(failure_from_error(error))
-        with suppress(OSError):  # whoever reported has ended, or was
-            self.wfile.write(answer + b"\n")
+            reply = msgspec.json.encode(failure_from_error(error))
+        with suppress(OSError):  # the reporting process is gone
+            self.wfile.write(reply + b"\n")
 
 
-_read_report = msgspec.json.Decoder(Report).decode
+_decode_report = msgspec.json.Decoder(Report).decode
 
 
 def _private_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="octostore-"))
     if len(os.fsencode(folder)) + len("/socket") > SOCKET_PATH_BYTES:
         folder.rmdir()
-        folder = Path(tempfile.mkdtemp(prefix="octostore-", dir="/tmp"))  # private by mkdtemp
+        folder = Path(tempfile.mkdtemp(prefix="octostore-", dir="/tmp"))  # mkdtemp makes it private
     return folder
