@@ -60,10 +60,10 @@ A_COMMAND: Edits = {
     ],
     "server/routes/jobs.py": [
         (
-            '    carried_out(\n        "cancel_job",',
+            '    command_route(\n        "cancel_job",',
             (
-                '    carried_out("inspect_job", summary="See how a job stands", example={"params": JOB, **CLAIMED}),\n'
-                '    carried_out(\n        "cancel_job",'
+                '    command_route("inspect_job", summary="How a job stands", example={"params": JOB, **CLAIMED}),\n'
+                '    command_route(\n        "cancel_job",'
             ),
         )
     ],
@@ -147,14 +147,14 @@ import asyncio, sys, threading
 from pathlib import Path
 import octostore
 from octostore.client.async_embedded import AsyncEmbeddedPort
-from octostore.server.openapi import document_of
+from octostore.server.openapi import build_document
 from octostore.server.routes import ROUTES
 from tests.support.async_as_sync import Loop, StoreAsSync
 from tests.support.served import ServedStore
 
 assert octostore.__file__.startswith(sys.argv[1]), octostore.__file__
 folder = Path(sys.argv[2])
-document_of(ROUTES)
+build_document(ROUTES)
 from octostore.stores.store import open_store
 
 def use(store):

@@ -12,7 +12,7 @@ from octostore.server.api_page import render_page
 from octostore.server.assets import ICON, assets
 from octostore.server.examples import curl_line
 from octostore.server.http import PAGE_POLICY
-from octostore.server.openapi import codes_of, document_of
+from octostore.server.openapi import build_document, error_codes
 from octostore.server.router import Route
 from octostore.server.routes import ROUTES
 from tests.support.api import DOCUMENT
@@ -93,7 +93,7 @@ def test_it_tells_of_every_route(route: Route) -> None:
 
 
 def test_it_tells_of_every_error() -> None:
-    errors = {code for route in ROUTES for codes in codes_of(route).values() for code in codes}
+    errors = {code for route in ROUTES for codes in error_codes(route).values() for code in codes}
     assert {f"error-{code}" for code in errors} <= set(read().values_of("id"))
 
 
@@ -130,10 +130,10 @@ def test_what_routes_say_is_escaped() -> None:
         summary=evil,
         description=f"With `{evil}`.",
         body=next(route.body for route in ROUTES if route.body),
-        answers={200: None},
+        responses={200: None},
         example=example,
     )
-    shown = render_page([route], document_of([route]))
+    shown = render_page([route], build_document([route]))
     assert Reader(shown).problems == []
     assert "<script" not in shown
     assert "<b>&gt;" not in shown

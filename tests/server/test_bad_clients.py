@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from octostore.server.addresses import Proxies
-from octostore.server.door import BACKLOG, OWN_FILES, USUAL_OF_ONE, Door, room_among
+from octostore.server.connection_limits import (
+    BACKLOG,
+    DEFAULT_PER_ADDRESS,
+    RESERVED_FILES,
+    ConnectionLimits,
+    capacity_within,
+)
 from tests.server.test_events_stream import make_events, open_streams
 from tests.server.test_waiting import claim, owners, release, waiting
 from tests.support.connections import Connection
@@ -246,11 +252,11 @@ def test_so_many_connections_from_one_address_and_no_more(tmp_path: Path) -> Non
 
 
 def test_this_machine_and_trusted_proxies_may_have_all_connections_by_default() -> None:
-    door = Door(10 * USUAL_OF_ONE, None, Proxies(["10.1.0.0/16"]))
+    door = ConnectionLimits(10 * DEFAULT_PER_ADDRESS, None, Proxies(["10.1.0.0/16"]))
     for address in ("127.0.0.1", "::1", "unix", "10.1.2.3"):
-        assert not any(door.enter(address)[1] for _ in range(USUAL_OF_ONE + 1))
+        assert not any(door.enter(address)[1] for _ in range(DEFAULT_PER_ADDRESS + 1))
     for one, same in (("192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::2")):
-        origins = [door.enter(one) for _ in range(USUAL_OF_ONE)]
+        origins = [door.enter(one) for _ in range(DEFAULT_PER_ADDRESS)]
         assert not any(refusal for _, refusal in origins)
         origin, refusal = door.enter(same)
         assert refusal is not None
@@ -260,18 +266,18 @@ def test_this_machine_and_trusted_proxies_may_have_all_connections_by_default() 
 
 
 def test_there_are_fewer_connections_than_files() -> None:
-    assert room_among(20_000, 10_000) == (10_000, BACKLOG)
+    assert capacity_within(20_000, 10_000) == (10_000, BACKLOG)
     for files in (10, 200, 256, 1_024, 4_096, 12_000):
-        connections, backlog = room_among(files, 10_000)
+        connections, backlog = capacity_within(files, 10_000)
         assert connections >= 1
-        assert connections + backlog + OWN_FILES <= files or connections == 1
+        assert connections + backlog + RESERVED_FILES <= files or connections == 1
 
 
 def test_a_server_opens_as_many_files_as_it_may_and_says_if_they_are_too_few(tmp_path: Path) -> None:
     limited = ("sh", "-c", 'ulimit -Sn 100; ulimit -Hn 600; exec "$@"', "sh", *SCRIPT)
     with ServerProcess(tmp_path, program=limited) as server:
         assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE) == (600, 600)
-        room = room_among(600, 10_000)
+        room = capacity_within(600, 10_000)
         assert f"{room.connections} connections at once instead of 10000 (--max-connections)" in server.log
         with ExitStack() as stack:
             for _ in range(room.connections):

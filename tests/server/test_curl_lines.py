@@ -77,7 +77,7 @@ class Shell:
     def call_first(self, route: Route) -> None:
         for name in route.example.get("first", []):
             status, _, content = self.call(curl_line(HANDLERS[name]))
-            assert status in HANDLERS[name].answers
+            assert status in HANDLERS[name].responses
             answer = json.loads(content)
             self.env |= {name: str(answer[field]) for name, field in SHELL_NAMES.items() if field in answer}
 
@@ -100,11 +100,11 @@ def check_schema(schema: dict[str, Any], value: Any) -> None:
     jsonschema_rs.Draft202012Validator(schema, validate_formats=True).validate(value)
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.answers], ids=lambda route: route.name)
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.responses], ids=lambda route: route.name)
 def test_an_example_of_the_api_page_works(route: Route, shell: Shell) -> None:
     shell.call_first(route)
     status, kind, content = shell.call(curl_line(route))
-    assert status == min(route.answers, key=lambda status: status != 201)  # nothing was there before
+    assert status == min(route.responses, key=lambda status: status != 201)  # nothing was there before
     told = described(route, status)
     if not told:
         assert (kind, content) == ("", "")
@@ -121,7 +121,7 @@ def test_an_example_of_the_api_page_works(route: Route, shell: Shell) -> None:
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.stream], ids=lambda route: route.name)
 def test_an_example_of_a_stream_works(route: Route, shell: Shell) -> None:
     shell.call_first(route)
-    retry, first, *_ = shell.listen(curl_line(route, accept=EVENTS if route.answers else None))
+    retry, first, *_ = shell.listen(curl_line(route, accept=EVENTS if route.responses else None))
     assert int(retry["retry"]) > 0
     told = described(route, 200)[EVENTS]
     data = json.loads(first.pop("data"))

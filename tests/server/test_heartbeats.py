@@ -12,7 +12,14 @@ import pytest
 from octostore.core.commands import ClaimJob, HeartbeatJob, ReleaseJob
 from octostore.core.errors import Unreachable
 from octostore.server.feed import Feed
-from octostore.server.pulse import READ_SECONDS, REST, REST_MAX_SECONDS, Pulse, Watcher, next_reading
+from octostore.server.heartbeat_feed import (
+    READ_SECONDS,
+    REST,
+    REST_MAX_SECONDS,
+    HeartbeatFeed,
+    HeartbeatReader,
+    next_reading,
+)
 from octostore.server.store import ServedStore
 from octostore.stores.memory import MemoryBackend, MemoryRows
 from octostore.stores.store import LocalStore
@@ -45,7 +52,7 @@ class Setting(NamedTuple):
     store: ServedStore
     place: Place
     clock: ManualClock
-    pulse: Pulse
+    pulse: HeartbeatFeed
 
     async def claim(self, job_id: str) -> str:
         return (await self.store.execute(ClaimJob(job_id=job_id, owner="ann", ttl=60))).lease_id or ""
@@ -61,13 +68,13 @@ def with_pulse(test: Callable[[Setting], Awaitable[None]]) -> None:
         place, clock = Place(), ManualClock()
         store = ServedStore(LocalStore(lambda: place, clock=clock))
         feed = Feed(store, lambda _entries: None, tick_seconds=3_600)
-        await asyncio.wait_for(test(Setting(store, place, clock, Pulse(store, feed, 0.001))), PATIENCE_SECONDS)
+        await asyncio.wait_for(test(Setting(store, place, clock, HeartbeatFeed(store, feed, 0.001))), PATIENCE_SECONDS)
         await store.close()
 
     asyncio.run(run())
 
 
-async def told(watcher: Watcher) -> list[dict[str, Any]]:
+async def told(watcher: HeartbeatReader) -> list[dict[str, Any]]:
     """What it gets next."""
     while not (news := watcher.news()):
         await watcher.next_change()
@@ -126,7 +133,7 @@ def test_streams_share_what_is_read_and_written(monkeypatch: pytest.MonkeyPatch)
         written.append(heartbeat.job_id)
         return msgspec.json.encode(heartbeat)
 
-    monkeypatch.setattr("octostore.server.pulse._encode", noted)
+    monkeypatch.setattr("octostore.server.heartbeat_feed._encode", noted)
 
     async def test(setting: Setting) -> None:
         pulse, place = setting.pulse, setting.place
@@ -165,7 +172,7 @@ def test_nothing_is_read_while_nobody_wants_it() -> None:
 
 def test_streams_that_come_and_go_do_not_make_it_read_more_often() -> None:
     async def test(setting: Setting) -> None:
-        pulse = Pulse(setting.store, setting.pulse.feed, 3_600)
+        pulse = HeartbeatFeed(setting.store, setting.pulse.feed, 3_600)
         has_begun, may_end = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
         setting.place.on_reading = lambda: (loop.call_soon_threadsafe(has_begun.set), may_end.wait(PATIENCE_SECONDS))

@@ -19,22 +19,22 @@ from octostore.core.events import Event
 from octostore.core.limits import RECOVER_LIMIT
 from octostore.core.permit import TokenOver
 from octostore.core.questions import GetFigures, GetJob, ListEvents
-from octostore.server import auth, logins, lookups, principals, rate
+from octostore.server import auth, logins, principals, rate_limiter, token_lookups
 from octostore.server.addresses import Proxies
 from octostore.server.auth import Auth
-from octostore.server.calls import Call, wait_and_answer
-from octostore.server.feed import LOOKED_AT, Feed, frame_of
+from octostore.server.calls import Call, wait_and_respond
+from octostore.server.feed import SCAN_LIMIT, Feed, encode_frame
 from octostore.server.http import Request
 from octostore.server.logins import Logins
 from octostore.server.metrics import Metrics
-from octostore.server.rate import Rates
+from octostore.server.rate_limiter import RateLimiter
 from octostore.server.refusals import Refusal
 from octostore.server.routes import ROUTES
-from octostore.server.routes.page import mounted
+from octostore.server.routes.page import page_routes
 from octostore.server.services import Services
 from octostore.server.settings import Settings
 from octostore.server.store import ServedStore
-from octostore.server.streams import PART_BYTES
+from octostore.server.streams import CHUNK_BYTES
 from octostore.stores.store import LocalStore
 from octostore.stores.writer import MAX_BATCH
 from octostore.wire.bodies import ClaimBody
@@ -178,7 +178,7 @@ def test_a_login_ends_after_a_week_and_its_link_after_a_minute(monkeypatch: pyte
         cookie, _, _ = door._logins.cookie(digest, None, is_secure=False).partition(b";")
         request = request_with("")
         request.headers[b"cookie"] = cookie
-        request.route = mounted(ROUTES)[0]
+        request.route = page_routes(ROUTES)[0]
 
         principal = await door.principal(request)
         clock.time = clock.monotonic = lambda: now + 59
@@ -285,7 +285,7 @@ def test_nobody_is_kept_out_by_others_who_guess(monkeypatch: pytest.MonkeyPatch)
     async def test(door: Auth, store: ServedStore) -> None:
         good, unused = await create(store, "good"), await create(store, "unused")
         assert await is_let_in(door, good)
-        codes = [await refusal_of(door, new_token()) for _ in range(3)]
+        codes = [await refusal_for(door, new_token()) for _ in range(3)]
         assert codes == ["authentication_failed", "rate_limited", "rate_limited"]
         door.forget_all()
         assert await is_let_in(door, good)
@@ -294,27 +294,27 @@ def test_nobody_is_kept_out_by_others_who_guess(monkeypatch: pytest.MonkeyPatch)
     at_the_door(test)
 
 
-async def refusal_of(door: Auth, token: str) -> str:
+async def refusal_for(door: Auth, token: str) -> str:
     with pytest.raises(Refusal) as refused:
         await door.principal(request_with(token))
     return refused.value.failure.code
 
 
 def test_however_many_guess_the_store_is_asked_one_question_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookups, "AT_ONCE", 50)
+    monkeypatch.setattr(token_lookups, "AT_ONCE", 50)
 
     async def test(door: Auth, store: ServedStore) -> None:
         good = await create(store, "good")
-        asked, under_way, ask = [], [0], store.ask
+        asked, in_progress, ask = [], [0], store.ask
 
         async def ask_and_note(question: Any) -> Any:
             asked.append(len(question.digests))
-            assert under_way == [0]
-            under_way[0] += 1
+            assert in_progress == [0]
+            in_progress[0] += 1
             try:
                 return await ask(question)
             finally:
-                under_way[0] -= 1
+                in_progress[0] -= 1
 
         store.ask = ask_and_note  # type: ignore[method-assign]
         tokens = [*(new_token() for _ in range(119)), good]
@@ -343,18 +343,18 @@ def test_a_store_that_cannot_be_asked_is_told_to_all_and_asked_again() -> None:
     at_the_door(test)
 
 
-# Rates
+# RateLimiter
 
 
 @pytest.fixture
 def seconds(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(rate, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(rate_limiter, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
 def test_a_bucket_holds_two_seconds_worth_and_fills_steadily(seconds: SimpleNamespace) -> None:
-    rates = Rates(10)
+    rates = RateLimiter(10)
     assert [rates.take("ann") for _ in range(20)] == [0] * 20
     assert rates.take("ann") == 100
     seconds.now += 0.1
@@ -366,7 +366,7 @@ def test_a_bucket_holds_two_seconds_worth_and_fills_steadily(seconds: SimpleName
 
 @pytest.mark.parametrize("count", [15, 20, 1_000])
 def test_many_at_once_take_what_there_is_room_for_and_never_wait_in_vain(seconds: SimpleNamespace, count: int) -> None:
-    rates = Rates(10)
+    rates = RateLimiter(10)
 
     def batch() -> int:
         return rates.take("ann") or rates.take("ann", count, taken=1)
@@ -383,14 +383,14 @@ def test_many_at_once_take_what_there_is_room_for_and_never_wait_in_vain(seconds
 def test_buckets_of_those_who_have_been_away_are_dropped(
     seconds: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rate, "MAX_BUCKETS", 5)
-    rates = Rates(1)
+    monkeypatch.setattr(rate_limiter, "MAX_BUCKETS", 5)
+    rates = RateLimiter(1)
     for number in range(5):
         rates.take(f"address-{number}")
     seconds.now += 1.5
     assert (rates.take("busy"), rates.take("busy"), rates.take("busy") > 0) == (0, 0, True)
     assert set(rates._buckets) == {"busy"}
-    rates = Rates(1)
+    rates = RateLimiter(1)
     for number in range(8):
         rates.take(f"address-{number}")
         rates.take(f"address-{number}")
@@ -413,8 +413,8 @@ def test_readers_are_woken_now_and_then_also_without_news() -> None:
 def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept = LOOKED_AT + 10
-    monkeypatch.setattr("octostore.server.feed.KEPT", kept)
+    kept = SCAN_LIMIT + 10
+    monkeypatch.setattr("octostore.server.feed.KEEP_EVENTS", kept)
 
     async def test(store: ServedStore, _place: Place) -> None:
         seen: list[int] = []
@@ -428,10 +428,10 @@ def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_
         assert feed.after(4) is None, "too long ago"
         page = feed.after(5)
         assert page is not None
-        assert [line.entry.seq for line in page] == list(range(6, 6 + LOOKED_AT))
+        assert [line.entry.seq for line in page] == list(range(6, 6 + SCAN_LIMIT))
         rest = feed.after(page[-1].entry.seq)
         assert rest is not None
-        assert [line.entry.seq for line in rest] == list(range(6 + LOOKED_AT, number + 1))
+        assert [line.entry.seq for line in rest] == list(range(6 + SCAN_LIMIT, number + 1))
         feed.stop()
 
     on_store(test)
@@ -441,7 +441,7 @@ def test_who_catches_up_takes_turns_with_everybody_else() -> None:
     async def test(store: ServedStore, _place: Place) -> None:
         feed = Feed(store, lambda _entries: None, tick_seconds=3_600)
         feed.start()
-        number = 10 * LOOKED_AT
+        number = 10 * SCAN_LIMIT
         await store.submit([ClaimJob(job_id=f"job-{n}", owner="ann") for n in range(number)])
         await until(lambda: feed.last_seq == number)
         order: list[str] = []
@@ -469,26 +469,26 @@ def test_a_part_of_a_stream_is_bounded_and_not_written_by_the_loop(
 
     def noted(event: Event) -> bytes:
         written_by.add(threading.get_ident())
-        return frame_of(event)
+        return encode_frame(event)
 
-    monkeypatch.setattr("octostore.server.feed.frame_of", noted)
+    monkeypatch.setattr("octostore.server.feed.encode_frame", noted)
 
     async def test(store: ServedStore, _place: Place) -> None:
         if not is_kept:
-            monkeypatch.setattr("octostore.server.feed.KEPT_BYTES", 10_000)
+            monkeypatch.setattr("octostore.server.feed.KEEP_BYTES", 10_000)
         feed = Feed(store, lambda _entries: None, tick_seconds=3_600)
         feed.start()
         metadata = b'"' + b"x" * 1_000 + b'"'
-        await store.submit([ClaimJob(job_id=f"job-{n}", owner="ann", metadata=metadata) for n in range(LOOKED_AT)])
-        await until(lambda: feed.last_seq == LOOKED_AT)
+        await store.submit([ClaimJob(job_id=f"job-{n}", owner="ann", metadata=metadata) for n in range(SCAN_LIMIT)])
+        await until(lambda: feed.last_seq == SCAN_LIMIT)
         assert (feed.after(0) is not None) == is_kept
         question, seqs = ListEvents(), list[int]()
-        while question.after < LOOKED_AT:
+        while question.after < SCAN_LIMIT:
             part = await feed.part(question)
-            assert 0 < len(part.content) <= PART_BYTES
+            assert 0 < len(part.content) <= CHUNK_BYTES
             seqs += [int(line[4:]) for line in part.content.splitlines() if line.startswith(b"id: ")]
             question = msgspec.structs.replace(question, after=part.after)
-        assert seqs == list(range(1, LOOKED_AT + 1))
+        assert seqs == list(range(1, SCAN_LIMIT + 1))
         assert written_by
         assert threading.get_ident() not in written_by, "everybody else would wait"
         feed.stop()
@@ -602,7 +602,7 @@ def test_what_was_claimed_just_before_its_token_was_revoked_is_taken_back(
         route = next(route for route in ROUTES if route.operation == "claim_job")
         call = Call(route, {"job_id": "job"}, request, principal, services, body=ClaimBody(owner="ann"))
         with pytest.raises(Refusal):
-            await wait_and_answer(call, 0)
+            await wait_and_respond(call, 0)
         await until(lambda: services.store.local.ask(GetJob(job_id="job")).status == "free")
         types = [event.type for event in services.store.local.ask(ListEvents(job_id="job")).events]
         assert types == ["claimed", "undone"]

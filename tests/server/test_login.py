@@ -11,12 +11,12 @@ import pytest
 
 from octostore.server.router import Route
 from octostore.server.routes import ROUTES
-from octostore.server.routes.page import mounted
+from octostore.server.routes.page import page_routes
 from octostore.wire.tokens import new_token
 from tests.support.page_client import Browser, is_refused, made
 from tests.support.server import ServerProcess
 
-MOUNTED = mounted(ROUTES)
+MOUNTED = page_routes(ROUTES)
 BEHIND_LOGIN = [route for route in MOUNTED if not route.is_public]
 UNSAFE = [route for route in MOUNTED if route.method != "GET"]
 

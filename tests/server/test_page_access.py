@@ -8,12 +8,12 @@ import pytest
 import octostore
 from octostore.server.router import Route
 from octostore.server.routes import ROUTES
-from octostore.server.routes.page import MOUNT, mounted
+from octostore.server.routes.page import MOUNT, page_routes
 from octostore.wire.batches import OPERATIONS
 from tests.support.page_client import Browser, is_refused, made
 from tests.support.server import ServerProcess
 
-MOUNTED = mounted(ROUTES)
+MOUNTED = page_routes(ROUTES)
 NOT_FOR_THE_PAGE = [
     route
     for route in ROUTES

@@ -11,9 +11,9 @@ import pytest
 
 from octostore.server.app import App
 from octostore.server.connections import Connections
-from octostore.server.http import Answer, ClientGone, Request
+from octostore.server.http import ClientDisconnected, Request, Response
 from octostore.server.metrics import Metrics
-from octostore.server.protocol import AHEAD_BYTES, PARSED_AT_ONCE, Connection
+from octostore.server.protocol import PARSE_CHUNK_BYTES, READ_AHEAD_MAX_BYTES, Connection
 from octostore.server.services import Services
 from octostore.server.settings import Settings
 from octostore.server.streams import EventStream
@@ -108,7 +108,7 @@ class Client:
         return self.connection.deadline == pytest.approx(self.all.loop.time() + seconds, abs=0.5)
 
     def must_read_within(self, seconds: float) -> bool:
-        return self.all.clogged[self.connection] == pytest.approx(self.all.loop.time() + seconds, abs=0.5)
+        return self.all.write_blocked[self.connection] == pytest.approx(self.all.loop.time() + seconds, abs=0.5)
 
     def has_all_the_time(self) -> bool:
         return self.connection.deadline > self.all.loop.time() + 1_000_000
@@ -116,7 +116,7 @@ class Client:
 
 async def echo(request: Request) -> None:
     body = await request.body(100)
-    request.send(Answer(request.raw_path.encode() + b"=" + body, content_type=b"text/plain"))
+    request.send(Response(request.raw_path.encode() + b"=" + body, content_type=b"text/plain"))
 
 
 def with_client(test: Callable[[Client], Awaitable[None]], handle: Callable[[Request], Awaitable[None]] = echo) -> None:
@@ -145,7 +145,7 @@ class Gate:
         elif self._reads_body:
             await echo(request)
         else:
-            request.send(Answer(b"no", 401))
+            request.send(Response(b"no", 401))
 
     def open(self) -> None:
         self._open.set()
@@ -217,8 +217,8 @@ def test_behind_more_than_we_keep_the_client_may_be_gone_so_it_is_cut_off(end: b
     async def test(client: Client) -> None:
         client._handle = Gate(watches=True)
         await client.send(b"GET /1 HTTP/1.1\r\n" + end + HOST + b"\r\n")
-        ahead = GET % 2 * (AHEAD_BYTES // len(GET))
-        await client.send(ahead[:AHEAD_BYTES])
+        ahead = GET % 2 * (READ_AHEAD_MAX_BYTES // len(GET))
+        await client.send(ahead[:READ_AHEAD_MAX_BYTES])
         assert not client.transport.is_closing()
         await client.send(ahead)
         assert client.transport.is_aborted
@@ -250,7 +250,7 @@ def test_who_does_not_read_is_cut_off_whatever_it_has_begun_to_send() -> None:
 
 def test_who_stops_reading_in_the_middle_is_cut_off_whatever_it_has_begun_to_send() -> None:
     async def handle(request: Request) -> None:
-        request.send(Answer(b"yes"))
+        request.send(Response(b"yes"))
         clients[0].connection.pause_writing()
 
     async def test(client: Client) -> None:
@@ -268,7 +268,7 @@ def test_what_is_sent_ahead_is_made_into_requests_as_they_can_be_answered() -> N
         gate = Gate()
         client._handle = gate
         await client.send(b"".join(GET % number for number in range(1_000)))
-        assert len(client.connection._waiting) < PARSED_AT_ONCE / len(GET)
+        assert len(client.connection._waiting) < PARSE_CHUNK_BYTES / len(GET)
         assert not client.transport.is_reading()
         gate.open()
         while len(client.paths) < 1_000:
@@ -281,10 +281,10 @@ def test_what_is_sent_ahead_is_made_into_requests_as_they_can_be_answered() -> N
     with_client(test)
 
 
-@pytest.mark.parametrize("size", [PARSED_AT_ONCE, 100 * PARSED_AT_ONCE])
+@pytest.mark.parametrize("size", [PARSE_CHUNK_BYTES, 100 * PARSE_CHUNK_BYTES])
 def test_a_large_body_that_came_in_one_piece_is_there_when_its_request_is_answered(size: int) -> None:
     async def handle(request: Request) -> None:
-        request.send(Answer(str(len(request.whole_body(size))).encode()))
+        request.send(Response(str(len(request.complete_body(size))).encode()))
 
     async def test(client: Client) -> None:
         await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % size + b"x" * size + GET % 2)
@@ -395,7 +395,7 @@ def test_a_body_is_not_read_before_somebody_wants_it() -> None:
 @pytest.mark.parametrize("is_refused", [False, True])
 def test_a_body_is_not_waited_for_any_longer_when_the_head_came_in_pieces(is_refused: bool) -> None:
     async def refuse(request: Request) -> None:
-        request.send(Answer(b"no", 401))
+        request.send(Response(b"no", 401))
 
     async def test(client: Client) -> None:
         await client.send(b"POST /a HTTP/1.1\r\n", HOST + b"Content-Length: 10\r\n\r\n")
@@ -409,7 +409,7 @@ def test_a_body_that_nobody_wanted_is_dropped_as_it_comes() -> None:
         gate = Gate()
         client._handle = gate
         await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Content-Length: 100000\r\n\r\n" + b"x" * 50_000)
-        (request,) = client.all.under_way
+        (request,) = client.all.in_progress
         gate.open()
         await client.send()
         assert (client.statuses, client.transport.is_reading()) == ([401], True)
@@ -428,11 +428,11 @@ def test_no_more_of_a_body_is_kept_than_may_be() -> None:
         try:
             await request.body(10)
         except Exception:  # noqa: BLE001  # whatever it is
-            request.send(Answer(b"", 413))
+            request.send(Response(b"", 413))
 
     async def test(client: Client) -> None:
         await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n")
-        (request,) = client.all.under_way
+        (request,) = client.all.in_progress
         await client.send(*[b"4\r\nabcd\r\n"] * 25, b"0\r\n\r\n", GET % 2)
         assert len(request._body) == 12
         assert client.statuses == [413, 200]
@@ -565,7 +565,7 @@ def test_a_client_that_goes_is_noticed_at_once() -> None:
         await client.send()
         assert gate.was_left
         assert client.paths == ["/1"], "nobody waits for the second"
-        assert not client.all.under_way
+        assert not client.all.in_progress
         assert not client.all.open
 
     with_client(test)
@@ -597,7 +597,7 @@ def test_a_client_that_goes_in_the_middle_of_its_request() -> None:
     async def handle(request: Request) -> None:
         try:
             await request.body(100)
-        except ClientGone as error:
+        except ClientDisconnected as error:
             gone.append(error)
 
     async def test(client: Client) -> None:
@@ -617,7 +617,7 @@ def test_who_does_not_read_the_last_answer_is_cut_off_in_the_end() -> None:
         assert client.transport.is_closing()
         assert not client.transport.is_aborted
         assert client.must_read_within(WRITE_SECONDS)
-        client.all.clogged[client.connection] = client.all.loop.time()
+        client.all.write_blocked[client.connection] = client.all.loop.time()
         client.all.tick()
         assert client.transport.is_aborted
 
@@ -632,7 +632,7 @@ def test_who_reads_slowly_is_not_idle() -> None:
         assert not client.transport.is_closing()
         client.connection.resume_writing()
         assert client.has_time_until(IDLE_SECONDS)
-        assert not client.all.clogged
+        assert not client.all.write_blocked
 
     with_client(test)
 
@@ -695,7 +695,7 @@ def test_a_stream_whose_reader_does_not_read_waits_and_ends_with_the_connection(
         client.connection.pause_writing()
         assert client.must_read_within(WRITE_SECONDS)
         client.connection.connection_lost(None)
-        await asyncio.wait(client.all.under_way.values())
+        await asyncio.wait(client.all.in_progress.values())
 
     with_client(test, handle)
 
@@ -711,7 +711,7 @@ def test_many_that_are_answered_at_once_follow_on_one_that_is_not() -> None:
             answer(request)
 
         def answer(request: Request) -> None:
-            request.send(Answer(b"", 200))
+            request.send(Response(b"", 200))
             request.close()
 
         connections = Connections(Settings(), lambda r: wait(r) if r.raw_path == "/0" else answer(r))
@@ -720,7 +720,7 @@ def test_many_that_are_answered_at_once_follow_on_one_that_is_not() -> None:
         connection.data_received(b"".join(GET % number for number in range(3_000)))
         assert (transport.written, transport.is_reading()) == (b"", False)
         opened.set()
-        await asyncio.wait(connections.under_way.values())
+        await asyncio.wait(connections.in_progress.values())
         assert transport.written.count(b"HTTP/1.1 200 OK") == 3_000
         assert transport.is_reading()
 
@@ -748,7 +748,7 @@ def test_an_answer_that_fails_halfway_is_cut_off(monkeypatch: pytest.MonkeyPatch
         connection, transport = connections.accept(), Transport()
         connection.connection_made(transport)
         connection.data_received(GET % 1)
-        await asyncio.wait(connections.under_way.values())
+        await asyncio.wait(connections.in_progress.values())
         assert transport.is_aborted
         assert transport.written.endswith(b"\r\n\r\n6\r\na part\r\n")
 

@@ -24,8 +24,8 @@ from octostore.core.errors import Unreachable
 from octostore.core.permit import Permit, TokenOver
 from octostore.core.questions import GetJob, GetSession
 from octostore.core.replies import ClaimReply, JobView
-from octostore.server.http import ClientGone
-from octostore.server.waiting import PLACE_SECONDS, ClaimCommand
+from octostore.server.http import ClientDisconnected
+from octostore.server.waiting_claims import POSITION_KEPT_SECONDS, ClaimCommand
 from tests.support.waiting_room import Client, Room, run_in_room
 
 Test = Callable[[Room], Awaitable[None]]
@@ -57,7 +57,7 @@ async def the_job(room: Room, job_id: str = "job") -> JobView:
 
 
 async def is_gone(client: Client) -> None:
-    with pytest.raises(ClientGone):
+    with pytest.raises(ClientDisconnected):
         await client.answer
 
 
@@ -452,10 +452,10 @@ async def _comes_back(room: Room, back: ClaimJob, seconds: float) -> list[str | 
     [
         pytest.param(claim("early", request_id="r", principal="ann"), 0, ["early", "late"], id="at-once"),
         pytest.param(
-            claim("early", request_id="r", principal="ann"), PLACE_SECONDS - 1, ["early", "late"], id="in-time"
+            claim("early", request_id="r", principal="ann"), POSITION_KEPT_SECONDS - 1, ["early", "late"], id="in-time"
         ),
         pytest.param(
-            claim("early", request_id="r", principal="ann"), PLACE_SECONDS + 1, ["late", "early"], id="too-late"
+            claim("early", request_id="r", principal="ann"), POSITION_KEPT_SECONDS + 1, ["late", "early"], id="too-late"
         ),
         pytest.param(claim("thief", request_id="r", principal="bob"), 0, ["late", "thief"], id="another-principal"),
         pytest.param(claim("early", request_id="q", principal="ann"), 0, ["late", "early"], id="another-request"),
@@ -492,7 +492,7 @@ async def test_a_place_that_was_used_is_not_kept_for_longer(room: Room) -> None:
     back = await room.client(claim("back", request_id="r"), 5)
     await room.passes(5)
     back.go()
-    await room.passes(PLACE_SECONDS + 1)
+    await room.passes(POSITION_KEPT_SECONDS + 1)
     again = await room.client(claim("again", request_id="r"), 3_000)
     await release(room, held)
     await room.settled()

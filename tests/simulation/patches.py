@@ -28,7 +28,7 @@ import octostore.client.http.connections
 import octostore.client.threads
 import octostore.client.work
 import octostore.server.app
-import octostore.server.attention
+import octostore.server.standstill
 import octostore.stores.ids
 import octostore.stores.memory
 import octostore.stores.wakeups
@@ -208,7 +208,7 @@ def _special(
             {"select": SimpleNamespace(poll=lambda: never_readable, POLLIN=select.POLLIN)},
         ),
         # Far less often: that a server looks at its clock is most of what an idle hour costs.
-        (octostore.server.attention, {"LOOK_SECONDS": 4.0, "STANDSTILL_SECONDS": 10.0}),
+        (octostore.server.standstill, {"CHECK_SECONDS": 4.0, "STANDSTILL_SECONDS": 10.0}),
         (octostore.client.http.async_port, {"aiohttp": _Aiohttp(session)}),
     ]
 

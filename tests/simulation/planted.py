@@ -18,7 +18,7 @@ import octostore.core.decide.lease
 import octostore.core.decide.release
 import octostore.core.decide.sessions
 import octostore.core.decide.tasks
-import octostore.server.waiting
+import octostore.server.waiting_claims
 import octostore.stores.batch
 import octostore.stores.engine
 import octostore.stores.loop_store
@@ -195,7 +195,7 @@ def _release_what_nobody_waits_for(reply: object, principal: str = LOCAL) -> obj
 
 
 _UNDOING = (
-    octostore.server.waiting,
+    octostore.server.waiting_claims,
     octostore.client.embedded,
     octostore.client.http.async_port,
     octostore.stores.loop_store,
@@ -326,7 +326,7 @@ PLANTED = (
         "last come, first served",
         "who comes later is served first",
         12,
-        _instead(octostore.server.waiting._Line, join=_last_comes_first),
+        _instead(octostore.server.waiting_claims._WaitLine, join=_last_comes_first),
     ),
     Planted(
         "undo decided outside the store",

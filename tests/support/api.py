@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from octostore.server.openapi import document_of
+from octostore.server.openapi import build_document
 from octostore.server.routes import ROUTES
 
-DOCUMENT: dict[str, Any] = document_of(ROUTES)
+DOCUMENT: dict[str, Any] = build_document(ROUTES)

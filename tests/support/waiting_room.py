@@ -12,7 +12,7 @@ from octostore.core.needs import Needs
 from octostore.core.replies import ClaimReply
 from octostore.server.http import Request
 from octostore.server.store import ServedStore
-from octostore.server.waiting import ClaimCommand, WaitingRoom
+from octostore.server.waiting_claims import ClaimCommand, WaitingClaims
 from octostore.stores.batch import ReplyOrError
 from octostore.stores.memory import MemoryBackend, MemoryRows
 from octostore.stores.store import LocalStore
@@ -79,22 +79,22 @@ class Place(MemoryBackend):
 class CountedStore(ServedStore):
     """Knows how many of its answers are still to come."""
 
-    under_way = 0
+    in_progress = 0
 
     def submit(self, commands: Sequence[AnyCommand]) -> "asyncio.Future[list[ReplyOrError]]":
         answers = super().submit(commands)
-        self.under_way += 1
+        self.in_progress += 1
         answers.add_done_callback(self._on_answered)
         return answers
 
     def _on_answered(self, _answers: object) -> None:
-        self.under_way -= 1
+        self.in_progress -= 1
 
 
 class Client:
     """A claim that came over a connection of its own."""
 
-    def __init__(self, room: WaitingRoom, command: ClaimCommand, wait: float) -> None:
+    def __init__(self, room: WaitingClaims, command: ClaimCommand, wait: float) -> None:
         self._line = Mock(is_closing=lambda: False)
         self._request = Request(self._line, "POST", "/", b"", {})
         self.answer: asyncio.Task[ClaimReply] = asyncio.create_task(room.claim(command, wait, self._request))
@@ -110,7 +110,7 @@ class Room:
         self.clock = ManualClock()
         self.local = LocalStore(lambda: self.place, clock=self.clock)
         self.store = CountedStore(self.local)
-        self.waiting = WaitingRoom(self.store)
+        self.waiting = WaitingClaims(self.store)
         self._loop = loop
 
     async def do(self, command: Command[R_co]) -> R_co:
@@ -131,7 +131,7 @@ class Room:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while quiet < QUIET_TURNS:
             assert time.monotonic() < deadline, "it never came to rest"
-            quiet = 0 if self.store.under_way else quiet + 1
+            quiet = 0 if self.store.in_progress else quiet + 1
             await asyncio.sleep(0 if quiet else 0.001)
 
     async def stalled(self) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octostore.server.addresses import UNIX, Proxies, check_trusted, network_of
+from octostore.server.addresses import UNIX, Proxies, check_trusted, client_network
 
 PROXY = "10.0.0.1"
 TRUSTING = Proxies(["10.0.0.0/8", "2001:db8:ffff::/48", "192.0.2.1"])
@@ -12,7 +12,7 @@ TRUSTING = Proxies(["10.0.0.0/8", "2001:db8:ffff::/48", "192.0.2.1"])
 
 def client(peer: str = PROXY, proxies: Proxies = TRUSTING, **headers: str) -> str:
     fields = {name.replace("_", "-").encode(): value.encode("latin-1") for name, value in headers.items()}
-    return proxies.client_of(peer, fields)
+    return proxies.client_behind(peer, fields)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_whatever_they_contain_an_address_comes_out(first: str, second: str) -> 
     for header in (first, second, f"{first}, 198.51.100.7"):
         for name in ("forwarded", "x_forwarded_for"):
             address = client(PROXY, TRUSTING, **{name: header})
-            assert network_of(address)
+            assert client_network(address)
             assert address == PROXY or not TRUSTING.trusts(address) or address.startswith(("10.", "192.", "2001"))
     assert client(x_forwarded_for=f"{first}, 198.51.100.7") == "198.51.100.7"
 
@@ -111,8 +111,8 @@ def test_whatever_they_contain_an_address_comes_out(first: str, second: str) -> 
     ],
 )
 def test_how_the_client_calls_is_told_by_trusted_proxies(headers: dict[bytes, bytes], scheme: str) -> None:
-    assert TRUSTING.scheme_of(PROXY, headers) == scheme
-    assert TRUSTING.scheme_of("198.51.100.7", headers) == "http"
+    assert TRUSTING.client_scheme(PROXY, headers) == scheme
+    assert TRUSTING.client_scheme("198.51.100.7", headers) == "http"
 
 
 def test_what_can_be_trusted() -> None:
@@ -124,6 +124,6 @@ def test_what_can_be_trusted() -> None:
 
 
 def test_somebody_is_counted_by_what_they_cannot_change() -> None:
-    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1") != network_of("2001:db8:0:1::1")
-    assert network_of("198.51.100.7") == network_of("::ffff:198.51.100.7") == "198.51.100.7"
-    assert network_of(UNIX) == UNIX
+    assert client_network("2001:db8::1") == client_network("2001:db8::ffff:1") != client_network("2001:db8:0:1::1")
+    assert client_network("198.51.100.7") == client_network("::ffff:198.51.100.7") == "198.51.100.7"
+    assert client_network(UNIX) == UNIX

@@ -5,22 +5,22 @@ import logging
 
 import pytest
 
-from octostore.server.log import MINUTE_SECONDS, Seldom
-from octostore.server.log_lines import OURS, JsonLines, TextLines, log_to_stderr
+from octostore.server.log import MINUTE_SECONDS, ThrottledLog
+from octostore.server.log_formats import OURS, JsonLines, TextLines, log_to_stderr
 
 
 def test_the_first_of_each_kind_in_each_minute_and_how_many_were_left_out(caplog: pytest.LogCaptureFixture) -> None:
     now = [5.0]
-    seldom = Seldom(lambda: now[0])
+    throttled = ThrottledLog(lambda: now[0])
     for address in ("a", "b", "c"):
-        seldom.warning("refused", "refused %s", address)
-    seldom.warning("gone", "gone: 100%")
+        throttled.warning("refused", "refused %s", address)
+    throttled.warning("gone", "gone: 100%")
     now[0] += MINUTE_SECONDS - 0.1
-    seldom.warning("refused", "refused %s", "d")
+    throttled.warning("refused", "refused %s", "d")
     now[0] += 0.1
-    seldom.warning("refused", "refused %s", "e")
+    throttled.warning("refused", "refused %s", "e")
     now[0] += MINUTE_SECONDS
-    seldom.warning("refused", "refused %s", "f")
+    throttled.warning("refused", "refused %s", "f")
     assert caplog.messages == [
         "refused a",
         "gone: 100%",
@@ -32,16 +32,16 @@ def test_the_first_of_each_kind_in_each_minute_and_how_many_were_left_out(caplog
 def test_those_who_cause_it_are_told_apart_and_beyond_a_limit_counted_together(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("octostore.server.log.MAX_TOLD_APART", 3)
+    monkeypatch.setattr("octostore.server.log.MAX_SOURCES", 3)
     now = [0.0]
-    seldom = Seldom(lambda: now[0])
+    throttled = ThrottledLog(lambda: now[0])
     for _ in range(2):
         for who in "abcdef":
-            seldom.warning("refused", who, who=who)
+            throttled.warning("refused", who, who=who)
     assert caplog.messages == ["a", "b", "c", "d"]
     now[0] += MINUTE_SECONDS
-    seldom.warning("refused", "g", who="g")
-    seldom.warning("refused", "the rest")
+    throttled.warning("refused", "g", who="g")
+    throttled.warning("refused", "the rest")
     assert caplog.messages[4:] == ["g", "the rest"]
 
 

@@ -25,7 +25,7 @@ from octostore.core.errors import LimitExceeded
 from octostore.core.model import LOCAL
 from octostore.core.questions import GetJob
 from octostore.core.replies import ClaimReply
-from octostore.server.quotas import Spaced
+from octostore.server.quotas import SampledLimit
 from octostore.stores.memory import MemoryBackend
 from tests.support.replay import replay
 from tests.support.world import World
@@ -168,7 +168,7 @@ class Asking:
     """Asks for claims of one principal, so many at once that all are on their way before the first is answered."""
 
     def __init__(self, limit: int, held: int = 0) -> None:
-        self.spaced = Spaced(limit)
+        self.spaced = SampledLimit(limit)
         self.held = held
         self.checked = 0
 

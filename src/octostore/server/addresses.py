@@ -30,7 +30,7 @@ class Proxies:
         address = _parsed(peer)
         return address is not None and any(address in network for network in self._networks)
 
-    def client_of(self, peer: str, headers: Mapping[bytes, bytes]) -> str:
+    def client_behind(self, peer: str, headers: Mapping[bytes, bytes]) -> str:
         """The last address that no trusted proxy has; that of the peer where the headers do not tell.
 
         A proxy writes one of the two headers, and lets the other one through as the client has sent it. So if there
@@ -46,7 +46,7 @@ class Proxies:
         client = named.pop() if len(named) == 1 else None
         return peer if client is None else client
 
-    def scheme_of(self, peer: str, headers: Mapping[bytes, bytes]) -> str:
+    def client_scheme(self, peer: str, headers: Mapping[bytes, bytes]) -> str:
         """How the client calls us: by TLS only where a trusted proxy says so, since we do not speak it ourselves."""
         said, _, _ = headers.get(b"x-forwarded-proto", b"").partition(b",")
         element, _, _ = headers.get(b"forwarded", b"").partition(b",")
@@ -73,7 +73,7 @@ def check_trusted(text: str) -> str:
     return text
 
 
-def network_of(address: str) -> str:
+def client_network(address: str) -> str:
     """What to count somebody by: one with IPv6 has as many addresses as they like."""
     parsed = _parsed(address)
     if isinstance(parsed, IPv6Address):

@@ -16,8 +16,8 @@ from octostore.server.openapi import (
     SUMMARY,
     WITH_DEADLINE,
     WITH_TOKEN,
-    codes_of,
-    tags_of,
+    error_codes,
+    tag_descriptions,
 )
 from octostore.server.router import Route
 from octostore.wire.errors import ERRORS
@@ -29,7 +29,7 @@ OK = {"200", "201", "202", "204"}
 
 def render_page(routes: list[Route], document: dict[str, Any]) -> str:
     page = _Page(document)
-    tags = tags_of(routes)
+    tags = tag_descriptions(routes)
     by_tag = {tag: [route for route in routes if route.tag == tag] for tag in tags}
     menu = "".join(f"<h2>{escape(tag)}</h2><ul>{''.join(map(_link, by_tag[tag]))}</ul>" for tag in tags)
     parts = "".join(
@@ -110,7 +110,7 @@ class _Page:
                 continue
             for kind, content in response.get("content", {"": {}}).items():
                 found.append(self._answer(status, kind, content))
-        return f"<h4>Answer</h4>{''.join(found)}"
+        return f"<h4>Response</h4>{''.join(found)}"
 
     def _answer(self, status: str, kind: str, content: dict[str, Any]) -> str:
         said = f" {self._type(content['schema'])}" if kind == JSON else f" <code>{escape(kind)}</code>" if kind else ""
@@ -195,7 +195,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _example(route: Route) -> str:
     lines = [curl_line(route)]
-    if route.stream is not None and route.answers:
+    if route.stream is not None and route.responses:
         lines.append(curl_line(route, accept=EVENTS))
     before = ", then ".join(f'<a href="#{name}"><code>{name}</code></a>' for name in route.example.get("first", []))
     used = [
@@ -211,7 +211,7 @@ def _example(route: Route) -> str:
 def _refused(route: Route) -> str:
     found = [
         f"<b>{status}</b> {', '.join(_code_link(code) for code in own)}"
-        for status, codes in sorted(codes_of(route).items())
+        for status, codes in sorted(error_codes(route).items())
         if (own := [code for code in codes if code not in GENERAL])
     ]
     particular = f"{'; '.join(found)}; and what" if found else "What"
@@ -229,7 +229,7 @@ def _code_link(code: str) -> str:
 def _errors(routes: list[Route]) -> str:
     statuses: dict[str, set[int]] = {}
     for route in routes:
-        for status, codes in codes_of(route).items():
+        for status, codes in error_codes(route).items():
             for code in codes:
                 statuses.setdefault(code, set()).add(status)
     rows = [

@@ -11,16 +11,16 @@ from octostore.core.commands import AnyCommand
 from octostore.core.encoding import decode_strictly
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import JSON_DEPTH
-from octostore.server.calls import Call, admit, answer_to, heed, wait_and_answer
+from octostore.server.calls import Call, admit, note_error, respond, wait_and_respond
 from octostore.server.guard import Guard
-from octostore.server.http import Answer, ClientGone, Request, Streaming
-from octostore.server.log import log, tell
+from octostore.server.http import ClientDisconnected, Request, Response, StreamingResponse
+from octostore.server.log import log, log_event
 from octostore.server.principals import Principal
-from octostore.server.refusals import refusal_of, retry_after, too_fast
+from octostore.server.refusals import refusal_for, retry_after, too_fast
 from octostore.server.router import Route, decoded
-from octostore.server.routes import ROUTES, router_of
+from octostore.server.routes import ROUTES, build_router
 from octostore.server.services import Services
-from octostore.server.shapes import problem_of, shape_error
+from octostore.server.shapes import locate_problem, shape_error
 from octostore.wire.bodies import Shape, convert_whole_floats, split_lists
 from octostore.wire.failures import Failure, Problem
 
@@ -31,7 +31,7 @@ SERVER_ERROR = 500
 MAX_PATH_LOGGED = 500
 
 Waiting: TypeAlias = Coroutine[Any, Any, Any]
-Outcome: TypeAlias = Answer | Waiting | None
+Outcome: TypeAlias = Response | Waiting | None
 """None where the store has been asked, and will call back."""
 
 ANYBODY = Principal(name="anybody", scopes=frozenset())
@@ -41,7 +41,7 @@ class App:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._guard = Guard(services.settings)
-        self._router = router_of(services.settings)
+        self._router = build_router(services.settings)
         self._base_path = services.settings.base_path
         self._logs_access = services.settings.access_log
         self._limits = (services.settings.max_body_bytes, services.settings.max_batch_bytes)
@@ -58,15 +58,15 @@ class App:
         except Exception as error:  # noqa: BLE001  # here and below: whatever it is, it is answered
             self._end(request, error)
             return None
-        if isinstance(outcome, Answer):
+        if isinstance(outcome, Response):
             self._end(request, outcome)
             return None
         return None if outcome is None else self._wait(request, outcome)
 
     def _begin(self, request: Request) -> Outcome:
-        request.answer_headers = self._guard.check(request)
+        request.response_headers = self._guard.check(request)
         if request.method == "OPTIONS" and (preflight := self._guard.preflight(request)):
-            return Answer(b"", 204, headers=preflight)
+            return Response(b"", 204, headers=preflight)
         if self._base_path and (elsewhere := self._strip(request)):
             return elsewhere
         route, params = self._router.find(request.method, request.raw_path)
@@ -78,18 +78,18 @@ class App:
         if route.has_deadline:
             request.until = self.services.attention.deadline_of(request)
         principal = ANYBODY if route.is_public else self.services.auth.known(request)
-        if principal is None or not request.is_whole:
+        if principal is None or not request.is_received:
             return self._read(request, route, params, principal)
         call = self._let_in(Call(route, params, request, principal, self.services))
-        return self._handle(call, request.whole_body(self._limits[route.is_batch]))
+        return self._handle(call, request.complete_body(self._limits[route.is_batch]))
 
-    def _strip(self, request: Request) -> Answer | None:
+    def _strip(self, request: Request) -> Response | None:
         """Take away the base path, unless a proxy has; to the page without its last slash, say where it is."""
         if request.raw_path.startswith(f"{self._base_path}/"):
             request.raw_path = request.raw_path[len(self._base_path) :]
         elif request.raw_path == self._base_path:
             query = b"?%b" % request.raw_query if request.raw_query else b""
-            return Answer(b"", 308, headers=[(b"location", b"%b/%b" % (self._base_path.encode(), query))])
+            return Response(b"", 308, headers=[(b"location", b"%b/%b" % (self._base_path.encode(), query))])
         return None
 
     async def _read(self, request: Request, route: Route, params: dict[str, str], principal: Principal | None) -> Any:
@@ -119,16 +119,16 @@ class App:
             return route.handler(call)
         wait = getattr(call.body, "wait_seconds", 0)
         if wait:
-            return wait_and_answer(call, wait)
+            return wait_and_respond(call, wait)
         command = route.prepare(call)
         self.services.store.ask_for([command], _Told(call, command, self._end))
         return None
 
     async def _wait(self, request: Request, waiting: Waiting) -> None:
-        outcome: Any = ClientGone()
+        outcome: Any = ClientDisconnected()
         try:
             outcome = await waiting
-            if outcome is not None and not isinstance(outcome, Answer):
+            if outcome is not None and not isinstance(outcome, Response):
                 await outcome.run()
         except Exception as error:  # noqa: BLE001
             outcome = error
@@ -136,10 +136,10 @@ class App:
             if outcome is not None:
                 self._end(request, outcome)
 
-    def _end(self, request: Request, outcome: Answer | Streaming | Exception) -> None:
+    def _end(self, request: Request, outcome: Response | StreamingResponse | Exception) -> None:
         status = 200
         try:
-            if isinstance(outcome, Answer):
+            if isinstance(outcome, Response):
                 status = outcome.status
                 request.send(outcome)
             elif isinstance(outcome, Exception):
@@ -154,12 +154,12 @@ class App:
             _log_access(request, status, seconds)
 
     def _refuse(self, request: Request, error: Exception) -> int:
-        if isinstance(error, ClientGone):
+        if isinstance(error, ClientDisconnected):
             return CLIENT_GONE
-        heed(self.services, request.principal, error)
+        note_error(self.services, request.principal, error)
         if request.route is not None and request.route.translate is not None and isinstance(error, OctoStoreError):
             error = request.route.translate(error)  # existing lock clients know other words for some errors
-        refusal = refusal_of(error)
+        refusal = refusal_for(error)
         if refusal.status == SERVER_ERROR:
             log.error("%s %s failed", request.id, request.method, exc_info=error, extra={"event": "internal_error"})
         failure = refusal.failure
@@ -167,9 +167,9 @@ class App:
         headers = [*refusal.headers, *retry_after(failure.retry_after_ms)]
         if refusal.status == UNAUTHORIZED and request.route is not None and request.route.challenge is not None:
             headers = request.route.challenge(request, headers)
-        answer = Answer(failure, refusal.status, headers=headers)
+        answer = Response(failure, refusal.status, headers=headers)
         if PROBLEM_JSON in request.headers.get(b"accept", b"").lower():
-            answer = Answer(_problem(refusal.status, failure), refusal.status, PROBLEM_JSON, headers)
+            answer = Response(_problem(refusal.status, failure), refusal.status, PROBLEM_JSON, headers)
         if request.has_begun:
             request.abort()  # a part of another answer is on its way
         else:
@@ -182,14 +182,14 @@ class _Told(msgspec.Struct):
 
     call: Call
     command: AnyCommand
-    end: Callable[[Request, Answer | Exception], None]
+    end: Callable[[Request, Response | Exception], None]
 
     def done(self) -> bool:
         return False
 
     def set_result(self, replies: list[Any]) -> None:
         try:
-            outcome: Answer | Exception = answer_to(self.call, self.command, replies[0])
+            outcome: Response | Exception = respond(self.call, self.command, replies[0])
         except Exception as error:  # noqa: BLE001
             outcome = error
         self.end(self.call.request, outcome)
@@ -200,7 +200,7 @@ class _Told(msgspec.Struct):
 
 def _log_access(request: Request, status: int, seconds: float) -> None:
     """Without the query, which may hold what others should not see."""
-    tell(
+    log_event(
         logging.INFO,
         "request",
         "answered",
@@ -247,4 +247,4 @@ def _read_query(request: Request, kind: type) -> Any:
     try:
         return msgspec.convert(split_lists(request.query, kind), kind, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidInput(*problem_of("query", error)) from None
+        raise InvalidInput(*locate_problem("query", error)) from None

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from octostore.server.http import Answer, Headers, Request, security_headers, start_of
+from octostore.server.http import Headers, Request, Response, response_start, security_headers
 
 SHELL = "index.html"
 API_STYLE = "api.css"
@@ -19,7 +19,7 @@ TYPES = {
 }
 DIGEST_CHARACTERS = 16
 FOR_EVER = b"public, max-age=31536000, immutable"
-_START = start_of(HTTPStatus.OK, security_headers(cache=FOR_EVER))
+_START = response_start(HTTPStatus.OK, security_headers(cache=FOR_EVER))
 
 
 class Asset:
@@ -31,13 +31,13 @@ class Asset:
     def _gzipped(self) -> bytes:
         return gzip.compress(self._content, mtime=0)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Response:
         headers: Headers = [(b"vary", b"accept-encoding")]
         content = self._content
         if _takes_gzip(request.headers.get(b"accept-encoding", b"")):
             headers = [*headers, (b"content-encoding", b"gzip")]
             content = self._gzipped
-        return Answer(content, content_type=self._type, headers=headers, start=_START)
+        return Response(content, content_type=self._type, headers=headers, start=_START)
 
 
 class Assets:

@@ -16,15 +16,15 @@ from octostore.core.model import SERVER, Scope
 from octostore.core.names import check_prefix
 from octostore.core.questions import FindToken
 from octostore.core.replies import TokenView
-from octostore.server.addresses import network_of
+from octostore.server.addresses import client_network
 from octostore.server.http import Request
-from octostore.server.log import log, seldom
+from octostore.server.log import log, throttled
 from octostore.server.logins import Logins
-from octostore.server.lookups import Lookups
 from octostore.server.principals import Principal, principal_name, principal_of
-from octostore.server.rate import Rates
+from octostore.server.rate_limiter import RateLimiter
 from octostore.server.refusals import Refusal, bad_token, no_token, too_fast
 from octostore.server.store import ServedStore
+from octostore.server.token_lookups import TokenLookups
 from octostore.stores.ids import new_token_id
 from octostore.wire.token_files import (
     OWN_TOKEN_LINK,
@@ -49,51 +49,51 @@ class Auth:
         self._known: dict[bytes, Principal] = {}
         self._digests: dict[str, bytes] = {}
         """By which each token is known."""
-        self._lookups = Lookups(store)
+        self._lookups = TokenLookups(store)
         self._changes = 0
-        self._failures = Rates(FAILURES_PER_SECOND)
+        self._failures = RateLimiter(FAILURES_PER_SECOND)
 
     async def principal(self, request: Request) -> Principal:
         """Who sent the request; raises a refusal."""
         principal = self.known(request)
         if principal is not None:
             return principal
-        digest, ends_at_ms = self.proof_in(request)
+        digest, ends_at_ms = self.read_credentials(request)
         if ends_at_ms is None:
-            check_form(request, _token_in(request).decode("latin-1"))
+            check_token_format(request, _bearer_token(request).decode("latin-1"))
         return _until(request, await self._find(request, digest), ends_at_ms)
 
     def known(self, request: Request) -> Principal | None:
         """The same without asking the store; None if it has to be asked."""
-        digest, ends_at_ms = self.proof_in(request)
+        digest, ends_at_ms = self.read_credentials(request)
         principal = self._static.get(digest) or self._known.get(digest)
         if principal is None or (principal.expires_at_ms is None and ends_at_ms is None):
             return principal
         return _until(request, principal, ends_at_ms)
 
-    def proof_in(self, request: Request) -> tuple[bytes, int | None]:
+    def read_credentials(self, request: Request) -> tuple[bytes, int | None]:
         """The digest of its token, and when the login of its page ends; raises a refusal.
 
         The page has a cookie and all others have `Authorization`. Where one counts, the other is not even looked at.
         """
         if request.route is not None and request.route.is_page:
-            return self._logins.login_in(request)
-        return hashlib.sha256(_token_in(request)).digest(), None
+            return self._logins.read_login(request)
+        return hashlib.sha256(_bearer_token(request)).digest(), None
 
-    async def holder_of(self, request: Request, digest: bytes) -> Principal:
+    async def find_principal(self, request: Request, digest: bytes) -> Principal:
         """Whose token that is; raises a refusal if it is not valid."""
         principal = self._static.get(digest) or self._known.get(digest) or await self._find(request, digest)
         return _until(request, principal, None)
 
     def slow_down(self, request: Request, refusal: Refusal) -> Refusal:
         """For those who may be guessing: what to answer, once they have done so too often."""
-        pause_ms = self._failures.take(network_of(request.client_address))
+        pause_ms = self._failures.take(client_network(request.client_address))
         return too_fast(pause_ms) if pause_ms else refusal
 
     async def is_current(self, request: Request, principal: Principal) -> bool:
         """Whether what was let in would still be let in: streams outlive the moment they were opened in."""
         changes = self._changes
-        if request.admitted_at == changes and not principal.is_over:
+        if request.token_changes_seen == changes and not principal.is_over:
             return True  # nothing has happened to any token since
         try:
             is_current = await self.principal(request) == principal
@@ -101,7 +101,7 @@ class Auth:
             return False
         except OctoStoreError:
             return True  # nothing is known now; it is asked again the next time
-        request.admitted_at = changes
+        request.token_changes_seen = changes
         return is_current
 
     def forget(self, token_ids: Iterable[str]) -> None:
@@ -140,7 +140,7 @@ def changed_tokens(entries: Iterable[LogEntry]) -> set[str]:
     return {change.token_id for change in changes if isinstance(change, TokenChanged)}
 
 
-def _token_in(request: Request) -> bytes:
+def _bearer_token(request: Request) -> bytes:
     header = request.headers.get(b"authorization")
     if header is None:
         raise no_token()
@@ -150,7 +150,7 @@ def _token_in(request: Request) -> bytes:
     return token.strip()
 
 
-def check_form(request: Request, token: str) -> None:
+def check_token_format(request: Request, token: str) -> None:
     if not is_well_formed(token):
         raise refused(request, "malformed")
 
@@ -174,10 +174,10 @@ def refused(
 ) -> Refusal:
     """What to answer, by default that the token is not valid. The log says why."""
     address = request.client_address
-    seldom.warning(
+    throttled.warning(
         "token_refused",
         "a token was refused",
-        who=token_id or network_of(address),
+        who=token_id or client_network(address),
         reason=reason,
         principal=principal,
         token_id=token_id,

@@ -10,9 +10,9 @@ from octostore.core.errors import InvalidInput, LeaseLost, LimitExceeded, Unreac
 from octostore.core.limits import check_range
 from octostore.core.replies import ClaimReply, HeartbeatReply, ReleaseReply
 from octostore.core.undo import undo_of
-from octostore.server.http import Answer, ClientGone, Request
+from octostore.server.http import ClientDisconnected, Request, Response
 from octostore.server.principals import Principal
-from octostore.server.refusals import bad_token, out_of_scope
+from octostore.server.refusals import bad_token, missing_scope
 from octostore.server.router import Route
 from octostore.server.services import Services
 from octostore.wire.bodies import with_wire_name
@@ -58,7 +58,7 @@ class Call(msgspec.Struct):
         """The same for what only asks, which finds only names that the token may use."""
         values = {} if self.query is None else self.query.values()
         if "prefix" in values:
-            values["prefix"] = self.principal.narrowed(values["prefix"])
+            values["prefix"] = self.principal.restrict_prefix(values["prefix"])
         if "job_id" in self.params:
             self.principal.require_name(self.params["job_id"])
         for name in values.get("job_ids", ()):
@@ -72,29 +72,29 @@ class Call(msgspec.Struct):
 def admit(principal: Principal, route: Route) -> None:
     """Whether it may use this route at all; about names, the command is asked."""
     if route.scope is not None and not principal.may(route.scope):
-        raise out_of_scope(route.scope)
+        raise missing_scope(route.scope)
     if route.is_store_wide:
-        principal.require_everything()
+        principal.require_unlimited()
 
 
-def carried_out(operation: str, **more: Any) -> Route:
+def command_route(operation: str, **more: Any) -> Route:
     """The route of a command that needs nothing particular, or only `prepare` or `answer`."""
-    usual = {"prepare": Call.command, "answer": answer_reply}
-    return Route.at(operation, **(usual | more))
+    usual = {"prepare": Call.command, "respond": respond_with_reply}
+    return Route.for_operation(operation, **(usual | more))
 
 
-def asked(operation: str, **more: Any) -> Route:
+def question_route(operation: str, **more: Any) -> Route:
     """The same for a question."""
-    usual = {"handler": ask, "prepare": Call.question, "answer": answer_reply}
-    return Route.at(operation, **(usual | more))
+    usual = {"handler": ask, "prepare": Call.question, "respond": respond_with_reply}
+    return Route.for_operation(operation, **(usual | more))
 
 
-async def ask(call: Call) -> Answer:
-    answer: Answer = call.route.answer(call, await call.services.store.ask(call.route.prepare(call)))
+async def ask(call: Call) -> Response:
+    answer: Response = call.route.respond(call, await call.services.store.ask(call.route.prepare(call)))
     return answer
 
 
-async def wait_and_answer(call: Call, wait: float) -> Answer:
+async def wait_and_respond(call: Call, wait: float) -> Response:
     check_range("wait_seconds", wait, 0, WAIT_MAX_SECONDS, " seconds")
     ends_at_ms = call.principal.expires_at_ms
     if ends_at_ms is not None:
@@ -104,22 +104,22 @@ async def wait_and_answer(call: Call, wait: float) -> Answer:
     if not await call.services.auth.is_current(call.request, call.principal):
         call.services.waiting.undo(command, reply)
         raise bad_token()
-    return answer_to(call, command, reply)
+    return respond(call, command, reply)
 
 
-def answer_to(call: Call, command: AnyCommand, reply: Any) -> Answer:
-    """Raises what the store has refused, and `ClientGone`; then the job is nobody's on this account."""
+def respond(call: Call, command: AnyCommand, reply: Any) -> Response:
+    """Raises what the store has refused, and `ClientDisconnected`; then the job is nobody's on this account."""
     if call.request.is_closed and undo_of(reply) is not None:
         call.services.waiting.undo(command, reply)
-        raise ClientGone
+        raise ClientDisconnected
     count(call, command, reply)
     if isinstance(reply, Exception):
         raise reply
-    answer: Answer = call.route.answer(call, reply)
+    answer: Response = call.route.respond(call, reply)
     return answer
 
 
-def heed(services: Services, principal: str | None, error: Exception) -> None:
+def note_error(services: Services, principal: str | None, error: Exception) -> None:
     """What an error says about the server itself: the store may be away, or a limit be nearer than was known."""
     if isinstance(error, Unreachable) and error.reason not in NOT_LOST:
         services.outage.begin(error)
@@ -127,8 +127,8 @@ def heed(services: Services, principal: str | None, error: Exception) -> None:
         services.max_claims.refused(principal)
 
 
-def answer_reply(_call: Call, reply: Any) -> Answer:
-    return Answer(reply)
+def respond_with_reply(_call: Call, reply: Any) -> Response:
+    return Response(reply)
 
 
 def count(call: Call, command: AnyCommand, outcome: Any) -> None:

@@ -7,9 +7,9 @@ from email.utils import formatdate
 from typing import Any, TypeAlias
 
 from octostore.server.addresses import Proxies
-from octostore.server.door import Door
+from octostore.server.connection_limits import ConnectionLimits
 from octostore.server.http import Request
-from octostore.server.log import seldom
+from octostore.server.log import throttled
 from octostore.server.protocol import Connection
 from octostore.server.refusals import Refusal
 from octostore.server.settings import Settings
@@ -27,13 +27,13 @@ class Connections:
         self.settings = settings
         self.loop = asyncio.get_running_loop()
         self.open: set[Connection] = set()
-        self.clogged: dict[Connection, float] = {}
+        self.write_blocked: dict[Connection, float] = {}
         """Those that have not read what they were sent, in the order in which they are to be cut off, and when."""
-        self.under_way: dict[Request, asyncio.Task[None]] = {}
+        self.in_progress: dict[Request, asyncio.Task[None]] = {}
         self.date = b""
         """The header."""
         self.proxies = Proxies(settings.trusted_proxies)
-        self._door = Door(settings.max_connections, settings.max_connections_per_address, self.proxies)
+        self._door = ConnectionLimits(settings.max_connections, settings.max_connections_per_address, self.proxies)
         self._answer = answer
         self._timer: asyncio.TimerHandle | None = None
 
@@ -52,7 +52,7 @@ class Connections:
     def answer(self, request: Request) -> None:
         rest = self._answer(request)
         if rest is not None:
-            self.under_way[request] = self.loop.create_task(rest)
+            self.in_progress[request] = self.loop.create_task(rest)
 
     def tick(self) -> None:
         """To be called once; it goes on by itself."""
@@ -64,10 +64,10 @@ class Connections:
         self._timer = self.loop.call_later(TICK_SECONDS, self.tick)
 
     def _cut_off_who_does_not_read(self, now: float) -> None:
-        for connection in [connection for connection, until in self.clogged.items() if until <= now]:
+        for connection in [connection for connection, until in self.write_blocked.items() if until <= now]:
             seconds = self.settings.write_seconds
             message = "a client was cut off: it did not read what it was sent (--write-seconds)"
-            seldom.warning("cut_off", message, address=connection.peer_address, seconds=seconds)
+            throttled.warning("cut_off", message, address=connection.peer_address, seconds=seconds)
             connection.abort()
 
     async def end(self) -> None:
@@ -75,7 +75,7 @@ class Connections:
         for connection in list(self.open):
             connection.end()
         deadline = self.loop.time() + self.settings.stop_seconds
-        while self.open or not all(task.done() for task in self.under_way.values()):
+        while self.open or not all(task.done() for task in self.in_progress.values()):
             if self.loop.time() > deadline:
                 self.abort()
             await asyncio.sleep(TICK_SECONDS / 10)
@@ -83,7 +83,7 @@ class Connections:
             self._timer.cancel()
 
     def abort(self) -> None:
-        for task in list(self.under_way.values()):
+        for task in list(self.in_progress.values()):
             task.cancel()
         for connection in list(self.open):
             connection.abort()

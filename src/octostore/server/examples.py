@@ -123,7 +123,7 @@ def curl_line(route: Route, *, accept: str | None = None) -> str:
     options = ["-sS"]
     if route.method != "GET":
         options += ["-X", route.method]
-    if accept or not route.answers:
+    if accept or not route.responses:
         options.append("-N")
     lines = [f'curl {" ".join(options)} "$OCTOSTORE_URL{path}{"?" + query if query else ""}"']
     if not route.is_public:

@@ -13,17 +13,17 @@ import msgspec
 from octostore.core.events import Event, LogEntry, public_event
 from octostore.core.questions import ListEvents
 from octostore.server.store import ServedStore
-from octostore.server.streams import PART_BYTES
+from octostore.server.streams import CHUNK_BYTES
 from octostore.stores.loop_flag import LoopFlag
 
-WOKEN_AT_ONCE = 5
-BREATH_SECONDS = 0.005
+WAKE_GROUP_SIZE = 5
+WAKE_PAUSE_SECONDS = 0.005
 """Readers are woken in groups, and then not for a moment: a thousand in one go would keep all answers waiting."""
 
-KEPT, KEPT_BYTES = 10_000, 4 * 1_024 * 1_024
+KEEP_EVENTS, KEEP_BYTES = 10_000, 4 * 1_024 * 1_024
 """How many events a reader may be behind, and of which size, before it has to be served from the store."""
 
-LOOKED_AT = 100
+SCAN_LIMIT = 100
 """How many events are looked at for one part of a stream: mostly no more fit."""
 
 _encode = msgspec.json.Encoder().encode
@@ -43,7 +43,7 @@ class Part(NamedTuple):
     after: int
 
 
-def frame_of(event: Event) -> bytes:
+def encode_frame(event: Event) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.type.encode(), _encode(event))
 
 
@@ -107,13 +107,13 @@ class Feed:
         if missing <= 0:
             return []
         # From the end, where nearly all readers are: a deque is walked along to get to the middle of it.
-        found = list(islice(reversed(self._kept), max(0, missing - LOOKED_AT), missing))
+        found = list(islice(reversed(self._kept), max(0, missing - SCAN_LIMIT), missing))
         found.reverse()
         return found
 
     async def part(self, question: ListEvents) -> Part:
         """What `question` is about, of what came next; nothing where that is the end, or none of what was looked at."""
-        if self.last_seq - question.after < LOOKED_AT:
+        if self.last_seq - question.after < SCAN_LIMIT:
             return await self._part(question)
         # Readers that have much to catch up with take turns with all else that the server does.
         async with self._catching_up:
@@ -123,7 +123,7 @@ class Feed:
     async def _part(self, question: ListEvents) -> Part:
         recent = self.after(question.after)
         if recent is None:
-            wanted = msgspec.structs.replace(question, limit=LOOKED_AT)
+            wanted = msgspec.structs.replace(question, limit=SCAN_LIMIT)
             return await self._store.in_feed_thread(partial(_part_of_store, self._store, wanted))
         lines = [line for line in recent if question.matches(line.entry)]
         if not all(line.frame for line in lines):
@@ -139,12 +139,12 @@ class Feed:
     async def _wake_readers(self) -> None:
         while self._has_news:
             self._has_news = False
-            new = list(takewhile(lambda line: not line.frame, islice(reversed(self._kept), LOOKED_AT)))
+            new = list(takewhile(lambda line: not line.frame, islice(reversed(self._kept), SCAN_LIMIT)))
             if new:  # once for all of them, and so that they need not wait for it together
                 await self._store.in_feed_thread(partial(_write_frames, new))
             readers, self._readers = self._readers, []
             await wake_in_groups(readers)
-            await asyncio.sleep(BREATH_SECONDS)
+            await asyncio.sleep(WAKE_PAUSE_SECONDS)
         self._waking = None
 
     async def _tick(self) -> None:
@@ -173,14 +173,14 @@ class Feed:
             self._kept_bytes = 0
         self._kept.append(Line(entry))
         self._kept_bytes += len(entry.details)
-        while len(self._kept) > KEPT or self._kept_bytes > KEPT_BYTES:
+        while len(self._kept) > KEEP_EVENTS or self._kept_bytes > KEEP_BYTES:
             self._kept_bytes -= len(self._kept.popleft().entry.details)
         self.last_seq = entry.seq
 
 
 async def wake_in_groups(readers: Sequence[asyncio.Future[None]]) -> None:
-    for start in range(0, len(readers), WOKEN_AT_ONCE):
-        for reader in readers[start : start + WOKEN_AT_ONCE]:
+    for start in range(0, len(readers), WAKE_GROUP_SIZE):
+        for reader in readers[start : start + WAKE_GROUP_SIZE]:
             if not reader.done():
                 reader.set_result(None)
         await asyncio.sleep(0)
@@ -192,12 +192,12 @@ async def wake_in_groups(readers: Sequence[asyncio.Future[None]]) -> None:
 def _write_frames(lines: Iterable[Line]) -> None:
     for line in lines:
         if not line.frame:
-            line.frame = frame_of(public_event(line.entry))
+            line.frame = encode_frame(public_event(line.entry))
 
 
 def _part_of_store(store: ServedStore, question: ListEvents) -> Part:
     page = store.local.ask(question)
-    return _first_part(((event.seq, frame_of(event)) for event in page.events), page.after)
+    return _first_part(((event.seq, encode_frame(event)) for event in page.events), page.after)
 
 
 def _first_part(frames: Iterable[tuple[int, bytes]], looked_at: int) -> Part:
@@ -206,7 +206,7 @@ def _first_part(frames: Iterable[tuple[int, bytes]], looked_at: int) -> Part:
     size = after = 0
     for seq, frame in frames:
         size += len(frame)
-        if taken and size > PART_BYTES:
+        if taken and size > CHUNK_BYTES:
             return Part(b"".join(taken), after)
         taken.append(frame)
         after = seq

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from octostore.server.http import Headers, Request
-from octostore.server.refusals import not_from_page, stranger_host, stranger_origin
+from octostore.server.refusals import host_not_allowed, not_from_page, origin_not_allowed
 from octostore.server.settings import Settings
 
 MAX_KNOWN_HOSTS = 256
@@ -43,7 +43,7 @@ class Guard:
     def _learn(self, host: bytes) -> None:
         text = host.decode("latin-1")
         if "@" in text or (self._checks_hosts and not self._is_ours(_host_name(text))):
-            raise stranger_host(text)
+            raise host_not_allowed(text)
         if len(self._known_hosts) < MAX_KNOWN_HOSTS:  # with its port, each may be many
             self._known_hosts.add(host)
 
@@ -55,7 +55,7 @@ class Guard:
         if self._is_own(request, origin):
             return ()
         if origin not in self._origins:
-            raise stranger_origin()
+            raise origin_not_allowed()
         return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
 
     def check_page(self, request: Request) -> None:

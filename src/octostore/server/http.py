@@ -46,20 +46,22 @@ def security_headers(policy: bytes = DATA_POLICY, cache: bytes = b"no-store") ->
 SECURITY_HEADERS = security_headers()
 
 
-def lines_of(headers: Headers) -> bytes:
+def header_lines(headers: Headers) -> bytes:
     return b"".join(b"%s: %s\r\n" % header for header in headers)
 
 
-def start_of(status: HTTPStatus, headers: Headers) -> bytes:
+def response_start(status: HTTPStatus, headers: Headers) -> bytes:
     """What is the same in all answers of a kind."""
-    return b"HTTP/1.1 %d %s\r\n%s" % (status, status.phrase.encode(), lines_of(headers))
+    return b"HTTP/1.1 %d %s\r\n%s" % (status, status.phrase.encode(), header_lines(headers))
 
 
-_STARTS = {status.value: start_of(status, SECURITY_HEADERS) for status in HTTPStatus}
-PAGE_START = start_of(HTTPStatus.OK, [*security_headers(PAGE_POLICY), (b"cross-origin-opener-policy", b"same-origin")])
+_STARTS = {status.value: response_start(status, SECURITY_HEADERS) for status in HTTPStatus}
+PAGE_RESPONSE_START = response_start(
+    HTTPStatus.OK, [*security_headers(PAGE_POLICY), (b"cross-origin-opener-policy", b"same-origin")]
+)
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Response(msgspec.Struct, frozen=True):
     """`content` is encoded as JSON unless it is bytes of `content_type`."""
 
     content: Any
@@ -70,13 +72,13 @@ class Answer(msgspec.Struct, frozen=True):
     """The status and the security headers, where these are not the usual ones."""
 
 
-class Streaming(Protocol):
+class StreamingResponse(Protocol):
     """An answer that goes on."""
 
     async def run(self) -> None: ...
 
 
-class ClientGone(Exception):  # nobody is there to be told of an error
+class ClientDisconnected(Exception):  # nobody is there to be told of an error
     """The client has closed the connection, so nobody waits for the answer any more."""
 
 
@@ -88,11 +90,11 @@ class Request:
     """Who sent it, once that is known."""
     began_at = 0.0
     """When answering it began, on the clock of `perf_counter`."""
-    admitted_at = -1
+    token_changes_seen = -1
     """How many changes of tokens there had been when its token was last checked."""
     until: float | None = None
     """When its caller stops waiting for the answer, on the clock of `boottime`, if it says so."""
-    answer_headers: Headers = ()
+    response_headers: Headers = ()
     """What goes with any answer to it."""
     keeps_alive = True
     """Whether the connection goes on afterwards."""
@@ -102,7 +104,7 @@ class Request:
     """Whether the client sends no body before it is told to."""
     has_begun = is_over = False
     """Whether something of the answer has been sent, and whether all has."""
-    is_whole = False
+    is_received = False
     _body: bytes | bytearray = b""
     _limit = sys.maxsize
     _wants_body = _is_lost = False
@@ -143,7 +145,7 @@ class Request:
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
-    def whole_body(self, limit: int) -> bytes:
+    def complete_body(self, limit: int) -> bytes:
         """Of a request of which all has come."""
         if len(self._body) > limit:
             raise body_too_large(limit)
@@ -154,20 +156,20 @@ class Request:
         if int(self.headers.get(b"content-length", 0)) > limit:
             raise body_too_large(limit)
         self._limit = limit
-        if not self.is_whole:
+        if not self.is_received:
             self._wants_body = True
-            self._line.read_on(self)
-            while not (self.is_whole or self._is_lost or len(self._body) > limit):
+            self._line.resume_body(self)
+            while not (self.is_received or self._is_lost or len(self._body) > limit):
                 self._news = asyncio.get_running_loop().create_future()
                 await self._news
-        if self._is_lost and not self.is_whole:
-            raise ClientGone
-        return self.whole_body(limit)
+        if self._is_lost and not self.is_received:
+            raise ClientDisconnected
+        return self.complete_body(limit)
 
     # What the connection has to tell
 
     @property
-    def has_unwanted(self) -> bool:
+    def has_unread_body(self) -> bool:
         """Whether some of the body is here that nobody has asked for."""
         return bool(self._body) and not (self._wants_body or self.is_over)
 
@@ -184,7 +186,7 @@ class Request:
                 self._wake()
 
     def complete(self) -> None:
-        self.is_whole = True
+        self.is_received = True
         if self._news is not None:
             self._wake()
 
@@ -204,12 +206,12 @@ class Request:
     @property
     def client_address(self) -> str:
         """Of the peer, or of whoever is behind it if that is a trusted proxy."""
-        return self._line.company.proxies.client_of(self._line.peer_address, self.headers)
+        return self._line.company.proxies.client_behind(self._line.peer_address, self.headers)
 
     @property
     def scheme(self) -> str:
         """How the client calls us, as far as we can know."""
-        return self._line.company.proxies.scheme_of(self._line.peer_address, self.headers)
+        return self._line.company.proxies.client_scheme(self._line.peer_address, self.headers)
 
     @property
     def base_path(self) -> str:
@@ -236,7 +238,7 @@ class Request:
 
     # The answer
 
-    def send(self, answer: Answer) -> None:
+    def send(self, answer: Response) -> None:
         """All of it, in one piece."""
         if answer.status == NO_CONTENT:
             self._line.write(self._head(_STARTS[NO_CONTENT], answer.headers, b"", b""))
@@ -256,7 +258,7 @@ class Request:
     async def send_part(self, part: bytes) -> None:
         """Until the client has taken it."""
         self._line.write(b"%x\r\n%b\r\n" % (len(part), part) if self.has_chunks else part)
-        if self._line.is_clogged:
+        if self._line.is_write_blocked:
             await self._line.drain()
 
     def end(self) -> None:
@@ -271,9 +273,9 @@ class Request:
 
     def _head(self, start: bytes, headers: Headers, content: bytes, body: bytes) -> bytes:
         self.has_begun = True
-        if self.expects_continue and not self.is_whole:
+        if self.expects_continue and not self.is_received:
             self.keeps_alive = False  # it may or may not send the body now, and nobody can tell
-        more = lines_of((*headers, *self.answer_headers)) if headers or self.answer_headers else b""
+        more = header_lines((*headers, *self.response_headers)) if headers or self.response_headers else b""
         closing = b"" if self.keeps_alive else b"connection: close\r\n"
         end = b"x-request-id: %b\r\n\r\n" % self.id.encode()
         return b"".join((start, self._line.company.date, content, more, closing, end, body))

@@ -20,21 +20,21 @@ import msgspec
 from octostore._version import __version__
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.server.app import App
+from octostore.server.connection_limits import raise_file_limit
 from octostore.server.connections import Connections
-from octostore.server.door import make_room
-from octostore.server.log import seldom, tell
-from octostore.server.log_lines import log_to_stderr
+from octostore.server.log import log_event, throttled
+from octostore.server.log_formats import log_to_stderr
 from octostore.server.metrics import Metrics
 from octostore.server.routes import check_base_path
 from octostore.server.services import Services
 from octostore.server.settings import Settings
-from octostore.server.streams import PART_BYTES
+from octostore.server.streams import CHUNK_BYTES
 from octostore.server.tools import LoadTools
 from octostore.stores.opening import chosen_url, default_path, make_data_folder, sqlite_path
 from octostore.stores.store import open_store
 from octostore.wire.token_files import OWN_TOKEN_LINK, address_file, link_token_file
 
-GARBAGE_AT = 10_000
+GC_THRESHOLD = 10_000
 """How many objects are made and not gone again before those are looked for that keep each other alive."""
 
 
@@ -48,7 +48,7 @@ async def run(settings: Settings, greet: Callable[["Greeting"], None], load_tool
 
     def welcome(listener: socket.socket) -> None:
         greeting = _greeting(services, listener)
-        tell(
+        log_event(
             logging.INFO, "start", "listening", url=greeting.url, store=greeting.data, version=__version__, pid=getpid()
         )
         greet(greeting)
@@ -59,32 +59,32 @@ async def run(settings: Settings, greet: Callable[["Greeting"], None], load_tool
 def _on_batch(metrics: Metrics, slow_seconds: float, size: int, seconds: float) -> None:
     metrics.on_batch(size, seconds)
     if seconds >= slow_seconds:
-        seldom.warning("slow_batch", "a transaction took long", seconds=round(seconds, 3), commands=size)
+        throttled.warning("slow_batch", "a transaction took long", seconds=round(seconds, 3), commands=size)
 
 
 async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -> None:
     """Until a signal says otherwise. `on_ready` is called once the server can be reached."""
     settings = services.settings
-    room = make_room(settings.max_connections)
+    room = raise_file_limit(settings.max_connections)
     listener = _listen(settings, room.backlog)
     is_hurried = False
     try:
         await services.start()
         if settings.uds is None:
-            _tell_clients(services, listener)
-        _tell_scripts(services)
+            _link_address_token(services, listener)
+        _link_default_token(services)
         limits = msgspec.structs.replace(settings, max_connections=room.connections)
         connections = Connections(limits, App(services).answer)
         connections.tick()
         accepting = await connections.loop.create_server(connections.accept, sock=listener, backlog=room.backlog)
-        _leave_the_lasting_alone()
-        with _signals() as told:
+        _freeze_startup_objects()
+        with _signals() as received:
             on_ready(listener)
-            sign = signal.Signals(await told.get())
-            tell(logging.INFO, "stop", "finishing open requests", signal=sign.name)
+            sign = signal.Signals(await received.get())
+            log_event(logging.INFO, "stop", "finishing open requests", signal=sign.name)
             accepting.close()
             services.stop()
-            ending, again = asyncio.create_task(connections.end()), asyncio.create_task(told.get())
+            ending, again = asyncio.create_task(connections.end()), asyncio.create_task(received.get())
             await asyncio.wait((ending, again), return_when=asyncio.FIRST_COMPLETED)
             is_hurried = again.done()
     finally:
@@ -92,10 +92,10 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
             settings.uds.unlink(missing_ok=True)
         if not is_hurried:
             await services.close()
-    tell(logging.INFO, "stopped", "cut short by a second signal" if is_hurried else "all requests were answered")
+    log_event(logging.INFO, "stopped", "cut short by a second signal" if is_hurried else "all requests were answered")
 
 
-def _tell_scripts(services: Services) -> None:
+def _link_default_token(services: Services) -> None:
     """Under one name, whatever its id and address: the token of the store that is in this folder."""
     link = services.data_folder / OWN_TOKEN_LINK
     is_own = sqlite_path(chosen_url(services.settings.url)) == default_path()
@@ -103,7 +103,7 @@ def _tell_scripts(services: Services) -> None:
         link_token_file(link, services.admin_file)
 
 
-def _tell_clients(services: Services, listener: socket.socket) -> None:
+def _link_address_token(services: Services, listener: socket.socket) -> None:
     """Those of the same user on this machine: which token is good at this address."""
     host, port = listener.getsockname()[:2]
     address = ip_address(host)
@@ -118,25 +118,25 @@ def _tell_clients(services: Services, listener: socket.socket) -> None:
         link.unlink(missing_ok=True)  # whoever had the address before is gone
 
 
-def _leave_the_lasting_alone() -> None:
+def _freeze_startup_objects() -> None:
     """What is there now stays, and what a claim leaves behind is gone when it is answered: the collector may rest."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GARBAGE_AT)
+    gc.set_threshold(GC_THRESHOLD)
 
 
 @contextmanager
 def _signals() -> "Iterator[asyncio.Queue[int]]":
     """Those that mean that the server is to stop."""
     loop = asyncio.get_running_loop()
-    told: asyncio.Queue[int] = asyncio.Queue()
+    received: asyncio.Queue[int] = asyncio.Queue()
 
-    def tell(sign: int, _frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(told.put_nowait, sign)
+    def on_signal(sign: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(received.put_nowait, sign)
 
-    before = {sign: signal.signal(sign, tell) for sign in (signal.SIGINT, signal.SIGTERM)}
+    before = {sign: signal.signal(sign, on_signal) for sign in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield told
+        yield received
     finally:
         for sign, handler in before.items():
             signal.signal(sign, handler)
@@ -149,7 +149,7 @@ def _listen(settings: Settings, backlog: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         listener = socket.create_server((settings.host, settings.port), family=family, backlog=backlog)
         # For each connection: the system keeps no more than this of what cannot be sent yet.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, PART_BYTES)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, CHUNK_BYTES)
         # Only by its number it knows that it is TCP, where asyncio lets nothing wait for what was sent to be confirmed.
         return socket.socket(fileno=listener.detach())
     except OSError as error:

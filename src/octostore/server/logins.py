@@ -12,7 +12,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple
 
 from octostore.server.http import Request
-from octostore.server.refusals import login_over, no_login
+from octostore.server.refusals import login_expired, no_login
 
 LOGIN_SECONDS = 7 * 86_400
 LINK_SECONDS = 60
@@ -60,11 +60,11 @@ class Logins:
         value = urlsafe_b64encode(signed + self._signature(signed)).decode()
         return self._header(value, (ends_at_ms - now_ms) // 1_000, is_secure=is_secure)
 
-    def no_cookie(self, *, is_secure: bool) -> bytes:
+    def expired_cookie(self, *, is_secure: bool) -> bytes:
         """The header that logs it out."""
         return self._header("", 0, is_secure=is_secure)
 
-    def login_in(self, request: Request) -> Login:
+    def read_login(self, request: Request) -> Login:
         """Raises a refusal if there is none, or none that is good; whether the token is good is another question."""
         values = [value for value in _cookies(request, self._name.encode()) if value]
         if not values:
@@ -73,7 +73,7 @@ class Logins:
             login = self._read(value)
             if login is not None and login.ends_at_ms > time.time() * 1_000:
                 return login
-        raise login_over()
+        raise login_expired()
 
     def _header(self, value: str, seconds: int, *, is_secure: bool) -> bytes:
         secure = "; Secure" if is_secure else ""

@@ -19,7 +19,7 @@ _Sample: TypeAlias = tuple[str, dict[str, str], float]
 """What is added to the name, the labels, and the value."""
 
 
-class Spread:
+class Histogram:
     """How many values there were up to each of `bounds`, and their sum."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
@@ -46,8 +46,8 @@ class Metrics:
         self.started_at = time.monotonic()
         self._counts: dict[Counted, Counter[str]] = {what: Counter() for what in get_args(Counted)}
         self._takeovers = 0
-        self._requests: dict[tuple[str, int], Spread] = {}
-        self._commits, self._batches = Spread(SECONDS), Spread(BATCHES)
+        self._requests: dict[tuple[str, int], Histogram] = {}
+        self._commits, self._batches = Histogram(SECONDS), Histogram(BATCHES)
 
     def count(self, what: Counted, outcome: str) -> None:
         self._counts[what][outcome] += 1
@@ -64,7 +64,7 @@ class Metrics:
     def on_request(self, route: str, status: int, seconds: float) -> None:
         spread = self._requests.get((route, status))
         if spread is None:
-            spread = self._requests[route, status] = Spread(SECONDS)
+            spread = self._requests[route, status] = Histogram(SECONDS)
         spread.add(seconds)
 
     def total(self, what: Counted, *outcomes: str) -> int:

@@ -56,10 +56,10 @@ RETRIED = {429, 503}
 _usual = Settings()
 ANY_REQUEST = [
     refusals.malformed(),
-    refusals.stranger_origin(),
+    refusals.origin_not_allowed(),
     refusals.too_slow(_usual.request_seconds),
     refusals.body_too_large(_usual.max_body_bytes),
-    refusals.stranger_host("example.org"),
+    refusals.host_not_allowed("example.org"),
     refusals.head_too_large(_usual.max_head_bytes, _usual.max_headers),
     refusals.too_many_connections(),
 ]
@@ -67,7 +67,7 @@ WITH_TOKEN = [refusals.no_token(), refusals.bad_token(), refusals.too_fast(1_000
 WITH_DEADLINE = [refusals.too_late("nobody waits for the answer any more")]
 
 
-def document_of(routes: list[Route], base_path: str = "") -> dict[str, Any]:
+def build_document(routes: list[Route], base_path: str = "") -> dict[str, Any]:
     document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(_Writer(routes).document(base_path)))
     return document  # with nothing in it that is no JSON
 
@@ -111,7 +111,7 @@ class _Writer:
             },
             "servers": [{"url": base_path or "/"}],
             "security": [{"token": []}],
-            "tags": [{"name": tag, "description": text} for tag, text in tags_of(self._routes).items()],
+            "tags": [{"name": tag, "description": text} for tag, text in tag_descriptions(self._routes).items()],
             "paths": paths,
             "components": {
                 "schemas": {name: schema for name, schema in self._components.items() if name not in queries},
@@ -157,10 +157,10 @@ class _Writer:
             yield _parameter(name, "header", self._schema(kind), examples)
 
     def _responses(self, route: Route) -> dict[str, Any]:
-        responses = {str(status): self._answer(route, status) for status in route.answers or {200: None}}
-        for status, codes in codes_of(route).items():
+        responses = {str(status): self._answer(route, status) for status in route.responses or {200: None}}
+        for status, codes in error_codes(route).items():
             response = self._failure(status, codes)
-            if status in route.answers:  # the same status also says something else
+            if status in route.responses:  # the same status also says something else
                 own = responses[str(status)]["content"][JSON]
                 schema = {"anyOf": [own["schema"], response["content"][JSON]["schema"]]}
                 response["content"][JSON] = {**own, "schema": schema}
@@ -178,8 +178,8 @@ class _Writer:
 
     def _answer(self, route: Route, status: int) -> dict[str, Any]:
         content: dict[str, Any] = {}
-        if status in route.answers and status not in WITHOUT_CONTENT:
-            kind = route.answers[status]
+        if status in route.responses and status not in WITHOUT_CONTENT:
+            kind = route.responses[status]
             schema = {"type": "null"} if kind is None else self._schema(kind)
             content[route.content_type] = {"schema": schema, **self._examples(route, schema, str(status))}
         if route.stream is not None:
@@ -200,7 +200,7 @@ class _Writer:
         return {"examples": examples} if examples else {}
 
     def _sample(self, route: Route, schema: dict[str, Any], status: str) -> Any:
-        told = route.example.get("answer", {}) | route.example.get("others", {}).get(status, {})
+        told = route.example.get("response", {}) | route.example.get("other_responses", {}).get(status, {})
         return sample(schema, self._components, told)
 
     def _stream(self, route: Route) -> dict[str, Any]:
@@ -249,12 +249,12 @@ HEADERS: dict[str, Any] = {
 }
 
 
-def tags_of(routes: list[Route]) -> dict[str, str]:
+def tag_descriptions(routes: list[Route]) -> dict[str, str]:
     """What each group of routes is about."""
     return {route.tag: TAGS.get(route.tag, "") for route in routes}
 
 
-def codes_of(route: Route) -> dict[int, list[str]]:
+def error_codes(route: Route) -> dict[int, list[str]]:
     """Everything that can be refused, by status."""
     found: dict[int, dict[str, None]] = {}
     for status, codes in route.codes.items():
@@ -278,7 +278,7 @@ def _taken(route: Route) -> list[Any]:
 
 
 def _given(route: Route) -> list[Any]:
-    return [kind for kind in (*route.answers.values(), route.stream) if kind is not None]
+    return [kind for kind in (*route.responses.values(), route.stream) if kind is not None]
 
 
 def _structs(infos: Any) -> Iterator[Any]:

@@ -4,7 +4,7 @@ import logging
 import time
 
 from octostore.core.errors import OctoStoreError
-from octostore.server.log import tell
+from octostore.server.log import log_event
 
 
 class Outage:
@@ -19,11 +19,11 @@ class Outage:
         """Also when it goes on."""
         if self._began_at is None:
             self._began_at = time.monotonic()
-            tell(logging.WARNING, "store_lost", str(fault), reason=getattr(fault, "reason", fault.code))
+            log_event(logging.WARNING, "store_lost", str(fault), reason=getattr(fault, "reason", fault.code))
 
     def end(self) -> None:
         """Also when there was none."""
         if self._began_at is not None:
             seconds = round(time.monotonic() - self._began_at, 1)
             self._began_at = None
-            tell(logging.INFO, "store_back", "the store answers again", seconds=seconds)
+            log_event(logging.INFO, "store_back", "the store answers again", seconds=seconds)

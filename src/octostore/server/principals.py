@@ -8,7 +8,7 @@ from octostore.core.model import Scope
 from octostore.core.permit import Permit
 from octostore.core.replies import TokenView
 from octostore.core.session_keys import SessionKey, no_such_session, session_key, whose
-from octostore.server.refusals import not_everything, out_of_prefix
+from octostore.server.refusals import name_not_allowed, prefix_limited
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,12 +34,12 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     def require_name(self, job_id: str) -> None:
         if not job_id.startswith(self.prefix):
-            raise out_of_prefix()
+            raise name_not_allowed()
 
-    def require_everything(self) -> None:
+    def require_unlimited(self) -> None:
         """For what is not about a name, such as a queue's limit."""
         if self.prefix:
-            raise not_everything()
+            raise prefix_limited()
 
     @property
     def sees_all(self) -> bool:
@@ -52,14 +52,14 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
             raise no_such_session(key)
         return key
 
-    def narrowed(self, prefix: str | None) -> str:
+    def restrict_prefix(self, prefix: str | None) -> str:
         """The names that this principal may see of those with `prefix`, as a prefix."""
         wanted = prefix or ""
         if wanted.startswith(self.prefix):
             return wanted
         if self.prefix.startswith(wanted):
             return self.prefix
-        raise out_of_prefix()
+        raise name_not_allowed()
 
 
 def principal_name(name: str, prefix: str) -> str:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from octostore.server.addresses import UNIX
-from octostore.server.http import Answer, Request
+from octostore.server.http import Request, Response
 from octostore.server.refusals import (
     Refusal,
+    hash_in_target,
     head_too_large,
     malformed,
-    raw_hash,
     retry_after,
     too_slow,
     upgrade_with_body,
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 NEVER = math.inf
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-PARSED_AT_ONCE = 8 * 1_024
+PARSE_CHUNK_BYTES = 8 * 1_024
 """Requests take many times the bytes that they come in, so no more of what is sent ahead is made into some."""
 AT_ONCE = struct.pack("ii", 1, 0)
 """How a socket is told not to go on sending after it is closed."""
-AHEAD_BYTES = 256 * 1_024
+READ_AHEAD_MAX_BYTES = 256 * 1_024
 """How much a client may send while it waits for an answer and we wait for it to go."""
 LEFT = getattr(select, "POLLRDHUP", 0)
 """That the other side says no more. Where no system tells this, only those are noticed who are gone altogether."""
@@ -52,26 +52,26 @@ class Connection(asyncio.Protocol):
         self.peer_address = ""
         self.deadline = NEVER
         """When `on_deadline` is to be called."""
-        self.is_clogged = False
+        self.is_write_blocked = False
         self._drained: asyncio.Future[None] | None = None
         self.origin = ""
         """Whose connections it counts among."""
-        self._is_paused = self._is_deaf = False
+        self._is_paused = self._ignores_input = False
         """Whether we let the client wait, and whether it has said all that we want to hear."""
-        self._is_unheard = self._is_watched = False
+        self._has_gone_quiet = self._is_watched = False
         """Whether nothing has come since we let it wait, and whether somebody has to know at once when it goes."""
-        self._ahead = bytearray()
+        self._unparsed = bytearray()
         """What has come and is still to be parsed."""
         self._arriving: Request | None = None
         """Its head has come, and the end of its body has not."""
         self._answering: Request | None = None
-        self._is_going_on = False
+        self._is_processing = False
         """Whether what has come is being parsed and answered, further up the stack."""
         self._waiting: deque[Request | Refusal] = deque()
         """Those that came before the one before them was answered. After what we refuse to hear, nothing follows."""
-        self._begun = 0
+        self._requests_begun = 0
         self._is_in_head = False
-        self._other_bytes = 0
+        self._overhead_bytes = 0
         """What has come of a request besides its body: the head, and then what frames the body and follows it."""
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
         del exc
         self.company.leave(self)
         self._waiting.clear()
-        self._ahead.clear()
+        self._unparsed.clear()
         self.resume_writing()
         if self._answering is not None:
             self._answering.lose()
@@ -100,32 +100,32 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._transport.is_closing():
             return
-        self._is_unheard = False
-        if self._is_deaf or self._waiting or len(data) > PARSED_AT_ONCE:
-            self._ahead += data
+        self._has_gone_quiet = False
+        if self._ignores_input or self._waiting or len(data) > PARSE_CHUNK_BYTES:
+            self._unparsed += data
         else:
             self._parse(data)
-        self._go_on()
-        if self._waiting or self._ahead or self._arriving is not None:
+        self._process_input()
+        if self._waiting or self._unparsed or self._arriving is not None:
             self._read_or_pause()
 
     def pause_writing(self) -> None:
-        self.is_clogged = True
-        self.company.clogged[self] = self.company.loop.time() + self._settings.write_seconds
+        self.is_write_blocked = True
+        self.company.write_blocked[self] = self.company.loop.time() + self._settings.write_seconds
 
     def resume_writing(self) -> None:
-        self.is_clogged = False
-        self.company.clogged.pop(self, None)
+        self.is_write_blocked = False
+        self.company.write_blocked.pop(self, None)
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
-        self._go_on()
+        self._process_input()
 
     # What the parser tells
 
     def on_message_begin(self) -> None:
-        self._begun += 1
+        self._requests_begun += 1
         self._is_in_head = True
-        self._other_bytes = 0
+        self._overhead_bytes = 0
         self._url = b""
         self._fields = []
 
@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
         if b"transfer-encoding" in headers and not self._has_plain_chunks(headers):
             raise malformed()
         if b"#" in self._url:
-            raise raw_hash()
+            raise hash_in_target()
         url = httptools.parse_url(self._url)
         request = Request(self, parser.get_method().decode(), url.path.decode("ascii"), url.query, headers)
         request.keeps_alive = parser.should_keep_alive()
@@ -159,7 +159,7 @@ class Connection(asyncio.Protocol):
         self._waiting.append(request)
 
     def on_body(self, body: bytes) -> None:
-        self._other_bytes -= len(body)
+        self._overhead_bytes -= len(body)
         if self._arriving is not None:
             self._arriving.take(body)
 
@@ -168,7 +168,7 @@ class Connection(asyncio.Protocol):
         if request is None:
             return
         request.complete()
-        self._is_deaf = self._is_deaf or not request.keeps_alive
+        self._ignores_input = self._ignores_input or not request.keeps_alive
         if request.is_over:
             self._wait_for_request()
         else:
@@ -178,7 +178,7 @@ class Connection(asyncio.Protocol):
 
     def is_closing(self) -> bool:
         """Whether nobody will get what is written now, as far as the system knows."""
-        return self._transport.is_closing() or (self._is_unheard and _has_left(self._transport))
+        return self._transport.is_closing() or (self._has_gone_quiet and _has_left(self._transport))
 
     def watch(self) -> None:
         """Whoever answers has to know at once when the client goes. That is heard only by reading on."""
@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
         if self._is_paused:
             self._read_or_pause()
 
-    def read_on(self, request: Request) -> None:
+    def resume_body(self, request: Request) -> None:
         if request.expects_continue:
             request.expects_continue = False
             self.write(CONTINUE)
@@ -208,7 +208,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def finish(self, request: Request) -> None:
-        self.company.under_way.pop(request, None)
+        self.company.in_progress.pop(request, None)
         self._answering = None
         self._is_watched = False
         if self._transport.is_closing():
@@ -218,7 +218,7 @@ class Connection(asyncio.Protocol):
             return
         if self._arriving is None and not self._is_in_head:
             self._wait_for_request()
-        self._go_on()
+        self._process_input()
 
     # What the server tells
 
@@ -230,7 +230,7 @@ class Connection(asyncio.Protocol):
             self._answering.keeps_alive = False
 
     def on_deadline(self) -> None:
-        if self.is_clogged:
+        if self.is_write_blocked:
             self._wait_for_request()  # once it has read what it was sent, which has a time of its own
         elif self._is_in_head or self._arriving is not None:
             self._cut(too_slow(self._settings.request_seconds))
@@ -239,32 +239,32 @@ class Connection(asyncio.Protocol):
 
     # One after the other
 
-    def _go_on(self) -> None:
+    def _process_input(self) -> None:
         """What is answered at once is followed by the next in this loop, and not on the stack."""
-        if self._is_going_on:
+        if self._is_processing:
             return
-        self._is_going_on = True
+        self._is_processing = True
         while not self._transport.is_closing():
-            if self._ahead and not self._is_deaf and (not self._waiting or self._waiting[0] is self._arriving):
-                data = bytes(self._ahead[:PARSED_AT_ONCE])
-                del self._ahead[:PARSED_AT_ONCE]
+            if self._unparsed and not self._ignores_input and (not self._waiting or self._waiting[0] is self._arriving):
+                data = bytes(self._unparsed[:PARSE_CHUNK_BYTES])
+                del self._unparsed[:PARSE_CHUNK_BYTES]
                 self._parse(data)
-            elif self._waiting and self._answering is None and not self.is_clogged:
+            elif self._waiting and self._answering is None and not self.is_write_blocked:
                 self._answer(self._waiting.popleft())
             else:
                 break
-        self._is_going_on = False
+        self._is_processing = False
         if self._is_paused and not self._transport.is_closing():
             self._read_or_pause()
 
     def _parse(self, data: bytes) -> None:
-        begun = self._begun
+        begun = self._requests_begun
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._is_deaf = True  # the request is answered as any other, and what follows is not for us
+            self._ignores_input = True  # the request is answered as any other, and what follows is not for us
         except httptools.HttpParserError as error:
-            if not self._is_deaf:
+            if not self._ignores_input:
                 self._cut(error.__context__ if isinstance(error.__context__, Refusal) else malformed())
             return
         if (self._is_in_head or self._arriving is not None) and not self._is_within_bounds(data, begun):
@@ -274,7 +274,7 @@ class Connection(asyncio.Protocol):
         if isinstance(request, Refusal):
             self._refuse(request)
             return
-        if self._is_unheard and self.is_closing():
+        if self._has_gone_quiet and self.is_closing():
             self.abort()
             return
         self._answering = request
@@ -288,14 +288,14 @@ class Connection(asyncio.Protocol):
         Unless somebody has to know when the client goes. Then it may not send more than we want to keep, since behind
         that it could be gone.
         """
-        has_more = self._waiting or self._ahead or (self._arriving is not None and self._arriving.has_unwanted)
+        has_more = self._waiting or self._unparsed or (self._arriving is not None and self._arriving.has_unread_body)
         if has_more:
             self.deadline = NEVER
-        if self._is_watched and len(self._ahead) > AHEAD_BYTES:
+        if self._is_watched and len(self._unparsed) > READ_AHEAD_MAX_BYTES:
             self.abort()
         elif has_more and not self._is_watched:
             if not self._is_paused:
-                self._is_paused = self._is_unheard = True
+                self._is_paused = self._has_gone_quiet = True
                 self._transport.pause_reading()
         elif self._is_paused:
             self._is_paused = False
@@ -313,12 +313,12 @@ class Connection(asyncio.Protocol):
 
     def _is_within_bounds(self, data: bytes, begun: int) -> bool:
         """Of a request of which something is still to come. `begun` says how many had begun before `data` came."""
-        if self._begun != begun:
+        if self._requests_begun != begun:
             self._wait_for_rest()
             return True
-        self._other_bytes += len(data)
+        self._overhead_bytes += len(data)
         room = self._settings.max_head_bytes + (0 if self._is_in_head else self._settings.max_body_bytes)
-        return self._other_bytes <= room
+        return self._overhead_bytes <= room
 
     def _prepare_end(self, request: Request) -> None:
         """For those who want to end the connection after this, do not speak HTTP/1.1, or want to speak something else.
@@ -346,13 +346,13 @@ class Connection(asyncio.Protocol):
         If somebody answers it already, it is refused in the middle of that, or only cut off if the answer has begun.
         """
         refused, self._arriving, self._is_in_head = self._arriving, None, False
-        self._is_deaf = True
+        self._ignores_input = True
         self.deadline = NEVER
         if refused is None or (self._waiting and self._waiting[-1] is refused):
             if refused is not None:
                 self._waiting.pop()
             self._waiting.append(refusal)
-            self._go_on()
+            self._process_input()
         elif refused.has_begun:
             self._close()
         else:
@@ -362,7 +362,7 @@ class Connection(asyncio.Protocol):
         answer = Request(self, "", "", b"", {})
         answer.keeps_alive = False
         refusal.failure.request_id = answer.id
-        answer.send(Answer(refusal.failure, refusal.status, headers=retry_after(refusal.failure.retry_after_ms)))
+        answer.send(Response(refusal.failure, refusal.status, headers=retry_after(refusal.failure.retry_after_ms)))
         self._close()
 
     def _close(self) -> None:

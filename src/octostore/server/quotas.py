@@ -6,7 +6,7 @@ from octostore.core.replies import ClaimReply
 CHECKS_PER_LIMIT = 100
 
 
-class Spaced:
+class SampledLimit:
     """Says which claims carry the limit: each, until one that did was granted. Then a few more need not.
 
     Those are so few that the limit can be exceeded by 1 %, however many are asked for at once.

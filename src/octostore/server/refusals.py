@@ -29,7 +29,7 @@ def refuse(code: str, error: str, *, status: int | None = None, **more: object) 
     return Refusal(status or kind.status, failure)
 
 
-def refusal_of(error: Exception) -> Refusal:
+def refusal_for(error: Exception) -> Refusal:
     """Whatever went wrong, as an answer."""
     if isinstance(error, Refusal):
         return error
@@ -50,27 +50,27 @@ def retry_after(retry_after_ms: int | None) -> list[tuple[bytes, bytes]]:
 
 
 def no_token() -> Refusal:
-    return _unknown("authentication_required", "a token is required", b"Bearer")
+    return _unauthorized("authentication_required", "a token is required", b"Bearer")
 
 
 def bad_token() -> Refusal:
-    return _unknown("authentication_failed", "this token is not valid")
+    return _unauthorized("authentication_failed", "this token is not valid")
 
 
 def no_login() -> Refusal:
-    return _unknown("authentication_required", "you are not logged in", b"Bearer", details=LOG_IN)
+    return _unauthorized("authentication_required", "you are not logged in", b"Bearer", details=LOG_IN)
 
 
-def login_over() -> Refusal:
-    return _unknown("authentication_failed", "this login is no longer valid", details=LOG_IN)
+def login_expired() -> Refusal:
+    return _unauthorized("authentication_failed", "this login is no longer valid", details=LOG_IN)
 
 
 def bad_code() -> Refusal:
     advice = f"It works once, within a minute, on the server that made it. {LOG_IN}"
-    return _unknown("authentication_failed", "this login link is no longer valid", details=advice)
+    return _unauthorized("authentication_failed", "this login link is no longer valid", details=advice)
 
 
-def _unknown(
+def _unauthorized(
     code: str, error: str, challenge: bytes = b'Bearer error="invalid_token"', *, details: str | None = None
 ) -> Refusal:
     refusal = refuse(code, error)
@@ -79,17 +79,17 @@ def _unknown(
     return refusal
 
 
-def out_of_scope(scope: str) -> Refusal:
+def missing_scope(scope: str) -> Refusal:
     problem = f"this needs a token with the scope {scope}"
     return refuse("not_allowed", problem, details="Ask an operator for such a token.")
 
 
-def out_of_prefix() -> Refusal:
+def name_not_allowed() -> Refusal:
     advice = "It is limited to names with a certain prefix. Use such a name, or another token."
     return refuse("not_allowed", "this token may not use that name", details=advice)
 
 
-def not_everything() -> Refusal:
+def prefix_limited() -> Refusal:
     problem = "this is about all jobs, and this token is limited to a name prefix"
     return refuse("not_allowed", problem, details="Use a token that is not limited to a prefix.")
 
@@ -130,11 +130,11 @@ def too_many_streams(limit: int) -> Refusal:
     return refuse("limit_exceeded", problem, details=advice, limit=limit)
 
 
-def stranger_host(host: str) -> Refusal:
+def host_not_allowed(host: str) -> Refusal:
     return refuse("host_not_allowed", f"this server does not answer for the host {host[:100]!r}")
 
 
-def stranger_origin() -> Refusal:
+def origin_not_allowed() -> Refusal:
     return refuse("origin_not_allowed", "web pages from other origins may not use this server")
 
 
@@ -154,7 +154,7 @@ def malformed() -> Refusal:
     return refuse("malformed_request", "this is not a valid HTTP request")
 
 
-def raw_hash() -> Refusal:
+def hash_in_target() -> Refusal:
     """The parser would drop everything after it, and the request would be about another name."""
     advice = "Write # as %23; nothing was changed."
     return refuse("malformed_request", "the address of the request contains #", details=advice)

@@ -20,7 +20,7 @@ class Route(Endpoint, frozen=True, kw_only=True):
     """What answers; None for a command, which is carried out."""
     prepare: Any = None
     """For a command: what is to be carried out, made from the call. Refuses what the caller may not ask."""
-    answer: Any = None
+    respond: Any = None
     """For a command: what is answered, made from the call and the reply."""
     tag: str = ""
     """What it is about."""
@@ -28,7 +28,7 @@ class Route(Endpoint, frozen=True, kw_only=True):
     description: str = ""
     headers: dict[str, Any] = msgspec.field(default_factory=dict)
     """Headers that it takes, as types."""
-    answers: dict[int, Any] = msgspec.field(default_factory=dict)
+    responses: dict[int, Any] = msgspec.field(default_factory=dict)
     """What is answered with which status, as types; by default the reply."""
     content_type: str = "application/json"
     stream: type | None = None
@@ -59,11 +59,11 @@ class Route(Endpoint, frozen=True, kw_only=True):
         Endpoint.__post_init__(self)
         msgspec.structs.force_setattr(self, "name", f"{self.method} {self.path}")
         msgspec.structs.force_setattr(self, "has_deadline", self.method != "GET" and not self.is_public)
-        if not self.answers and self.reply is not None:
-            msgspec.structs.force_setattr(self, "answers", {200: self.reply})
+        if not self.responses and self.reply is not None:
+            msgspec.structs.force_setattr(self, "responses", {200: self.reply})
 
     @classmethod
-    def at(cls, operation: str, **more: Any) -> Self:
+    def for_operation(cls, operation: str, **more: Any) -> Self:
         """The route of an endpoint."""
         return cls(**msgspec.structs.asdict(BY_OPERATION[operation]), **more)
 

@@ -13,20 +13,20 @@ from octostore.core.model import SERVER
 from octostore.core.questions import GetFigures, GetStoreKey, ListQueues
 from octostore.core.replies import Figures, ProbeReply, QueueList
 from octostore.server import auth
-from octostore.server.attention import Attention
 from octostore.server.feed import Feed
+from octostore.server.heartbeat_feed import HeartbeatFeed
 from octostore.server.logins import Logins
 from octostore.server.metrics import Metrics
 from octostore.server.outage import Outage
-from octostore.server.pulse import Pulse
-from octostore.server.quotas import Spaced
-from octostore.server.rate import Rates
-from octostore.server.recent import Recent
+from octostore.server.quotas import SampledLimit
+from octostore.server.rate_limiter import RateLimiter
+from octostore.server.reply_cache import ReplyCache
 from octostore.server.settings import Settings
+from octostore.server.standstill import StandstillDetector
 from octostore.server.store import ServedStore
 from octostore.server.streams import OpenStreams
 from octostore.server.tools import LazyTools, LoadTools
-from octostore.server.waiting import WaitingRoom
+from octostore.server.waiting_claims import WaitingClaims
 from octostore.stores.store import LocalStore
 from octostore.wire.token_files import admin_token_file
 
@@ -52,23 +52,23 @@ class Services:
         self.metrics = metrics
         self.data_folder = data_folder
         self.store = ServedStore(store)
-        self.rates = Rates(settings.requests_per_second)
-        self.max_claims = Spaced(settings.max_claims)
+        self.rates = RateLimiter(settings.requests_per_second)
+        self.max_claims = SampledLimit(settings.max_claims)
         static = auth.read_static_tokens(settings.tokens_file) if settings.tokens_file else {}
         self.logins = Logins(settings.base_path)
         self.auth = auth.Auth(self.store, static, self.logins)
-        self.waiting = WaitingRoom(self.store)
+        self.waiting = WaitingClaims(self.store)
         self.streams = OpenStreams(settings.max_streams)
-        self.attention = Attention()
+        self.attention = StandstillDetector()
         self.feed = Feed(self.store, self._on_entries, settings.keepalive_seconds / 3)
-        self.pulse = Pulse(self.store, self.feed)
+        self.pulse = HeartbeatFeed(self.store, self.feed)
         self.is_stopping = False
         self.routes: dict[str, Any] = {}
         """By operation, as a batch names them."""
         self._key, self.store_id = b"", ""
-        self.figures = Recent[Figures](FIGURES_SECONDS, lambda _: self.store.ask(GetFigures()))
-        self.probe = Recent[ProbeReply](PROBE_SECONDS, lambda _: self.store.execute(Probe()))
-        self.queues = Recent[QueueList](QUEUES_SECONDS, lambda prefix: self.store.ask(ListQueues(prefix=prefix)))
+        self.figures = ReplyCache[Figures](FIGURES_SECONDS, lambda _: self.store.ask(GetFigures()))
+        self.probe = ReplyCache[ProbeReply](PROBE_SECONDS, lambda _: self.store.execute(Probe()))
+        self.queues = ReplyCache[QueueList](QUEUES_SECONDS, lambda prefix: self.store.ask(ListQueues(prefix=prefix)))
         """By the prefix of the names that somebody may see."""
         self._sweeper: asyncio.Task[None] | None = None
         self.outage = Outage()

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from octostore.core import limits
-from octostore.server.log_lines import LogFormat
+from octostore.server.log_formats import LogFormat
 
 KIB = 1_024
 
@@ -41,7 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     requests_per_second: float = 5_000
     max_connections: int = 10_000
     max_connections_per_address: int | None = None
-    """By default a number for those of other machines, and none for those of this one: see `door.py`."""
+    """By default a number for those of other machines, and none for those of this one: see `connection_limits.py`."""
     max_streams: int = 100
     """Of events, per principal."""
     max_body_bytes: int = 320 * KIB

@@ -10,10 +10,10 @@ SHOWN_BYTES = 200
 
 
 def shape_error(error: msgspec.ValidationError) -> Refusal:
-    return wrong_shape(InvalidInput(*problem_of("body", error)))
+    return wrong_shape(InvalidInput(*locate_problem("body", error)))
 
 
-def problem_of(where: str, error: msgspec.ValidationError) -> tuple[str, str]:
+def locate_problem(where: str, error: msgspec.ValidationError) -> tuple[str, str]:
     """The field, and the problem, which quotes what was sent and may be long."""
     problem, _, path = str(error).partition(" - at `$")
     field = path.rstrip("`").lstrip(".") or where

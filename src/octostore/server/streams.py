@@ -12,7 +12,7 @@ from octostore.server.refusals import too_many_streams
 KEEPALIVE = b": alive\n\n"
 RETRY_MS = 1_000
 """How soon a reader should come back after the stream has ended."""
-PART_BYTES = 64 * 1_024
+CHUNK_BYTES = 64 * 1_024
 """How much is written at once: what is more waits until the reader has taken this."""
 
 
@@ -78,5 +78,5 @@ class EventStream:
         self._request.end()
 
     async def _send(self, frame: bytes) -> None:
-        for start in range(0, len(frame), PART_BYTES):  # hardly any is larger
-            await self._request.send_part(frame[start : start + PART_BYTES])
+        for start in range(0, len(frame), CHUNK_BYTES):  # hardly any is larger
+            await self._request.send_part(frame[start : start + CHUNK_BYTES])

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias
 
-from octostore.server.http import Answer
+from octostore.server.http import Response
 from octostore.server.refusals import no_route
 
 
 class Tools(Protocol):
-    async def answer(self, call: Any) -> Answer:
-        """To a `Call`. Raises `ClientGone`, and then nothing was claimed on its account."""
+    async def answer(self, call: Any) -> Response:
+        """To a `Call`. Raises `ClientDisconnected`, and then nothing was claimed on its account."""
 
 
 LoadTools: TypeAlias = Callable[[], Tools]

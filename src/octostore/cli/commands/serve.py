@@ -16,7 +16,7 @@ from octostore.cli.command import Arguments, Context
 from octostore.cli.options import positive, whole_from
 from octostore.core.errors import InvalidInput
 from octostore.server.addresses import check_trusted
-from octostore.server.log_lines import LOG_FORMATS
+from octostore.server.log_formats import LOG_FORMATS
 from octostore.server.settings import Settings
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from octostore.mcp.lines import Refused
 from octostore.mcp.protocol import ToolProtocol
 from octostore.mcp.texts import INSTRUCTIONS_OVER_HTTP
 from octostore.server.calls import Call
-from octostore.server.http import Answer, ClientGone
+from octostore.server.http import ClientDisconnected, Response
 from octostore.server.log import log
 
 ACCEPTED = 202
@@ -39,7 +39,7 @@ class AgentOfToken:
 class HttpTools:
     """What a server has at `/mcp`."""
 
-    async def answer(self, call: Call) -> Answer:
+    async def answer(self, call: Call) -> Response:
         agent = AgentOfToken(call)
         try:
             answer = await self._answer(call, agent)
@@ -47,20 +47,20 @@ class HttpTools:
             answer = error_answer(refused)
         if call.request.is_closed:
             agent.port.undo()
-            raise ClientGone
+            raise ClientDisconnected
         return answer
 
-    async def _answer(self, call: Call, agent: AgentOfToken) -> Answer:
-        message = read_message(call.request, call.request.whole_body(call.services.settings.max_body_bytes))
+    async def _answer(self, call: Call, agent: AgentOfToken) -> Response:
+        message = read_message(call.request, call.request.complete_body(call.services.settings.max_body_bytes))
         if message is None or message.request_id is None:
-            return Answer(b"", ACCEPTED, b"text/plain")
+            return Response(b"", ACCEPTED, b"text/plain")
         try:
             result = await _protocol_for(call.principal.scopes).answer(message, agent, _drop)
         except Refused as refused:
             refused.request_id = message.request_id
             # To clients of the versions with a handshake, a 404 says that their session is over.
             return error_answer(refused, OK if version_of(message) is None else None)
-        return Answer({"jsonrpc": "2.0", "id": message.request_id, "result": result})
+        return Response({"jsonrpc": "2.0", "id": message.request_id, "result": result})
 
 
 @cache

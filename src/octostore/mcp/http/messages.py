@@ -18,7 +18,7 @@ from octostore.mcp.lines import (
     message_of,
 )
 from octostore.mcp.protocol import UNSUPPORTED_VERSION, VERSION_KEY, WITH_HANDSHAKE, WITHOUT_HANDSHAKE
-from octostore.server.http import Answer, Request
+from octostore.server.http import Request, Response
 
 OK = 200
 HEADER_MISMATCH = -32_020
@@ -94,10 +94,10 @@ def _decoded(header: str) -> str | None:
         return None
 
 
-def error_answer(refused: Refused, status: int | None = None) -> Answer:
+def error_answer(refused: Refused, status: int | None = None) -> Response:
     """`status` is by default that of the code."""
     error = {"code": refused.code, "message": str(refused)}
     if refused.data is not None:
         error["data"] = refused.data
     document = {"jsonrpc": "2.0", "id": refused.request_id, "error": error}
-    return Answer(document, STATUSES.get(refused.code, OK) if status is None else status)
+    return Response(document, STATUSES.get(refused.code, OK) if status is None else status)

@@ -14,8 +14,8 @@ from octostore.core.events import Event
 from octostore.core.limits import check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.undo import undo_of
-from octostore.server.calls import Call, admit, answer_to, heed, wait_and_answer
-from octostore.server.http import Answer, ClientGone, encode
+from octostore.server.calls import Call, admit, note_error, respond, wait_and_respond
+from octostore.server.http import ClientDisconnected, Response, encode
 from octostore.server.refusals import Refusal
 from octostore.wire.bodies import Shape
 from octostore.wire.endpoints import BY_KIND
@@ -41,7 +41,7 @@ class ServedPort:
                 raise reply
             return cast("R_co", reply)
         with self._in_words_of_the_library():
-            return cast("R_co", self._reply(command, await wait_and_answer(self._call_for(command, wait), wait)))
+            return cast("R_co", self._reply(command, await wait_and_respond(self._call_for(command, wait), wait)))
 
     async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:  # noqa: ARG002
         """In one transaction, whether or not that is asked for: they are few."""
@@ -53,7 +53,7 @@ class ServedPort:
         for call, command, asked, answer in zip(calls, commands, prepared, answers, strict=True):
             try:
                 with self._in_words_of_the_library():
-                    replies.append(self._reply(command, answer_to(call, asked, answer)))
+                    replies.append(self._reply(command, respond(call, asked, answer)))
             except OctoStoreError as error:
                 replies.append(error)
         return replies
@@ -62,7 +62,7 @@ class ServedPort:
         with self._in_words_of_the_library():
             call = self._call_for(question)
             answer = await self._request.services.store.ask(call.route.prepare(call))
-            return cast("R_co", self._reply(question, call.route.answer(call, answer)))
+            return cast("R_co", self._reply(question, call.route.respond(call, answer)))
 
     def undo(self) -> None:
         """Whatever was claimed: nobody will hear of it."""
@@ -86,7 +86,7 @@ class ServedPort:
         admit(one.principal, route)
         return call
 
-    def _reply(self, asked: Any, answer: Answer) -> Any:
+    def _reply(self, asked: Any, answer: Response) -> Any:
         reply = reader_of(asked)(encode(answer.content))
         if undo_of(reply) is not None:
             self._answered.append((msgspec.structs.replace(asked, principal=self._request.principal.name), reply))
@@ -96,12 +96,12 @@ class ServedPort:
     def _in_words_of_the_library(self) -> Iterator[None]:
         try:
             yield
-        except ClientGone:
+        except ClientDisconnected:
             raise Unreachable("the client has gone", reason="closed") from None
         except Refusal as refusal:
             raise error_from_failure(refusal.failure) from None
         except OctoStoreError as error:
-            heed(self._request.services, self._request.principal.name, error)
+            note_error(self._request.services, self._request.principal.name, error)
             raise
 
     # What only long-lived clients do

@@ -17,14 +17,14 @@ TAGS = {module.TAG: (module.__doc__ or "").strip() for module in _MODULES}
 _BASE_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)*", re.ASCII)
 
 
-def described(*, has_page: bool) -> list[Route]:
+def documented_routes(*, has_page: bool) -> list[Route]:
     """What a server has, as its documents tell of it."""
     return [route for route in ROUTES if has_page or route.tag != page.TAG]
 
 
-def router_of(settings: Settings) -> Router:
-    routes = described(has_page=settings.has_page)
-    router = Router([*routes, *page.mounted(routes)] if settings.has_page else routes)
+def build_router(settings: Settings) -> Router:
+    routes = documented_routes(has_page=settings.has_page)
+    router = Router([*routes, *page.page_routes(routes)] if settings.has_page else routes)
     for path in assets().by_path:
         if settings.has_page or path.endswith(f"/{API_STYLE}"):
             router.add(path, page.ASSET)

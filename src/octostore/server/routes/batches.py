@@ -8,11 +8,11 @@ import msgspec
 
 from octostore.core.commands import AnyCommand, Batch
 from octostore.core.errors import InvalidInput, OctoStoreError
-from octostore.server.calls import Call, admit, answer_to, heed
+from octostore.server.calls import Call, admit, note_error, respond
 from octostore.server.examples import NOW
-from octostore.server.http import Answer, ClientGone
+from octostore.server.http import ClientDisconnected, Response
 from octostore.server.log import log
-from octostore.server.refusals import Refusal, refusal_of, too_fast
+from octostore.server.refusals import Refusal, refusal_for, too_fast
 from octostore.server.router import Route
 from octostore.server.shapes import shape_error
 from octostore.wire import bodies
@@ -27,7 +27,7 @@ class _Prepared(NamedTuple):
     """Or why there is none."""
 
 
-async def batch(call: Call) -> Answer:
+async def batch(call: Call) -> Response:
     body: bodies.BatchBody = call.body
     check_batch_size(body.commands)
     # One has been counted as the request.
@@ -37,7 +37,7 @@ async def batch(call: Call) -> Answer:
     prepared = [_prepare(call, document) for document in body.commands]
     commands = [one.command for one in prepared if not isinstance(one.command, Exception)]
     replies = iter(await _execute(call, commands, body.atomic))
-    return Answer(BatchResponse(answers=[_answer(one, replies) for one in prepared]))
+    return Response(BatchResponse(answers=[_answer(one, replies) for one in prepared]))
 
 
 def _prepare(call: Call, document: dict[str, Any]) -> _Prepared:
@@ -69,7 +69,7 @@ async def _execute(call: Call, commands: Sequence[AnyCommand], atomic: bool) -> 
     if call.request.is_closed:
         for command, reply in zip(commands, replies, strict=True):
             call.services.waiting.undo(command, reply)
-        raise ClientGone
+        raise ClientDisconnected
     return replies
 
 
@@ -78,18 +78,18 @@ def _answer(one: _Prepared, replies: Iterator[Any]) -> CommandResponse:
     if isinstance(command, Exception):
         return _refused(call, command)
     try:
-        answer = answer_to(call, command, next(replies))
+        answer = respond(call, command, next(replies))
     except Exception as error:  # noqa: BLE001  # told in its place, and logged if nobody knows why
         return _refused(call, error)
     return CommandResponse(status=answer.status, body=answer.content)
 
 
 def _refused(call: Call, error: Exception) -> CommandResponse:
-    heed(call.services, call.principal.name, error)
+    note_error(call.services, call.principal.name, error)
     translate = call.route.translate
     if translate is not None and isinstance(error, OctoStoreError):
         error = translate(error)
-    refusal = refusal_of(error)
+    refusal = refusal_for(error)
     if refusal.failure.code == "internal_error":
         log.error(
             "%s %s failed", call.request.id, call.route.operation, exc_info=error, extra={"event": "internal_error"}
@@ -109,7 +109,7 @@ ENQUEUED = {
     "available_at": NOW,
 }
 ROUTES = [
-    Route.at(
+    Route.for_operation(
         "batch",
         handler=batch,
         summary="Several commands in one call",
@@ -118,7 +118,7 @@ ROUTES = [
             "as the single call would be: `status` and `body`. One that is refused changes nothing, and does not keep "
             "the others from being carried out. They are all in one transaction unless `atomic` is false."
         ),
-        answers={200: BatchResponse},
+        responses={200: BatchResponse},
         example={
             "body": {
                 "commands": [
@@ -126,7 +126,7 @@ ROUTES = [
                     {"command": "claim_next", "queue": "default", "owner": "agent-3"},
                 ]
             },
-            "answer": {"answers": [{"status": 201, "body": ENQUEUED}]},
+            "response": {"answers": [{"status": 201, "body": ENQUEUED}]},
         },
     ),
 ]

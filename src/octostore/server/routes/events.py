@@ -11,8 +11,8 @@ from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
 from octostore.core.limits import SEQ_MAX
 from octostore.core.questions import ListEvents, ListHeartbeats
-from octostore.server.calls import Call, answer_reply
-from octostore.server.http import Answer, Streaming
+from octostore.server.calls import Call, respond_with_reply
+from octostore.server.http import Response, StreamingResponse
 from octostore.server.router import Route
 from octostore.server.streams import KEEPALIVE, EventStream
 from octostore.wire import bodies
@@ -31,14 +31,14 @@ def _prepare_events(call: Call) -> ListEvents:
     return msgspec.structs.replace(question, **_what_may_be_told(call, query))
 
 
-async def events(call: Call) -> Answer | Streaming:
+async def events(call: Call) -> Response | StreamingResponse:
     question: ListEvents = call.route.prepare(call)
     question = msgspec.structs.replace(question, after=_resume_from(call, question.after))
     beating = _beating(call)
     if b"text/event-stream" not in call.request.headers.get(b"accept", b"").lower():
         if beating:
             raise InvalidInput("heartbeats", NEEDS_STREAM)
-        return Answer(await call.services.store.ask(question))
+        return Response(await call.services.store.ask(question))
     place = call.services.streams.one_of(call.principal.name)
     return EventStream(call.request, _frames(call, question, beating), place)
 
@@ -67,7 +67,7 @@ def _what_may_be_told(call: Call, query: bodies.EventsQuery) -> dict[str, Any]:
         principal.require_name(query.job)
         told["prefix"] = None  # one job is as narrow as it gets
     elif query.session is None:
-        told["prefix"] = principal.narrowed(query.prefix) or None
+        told["prefix"] = principal.restrict_prefix(query.prefix) or None
     return told
 
 
@@ -126,11 +126,11 @@ CLAIMED = {
     },
 }
 ROUTES = [
-    Route.at(
+    Route.for_operation(
         "events",
         handler=events,
         prepare=_prepare_events,
-        answer=answer_reply,
+        respond=respond_with_reply,
         summary="The log, a page or a stream",
         description=(
             "Oldest first; all that is given must hold. With a `prefix` or `types`, a page may have fewer events than "
@@ -150,7 +150,7 @@ ROUTES = [
             "query": {"since": "2026-07-01T10:00:00Z", "types": "claimed", "job": "github-issue-1842"},
             "first": ["claim_job"],
             "event": CLAIMED,
-            "answer": {"events": [CLAIMED], "after": 4711},
+            "response": {"events": [CLAIMED], "after": 4711},
         },
     ),
 ]

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from octostore.core.replies import ClaimReply, EnqueueReply
-from octostore.server.calls import Call, asked, carried_out
+from octostore.server.calls import Call, command_route, question_route
 from octostore.server.examples import NOW
-from octostore.server.http import Answer
+from octostore.server.http import Response
 from octostore.stores.ids import new_job_id
 from octostore.wire import bodies
 from octostore.wire.responses import ClaimResponse, claim_response
@@ -27,11 +27,11 @@ def prepare_claim(call: Call, **given: Any) -> Any:
     return call.command(owner=owner, host=call.host, max_claims=max_claims, **given)
 
 
-def answer_claim(call: Call, reply: ClaimReply) -> Answer:
-    return Answer(claim_response(without_others(call, reply)))
+def answer_claim(call: Call, reply: ClaimReply) -> Response:
+    return Response(claim_response(hide_other_jobs(call, reply)))
 
 
-def without_others(call: Call, reply: ClaimReply) -> ClaimReply:
+def hide_other_jobs(call: Call, reply: ClaimReply) -> ClaimReply:
     """When to look again may be about jobs that this token must not know of. All else is about its own."""
     if not call.principal.prefix or reply.status != "empty":
         return reply
@@ -50,11 +50,11 @@ def _prepare_enqueue(call: Call) -> Any:
 
 
 def _prepare_matching(call: Call) -> Any:
-    return call.command(prefix=call.principal.narrowed(call.body.prefix))
+    return call.command(prefix=call.principal.restrict_prefix(call.body.prefix))
 
 
-def _answer_enqueue(_call: Call, reply: EnqueueReply) -> Answer:
-    return Answer(reply, 201 if reply.created else 200)
+def _answer_enqueue(_call: Call, reply: EnqueueReply) -> Response:
+    return Response(reply, 201 if reply.created else 200)
 
 
 CLAIMED = {"first": ["claim_job"]}
@@ -95,21 +95,21 @@ CLAIMS = {
 }
 
 ROUTES = [
-    carried_out(
+    command_route(
         "claim_job",
         prepare=prepare_claim,
-        answer=answer_claim,
+        respond=answer_claim,
         summary="Become the one owner of a job",
         description=(
             "`status` tells whether it worked: `claimed`, or `held`, `done`, `delayed`, `dead`. With `wait_seconds` a "
             "job that cannot be had at once is waited for, in the order of arrival."
         ),
-        answers={200: ClaimResponse},
+        responses={200: ClaimResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
         example={
             "params": JOB,
             "body": {"owner": "agent-3", "metadata": {"branch": "fix-1842"}, "ttl_seconds": 120},
-            "others": {
+            "other_responses": {
                 "held": {"progress": {"note": "running tests", "percent": 40}, "stuck": False},
                 "done": {"result": {"pr": 77}, "previous": [{"how": "done"}]},
                 "delayed": {"error": "tests failed", "previous": [{"how": "failed", "error": "tests failed"}]},
@@ -117,7 +117,7 @@ ROUTES = [
             },
         },
     ),
-    carried_out(
+    command_route(
         "heartbeat_job",
         summary="Prove you are alive, and say what is being done",
         codes={409: ("lease_lost",)},
@@ -127,13 +127,13 @@ ROUTES = [
             **CLAIMED,
         },
     ),
-    carried_out(
+    command_route(
         "checkpoint_job",
         summary="Leave what a successor needs to go on from here",
         codes={409: ("lease_lost",)},
         example={"params": JOB, "body": {"lease_id": "$LEASE", "data": {"step": 3}}, **CLAIMED},
     ),
-    carried_out(
+    command_route(
         "release_job",
         summary="End one's claim, and say how it went",
         description=(
@@ -144,29 +144,29 @@ ROUTES = [
         example={
             "params": JOB,
             "body": {"lease_id": "$LEASE", "outcome": "done", "result": {"pr": 77}},
-            "answer": {"outcome": "done", "status": "done", "available_at": NOW},
+            "response": {"outcome": "done", "status": "done", "available_at": NOW},
             **CLAIMED,
         },
     ),
-    carried_out(
+    command_route(
         "undo",
         summary="Take back a claim or session whose caller stopped waiting",
         description=(
             "For clients that give up on a call that was under way. It is as if the call had never been made, unless "
             "the same request was answered again since: then `undone` is false, and whoever got that answer has it."
         ),
-        example={"body": {"lease_id": "$LEASE", **JOB}, "answer": {"undone": True}, **CLAIMED},
+        example={"body": {"lease_id": "$LEASE", **JOB}, "response": {"undone": True}, **CLAIMED},
     ),
-    asked(
+    question_route(
         "get_job",
         summary="How a job stands, and who has it",
         description=(
             "A name that nobody has ever claimed or enqueued is a free job with `is_known: false`; "
             "`GET /jobs/{job_id}/similar` says which one may have been meant."
         ),
-        example={"params": JOB, "answer": CLAIMED_JOB, **CLAIMED},
+        example={"params": JOB, "response": CLAIMED_JOB, **CLAIMED},
     ),
-    asked(
+    question_route(
         "find_similar",
         prepare=_prepare_similar,
         summary="Which names are like this one",
@@ -176,11 +176,11 @@ ROUTES = [
         ),
         example={
             "params": {"job_id": "github-issue-184"},
-            "answer": {"job_id": "github-issue-184", "is_known": False, "similar": ["github-issue-1842"]},
+            "response": {"job_id": "github-issue-184", "is_known": False, "similar": ["github-issue-1842"]},
             **CLAIMED,
         },
     ),
-    asked(
+    question_route(
         "list_jobs",
         summary="Jobs by name, a page at a time",
         description=(
@@ -189,11 +189,11 @@ ROUTES = [
         ),
         example={
             "query": {"prefix": "github-issue-", "status": "claimed"},
-            "answer": {"jobs": [CLAIMED_JOB]},
+            "response": {"jobs": [CLAIMED_JOB]},
             **CLAIMED,
         },
     ),
-    asked(
+    question_route(
         "list_heartbeats",
         summary="Which of these jobs have a live owner, and since when",
         description=(
@@ -203,10 +203,10 @@ ROUTES = [
         example={
             "query": {"jobs": "github-issue-1842"},
             "first": ["claim_job", "heartbeat_job"],
-            "answer": {"claims": [{"progress": {"note": "running tests", "percent": 40}}]},
+            "response": {"claims": [{"progress": {"note": "running tests", "percent": 40}}]},
         },
     ),
-    asked(
+    question_route(
         "list_claims",
         summary="Claims of the last minutes, by job, the most urgent first",
         description=(
@@ -219,25 +219,25 @@ ROUTES = [
         ),
         example={
             "query": {"window": "900", "prefix": "github-issue-"},
-            "answer": CLAIMS,
+            "response": CLAIMS,
             **CLAIMED,
         },
     ),
-    carried_out(
+    command_route(
         "enqueue",
         prepare=_prepare_enqueue,
-        answer=_answer_enqueue,
+        respond=_answer_enqueue,
         summary="Put a job in a queue",
         description="Where a job of that name is in a queue already, nothing changes, and the answer is 200.",
-        answers={201: EnqueueReply, 200: EnqueueReply},
+        responses={201: EnqueueReply, 200: EnqueueReply},
         codes={409: ("limit_exceeded",)},
         example={
             "body": {"kind": "build", "payload": {"commit": "3f1c2aa"}, "job_id": "build-3f1c2aa"},
-            "answer": {**BUILD, "status": "queued", "available_at": NOW},
-            "others": {"200": {"created": False}},
+            "response": {**BUILD, "status": "queued", "available_at": NOW},
+            "other_responses": {"200": {"created": False}},
         },
     ),
-    carried_out(
+    command_route(
         "requeue_job",
         summary="Let a dead or done job run again",
         codes={404: ("not_found",), 409: ("conflict",)},
@@ -245,7 +245,7 @@ ROUTES = [
             "params": {"job_id": "build-3f1c2aa"},
             "body": {"reason": "fixed"},
             "first": ["enqueue", "cancel_job"],
-            "answer": {
+            "response": {
                 **FREE_BUILD,
                 "status": "queued",
                 "available_at": NOW,
@@ -254,7 +254,7 @@ ROUTES = [
             },
         },
     ),
-    carried_out(
+    command_route(
         "cancel_job",
         summary="Take a job out of its queue, and away from its owner",
         description=(
@@ -267,7 +267,7 @@ ROUTES = [
             "params": {"job_id": "build-3f1c2aa"},
             "body": {"reason": "not needed"},
             "first": ["enqueue"],
-            "answer": {
+            "response": {
                 **FREE_BUILD,
                 "status": "dead",
                 "available_at": None,
@@ -276,7 +276,7 @@ ROUTES = [
             },
         },
     ),
-    carried_out(
+    command_route(
         "request_stop",
         summary="Ask the owner of a job to stop",
         description=(
@@ -287,11 +287,11 @@ ROUTES = [
         example={
             "params": JOB,
             "body": {"reason": "the branch is gone"},
-            "answer": {**CLAIMED_JOB, "claim": {"stop_requested": STOP}},
+            "response": {**CLAIMED_JOB, "claim": {"stop_requested": STOP}},
             **CLAIMED,
         },
     ),
-    carried_out(
+    command_route(
         "discard_job",
         summary="Give a dead job up for good",
         description="Its name is free then, and its story stays in the log.",
@@ -300,7 +300,7 @@ ROUTES = [
             "params": {"job_id": "build-3f1c2aa"},
             "body": {"reason": "the branch is gone"},
             "first": ["enqueue", "cancel_job"],
-            "answer": {
+            "response": {
                 **FREE,
                 "job_id": "build-3f1c2aa",
                 "queue": None,
@@ -309,14 +309,14 @@ ROUTES = [
             },
         },
     ),
-    carried_out(
+    command_route(
         "force_release_job",
         summary="Take a job away from its owner",
         codes={404: ("not_found",)},
         example={
             "params": JOB,
             "body": {"reason": "the worker is stuck"},
-            "answer": {
+            "response": {
                 **FREE,
                 "last_outcome": "force_released",
                 "previous": [{"how": "force_released", "ended_at": NOW, "reason": "the worker is stuck"}],
@@ -324,7 +324,7 @@ ROUTES = [
             **CLAIMED,
         },
     ),
-    carried_out(
+    command_route(
         "requeue_matching",
         prepare=_prepare_matching,
         summary="Let all dead jobs that match run again",
@@ -337,10 +337,10 @@ ROUTES = [
         example={
             "body": {"queue": "default", "reason": "the disk was full"},
             "first": ["enqueue", "cancel_job"],
-            "answer": {"changed": 1, "after": None},
+            "response": {"changed": 1, "after": None},
         },
     ),
-    carried_out(
+    command_route(
         "discard_matching",
         prepare=_prepare_matching,
         summary="Give all dead jobs that match up for good",
@@ -348,13 +348,13 @@ ROUTES = [
         example={
             "body": {"prefix": "build-", "reason": "the branch is gone"},
             "first": ["enqueue", "cancel_job"],
-            "answer": {"changed": 1, "after": None},
+            "response": {"changed": 1, "after": None},
         },
     ),
-    carried_out(
+    command_route(
         "recover",
         summary="Write down expiries now, and tell what was taken back, with the evidence",
         description="A thousand at a time; ask again unless `is_complete`.",
-        example={"answer": {"recovered": []}},
+        example={"response": {"recovered": []}},
     ),
 ]

@@ -16,13 +16,13 @@ from octostore.core.events import Event, public_event
 from octostore.core.moments import Moment
 from octostore.core.names import check_lock_name
 from octostore.core.replies import ClaimReply, HeartbeatReply, JobView
-from octostore.server.calls import Call, asked, carried_out
+from octostore.server.calls import Call, command_route, question_route
 from octostore.server.examples import IN_A_MINUTE
-from octostore.server.http import Answer, Streaming
+from octostore.server.http import Response, StreamingResponse
 from octostore.server.refusals import Refusal, refuse
 from octostore.server.router import Route
 from octostore.server.routes.events import is_one_set_within, may_go_on
-from octostore.server.routes.sessions import tell_gone
+from octostore.server.routes.sessions import lost_session_as_gone
 from octostore.server.streams import KEEPALIVE, EventStream
 from octostore.stores.loop_flag import LoopFlag
 from octostore.wire import bodies
@@ -41,7 +41,7 @@ BEATS_PER_TTL = 2
 _USUAL_LEASE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def in_lock_words(error: OctoStoreError) -> Exception:
+def with_lock_codes(error: OctoStoreError) -> Exception:
     """Errors by the codes that lock clients know."""
     if isinstance(error, InvalidInput) and error.field in CODES:
         return refuse(CODES[error.field], str(error), field=error.field, limit=error.limit, size=error.size)
@@ -52,8 +52,8 @@ def in_lock_words(error: OctoStoreError) -> Exception:
     return error
 
 
-def in_acquire_words(error: OctoStoreError) -> Exception:
-    return tell_gone(error) if isinstance(error, LeaseLost) else in_lock_words(error)
+def with_acquire_codes(error: OctoStoreError) -> Exception:
+    return lost_session_as_gone(error) if isinstance(error, LeaseLost) else with_lock_codes(error)
 
 
 def _not_current(status: int) -> Refusal:
@@ -67,10 +67,10 @@ def _prepare_acquire(call: Call) -> Any:
     return call.command(owner=call.principal.name, host=call.host, max_claims=call.services.settings.max_locks)
 
 
-def _acquired(call: Call, reply: ClaimReply) -> Answer:
+def _acquired(call: Call, reply: ClaimReply) -> Response:
     match reply.status:
         case "claimed":
-            return Answer(
+            return Response(
                 LockAcquired(
                     lease_id=reply.lease_id or "",
                     fencing_token=reply.fencing_token or 0,
@@ -80,7 +80,7 @@ def _acquired(call: Call, reply: ClaimReply) -> Answer:
                 )
             )
         case "held":
-            return Answer(
+            return Response(
                 LockHeld(
                     holder_id=call.services.pseudonym("holder", reply.principal, reply.session_id),
                     expires_at=_known(reply.expires_at),
@@ -92,7 +92,7 @@ def _acquired(call: Call, reply: ClaimReply) -> Answer:
             available_at = _known(reply.available_at)
             ended = [attempt.ended_at for attempt in reply.previous if attempt.how != "undone"]
             delay = available_at - ended[0] if ended else None
-            return Answer(
+            return Response(
                 LockDelayed(
                     available_at=available_at,
                     lock_delay_seconds=round(delay.total_seconds()) if delay else 0,
@@ -105,7 +105,7 @@ def _acquired(call: Call, reply: ClaimReply) -> Answer:
             raise Conflict(problem, status=reply.status)
 
 
-def _prepare_look(call: Call) -> Any:
+def _prepare_get(call: Call) -> Any:
     question = call.question()
     check_lock_name("job_id", question.job_id)
     return question
@@ -118,8 +118,8 @@ def _prepare_renew(call: Call) -> Any:
     return call.command()
 
 
-def _renewed(call: Call, reply: HeartbeatReply) -> Answer:
-    return Answer(
+def _renewed(call: Call, reply: HeartbeatReply) -> Response:
+    return Response(
         LockRenewed(
             lease_id=call.body.lease_id,
             expires_at=reply.expires_at,
@@ -134,9 +134,9 @@ def _prepare_release(call: Call) -> Any:
     return call.command()
 
 
-async def list_locks(call: Call) -> Answer:
+async def list_locks(call: Call) -> Response:
     query: bodies.LocksQuery = call.query
-    prefix, ask = call.principal.narrowed(query.prefix), call.services.store.ask
+    prefix, ask = call.principal.restrict_prefix(query.prefix), call.services.store.ask
     page = await ask(q.ListJobs(prefix=prefix, status="claimed", limit=query.limit, cursor=query.cursor))
     total = len(page.jobs)
     if (
@@ -145,7 +145,7 @@ async def list_locks(call: Call) -> Answer:
         claimed = await ask(q.CountClaimed(prefix=prefix))
         total = max(claimed.number, total + bool(page.cursor))
     locks = [_state(call, job) for job in page.jobs]
-    return Answer(LockList(locks=locks, total=total, prefix=query.prefix, cursor=page.cursor))
+    return Response(LockList(locks=locks, total=total, prefix=query.prefix, cursor=page.cursor))
 
 
 def _state(call: Call, job: JobView) -> LockState:
@@ -201,7 +201,7 @@ WATCHED: dict[str, Watched] = {
 }
 
 
-async def watch_lock(call: Call) -> Streaming:
+async def watch_lock(call: Call) -> StreamingResponse:
     job_id = call.params["job_id"]
     call.principal.require_name(job_id)
     check_lock_name("job_id", job_id)  # while there is still somebody to tell
@@ -309,10 +309,10 @@ def _check_lease(lease_id: str) -> None:
 
 
 ROUTES = [
-    carried_out(
+    command_route(
         "acquire_lock",
         prepare=_prepare_acquire,
-        answer=_acquired,
+        respond=_acquired,
         summary="Acquire a lock",
         description=(
             "`acquired`, or `held` by somebody else. Acquiring a lock again renews it, with the same lease, if it is "
@@ -322,7 +322,7 @@ ROUTES = [
             "release runs."
         ),
         headers={"Idempotency-Key": f.Holder},
-        answers={200: LockAcquired | LockHeld, 409: LockDelayed},
+        responses={200: LockAcquired | LockHeld, 409: LockDelayed},
         codes={
             400: ("invalid_lock_name", "invalid_ttl"),
             403: ("lock_limit_exceeded",),
@@ -330,41 +330,41 @@ ROUTES = [
             409: ("conflict",),
             410: ("lease_lost",),
         },
-        translate=in_acquire_words,
-        example={**LOCK, "body": {"ttl_seconds": 60, "metadata": METADATA}, "answer": {**SOON, "metadata": METADATA}},
+        translate=with_acquire_codes,
+        example={**LOCK, "body": {"ttl_seconds": 60, "metadata": METADATA}, "response": {**SOON, "metadata": METADATA}},
     ),
-    carried_out(
+    command_route(
         "renew_lock",
         prepare=_prepare_renew,
-        answer=_renewed,
+        respond=_renewed,
         summary="Keep a lock for longer",
-        answers={200: LockRenewed},
+        responses={200: LockRenewed},
         codes={400: ("invalid_lock_name", "invalid_ttl", "lease_not_current"), 404: ("lease_not_current",)},
-        translate=in_lock_words,
-        example={**ACQUIRED, "body": {"lease_id": "$LEASE", "ttl_seconds": 60}, "answer": SOON},
+        translate=with_lock_codes,
+        example={**ACQUIRED, "body": {"lease_id": "$LEASE", "ttl_seconds": 60}, "response": SOON},
     ),
-    carried_out(
+    command_route(
         "release_lock",
         prepare=_prepare_release,
-        answer=lambda _call, _reply: Answer(None),
+        respond=lambda _call, _reply: Response(None),
         summary="Let go of a lock",
-        answers={200: None},
+        responses={200: None},
         codes={400: ("invalid_lock_name", "lease_not_current"), 404: ("lease_not_current",)},
-        translate=in_lock_words,
+        translate=with_lock_codes,
         example={**ACQUIRED, "body": {"lease_id": "$LEASE"}},
     ),
-    asked(
+    question_route(
         "get_lock",
-        prepare=_prepare_look,
-        answer=lambda call, job: Answer(_state(call, job)),
+        prepare=_prepare_get,
+        respond=lambda call, job: Response(_state(call, job)),
         summary="How a lock stands",
         description="A name that was never seen is free. `fencing_token` is then the last one that it had.",
-        answers={200: LockState},
+        responses={200: LockState},
         codes={400: ("invalid_lock_name",)},
-        translate=in_lock_words,
-        example={**ACQUIRED, "answer": HELD},
+        translate=with_lock_codes,
+        example={**ACQUIRED, "response": HELD},
     ),
-    Route.at(
+    Route.for_operation(
         "list_locks",
         handler=list_locks,
         summary="The locks that are held, by name, a page at a time",
@@ -372,21 +372,21 @@ ROUTES = [
             "`total` is how many there are. If there are more than on this page, `cursor` continues the list. Every "
             "claimed job is in it, also those with names that only jobs can have, such as `acme/shop#12`."
         ),
-        answers={200: LockList},
+        responses={200: LockList},
         example={
             "query": {"prefix": "deploy-"},
             "first": ["acquire_lock"],
-            "answer": {"locks": [HELD], "prefix": "deploy-"},
+            "response": {"locks": [HELD], "prefix": "deploy-"},
         },
     ),
-    Route.at(
+    Route.for_operation(
         "watch_lock",
         handler=watch_lock,
         summary="A stream of what happens to a lock",
         description="Begins with the current state: `acquired` or `released`; then also `renewed` and `expired`.",
         stream=WatchFrame,
         codes={400: ("invalid_lock_name",), 409: ("limit_exceeded",)},
-        translate=in_lock_words,
+        translate=with_lock_codes,
         example={**ACQUIRED, "event": {"event": "acquired", "fencing_token": 4711, "expires_at": IN_A_MINUTE}},
     ),
 ]

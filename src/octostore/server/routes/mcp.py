@@ -9,7 +9,7 @@ from msgspec import Meta
 from octostore.core.model import Scope
 from octostore.server.auth import ALL_SCOPES
 from octostore.server.calls import Call
-from octostore.server.http import Answer, Headers, Request
+from octostore.server.http import Headers, Request, Response
 from octostore.server.router import Route
 
 TAG = "agents"
@@ -45,14 +45,14 @@ class ProtectedResource(msgspec.Struct, kw_only=True):
     bearer_methods_supported: list[Literal["header"]]
 
 
-async def mcp(call: Call) -> Answer:
+async def mcp(call: Call) -> Response:
     tools = await call.services.tools.get()
     return await tools.answer(call)
 
 
-async def resource(call: Call) -> Answer:
+async def resource(call: Call) -> Response:
     base = _base_url(call.request) or "http://localhost"
-    return Answer(
+    return Response(
         ProtectedResource(
             resource=f"{base}/mcp",
             resource_name="OctoStore",
@@ -84,9 +84,9 @@ def _base_url(request: Request) -> str | None:
 _METADATA: dict[str, Any] = {
     "handler": resource,
     "summary": "Which tokens /mcp takes (RFC 9728)",
-    "answers": {200: ProtectedResource},
+    "responses": {200: ProtectedResource},
     "example": {
-        "answer": {
+        "response": {
             "resource": "http://127.0.0.1:3000/mcp",
             "resource_name": "OctoStore",
             "resource_documentation": "http://127.0.0.1:3000/docs",
@@ -96,7 +96,7 @@ _METADATA: dict[str, Any] = {
     },
 }
 ROUTES = [
-    Route.at(
+    Route.for_operation(
         "mcp",
         handler=mcp,
         challenge=challenge,
@@ -107,13 +107,13 @@ ROUTES = [
             "document, by any server on the same store. Clients of earlier versions are served, too. Which tools there "
             "are depends on the token."
         ),
-        answers={200: RpcAnswer, 202: None, 400: RpcAnswer, 404: RpcAnswer},
+        responses={200: RpcAnswer, 202: None, 400: RpcAnswer, 404: RpcAnswer},
         codes={404: ("no_such_route",)},
         example={
             "body": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
-            "answer": {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}},
+            "response": {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}},
         },
     ),
-    Route.at("mcp_resource", **_METADATA),
-    Route.at("resource", **_METADATA),
+    Route.for_operation("mcp_resource", **_METADATA),
+    Route.for_operation("resource", **_METADATA),
 ]

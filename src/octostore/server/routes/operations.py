@@ -6,9 +6,9 @@ from functools import cache, partial
 from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
 from octostore.server import metrics
-from octostore.server.calls import Call, ask, asked
+from octostore.server.calls import Call, ask, question_route
 from octostore.server.examples import NOW
-from octostore.server.http import PAGE_START, Answer, encode
+from octostore.server.http import PAGE_RESPONSE_START, Response, encode
 from octostore.server.refusals import Refusal, shutting_down
 from octostore.server.router import Route
 from octostore.server.routes.page import HTML
@@ -17,21 +17,21 @@ from octostore.wire.responses import Health, Readiness, ServerStatus
 TAG = "server"
 
 
-async def livez(call: Call) -> Answer:
-    return Answer(Health(status="ok", version=__version__, store_id=call.services.store_id))
+async def livez(call: Call) -> Response:
+    return Response(Health(status="ok", version=__version__, store_id=call.services.store_id))
 
 
-async def readyz(call: Call) -> Answer:
+async def readyz(call: Call) -> Response:
     if call.services.is_stopping:
         raise shutting_down()
     reply = await call.services.probe()
-    return Answer(Readiness(status="ready", seq=reply.seq, at=reply.at, version=reply.version))
+    return Response(Readiness(status="ready", seq=reply.seq, at=reply.at, version=reply.version))
 
 
-async def status(call: Call) -> Answer:
+async def status(call: Call) -> Response:
     counts = await call.services.figures()
     counted = call.services.metrics
-    return Answer(
+    return Response(
         ServerStatus(
             status="ok",
             version=__version__,
@@ -47,12 +47,12 @@ async def status(call: Call) -> Answer:
     )
 
 
-async def figures(call: Call) -> Answer:
+async def figures(call: Call) -> Response:
     max_age = call.route.prepare(call).max_age
-    return Answer(await call.services.figures(max_age=max_age)) if max_age else await ask(call)
+    return Response(await call.services.figures(max_age=max_age)) if max_age else await ask(call)
 
 
-async def metrics_page(call: Call) -> Answer:
+async def metrics_page(call: Call) -> Response:
     services, counts = call.services, await call.services.figures()
     page = services.metrics.render(
         counts,
@@ -60,7 +60,7 @@ async def metrics_page(call: Call) -> Answer:
         streams=services.streams.total,
         with_queues=await _may_read_all(call),
     )
-    return Answer(page, content_type=metrics.CONTENT_TYPE)
+    return Response(page, content_type=metrics.CONTENT_TYPE)
 
 
 async def _may_read_all(call: Call) -> bool:
@@ -72,14 +72,14 @@ async def _may_read_all(call: Call) -> bool:
     return principal.may("read") and not principal.prefix
 
 
-async def openapi(call: Call) -> Answer:
+async def openapi(call: Call) -> Response:
     document, _ = await _documents_of(call)
-    return Answer(document)
+    return Response(document)
 
 
-async def api_page(call: Call) -> Answer:
+async def api_page(call: Call) -> Response:
     _, page = await _documents_of(call)
-    return Answer(page, content_type=HTML, start=PAGE_START)
+    return Response(page, content_type=HTML, start=PAGE_RESPONSE_START)
 
 
 async def _documents_of(call: Call) -> tuple[bytes, bytes]:
@@ -94,43 +94,43 @@ async def _documents_of(call: Call) -> tuple[bytes, bytes]:
 def _documents(base_path: str, *, has_page: bool) -> tuple[bytes, bytes]:
     """The interface, for programs and for people. Few servers are ever asked for it, and writing it takes a while."""
     from octostore.server.api_page import render_page  # noqa: PLC0415  # it tells of all routes, and so of these
-    from octostore.server.openapi import document_of  # noqa: PLC0415
-    from octostore.server.routes import described  # noqa: PLC0415
+    from octostore.server.openapi import build_document  # noqa: PLC0415
+    from octostore.server.routes import documented_routes  # noqa: PLC0415
 
-    routes = described(has_page=has_page)
-    document = document_of(routes, base_path)
+    routes = documented_routes(has_page=has_page)
+    document = build_document(routes, base_path)
     return encode(document), render_page(routes, document).encode()
 
 
 ROUTES = [
-    Route.at(
+    Route.for_operation(
         "livez",
         handler=livez,
         summary="Whether the server runs",
-        answers={200: Health},
+        responses={200: Health},
     ),
-    Route.at(
+    Route.for_operation(
         "readyz",
         handler=readyz,
         summary="Whether the store can be written to",
         description="Writes to the store, at most once a second.",
-        answers={200: Readiness},
+        responses={200: Readiness},
         codes={503: ("unreachable", "shutting_down")},
     ),
-    Route.at(
+    Route.for_operation(
         "health",
         handler=livez,
         summary="The same as /livez, under the name that lock clients know",
-        answers={200: Health},
+        responses={200: Health},
     ),
-    Route.at(
+    Route.for_operation(
         "status",
         handler=status,
         summary="What the server has done since it started",
-        answers={200: ServerStatus},
+        responses={200: ServerStatus},
         codes={503: ("unreachable",)},
         example={
-            "answer": {
+            "response": {
                 "active_locks": 1,
                 "total_acquires": 318,
                 "total_releases": 317,
@@ -139,7 +139,7 @@ ROUTES = [
             }
         },
     ),
-    asked(
+    question_route(
         "figures",
         handler=figures,
         summary="How much there is of everything, and how it goes",
@@ -152,7 +152,7 @@ ROUTES = [
         ),
         codes={503: ("unreachable",)},
         example={
-            "answer": {
+            "response": {
                 "claimed": 0,
                 "late": 0,
                 "stuck": 0,
@@ -168,26 +168,26 @@ ROUTES = [
             "first": ["enqueue"],
         },
     ),
-    Route.at(
+    Route.for_operation(
         "metrics_page",
         handler=metrics_page,
         summary="Figures for Prometheus",
         description="With a token that may read everything, also by queue.",
         content_type="text/plain",
-        answers={200: str},
+        responses={200: str},
         codes={503: ("unreachable",)},
     ),
-    Route.at(
+    Route.for_operation(
         "openapi",
         handler=openapi,
         summary="This description, for machines",
-        answers={200: dict},
+        responses={200: dict},
     ),
-    Route.at(
+    Route.for_operation(
         "api_page",
         handler=api_page,
         summary="This description, for people",
         content_type="text/html",
-        answers={200: str},
+        responses={200: str},
     ),
 ]

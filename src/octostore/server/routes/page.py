@@ -9,9 +9,9 @@ from octostore._version import __version__
 from octostore.core.errors import InvalidInput
 from octostore.core.moments import to_datetime
 from octostore.server.assets import assets
-from octostore.server.auth import check_form, refused
+from octostore.server.auth import check_token_format, refused
 from octostore.server.calls import Call
-from octostore.server.http import PAGE_START, Answer, Request
+from octostore.server.http import PAGE_RESPONSE_START, Request, Response
 from octostore.server.logins import LINK_SECONDS
 from octostore.server.refusals import bad_code
 from octostore.server.router import Route
@@ -25,24 +25,24 @@ HTML = b"text/html; charset=utf-8"
 BY_ACCEPT = [(b"vary", b"accept")]
 
 
-async def page(call: Call) -> Answer:
+async def page(call: Call) -> Response:
     if b"text/html" in call.request.headers.get(b"accept", b"").lower():
-        return Answer(assets().shell, content_type=HTML, headers=BY_ACCEPT, start=PAGE_START)
+        return Response(assets().shell, content_type=HTML, headers=BY_ACCEPT, start=PAGE_RESPONSE_START)
     base = call.request.base_path
     about = About(
         name="OctoStore", version=__version__, page=f"{base}/", docs=f"{base}/docs", openapi=f"{base}/openapi.json"
     )
-    return Answer(about, headers=BY_ACCEPT)
+    return Response(about, headers=BY_ACCEPT)
 
 
-async def log_in(call: Call) -> Answer:
+async def log_in(call: Call) -> Response:
     body: bodies.LoginBody = call.body
     request, services = call.request, call.services
     digest = _digest_in(call, body)
-    principal = await services.auth.holder_of(request, digest)
+    principal = await services.auth.find_principal(request, digest)
     request.principal = principal.name
     cookie = services.logins.cookie(digest, principal.expires_at_ms, is_secure=_is_secure(request))
-    return Answer(b"", 204, headers=[(b"set-cookie", cookie)])
+    return Response(b"", 204, headers=[(b"set-cookie", cookie)])
 
 
 def _digest_in(call: Call, body: bodies.LoginBody) -> bytes:
@@ -50,7 +50,7 @@ def _digest_in(call: Call, body: bodies.LoginBody) -> bytes:
     auth = call.services.auth
     match body:
         case bodies.LoginBody(token=str(token), code=None):
-            check_form(call.request, token)
+            check_token_format(call.request, token)
             return token_digest(token)
         case bodies.LoginBody(token=None, code=str(code)):
             digest = call.services.logins.redeem(code)
@@ -65,31 +65,31 @@ def _is_secure(request: Request) -> bool:
     return request.scheme == "https" or request.headers.get(b"origin", b"").lower().startswith(b"https://")
 
 
-async def log_out(call: Call) -> Answer:
-    cookie = call.services.logins.no_cookie(is_secure=_is_secure(call.request))
-    return Answer(b"", 204, headers=[(b"set-cookie", cookie)])
+async def log_out(call: Call) -> Response:
+    cookie = call.services.logins.expired_cookie(is_secure=_is_secure(call.request))
+    return Response(b"", 204, headers=[(b"set-cookie", cookie)])
 
 
-async def make_link(call: Call) -> Answer:
-    digest, _ = call.services.auth.proof_in(call.request)
+async def make_link(call: Call) -> Response:
+    digest, _ = call.services.auth.read_credentials(call.request)
     expires_at = to_datetime(round(time.time() * 1_000) + LINK_SECONDS * 1_000)
-    return Answer(LoginLink(code=call.services.logins.new_code(digest), expires_at=expires_at))
+    return Response(LoginLink(code=call.services.logins.new_code(digest), expires_at=expires_at))
 
 
-async def asset(call: Call) -> Answer:
+async def asset(call: Call) -> Response:
     return assets().by_path[call.request.raw_path].answer(call.request)
 
 
 ROUTES = [
-    Route.at(
+    Route.for_operation(
         "page",
         handler=page,
         summary="The live page, or where to go from here",
         description="Browsers, and all others whose `Accept` names `text/html`, get the page.",
-        answers={200: About},
-        example={"answer": {"name": "OctoStore", "page": "/", "docs": "/docs", "openapi": "/openapi.json"}},
+        responses={200: About},
+        example={"response": {"name": "OctoStore", "page": "/", "docs": "/docs", "openapi": "/openapi.json"}},
     ),
-    Route.at(
+    Route.for_operation(
         "log_in",
         handler=log_in,
         is_page=True,
@@ -102,21 +102,21 @@ ROUTES = [
             "something must come from the page itself, which browsers prove with `Origin` or `Sec-Fetch-Site`."
         ),
         headers={"Origin": f.OwnOrigin},
-        answers={204: None},
+        responses={204: None},
         codes={401: ("authentication_failed",), 429: ("rate_limited",), 503: ("unreachable",)},
         example={"headers": {"Origin": "$OCTOSTORE_URL"}, "body": {"token": "$OCTOSTORE_TOKEN"}},
     ),
-    Route.at(
+    Route.for_operation(
         "log_out",
         handler=log_out,
         is_page=True,
         summary="Log a browser out",
         description="Removes its cookie. To end all logins of a token, rotate or revoke the token.",
         headers={"Origin": f.OwnOrigin},
-        answers={204: None},
+        responses={204: None},
         example={"headers": {"Origin": "$OCTOSTORE_URL"}},
     ),
-    Route.at(
+    Route.for_operation(
         "make_link",
         handler=make_link,
         summary="Make a link that logs a browser in",
@@ -124,8 +124,8 @@ ROUTES = [
             "The link is `/#login=CODE`, and works once, within a minute, on the server that made it. `octostore ui` "
             "makes one and opens it."
         ),
-        answers={200: LoginLink},
-        example={"answer": {"code": "Jq3b1Zl0m5kXGdXqf6yPzq4m8vN2rT7sWc9uE1oAxYk"}},
+        responses={200: LoginLink},
+        example={"response": {"code": "Jq3b1Zl0m5kXGdXqf6yPzq4m8vN2rT7sWc9uE1oAxYk"}},
     ),
 ]
 ASSET = Route(
@@ -145,7 +145,7 @@ _NOT_MOUNTED = {"locks", "agents", TAG}
 """Of the groups of routes: what the page has no use for, or must not have."""
 
 
-def mounted(routes: Iterable[Route]) -> list[Route]:
+def page_routes(routes: Iterable[Route]) -> list[Route]:
     """The same routes once more, for the page and its cookie."""
     return [
         msgspec.structs.replace(route, path=MOUNT + route.path, is_page=True)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from octostore.server.calls import Call, asked, carried_out
+from octostore.server.calls import Call, command_route, question_route
 from octostore.server.examples import IN_A_MINUTE, NOW
-from octostore.server.http import Answer
+from octostore.server.http import Response
 from octostore.server.routes.jobs import CLAIMED_BUILD, answer_claim, prepare_claim
 from octostore.wire.responses import ClaimNextResponse
 
@@ -19,13 +19,13 @@ def _prepare_status(call: Call) -> Any:
     return call.question(prefix=call.principal.prefix)
 
 
-async def _list_queues(call: Call) -> Answer:
-    return Answer(await call.services.queues(call.principal.prefix))
+async def _list_queues(call: Call) -> Response:
+    return Response(await call.services.queues(call.principal.prefix))
 
 
-def _answer_changed(call: Call, reply: Any) -> Answer:
+def _answer_changed(call: Call, reply: Any) -> Response:
     call.services.queues.forget()  # whoever changed it looks next
-    return Answer(reply)
+    return Response(reply)
 
 
 IN_QUEUE = {
@@ -47,26 +47,26 @@ IN_QUEUE = {
 SOME_LATER = {**IN_QUEUE, "later": 2, "available_at": IN_A_MINUTE, "claimed": 1, "owners": ["agent-7"], "done": 14}
 
 ROUTES = [
-    carried_out(
+    command_route(
         "claim_next",
         prepare=_prepare_next,
-        answer=answer_claim,
+        respond=answer_claim,
         summary="Claim the job that is first in line",
         description=(
             "Lowest `priority` first, then earliest due, then oldest. `empty` if there is none, with what else is in "
             "the queue. With `kinds`, what is `ready`, `later` and `claimed`, and so `all_done`, is about these kinds."
         ),
-        answers={200: ClaimNextResponse},
+        responses={200: ClaimNextResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
         example={
             "params": {"queue": "default"},
             "body": {"owner": "agent-3", "kinds": ["build"]},
             "first": ["enqueue"],
-            "answer": CLAIMED_BUILD,
-            "others": {"empty": {"job_id": None, "kind": None, "all_done": False, "queue_status": SOME_LATER}},
+            "response": CLAIMED_BUILD,
+            "other_responses": {"empty": {"job_id": None, "kind": None, "all_done": False, "queue_status": SOME_LATER}},
         },
     ),
-    asked(
+    question_route(
         "get_queue",
         prepare=_prepare_status,
         summary="Tell what is in a queue",
@@ -74,10 +74,10 @@ ROUTES = [
         example={
             "params": {"queue": "default"},
             "first": ["enqueue"],
-            "answer": {**IN_QUEUE, "ready": 1, "counted_to": 10_000, "oldest_due_at": NOW},
+            "response": {**IN_QUEUE, "ready": 1, "counted_to": 10_000, "oldest_due_at": NOW},
         },
     ),
-    asked(
+    question_route(
         "list_queues",
         handler=_list_queues,
         summary="List the queues, with what is in each and how it goes",
@@ -92,7 +92,7 @@ ROUTES = [
         codes={503: ("unreachable",)},
         example={
             "first": ["enqueue"],
-            "answer": {
+            "response": {
                 "queues": [
                     {
                         **IN_QUEUE,
@@ -111,20 +111,20 @@ ROUTES = [
             },
         },
     ),
-    carried_out(
+    command_route(
         "limit_queue",
-        answer=_answer_changed,
+        respond=_answer_changed,
         summary="Say how many jobs of a queue may be claimed at once",
         description="1 makes it serial; null lifts the limit.",
         example={
             "params": {"queue": "default"},
             "body": {"max_claimed": 1},
-            "answer": {"queue": "default", "max_claimed": 1, "paused": False, "pause": None},
+            "response": {"queue": "default", "max_claimed": 1, "paused": False, "pause": None},
         },
     ),
-    carried_out(
+    command_route(
         "set_queue",
-        answer=_answer_changed,
+        respond=_answer_changed,
         summary="Change the settings of a queue: its limit, and whether it is paused",
         description=(
             "What is left out stays as it is. At most `max_claimed` jobs can be claimed at once; null lifts the limit. "
@@ -135,7 +135,7 @@ ROUTES = [
         example={
             "params": {"queue": "default"},
             "body": {"paused": True, "reason": "deploying"},
-            "answer": {
+            "response": {
                 "queue": "default",
                 "max_claimed": None,
                 "paused": True,

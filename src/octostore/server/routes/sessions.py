@@ -6,11 +6,11 @@ import msgspec
 
 from octostore.core.errors import LeaseLost, OctoStoreError
 from octostore.core.replies import ClaimReply, SessionPage, SessionReply, SessionView
-from octostore.server.calls import Call, asked, carried_out
+from octostore.server.calls import Call, command_route, question_route
 from octostore.server.examples import IN_A_MINUTE
-from octostore.server.http import Answer
+from octostore.server.http import Response
 from octostore.server.refusals import Refusal
-from octostore.server.routes.jobs import CLAIMED_BUILD, without_others
+from octostore.server.routes.jobs import CLAIMED_BUILD, hide_other_jobs
 from octostore.server.routes.queues import SOME_LATER
 from octostore.stores.ids import new_session_id
 from octostore.wire import bodies
@@ -27,7 +27,7 @@ from octostore.wire.responses import (
 TAG = "sessions"
 GONE = 410
 OPEN = {"session_id": "agent-3", "expires_at": IN_A_MINUTE, "remaining_ms": 60_000, "renew_after_ms": 20_000}
-SESSION = {"params": {"session_id": "agent-3"}, "first": ["open_session"], "answer": OPEN}
+SESSION = {"params": {"session_id": "agent-3"}, "first": ["open_session"], "response": OPEN}
 LEASE = {"lease_id": "$LEASE"}
 ONLY_BY_LEASE = (
     "Only the session's lease can do it; but if it was opened without an `agent`, by a lock client, its principal can "
@@ -35,7 +35,7 @@ ONLY_BY_LEASE = (
 )
 
 
-def tell_gone(error: OctoStoreError) -> Exception:
+def lost_session_as_gone(error: OctoStoreError) -> Exception:
     """A session that has ended is gone, as opposed to one that never was."""
     return Refusal(GONE, failure_from_error(error)) if isinstance(error, LeaseLost) else error
 
@@ -47,11 +47,11 @@ def _prepare_session(call: Call) -> Any:
     return call.command(session_id=session_id, agent=agent, max_sessions=call.services.settings.max_sessions)
 
 
-def _answer_session(_call: Call, reply: SessionReply) -> Answer:
-    return Answer(OpenedSession.of(reply), 201)
+def _answer_session(_call: Call, reply: SessionReply) -> Response:
+    return Response(OpenedSession.of(reply), 201)
 
 
-def _prepare_look(call: Call) -> Any:
+def _prepare_get(call: Call) -> Any:
     question = call.question()
     return msgspec.structs.replace(question, session_id=call.principal.session(question.session_id))
 
@@ -65,8 +65,8 @@ def _prepare_ending(call: Call) -> Any:
     return call.command(as_operator=call.principal.may("admin"))
 
 
-def _answer_page(call: Call, page: SessionPage) -> Answer:
-    return Answer(SessionList(sessions=[_state(call, view) for view in page.sessions], cursor=page.cursor))
+def _answer_page(call: Call, page: SessionPage) -> Response:
+    return Response(SessionList(sessions=[_state(call, view) for view in page.sessions], cursor=page.cursor))
 
 
 def _state(call: Call, view: SessionView) -> SessionState:
@@ -85,71 +85,71 @@ def _prepare_task(call: Call) -> Any:
     return call.command(prefix=call.principal.prefix, host=call.host, **limits)
 
 
-def _answer_task(call: Call, reply: ClaimReply) -> Answer:
-    return Answer(task_response(without_others(call, reply)))
+def _answer_task(call: Call, reply: ClaimReply) -> Response:
+    return Response(task_response(hide_other_jobs(call, reply)))
 
 
 ROUTES = [
-    carried_out(
+    command_route(
         "open_session",
         prepare=_prepare_session,
-        answer=_answer_session,
+        respond=_answer_session,
         summary="Begin a session, or resume one that has ended",
         description=(
             "Your session of that id comes back with its context; if it is alive elsewhere, it is refused. What others "
             "call their sessions makes no difference."
         ),
-        answers={201: OpenedSession},
+        responses={201: OpenedSession},
         codes={409: ("held", "lease_lost", "limit_exceeded")},
         example={
             "body": {"agent": "agent-3", "ttl_seconds": 60, "session_id": "agent-3"},
-            "answer": {**OPEN, "ttl": 60},
+            "response": {**OPEN, "ttl": 60},
         },
     ),
-    carried_out(
+    command_route(
         "keepalive",
         summary="Keep a session and everything bound to it alive",
         description=ONLY_BY_LEASE,
         codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
-        translate=tell_gone,
-        example={**SESSION, "body": LEASE, "answer": {**OPEN, "stop_requested": {}}},
+        translate=lost_session_as_gone,
+        example={**SESSION, "body": LEASE, "response": {**OPEN, "stop_requested": {}}},
     ),
-    asked(
+    question_route(
         "get_session",
-        prepare=_prepare_look,
-        answer=lambda call, view: Answer(_state(call, view)),
+        prepare=_prepare_get,
+        respond=lambda call, view: Response(_state(call, view)),
         summary="How a session stands",
         description="Those of others are not told from those that never were, except to operators.",
-        answers={200: SessionState},
+        responses={200: SessionState},
         codes={404: ("not_found",)},
-        example={**SESSION, "answer": {**OPEN, "status": "open", "jobs": []}},
+        example={**SESSION, "response": {**OPEN, "status": "open", "jobs": []}},
     ),
-    asked(
+    question_route(
         "list_sessions",
         prepare=_prepare_list,
-        answer=_answer_page,
+        respond=_answer_page,
         summary="Sessions by id, a page at a time",
         description="Without their contexts. Those of others are listed for operators only.",
-        answers={200: SessionList},
+        responses={200: SessionList},
         example={
             "query": {"status": "open"},
             "first": ["open_session"],
-            "answer": {"sessions": [{**OPEN, "status": "open", "jobs": []}]},
+            "response": {"sessions": [{**OPEN, "status": "open", "jobs": []}]},
         },
     ),
-    carried_out(
+    command_route(
         "save_context",
         summary="Keep a session's context, for whoever resumes it",
         description=f"The one before is dropped. {ONLY_BY_LEASE}",
         codes={403: ("not_allowed",), 404: ("not_found",), 409: ("conflict",), 410: ("lease_lost",)},
-        translate=tell_gone,
+        translate=lost_session_as_gone,
         example={
             **SESSION,
             "body": {**LEASE, "context": {"turn": 4, "next_action": "run the tests"}, "phase": "planning"},
-            "answer": {"session_id": "agent-3", "context_seq": 4712, "phase": "planning"},
+            "response": {"session_id": "agent-3", "context_seq": 4712, "phase": "planning"},
         },
     ),
-    carried_out(
+    command_route(
         "hand_over",
         prepare=_prepare_ending,
         summary="Pass a live session on to another agent, with its context and its claims",
@@ -158,41 +158,41 @@ ROUTES = [
             "and goes on: the lease it gets is that of the claims, too. Without the lease, operators can do it."
         ),
         codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
-        translate=tell_gone,
+        translate=lost_session_as_gone,
         example={
             **SESSION,
             "body": {**LEASE, "to_agent": "agent-4", "note": "the tests still fail on Windows"},
-            "answer": {"session_id": "agent-3", "agent": "agent-4", "expires_at": IN_A_MINUTE, "jobs": []},
+            "response": {"session_id": "agent-3", "agent": "agent-4", "expires_at": IN_A_MINUTE, "jobs": []},
         },
     ),
-    carried_out(
+    command_route(
         "claim_task",
         prepare=_prepare_task,
-        answer=_answer_task,
+        respond=_answer_task,
         summary="Acquire a session and claim its next task, in one step",
         description=(
             "`held` if somebody else has the session; `empty`, and nothing has changed, if there is no task. With the "
             "`lease_id` of a session that you have open, the task is claimed within it, one at a time: `held` then "
             "names the task that it has, and `POST /jobs/{job_id}/release` ends that and leaves the session open."
         ),
-        answers={200: ClaimTaskResponse},
+        responses={200: ClaimTaskResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
         example={
             "params": {"session_id": "agent-3"},
             "body": {"agent": "agent-3", "queues": ["default"]},
             "first": ["enqueue"],
-            "answer": {
+            "response": {
                 **CLAIMED_BUILD,
                 "session_id": "agent-3",
                 "session": {**OPEN, "ttl": 120, "phase": "planning"},
             },
-            "others": {
+            "other_responses": {
                 "held": {"job_id": None, "queue": None, "kind": None, "session_id": "agent-3"},
                 "empty": {"job_id": None, "kind": None, "all_done": False, "queue_status": SOME_LATER},
             },
         },
     ),
-    carried_out(
+    command_route(
         "release_task",
         summary="Settle a session's task, and free the session, in one step",
         description="The `lease_id` is the session's. The same call again gets the same answer.",
@@ -201,18 +201,18 @@ ROUTES = [
             "params": {"session_id": "agent-3"},
             "body": {"lease_id": "$LEASE", "job_id": "build-3f1c2aa", "outcome": "done"},
             "first": ["enqueue", "claim_task"],
-            "answer": {"job_id": "build-3f1c2aa", "outcome": "done", "status": "done"},
+            "response": {"job_id": "build-3f1c2aa", "outcome": "done", "status": "done"},
         },
     ),
-    carried_out(
+    command_route(
         "close_session",
         prepare=_prepare_ending,
-        answer=lambda _call, _reply: Answer(None, 204),
+        respond=lambda _call, _reply: Response(None, 204),
         summary="End a session, and release what is bound to it",
         description=f"{ONLY_BY_LEASE} Operators can as well.",
-        answers={204: None},
+        responses={204: None},
         codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
-        translate=tell_gone,
+        translate=lost_session_as_gone,
         example={**SESSION, "body": LEASE},
     ),
 ]

@@ -3,9 +3,9 @@
 from octostore.core.moments import to_datetime
 from octostore.core.replies import PrincipalView
 from octostore.server import auth
-from octostore.server.calls import Call, asked
+from octostore.server.calls import Call, question_route
 from octostore.server.examples import NOW
-from octostore.server.http import Answer
+from octostore.server.http import Response
 from octostore.server.router import Route
 from octostore.stores.ids import new_token_id
 from octostore.wire import bodies
@@ -16,24 +16,24 @@ TAG = "tokens"
 CI = {"name": "ci", "prefix": "deploy-", "expires_at": None}
 
 
-async def create_token(call: Call) -> Answer:
+async def create_token(call: Call) -> Response:
     body: bodies.TokenBody = call.body
     body.token_id = new_token_id() if body.token_id is None else body.token_id
     token = new_token() if body.digest is None else None
     command = call.command(**({"digest": token_digest(token)} if token else {}))
-    return Answer(extend_view(NewToken, await call.services.store.execute(command), token=token), 201)
+    return Response(extend_view(NewToken, await call.services.store.execute(command), token=token), 201)
 
 
-async def revoke_token(call: Call) -> Answer:
+async def revoke_token(call: Call) -> Response:
     view = await call.services.store.execute(call.command())
     call.services.on_changed_tokens({view.token_id})
-    return Answer(view)
+    return Response(view)
 
 
-async def who_am_i(call: Call) -> Answer:
+async def who_am_i(call: Call) -> Response:
     principal = call.principal
     expires_at = principal.expires_at_ms
-    return Answer(
+    return Response(
         PrincipalView(
             name=principal.name,
             scopes=sorted(principal.scopes),
@@ -43,12 +43,12 @@ async def who_am_i(call: Call) -> Answer:
     )
 
 
-async def rotate_token(call: Call) -> Answer:
+async def rotate_token(call: Call) -> Response:
     principal, services = call.principal, call.services
     digest = call.body.values()["digest"]
     view, token = await auth.rotate(services.store, principal, digest, services.admin_file)
     services.on_changed_tokens({view.token_id})
-    return Answer(
+    return Response(
         RotatedToken(
             token=token,
             user_id=services.pseudonym("user", principal.name),
@@ -59,24 +59,24 @@ async def rotate_token(call: Call) -> Answer:
 
 
 ROUTES = [
-    Route.at(
+    Route.for_operation(
         "create_token",
         handler=create_token,
         summary="Make a token",
         description="It is shown this once; only its SHA-256 is kept.",
-        answers={201: NewToken},
+        responses={201: NewToken},
         codes={409: ("conflict",)},
         example={
             "body": {"name": "ci", "scopes": ["read", "claim"], "prefix": "deploy-"},
-            "answer": CI,
+            "response": CI,
         },
     ),
-    asked(
+    question_route(
         "list_tokens",
         summary="All tokens that were made, without their secrets",
-        example={"first": ["create_token"], "answer": {"tokens": [CI]}},
+        example={"first": ["create_token"], "response": {"tokens": [CI]}},
     ),
-    Route.at(
+    Route.for_operation(
         "revoke_token",
         handler=revoke_token,
         summary="End a token for good, with the streams that it has open and the claims that wait",
@@ -84,25 +84,25 @@ ROUTES = [
         example={
             "params": {"token_id": "$TOKEN_ID"},
             "first": ["create_token"],
-            "answer": {**CI, "revoked_at": NOW},
+            "response": {**CI, "revoked_at": NOW},
         },
     ),
-    Route.at(
+    Route.for_operation(
         "who_am_i",
         handler=who_am_i,
         summary="Whose token this is, and what it may do",
-        example={"answer": {"name": "admin", "scopes": ["admin", "claim", "read"], "prefix": "", "expires_at": None}},
+        example={"response": {"name": "admin", "scopes": ["admin", "claim", "read"], "prefix": "", "expires_at": None}},
     ),
-    Route.at(
+    Route.for_operation(
         "rotate_token",
         handler=rotate_token,
         summary="Replace one's own token; the old one stops working",
-        answers={200: RotatedToken},
+        responses={200: RotatedToken},
         codes={409: ("conflict",)},
         example={
             "token": "$OTHER_TOKEN",
             "first": ["create_token"],
-            "answer": {"github_username": "ci", "namespace": "deploy-"},
+            "response": {"github_username": "ci", "namespace": "deploy-"},
         },
     ),
 ]

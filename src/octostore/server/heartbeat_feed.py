@@ -28,7 +28,7 @@ READ_AT_ONCE = 64
 _encode = msgspec.json.Encoder().encode
 
 
-class Beat(NamedTuple):
+class HeartbeatFrame(NamedTuple):
     """A claim as it stands, the same as a frame of a stream, and the first reading that found it so."""
 
     heartbeat: Heartbeat
@@ -36,21 +36,21 @@ class Beat(NamedTuple):
     reading: int
 
 
-class Pulse:
+class HeartbeatFeed:
     def __init__(self, store: ServedStore, feed: Feed, read_seconds: float = READ_SECONDS) -> None:
         self._store = store
         self.feed = feed
         self._read_seconds = read_seconds
-        self._watchers: set[Watcher] = set()
+        self._watchers: set[HeartbeatReader] = set()
         self._task: asyncio.Task[None] | None = None
         self._next_at = 0.0
-        self.beats: dict[str, Beat] = {}
+        self.beats: dict[str, HeartbeatFrame] = {}
         self.reading = 0
         """The number of the last one."""
 
     @contextmanager
-    def watching(self, job_ids: Sequence[str]) -> "Iterator[Watcher]":
-        watcher = Watcher(self, frozenset(job_ids))
+    def watching(self, job_ids: Sequence[str]) -> "Iterator[HeartbeatReader]":
+        watcher = HeartbeatReader(self, frozenset(job_ids))
         if not job_ids:
             yield watcher
             return
@@ -82,7 +82,7 @@ class Pulse:
 
     async def _read(self) -> None:
         wanted = tuple(set().union(*(watcher.job_ids for watcher in self._watchers)))
-        beats: dict[str, Beat] = {}
+        beats: dict[str, HeartbeatFrame] = {}
         reading = self.reading + 1
         for start in range(0, len(wanted), READ_AT_ONCE):
             some = wanted[start : start + READ_AT_ONCE]
@@ -92,13 +92,13 @@ class Pulse:
         concerned = [watcher.reader for watcher in self._watchers if not changed.isdisjoint(watcher.job_ids)]
         await wake_in_groups([reader for reader in concerned if reader is not None])
 
-    def _read_some(self, job_ids: tuple[str, ...], reading: int) -> dict[str, Beat]:
+    def _read_some(self, job_ids: tuple[str, ...], reading: int) -> dict[str, HeartbeatFrame]:
         """In the feed's thread."""
-        found: dict[str, Beat] = {}
+        found: dict[str, HeartbeatFrame] = {}
         for heartbeat in self._store.local.ask(ListHeartbeats(job_ids=job_ids)).claims:
             known = self.beats.get(heartbeat.job_id)
             if known is None or known.heartbeat != heartbeat:
-                known = Beat(heartbeat, b"event: heartbeat\ndata: %s\n\n" % _encode(heartbeat), reading)
+                known = HeartbeatFrame(heartbeat, b"event: heartbeat\ndata: %s\n\n" % _encode(heartbeat), reading)
             found[heartbeat.job_id] = known
         return found
 
@@ -108,10 +108,10 @@ def next_reading(began_at: float, ended_at: float, read_seconds: float = READ_SE
     return max(began_at + read_seconds, ended_at + rest_seconds)
 
 
-class Watcher:
+class HeartbeatReader:
     """A stream that wants the heartbeats of some jobs."""
 
-    def __init__(self, pulse: Pulse, job_ids: frozenset[str]) -> None:
+    def __init__(self, pulse: HeartbeatFeed, job_ids: frozenset[str]) -> None:
         self.job_ids = job_ids
         self._pulse = pulse
         self._seen = 0

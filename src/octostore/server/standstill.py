@@ -8,8 +8,8 @@ from octostore.server.http import Request
 from octostore.stores.clock import boottime
 from octostore.wire.deadline import DEADLINE_HEADER, DEADLINE_MAX_MS
 
-LOOK_SECONDS = 0.25
-STANDSTILL_SECONDS = 3 * LOOK_SECONDS
+CHECK_SECONDS = 0.25
+STANDSTILL_SECONDS = 3 * CHECK_SECONDS
 """A busy loop may look a little late. What lasts longer than this counts."""
 CATCH_UP_SECONDS = 2.0
 """For how long after a standstill requests may be read that came during it."""
@@ -17,7 +17,7 @@ _HEADER = DEADLINE_HEADER.lower().encode()
 _MILLISECONDS = re.compile("[1-9][0-9]{0,8}")
 
 
-class Attention:
+class StandstillDetector:
     """A process that stands still (stopped, swapped out, suspended) reads what came meanwhile as if it were new.
 
     Nobody can tell how long a request lay in its socket. So whatever is read after a standstill counts as having come
@@ -37,7 +37,7 @@ class Attention:
         if now - self._last > STANDSTILL_SECONDS:
             self._stood_still_at, self._caught_up_at = self._last, now + CATCH_UP_SECONDS
         self._last = now
-        self._timer = self._loop.call_later(LOOK_SECONDS, self.look)
+        self._timer = self._loop.call_later(CHECK_SECONDS, self.look)
 
     def stop(self) -> None:
         if self._timer is not None:

@@ -7,7 +7,7 @@ MAX_BUCKETS = 10_000
 BURST_SECONDS = 2
 
 
-class Rates:
+class RateLimiter:
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second
         self._burst = max(1.0, per_second * BURST_SECONDS)

@@ -11,18 +11,18 @@ FAILED_SECONDS = 1.0
 """For how long a failure is an answer, so that it is not tried again for everybody."""
 
 
-class _Asked(NamedTuple, Generic[T]):
+class _Fetch(NamedTuple, Generic[T]):
     at: float
     task: asyncio.Task[T]
 
 
-class Recent(Generic[T]):
+class ReplyCache(Generic[T]):
     """An answer of `find`, for each key that it is given, is good for `seconds` from when it was asked for."""
 
     def __init__(self, seconds: float, find: Callable[[str], Awaitable[T]]) -> None:
         self.seconds = seconds
         self._find = find
-        self._asked: dict[str, _Asked[T]] = {}
+        self._asked: dict[str, _Fetch[T]] = {}
 
     async def __call__(self, key: str = "", max_age: float | None = None) -> T:
         """With `max_age`, one that is at most so many seconds old."""
@@ -32,7 +32,7 @@ class Recent(Generic[T]):
             self._asked = {
                 other: asked for other, asked in self._asked.items() if not self._is_over(asked, now, self.seconds)
             }
-            known = self._asked[key] = _Asked(now, asyncio.ensure_future(self._found(key)))
+            known = self._asked[key] = _Fetch(now, asyncio.ensure_future(self._found(key)))
         return await asyncio.shield(known.task)
 
     def forget(self) -> None:
@@ -42,7 +42,7 @@ class Recent(Generic[T]):
     async def _found(self, key: str) -> T:
         return await self._find(key)
 
-    def _is_over(self, asked: _Asked[T], now: float, seconds: float) -> bool:
+    def _is_over(self, asked: _Fetch[T], now: float, seconds: float) -> bool:
         task = asked.task
         if not task.done():
             return False

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from octostore.core.errors import Unreachable
-from octostore.server.recent import Recent
+from octostore.server.reply_cache import ReplyCache
 
 
 class Source:
@@ -16,7 +16,7 @@ class Source:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.fault: Exception | None = None
-        self.recent = Recent[int](seconds, self._find)
+        self.recent = ReplyCache[int](seconds, self._find)
 
     async def _find(self, key: str) -> int:
         self.asked.append(key)
@@ -70,7 +70,7 @@ def test_a_failure_is_not_an_answer_for_long(monkeypatch: pytest.MonkeyPatch) ->
             with pytest.raises(Unreachable):
                 await source.recent()
         assert len(source.asked) == 1
-        monkeypatch.setattr("octostore.server.recent.FAILED_SECONDS", -1)
+        monkeypatch.setattr("octostore.server.reply_cache.FAILED_SECONDS", -1)
         source.fault = None
         assert await source.recent() == 2
 

@@ -15,7 +15,7 @@ a good token that comes with 10,000 wrong ones is found a fifth of a second late
 """
 
 
-class Lookups:
+class TokenLookups:
     def __init__(self, store: ServedStore) -> None:
         self._store = store
         self._wanted: dict[bytes, asyncio.Future[TokenView | Exception | None]] = {}

@@ -5,15 +5,15 @@ import resource
 from collections import Counter
 from typing import NamedTuple
 
-from octostore.server.addresses import UNIX, Proxies, network_of
+from octostore.server.addresses import UNIX, Proxies, client_network
 from octostore.server.guard import is_loopback
-from octostore.server.log import seldom, tell
+from octostore.server.log import log_event, throttled
 from octostore.server.refusals import Refusal, too_many_connections, too_many_from_address
 
 BACKLOG = 2_048
-OWN_FILES = 128
+RESERVED_FILES = 128
 """What the server itself may have open: the store, once for each thread, and what every process has."""
-USUAL_OF_ONE = 1_000
+DEFAULT_PER_ADDRESS = 1_000
 
 
 class Room(NamedTuple):
@@ -23,31 +23,31 @@ class Room(NamedTuple):
     backlog: int
 
 
-def room_among(files: int, wanted: int) -> Room:
+def capacity_within(files: int, wanted: int) -> Room:
     """Leaves the store the files that it needs, also while connections are accepted only to be refused."""
     backlog = min(BACKLOG, max(1, files // 8))
-    return Room(max(1, min(wanted, files - OWN_FILES - backlog)), backlog)
+    return Room(max(1, min(wanted, files - RESERVED_FILES - backlog)), backlog)
 
 
-def make_room(wanted: int) -> Room:
+def raise_file_limit(wanted: int) -> Room:
     """Raise the limit of open files to what `wanted` connections need, or as far as the system allows."""
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + OWN_FILES + BACKLOG
+    needed = wanted + RESERVED_FILES + BACKLOG
     if files == resource.RLIM_INFINITY or files >= needed:
         return Room(wanted, BACKLOG)
     files = needed if most == resource.RLIM_INFINITY else min(needed, most)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
-    room = room_among(files, wanted)
+    room = capacity_within(files, wanted)
     if room.connections < wanted:
         message = (
             f"{room.connections} connections at once instead of {wanted} (--max-connections), because this process may "
             f"open only {files} files: raise that to {needed}, with `ulimit -n` or systemd's LimitNOFILE="
         )
-        tell(logging.WARNING, "few_files", message, connections=room.connections, files=files)
+        log_event(logging.WARNING, "few_files", message, connections=room.connections, files=files)
     return room
 
 
-class Door:
+class ConnectionLimits:
     """Counts who is inside. `of_one` is the limit for one address, unless it is that of a trusted proxy.
 
     By default other machines have a limit, and this one has none: here, everybody has the same address.
@@ -62,19 +62,19 @@ class Door:
 
     def enter(self, address: str) -> tuple[str, Refusal | None]:
         """What it is counted by, for `leave`, and the refusal if there is no room for it."""
-        origin = network_of(address)
+        origin = client_network(address)
         self._inside += 1
         self._from[origin] += 1
         if self._inside > self._most:
             message = "new connections are refused: the limit is reached (--max-connections)"
-            seldom.warning("connection_refused", message, address=address, limit=self._most)
+            throttled.warning("connection_refused", message, address=address, limit=self._most)
             return origin, too_many_connections()
         most = self._most_of(address)
         if most is not None and self._from[origin] > most:
             message = (
                 "new connections from one address are refused: its limit is reached (--max-connections-per-address)"
             )
-            seldom.warning("address_refused", message, address=origin, limit=most)
+            throttled.warning("address_refused", message, address=origin, limit=most)
             return origin, too_many_from_address(most)
         return origin, None
 
@@ -87,4 +87,4 @@ class Door:
     def _most_of(self, address: str) -> int | None:
         if address == UNIX or self._proxies.trusts(address):
             return None
-        return self._of_one or (None if is_loopback(address) else USUAL_OF_ONE)
+        return self._of_one or (None if is_loopback(address) else DEFAULT_PER_ADDRESS)

@@ -13,14 +13,14 @@ from octostore.core.replies import ClaimReply
 from octostore.core.session_keys import key_in
 from octostore.core.undo import undo_of
 from octostore.core.waiting import is_worth_waiting
-from octostore.server.http import ClientGone, Request
+from octostore.server.http import ClientDisconnected, Request
 from octostore.server.store import ServedStore
 from octostore.stores.batch import ReplyOrError
 from octostore.stores.loop_flag import LoopFlag
 from octostore.stores.wakeups import Topic, topics_of_claim
 from octostore.stores.writer import MAX_BATCH
 
-PLACE_SECONDS = 5
+POSITION_KEPT_SECONDS = 5
 """How long somebody whose wait has run out may come back to the same place in the line, with the same request id."""
 
 ClaimCommand: TypeAlias = ClaimJob | ClaimNext | ClaimTask
@@ -39,22 +39,22 @@ class _Waiter:
         """What it has in common with a repetition of the same call, and with nothing else; empty without an id."""
 
 
-class _Place(NamedTuple):
+class _KeptPosition(NamedTuple):
     arrival: int
     until: float
 
 
-class WaitingRoom:
+class WaitingClaims:
     def __init__(self, store: ServedStore) -> None:
         self._store = store
         self._loop = asyncio.get_running_loop()
-        self._lines: dict[_Key, _Line] = {}
+        self._lines: dict[_Key, _WaitLine] = {}
         self._arrivals = count(1)
-        self._places: dict[_Key, _Place] = {}
+        self._places: dict[_Key, _KeptPosition] = {}
         self._is_stopping = False
 
     async def claim(self, command: ClaimCommand, wait: float, request: Request) -> ClaimReply:
-        """Claim within `wait` seconds. Raises `ClientGone`, and then the job is nobody's on this account."""
+        """Claim within `wait` seconds. Raises `ClientDisconnected`, and then the job is nobody's on this account."""
         waiter = _Waiter(command, self._loop.time() + wait)
         try:
             return await self._wait(waiter, request.gone())
@@ -88,7 +88,7 @@ class WaitingRoom:
             topics = topics_of_claim(command, reply)
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = _Line(self._store, topics, on_end=partial(self._lines.pop, key))
+            line = self._lines[key] = _WaitLine(self._store, topics, on_end=partial(self._lines.pop, key))
         waiter.arrival = self._place_of(waiter)
         line.join(waiter)
         if self._is_stopping:
@@ -102,7 +102,7 @@ class WaitingRoom:
     def _answer(self, waiter: _Waiter, gone: "asyncio.Future[None]") -> ClaimReply:
         if gone.done():
             waiter.answer.add_done_callback(lambda answer: self.undo(waiter.command, answer.result()))
-            raise ClientGone
+            raise ClientDisconnected
         reply = waiter.answer.result()
         if isinstance(reply, Exception):
             raise reply
@@ -131,10 +131,10 @@ class WaitingRoom:
         now = self._loop.time()
         if waiter.request and waiter.arrival and now >= waiter.deadline:
             self._places.pop(waiter.request, None)
-            self._places[waiter.request] = _Place(waiter.arrival, now + PLACE_SECONDS)
+            self._places[waiter.request] = _KeptPosition(waiter.arrival, now + POSITION_KEPT_SECONDS)
 
 
-class _Line:
+class _WaitLine:
     """Those who wait for the same job, or for the next one of the same queue. Only the first of them is tried."""
 
     def __init__(self, store: ServedStore, topics: list[Topic], on_end: Callable[[], object]) -> None:
