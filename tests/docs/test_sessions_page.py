@@ -20,7 +20,7 @@ def test_the_thresholds_are_the_defaults() -> None:
 
 
 def test_the_exit_codes_are_those_of_the_command_line() -> None:
-    _, _, rest = TEXT.partition("## What is told apart")
+    _, _, rest = TEXT.partition("## Results and what they mean")
     section, _, _ = rest.partition("\n## ")
     shown = [int(code) for code in re.findall(r" \| (\d+) \|$", section, re.MULTILINE)]
     assert shown == [exits.HELD, exits.NOTHING_TO_DO, exits.LOST, exits.UNREACHABLE, exits.NOT_ALLOWED]
