@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octostore.client.authority import Authority
-from octostore.client.heart import Heart
+from octostore.client.heartbeater import Heartbeater
 from octostore.client.lateness import Lateness
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.moments import to_datetime
@@ -83,7 +83,7 @@ class Run:
             self.may_go_on.set()
         self.authority = Authority()
         self.authority.renew(self.authority.now(), round(lasts * 1_000))
-        self.heart = Heart(self.beat, self.authority, 0.1, self.lose)
+        self.heart = Heartbeater(self.beat, self.authority, 0.1, self.lose)
         self.heart.start()
 
     def lose(self, why: object) -> None:
@@ -113,11 +113,11 @@ def test_however_long_the_ttl_is_a_loss_is_learnt_of_within_ten_seconds(
 ) -> None:
     due: list[float] = []
     pulse = SimpleNamespace(schedule=lambda _heart, due_at: due.append(due_at))
-    monkeypatch.setattr("octostore.client.heart._pulse", pulse)
+    monkeypatch.setattr("octostore.client.heartbeater._heartbeat_thread", pulse)
     now = 0.0
     authority = Authority(lambda: now, Lateness())
     authority.renew(now, round(ttl * 1_000))
-    heart = Heart(lambda: answered(round(ttl * 1_000)), authority, ttl, lambda _why: None)
+    heart = Heartbeater(lambda: answered(round(ttl * 1_000)), authority, ttl, lambda _why: None)
     heart.start()
     assert due == [interval]
     now = interval

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from octostore.client.batching import carry_out, carry_out_async
+from octostore.client.batching import run_batch, run_batch_async
 from octostore.core.commands import Batch, ClaimJob, Command
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.limits import BATCH_MAX
@@ -32,9 +32,9 @@ def carry_out_with(answers: list[list[Any]], batch: Batch, *, is_async: bool) ->
         return execute_all(commands, atomic=atomic)
 
     if is_async:
-        port: Any = SimpleNamespace(execute_all=execute_all_async, give_back=len)
-        return asyncio.run(carry_out_async(port, batch))
-    return carry_out(cast("Any", SimpleNamespace(execute_all=execute_all)), batch)
+        port: Any = SimpleNamespace(execute_all=execute_all_async, undo_claims=len)
+        return asyncio.run(run_batch_async(port, batch))
+    return run_batch(cast("Any", SimpleNamespace(execute_all=execute_all)), batch)
 
 
 @pytest.mark.parametrize("is_async", [False, True])

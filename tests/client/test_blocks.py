@@ -13,8 +13,8 @@ import pytest
 import octostore
 from octostore.client.authority import Authority
 from octostore.client.embedded import EmbeddedPort
-from octostore.client.heart import RETRY_SECONDS, Heart
-from octostore.client.hold import Granted, HeldClaim, refresher
+from octostore.client.heartbeater import RETRY_SECONDS, Heartbeater
+from octostore.client.hold import Granted, HeldClaim, refresh_command
 from octostore.client.lateness import SAFETY, Lateness
 from octostore.core.commands import AnyCommand, ClaimJob, ClaimTask, Command, Enqueue, HeartbeatJob, ReleaseJob
 from octostore.core.errors import LeaseLost, Unreachable
@@ -173,7 +173,7 @@ def test_how_it_ends_can_be_left_to_time(port: Port) -> None:
 def test_a_claim_that_was_waited_for_is_renewed_first(port: Port, waited_share: float, is_refreshed: bool) -> None:
     """It is counted from before the wait, and would seem to be over."""
     reply: ClaimReply = port.execute(ClaimJob(job_id="job", owner="ann", ttl=100))
-    refresh = refresher(Granted(reply, boottime() - waited_share * 100, 100_000))
+    refresh = refresh_command(Granted(reply, boottime() - waited_share * 100, 100_000))
     assert isinstance(refresh, HeartbeatJob) == is_refreshed
 
 
@@ -313,10 +313,10 @@ class Body:
         self.is_told = threading.Event()
         self.lateness = Lateness()
         pulse = SimpleNamespace(schedule=lambda _heart, due_at: self.due.append(due_at))
-        monkeypatch.setattr("octostore.client.heart._pulse", pulse)
+        monkeypatch.setattr("octostore.client.heartbeater._heartbeat_thread", pulse)
         self.authority = Authority(lambda: self.now, self.lateness)
         self.authority.renew(self.now, round(ttl * 1_000))
-        self.heart = Heart(self.beat, self.authority, ttl, self.on_lost)
+        self.heart = Heartbeater(self.beat, self.authority, ttl, self.on_lost)
         self.heart.start()
 
     def beat(self) -> "Future[HeartbeatReply]":
@@ -381,9 +381,9 @@ def test_it_is_told_once_and_no_later_than_its_authority_ends(body: Body) -> Non
 
 def test_on_a_machine_that_has_become_busy_it_gives_up_earlier(body: Body) -> None:
     body.until_due()
-    assert body.heart.hasten() == body.authority.ends_at
+    assert body.heart.give_up_sooner() == body.authority.ends_at
     body.lateness.note(body.now - 1, body.now)
-    assert body.heart.hasten() == body.authority.ends_at - SAFETY
+    assert body.heart.give_up_sooner() == body.authority.ends_at - SAFETY
     body.now = body.authority.ends_at - SAFETY
     body.lateness.note(body.now - 1, body.now)
     body.heart.step()
@@ -429,7 +429,7 @@ def test_one_heart_that_goes_wrong_does_not_stop_the_others(caplog: pytest.LogCa
     beaten = threading.Event()
     wrong = threading.Event()
 
-    class Wrong(Heart):
+    class Wrong(Heartbeater):
         def step(self) -> None:
             wrong.set()
             raise RuntimeError("a bug")
@@ -439,7 +439,7 @@ def test_one_heart_that_goes_wrong_does_not_stop_the_others(caplog: pytest.LogCa
         return Future()
 
     hearts = []
-    for kind in (Wrong, Heart):
+    for kind in (Wrong, Heartbeater):
         authority = Authority()
         authority.renew(authority.now(), 10_000)
         hearts.append(kind(beat, authority, 0.03, lambda _why: None))

@@ -19,10 +19,10 @@ import pytest
 
 import octostore
 from octostore import Unreachable
-from octostore.client import heart
-from octostore.client.http import patience
+from octostore.client import heartbeater
+from octostore.client.http import retry_budget
 from octostore.client.http.calls import HttpCall
-from octostore.client.http.patience import Patience
+from octostore.client.http.retry_budget import RetryBudget
 from octostore.stores.base import TryAgain
 from octostore.wire.tokens import new_token
 from tests.client.conftest import Connect, Shorten
@@ -399,14 +399,14 @@ def test_it_gives_up_in_the_end(
 
 def only_pauses_take_time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """So that how often it tries does not depend on the machine. Gives the pauses."""
-    after, slept, began_at = Patience.after, list[float](), time.monotonic() + 1_000
+    after, slept, began_at = RetryBudget.pause_after, list[float](), time.monotonic() + 1_000
 
-    def noted(self: Patience, failed: TryAgain, call: HttpCall | None = None) -> float:
+    def noted(self: RetryBudget, failed: TryAgain, call: HttpCall | None = None) -> float:
         slept.append(after(self, failed, call))
         return slept[-1]
 
-    monkeypatch.setattr(Patience, "after", noted)
-    monkeypatch.setattr(patience, "time", SimpleNamespace(monotonic=lambda: began_at + sum(slept)))
+    monkeypatch.setattr(RetryBudget, "pause_after", noted)
+    monkeypatch.setattr(retry_budget, "time", SimpleNamespace(monotonic=lambda: began_at + sum(slept)))
     return slept
 
 
@@ -421,7 +421,7 @@ def test_what_will_not_get_better_is_not_tried_again(connect: Connect, proxy: Pr
 def test_a_connection_that_was_closed_while_idle_is_replaced(
     connect: Connect, proxy: Proxy, server: ServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Patience, "after", lambda *_: pytest.fail("nothing has gone wrong"))
+    monkeypatch.setattr(RetryBudget, "pause_after", lambda *_: pytest.fail("nothing has gone wrong"))
     store = connect(proxy.url, token=server.token)
     for _ in range(3):
         proxy.then(pass_on_and_close)
@@ -705,7 +705,7 @@ def test_an_owner_that_follows_the_log_hears_at_once_what_others_do_to_its_claim
     connect: Connect, server: ServerProcess, store: octostore.OctoStore, job_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     day = 86_400
-    monkeypatch.setattr(heart, "BEAT_MAX_SECONDS", day)  # none is due within the test
+    monkeypatch.setattr(heartbeater, "BEAT_MAX_SECONDS", day)  # none is due within the test
     mine = connect(server.url, token=server.token)
     with mine.hold(job_id, ttl=day) as claim:
         follower = mine.events(job_id=job_id, follow=True)

@@ -13,11 +13,11 @@ from octostore.client.authority import Authority
 from octostore.client.lateness import (
     DELAY_MAX_SECONDS,
     HALF_LIFE_SECONDS,
-    IN_HAND_SHARE,
+    MARGIN_SHARE_MAX,
     SAFETY,
     Lateness,
-    check_keepable,
-    in_hand,
+    check_ttl_is_safe,
+    safety_margin,
     smallest_ttl,
 )
 from octostore.core.errors import InvalidInput
@@ -73,15 +73,15 @@ def test_a_ttl_is_refused_exactly_if_not_enough_of_it_can_be_kept_in_hand(
     ttl: float, first: float, second: float
 ) -> None:
     needed = SAFETY * (first + second)
-    assert in_hand(ttl, first, second) <= ttl * IN_HAND_SHARE
+    assert safety_margin(ttl, first, second) <= ttl * MARGIN_SHARE_MAX
     smallest = smallest_ttl(first, second)
-    assert needed <= smallest * IN_HAND_SHARE + 1e-9
-    assert smallest * IN_HAND_SHARE < needed + 0.1, "and not more than is needed"
+    assert needed <= smallest * MARGIN_SHARE_MAX + 1e-9
+    assert smallest * MARGIN_SHARE_MAX < needed + 0.1, "and not more than is needed"
     if ttl >= smallest:
-        check_keepable(ttl, first, second)
+        check_ttl_is_safe(ttl, first, second)
     else:
         with pytest.raises(InvalidInput, match=f"{smallest:g} seconds") as refused:
-            check_keepable(ttl, first, second)
+            check_ttl_is_safe(ttl, first, second)
         assert (refused.value.field, refused.value.limit, refused.value.size) == ("ttl", smallest, ttl)
 
 

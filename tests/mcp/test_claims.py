@@ -72,7 +72,9 @@ def test_whoever_saves_a_checkpoint_is_not_stuck_any_more(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         await claim(store, claims, "job")
         kept = await claims.find(store, OneClaim(job_id="job"))
-        kept._claim.hear(HeartbeatReply("job", datetime.now(UTC), 1, 1, stuck=True))  # as the last heartbeat had it
+        kept._claim.take_reply(
+            HeartbeatReply("job", datetime.now(UTC), 1, 1, stuck=True)
+        )  # as the last heartbeat had it
         assert (await kept.view()).stuck
         await kept.checkpoint({"step": 1})
         assert not (await kept.view()).stuck

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import octostore
-from octostore.client.looking import look
+from octostore.client.read_only import open_read_only
 from octostore.stores.postgres.connection import MIGRATION_LOCK, migrations
 from tests.support.founding import FIRST, NOT_FIRST, READS
 from tests.support.postgres import made, new_schema, postgres_url
@@ -51,7 +51,7 @@ def test_what_is_about_something_that_exists_makes_no_store(
 
 
 def test_looking_makes_no_store_either(admin: psycopg.Connection, url: str, schema: str) -> None:
-    with look(url) as reader:
+    with open_read_only(url) as reader:
         with pytest.raises(octostore.Unreachable) as caught:
             reader.figures()
         assert caught.value.reason == "no_store"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import octostore
-from octostore.client import heart
+from octostore.client import heartbeater
 from tests.support.embedded import waiting_threads
 from tests.support.processes import PATIENCE_SECONDS, Worker, until
 
@@ -16,7 +16,7 @@ DAY = 86_400
 @pytest.fixture(autouse=True)
 def no_heartbeat_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within any test."""
-    monkeypatch.setattr(heart, "BEAT_MAX_SECONDS", DAY)
+    monkeypatch.setattr(heartbeater, "BEAT_MAX_SECONDS", DAY)
 
 
 def test_what_another_process_does_is_heard_while_somebody_here_waits(store: octostore.OctoStore, path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from octostore.client.authority import Authority
-from octostore.client.http.patience import ANSWER_SECONDS
 from octostore.client.http.port import HttpPort
+from octostore.client.http.retry_budget import ANSWER_SECONDS
 from octostore.core.errors import LeaseLost
 from octostore.stores.base import TryAgain
 from octostore.stores.clock import boottime

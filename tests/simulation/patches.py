@@ -20,7 +20,7 @@ from unittest import mock
 import aiohttp
 
 import octostore.client.async_work
-import octostore.client.heart
+import octostore.client.heartbeater
 import octostore.client.hold
 import octostore.client.http.async_port
 import octostore.client.http.connection
@@ -32,8 +32,8 @@ import octostore.server.standstill
 import octostore.stores.ids
 import octostore.stores.memory
 import octostore.stores.wakeups
-from octostore.client.heart import Heart, _Pulse
-from octostore.client.lateness import Lateness, here
+from octostore.client.heartbeater import Heartbeater, _HeartbeatThread
+from octostore.client.lateness import Lateness, own_lateness
 from octostore.stores.owners import Owners
 from tests.simulation import primitives
 from tests.simulation.primitives import Here
@@ -102,10 +102,10 @@ class _Ids:
 class _PulseOfEach:
     """One pulse for each process, as there is in reality."""
 
-    def schedule(self, heart: Heart, due_at: float) -> None:
+    def schedule(self, heart: Heartbeater, due_at: float) -> None:
         own = Here.scheduler.process.own
         if "pulse" not in own:
-            own["pulse"] = _Pulse()
+            own["pulse"] = _HeartbeatThread()
         own["pulse"].schedule(heart, due_at)
 
 
@@ -117,7 +117,7 @@ class _OwnersOfEach:
 
 
 def _lateness_of_each(method: str) -> Callable[..., Any]:
-    """A method of `octostore.client.lateness.here`, for each process."""
+    """A method of `octostore.client.lateness.own_lateness`, for each process."""
 
     def call(*given: Any) -> Any:
         own = Here.scheduler.process.own.setdefault("lateness", Lateness())
@@ -192,8 +192,8 @@ def _special(
     return [
         (octostore.stores.ids, {"_chance": _Ids(chance)}),
         # Timers do not stand still here, so nobody has to look whether they did.
-        (octostore.client.heart, {"_pulse": _PulseOfEach(), "TICK_SECONDS": 3_600.0}),
-        (here, {method: _lateness_of_each(method) for method in ("note", "worst", "is_known", "measure")}),
+        (octostore.client.heartbeater, {"_heartbeat_thread": _PulseOfEach(), "TICK_SECONDS": 3_600.0}),
+        (own_lateness, {method: _lateness_of_each(method) for method in ("note", "worst", "is_known", "measure")}),
         (octostore.client.hold, {"owners": _OwnersOfEach()}),
         (octostore.stores.wakeups, {"owners": _OwnersOfEach()}),
         (octostore.client.threads, {"_pools": _PoolsOfEach()}),

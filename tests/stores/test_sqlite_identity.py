@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 import octostore
-from octostore.client.looking import look
+from octostore.client.read_only import open_read_only
 from octostore.client.reader import Questions, Reader
 from octostore.core.needs import Needs
 from octostore.stores.sqlite.backend import SqliteBackend
@@ -50,7 +50,7 @@ def test_that_is_every_read() -> None:
 
 
 def test_looking_makes_no_store_either(path: Path) -> None:
-    with look(url(path)) as reader:
+    with open_read_only(url(path)) as reader:
         assert fault(reader.figures).reason == "no_store"
     assert listing(path) == []
 
@@ -106,7 +106,7 @@ def test_a_log_without_its_database_is_not_taken_for_nothing(path: Path, tmp_pat
     claim_and_die(path, "1", "2", "3")
     path.rename(tmp_path / "elsewhere.db")
     before = listing(path)
-    for call in (lambda: octostore.connect(url(path)), lambda: look(url(path))):
+    for call in (lambda: octostore.connect(url(path)), lambda: open_read_only(url(path))):
         error = fault(call)
         assert error.reason == "moved"
         assert "-wal" in str(error)
@@ -140,7 +140,7 @@ def test_a_store_that_was_closed_may_go_anywhere_alone(path: Path, tmp_path: Pat
 def test_looking_at_a_killed_store_leaves_its_log_to_those_who_write(path: Path) -> None:
     claim_and_die(path, "1", "2", "3")
     for _ in range(2):
-        with look(url(path)) as reader:
+        with open_read_only(url(path)) as reader:
             assert len(reader.list_claimed_jobs()) == 3
     with octostore.connect(url(path)) as store:
         assert store.claim_job("next").status == "claimed"

@@ -9,7 +9,7 @@ import apsw
 
 import octostore
 from octostore.client.embedded import EmbeddedPort
-from octostore.client.reader import followed
+from octostore.client.reader import follow_log
 from octostore.core.needs import Needs
 from octostore.stores.base import Backend
 from octostore.stores.clock import Clock
@@ -48,7 +48,7 @@ def waiting_threads() -> int:
 
 
 def _waits_to_be_woken(frame: FrameType | None) -> bool:
-    waiters = {EmbeddedPort.execute.__code__, followed.__code__}
+    waiters = {EmbeddedPort.execute.__code__, follow_log.__code__}
     while frame is not None:
         caller = frame.f_back
         if frame.f_code is threading.Event.wait.__code__ and caller is not None and caller.f_code in waiters:

@@ -27,9 +27,9 @@ AGAIN_SECONDS = 60.0
 
 def tell_of_silence(where: str) -> None:
     """From now on, in this process, of the server at `where`."""
-    from octostore.client.http.patience import ANSWER_SECONDS, Patience  # noqa: PLC0415  # few commands are for one
+    from octostore.client.http.retry_budget import ANSWER_SECONDS, RetryBudget  # noqa: PLC0415  # few commands are for one
 
-    Patience.on_new = _Lookout(where, ANSWER_SECONDS).see
+    RetryBudget.on_new = _Lookout(where, ANSWER_SECONDS).see
 
 
 def watched(url: str | None, where: str) -> OctoStore:

@@ -117,6 +117,6 @@ def import_what_looking_takes(place: Place) -> None:
     if place.is_server:
         import octostore.client.connect  # noqa: PLC0415
     else:
-        import octostore.client.looking  # noqa: PLC0415
+        import octostore.client.read_only  # noqa: PLC0415
     if sqlite_path(place.url) is not None:
         import octostore.stores.sqlite.backend  # noqa: F401, PLC0415

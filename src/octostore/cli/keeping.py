@@ -11,7 +11,7 @@ from octostore.cli.command import Arguments, Context
 from octostore.cli.commands.claim import Claim
 from octostore.cli.leases import said_again
 from octostore.cli.living import my_name
-from octostore.client.lateness import check_keepable_here
+from octostore.client.lateness import check_ttl_is_safe_here
 from octostore.core.errors import InvalidInput
 from octostore.core.replies import ClaimReply
 from octostore.keeping.keeper import Keeper, Order
@@ -62,7 +62,7 @@ def _check(arguments: Arguments, url: str | None) -> None:
         raise InvalidInput("--keep", "needs a store that outlives this command, and memory: does not")
     if arguments.lease:
         raise InvalidInput("--lease", "prints the lease, which --keep stores for you instead; give one of them")
-    check_keepable_here(arguments.ttl)
+    check_ttl_is_safe_here(arguments.ttl)
 
 
 def _lease(reply: ClaimReply, keeper: Process, process: Process | None, max_silence: float | None) -> KeptLease:

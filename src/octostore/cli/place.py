@@ -46,9 +46,9 @@ class Place(msgspec.Struct, frozen=True):
         """Only to ask, which takes far less than all that can be done with a store."""
         if self.is_server:
             return self.open()
-        from octostore.client.looking import look  # noqa: PLC0415
+        from octostore.client.read_only import open_read_only  # noqa: PLC0415
 
-        return look(self.url)
+        return open_read_only(self.url)
 
 
 def chosen_place(url: str | None, *, is_watched: bool = False) -> Place:

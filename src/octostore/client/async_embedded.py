@@ -54,11 +54,11 @@ class AsyncEmbeddedPort:
             for some in Batch(commands, atomic).steps:
                 answers += await self._execute_together(some)
         except asyncio.CancelledError:
-            self.give_back(answers)
+            self.undo_claims(answers)
             raise
         return answers
 
-    def give_back(self, answers: Sequence[Any]) -> None:
+    def undo_claims(self, answers: Sequence[Any]) -> None:
         with suppress(Unreachable):  # it is closed
             for undo in map(undo_of, answers):
                 if undo is not None:

@@ -4,8 +4,8 @@ import asyncio
 from typing import Any, Self
 
 from octostore.client.claiming import claim_async
-from octostore.client.hold import Granted, KeptClaim, granted, refresher
-from octostore.client.lateness import check_keepable_here, here, is_to_be_measured
+from octostore.client.hold import Granted, KeptClaim, granted, refresh_command
+from octostore.client.lateness import check_ttl_is_safe_here, must_measure, own_lateness
 from octostore.client.port import AsyncPort
 from octostore.client.threads import in_background, in_thread
 from octostore.core.commands import Command
@@ -15,20 +15,22 @@ from octostore.stores.clock import boottime
 from octostore.stores.loop_flag import LoopFlag
 
 
-async def ask_for_async(port: AsyncPort, command: Command[ClaimReply], wait: float, is_generated: bool) -> Granted:
+async def claim_to_hold_async(
+    port: AsyncPort, command: Command[ClaimReply], wait: float, is_generated: bool
+) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()
-    return await refreshed_async(port, granted(await claim_async(port, command, wait, is_generated), asked_at))
+    return await refresh_if_old_async(port, granted(await claim_async(port, command, wait, is_generated), asked_at))
 
 
-async def check_keepable_async(ttl: float) -> None:
-    if is_to_be_measured(ttl):
-        await in_thread(here.measure)
-    check_keepable_here(ttl)
+async def check_ttl_is_safe_async(ttl: float) -> None:
+    if must_measure(ttl):
+        await in_thread(own_lateness.measure)
+    check_ttl_is_safe_here(ttl)
 
 
-async def refreshed_async(port: AsyncPort, answer: Granted) -> Granted:
-    refresh = refresher(answer)
+async def refresh_if_old_async(port: AsyncPort, answer: Granted) -> Granted:
+    refresh = refresh_command(answer)
     if refresh is None:
         return answer
     asked_at = boottime()

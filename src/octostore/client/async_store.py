@@ -8,12 +8,16 @@ from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, Self
 
-from octostore.client.async_hold import AsyncHeldClaim, ask_for_async, check_keepable_async, refreshed_async
+from octostore.client.async_hold import (
+    AsyncHeldClaim,
+    check_ttl_is_safe_async,
+    claim_to_hold_async,
+    refresh_if_old_async,
+)
 from octostore.client.async_session import AsyncSession
 from octostore.client.async_work import AsyncHandler, AsyncWorkLoop
-from octostore.client.calls import Blocks, Calls, calls
+from octostore.client.calls import Blocks, Calls, build
 from octostore.client.claiming import ClaimCall, HoldCall, claim_async
-from octostore.client.enough import Enough
 from octostore.client.hold import LONG_AGO, granted
 from octostore.client.methods import Awaiting, P
 from octostore.client.port import AsyncPort
@@ -23,6 +27,7 @@ from octostore.client.store import CONCURRENCY_MAX, OctoStore
 from octostore.client.threads import in_thread
 from octostore.client.verification import OnEvent
 from octostore.client.work import AnyClaim
+from octostore.client.work_limits import WorkLimits
 from octostore.core import questions as q
 from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
@@ -43,8 +48,8 @@ def held_async(
     @asynccontextmanager
     async def method(self: Any, /, *args: P.args, **options: P.kwargs) -> AsyncIterator[AsyncHeldClaim]:
         call, ttl, outcome, on_lost = make(self, *args, **options)
-        await check_keepable_async(ttl)
-        claim = AsyncHeldClaim(self._port, await ask_for_async(self._port, *call), on_lost=on_lost)
+        await check_ttl_is_safe_async(ttl)
+        claim = AsyncHeldClaim(self._port, await claim_to_hold_async(self._port, *call), on_lost=on_lost)
         claim.end_as(outcome)
         async with claim:
             yield claim
@@ -96,7 +101,7 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         self, reply: ClaimReply, *, asked_at: float = LONG_AGO, on_lost: Callable[[], None] | None = None
     ) -> AsyncIterator[AsyncHeldClaim]:
         """See `OctoStore.keep`."""
-        answer = await refreshed_async(self._port, granted(reply, asked_at))
+        answer = await refresh_if_old_async(self._port, granted(reply, asked_at))
         async with AsyncHeldClaim(self._port, answer, on_lost=on_lost) as claim:
             yield claim
 
@@ -118,11 +123,11 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         max_jobs: int | None = None,
     ) -> int:
         """See `OctoStore.work`; the handler is a coroutine function, which a second signal cancels."""
-        enough = Enough(until_empty=until_empty, until_done=until_done, max_jobs=max_jobs)
-        claim = calls.claim_next(
+        limits = WorkLimits(until_empty=until_empty, until_done=until_done, max_jobs=max_jobs)
+        claim = build.claim_next(
             queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence, until_done=until_done
         )
-        return await self._run_loop(claim.command, ttl, handler, concurrency, stop, enough=enough)
+        return await self._run_loop(claim.command, ttl, handler, concurrency, stop, limits=limits)
 
     async def work_session(
         self,
@@ -138,8 +143,8 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         until_empty: bool = False,
     ) -> int:
         """See `OctoStore.work_session`; the handler is a coroutine function."""
-        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
-        return await self._run_loop(claim.command, ttl, handler, 1, stop, enough=Enough(until_empty=until_empty))
+        claim = build.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
+        return await self._run_loop(claim.command, ttl, handler, 1, stop, limits=WorkLimits(until_empty=until_empty))
 
     # The log
 
@@ -186,11 +191,11 @@ class AsyncOctoStore(Awaiting, Calls, Questions):
         concurrency: int,
         stop: asyncio.Event | None,
         *,
-        enough: Enough,
+        limits: WorkLimits,
     ) -> int:
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
         if not callable(handler):
             raise InvalidInput("handler", "must be a coroutine function of one claim")
-        await check_keepable_async(ttl)
-        loop = AsyncWorkLoop(self._port, claim, handler, stop or asyncio.Event(), enough)
+        await check_ttl_is_safe_async(ttl)
+        loop = AsyncWorkLoop(self._port, claim, handler, stop or asyncio.Event(), limits)
         return await loop.run(concurrency)

@@ -4,7 +4,7 @@ import math
 import threading
 from collections.abc import Callable
 
-from octostore.client.lateness import Lateness, here, in_hand
+from octostore.client.lateness import Lateness, own_lateness, safety_margin
 from octostore.stores.clock import boottime
 
 MARGIN_SHARE = 0.02
@@ -20,7 +20,7 @@ class Authority:
     asked gets its next turn, as late as `lateness` knows that to be.
     """
 
-    def __init__(self, clock: Callable[[], float] = boottime, lateness: Lateness = here) -> None:
+    def __init__(self, clock: Callable[[], float] = boottime, lateness: Lateness = own_lateness) -> None:
         self.on_renewed: Callable[[float], None] | None = None
         """Told until when it lasts, every time that this becomes later."""
         self._clock = clock
@@ -40,7 +40,7 @@ class Authority:
 
     @property
     def gives_up_at(self) -> float:
-        return self._ends_at - in_hand(self._ttl, self._lateness.worst(self._clock()))
+        return self._ends_at - safety_margin(self._ttl, self._lateness.worst(self._clock()))
 
     def renew(self, asked_at: float, remaining_ms: int) -> None:
         remaining = remaining_ms / 1_000

@@ -16,10 +16,10 @@ from octostore.stores.ids import new_request_id
 CALL_BYTES, ROOM_BYTES = 3 * 1_024 * 1_024, 1_024
 """How large a call is made, of the 4 MiB that servers take, if each command needs so much besides its documents."""
 
-Released: TypeAlias = ClaimReply | tuple[str, str]
+ClaimOrLease: TypeAlias = ClaimReply | tuple[str, str]
 
 
-def lease_of(claim: Released) -> tuple[Any, Any]:
+def lease_of(claim: ClaimOrLease) -> tuple[Any, Any]:
     """The job and its lease, which is None where the claim did not succeed."""
     if isinstance(claim, ClaimReply):
         return claim.job_id, claim.lease_id
@@ -28,7 +28,7 @@ def lease_of(claim: Released) -> tuple[Any, Any]:
     return claim
 
 
-def carry_out(port: Port, batch: Batch) -> list[Any]:
+def run_batch(port: Port, batch: Batch) -> list[Any]:
     """Any number, in as few calls as possible."""
     answers: list[Any] = []
     for commands in _calls(batch):
@@ -39,7 +39,7 @@ def carry_out(port: Port, batch: Batch) -> list[Any]:
     return answers
 
 
-async def carry_out_async(port: AsyncPort, batch: Batch) -> list[Any]:
+async def run_batch_async(port: AsyncPort, batch: Batch) -> list[Any]:
     answers: list[Any] = []
     try:
         for commands in _calls(batch):
@@ -48,7 +48,7 @@ async def carry_out_async(port: AsyncPort, batch: Batch) -> list[Any]:
             for place, command in _to_be_repeated(commands, answers):
                 (answers[place],) = await port.execute_all([_with_request_id(command)], atomic=True)
     except BaseException:  # being cancelled, above all
-        port.give_back(answers)
+        port.undo_claims(answers)
         raise
     return answers
 

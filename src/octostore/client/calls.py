@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate
 
-from octostore.client.batching import Released, carry_out, carry_out_async, lease_of
+from octostore.client.batching import ClaimOrLease, lease_of, run_batch, run_batch_async
 from octostore.client.claiming import ClaimCall, HoldCall, claim, claim_async
-from octostore.client.executing import executed
-from octostore.client.methods import Making, Method, P, Steps, listed, stepped
+from octostore.client.executing import command_method
+from octostore.client.methods import Building, Method, P, Steps, as_tuple, steps_method
 from octostore.client.operating import OperatorCalls
 from octostore.client.owner import HOST, default_owner
 from octostore.core import commands as c
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 _OF_ENQUEUE = {"kind", "payload", "job_id", "queue", "priority", "run_at", "max_attempts"}
 
 
-def claimed(make: Callable[Concatenate[Any, P], ClaimCall[R_co]]) -> Method[P, ClaimCall[R_co], R_co]:
+def claim_method(make: Callable[Concatenate[Any, P], ClaimCall[R_co]]) -> Method[P, ClaimCall[R_co], R_co]:
     return Method(make, lambda port, call: claim(port, *call), lambda port, call: claim_async(port, *call))
 
 
-def together(make: Callable[Concatenate[Any, P], Batch]) -> Method[P, Batch, list[Any]]:
-    return Method(make, carry_out, carry_out_async)
+def batch_method(make: Callable[Concatenate[Any, P], Batch]) -> Method[P, Batch, list[Any]]:
+    return Method(make, run_batch, run_batch_async)
 
 
 class Calls(OperatorCalls):
@@ -44,7 +44,7 @@ class Calls(OperatorCalls):
 
     # Jobs
 
-    @claimed
+    @claim_method
     def claim_job(
         self,
         job_id: str,
@@ -89,7 +89,7 @@ class Calls(OperatorCalls):
         )
         return ClaimCall(command, wait, request_id is None)
 
-    @executed
+    @command_method
     def heartbeat_job(
         self,
         job_id: str,
@@ -110,7 +110,7 @@ class Calls(OperatorCalls):
             job_id=job_id, lease_id=lease_id, fencing_token=fencing_token, ttl=ttl, note=progress, percent=percent
         )
 
-    @executed
+    @command_method
     def checkpoint_job(
         self, job_id: str, lease_id: str, data: Any, *, fencing_token: int | None = None
     ) -> c.CheckpointJob:
@@ -118,7 +118,7 @@ class Calls(OperatorCalls):
         encoded = encode_any("checkpoint", data)
         return c.CheckpointJob(job_id=job_id, lease_id=lease_id, fencing_token=fencing_token, data=encoded)
 
-    @executed
+    @command_method
     def release_job(
         self,
         job_id: str,
@@ -155,7 +155,7 @@ class Calls(OperatorCalls):
 
     # Queues
 
-    @executed
+    @command_method
     def enqueue(
         self,
         kind: str,
@@ -182,7 +182,7 @@ class Calls(OperatorCalls):
             max_attempts=max_attempts,
         )
 
-    @claimed
+    @claim_method
     def claim_next(
         self,
         queue: str = "default",
@@ -207,7 +207,7 @@ class Calls(OperatorCalls):
         command = c.ClaimNext(
             queue=queue,
             until_done=until_done,
-            kinds=None if kinds is None else listed("kinds", kinds),
+            kinds=None if kinds is None else as_tuple("kinds", kinds),
             owner=default_owner() if owner is None else owner,
             metadata=encode_json("metadata", metadata),
             ttl=ttl,
@@ -219,7 +219,7 @@ class Calls(OperatorCalls):
         )
         return ClaimCall(command, wait, request_id is None)
 
-    @claimed
+    @claim_method
     def claim_task(
         self,
         session_id: str,
@@ -248,8 +248,8 @@ class Calls(OperatorCalls):
             session_id=session_id,
             lease_id=lease_id,
             owner=default_owner() if agent is None else agent,
-            queues=listed("queues", queues),
-            kinds=None if kinds is None else listed("kinds", kinds),
+            queues=as_tuple("queues", queues),
+            kinds=None if kinds is None else as_tuple("kinds", kinds),
             metadata=encode_json("metadata", metadata),
             ttl=ttl,
             request_id=new_request_id() if request_id is None else request_id,
@@ -259,7 +259,7 @@ class Calls(OperatorCalls):
         )
         return ClaimCall(command, wait, request_id is None)
 
-    @executed
+    @command_method
     def release_task(
         self,
         session_id: str,
@@ -288,7 +288,7 @@ class Calls(OperatorCalls):
 
     # Several at once
 
-    @together
+    @batch_method
     def batch(self, commands: Iterable[Mapping[str, Any]], *, atomic: bool = True) -> Batch:
         """Carry out up to 1,000 commands of any kind, in their order: in one transaction (`atomic`), or in several.
 
@@ -296,11 +296,11 @@ class Calls(OperatorCalls):
         The answers are those of the single calls, in the same order; what a single call would raise stands in its
         place, has changed nothing, and keeps no other from being carried out.
         """
-        from octostore.client.documents import commands_of  # noqa: PLC0415  # the table of endpoints takes long to import
+        from octostore.client.documents import parse_commands  # noqa: PLC0415  # the table of endpoints takes long to import
 
-        return Batch(commands_of(commands), atomic)
+        return Batch(parse_commands(commands), atomic)
 
-    @together
+    @batch_method
     def claim_many(
         self,
         job_ids: Iterable[str],
@@ -325,12 +325,12 @@ class Calls(OperatorCalls):
             "pid": os.getpid(),
             "max_silence": max_silence,
         }
-        return Batch([c.ClaimJob(job_id=job_id, **terms) for job_id in listed("job_ids", job_ids)], atomic=False)
+        return Batch([c.ClaimJob(job_id=job_id, **terms) for job_id in as_tuple("job_ids", job_ids)], atomic=False)
 
-    @together
+    @batch_method
     def release_many(
         self,
-        claims: Iterable[Released],
+        claims: Iterable[ClaimOrLease],
         outcome: Outcome = "released",
         *,
         result: Any = None,
@@ -340,9 +340,9 @@ class Calls(OperatorCalls):
     ) -> Batch:
         """`release_job` for any number of claims: answers of `claim_many`, or pairs of job and lease."""
         ending: dict[str, Any] = {"result": result, "error": error, "note": note, "retry_after": retry_after}
-        return Batch([calls.release_job(*lease_of(claim), outcome, **ending) for claim in claims], atomic=False)
+        return Batch([build.release_job(*lease_of(claim), outcome, **ending) for claim in claims], atomic=False)
 
-    @together
+    @batch_method
     def enqueue_many(self, /, jobs: Iterable[Mapping[str, Any]], **usual: Any) -> Batch:
         """`enqueue` for any number of jobs, each with its arguments: `[{"kind": "build", "payload": {...}}, ...]`.
 
@@ -355,11 +355,11 @@ class Calls(OperatorCalls):
                 raise InvalidInput(
                     unknown[0] if unknown else "kind", "is not a field of a job" if unknown else "is required"
                 )
-        return Batch([calls.enqueue(**job) for job in jobs], atomic=False)
+        return Batch([build.enqueue(**job) for job in jobs], atomic=False)
 
     # Sessions and tokens
 
-    @executed
+    @command_method
     def hand_over(
         self, session_id: str, to_agent: str, note: str | None = None, *, lease_id: str | None = None
     ) -> c.HandOverSession:
@@ -371,17 +371,17 @@ class Calls(OperatorCalls):
         """
         return c.HandOverSession(session_id=session_id, lease_id=lease_id, to_agent=to_agent, note=note)
 
-    @executed
+    @command_method
     def close_session(self, session_id: str, *, lease_id: str | None = None) -> c.CloseSession:
         """End a session and release its claims, as `Session.close` does; without its lease, for operators only."""
         return c.CloseSession(session_id=session_id, lease_id=lease_id)
 
-    @executed
+    @command_method
     def keep_session_alive(self, session_id: str, lease_id: str) -> c.KeepSessionAlive:
         """One heartbeat for a session and all its claims, for those who do not use `open_session`."""
         return c.KeepSessionAlive(session_id=session_id, lease_id=lease_id)
 
-    @executed
+    @command_method
     def save_session(
         self, session_id: str, lease_id: str, context: Any, *, phase: Phase | None = None
     ) -> c.SaveSession:
@@ -389,7 +389,7 @@ class Calls(OperatorCalls):
         data = encode_any("context", context)
         return c.SaveSession(session_id=session_id, lease_id=lease_id, context=data, phase=phase)
 
-    @stepped
+    @steps_method
     def create_token(
         self,
         name: str,
@@ -411,23 +411,23 @@ class Calls(OperatorCalls):
             token_id=new_token_id(),
             name=name,
             digest=token_digest(token),
-            scopes=listed("scopes", scopes),
+            scopes=as_tuple("scopes", scopes),
             prefix=prefix,
             expires_in=expires_in,
         )
         return extend_view(NewToken, (yield lambda port: port.execute(command)), token=token)
 
-    @executed
+    @command_method
     def revoke_token(self, token_id: str) -> c.RevokeToken:
         """End a token for good, and the streams that it has open. Raises `NotFound`. For operators."""
         return c.RevokeToken(token_id=token_id)
 
-    @executed
+    @command_method
     def probe(self) -> c.Probe:
         """Write to the store, durably, and tell its time. Raises `Unreachable` with what is wrong with it."""
         return c.Probe()
 
-    @stepped
+    @steps_method
     def recover(self) -> Steps[list[Recovery]]:
         """Write down every expiry now, and tell what was taken back, with the evidence.
 
@@ -469,7 +469,7 @@ class Blocks:
         called, from another thread, before anybody else can get the job; the end of the block then raises `LeaseLost`.
         """
         check_word("outcome", outcome, OUTCOMES)  # before anything is claimed
-        claim = calls.claim_job(
+        claim = build.claim_job(
             job_id,
             owner,
             metadata,
@@ -506,9 +506,9 @@ class Blocks:
         return ClaimCall(command, 0, request_id is None)
 
 
-class _Commands(Making, Calls):
+class _Commands(Building, Calls):
     pass
 
 
-calls = _Commands()
+build = _Commands()
 """What each call asks, without asking it."""

@@ -44,7 +44,7 @@ def claim(port: Port, command: Command[R_co], wait: float, is_generated: bool) -
     except LeaseLost:
         if not is_generated:
             raise
-    return port.execute(with_fresh_id(command), max(0.0, until - boottime()))
+    return port.execute(with_new_request_id(command), max(0.0, until - boottime()))
 
 
 async def claim_async(port: AsyncPort, command: Command[R_co], wait: float, is_generated: bool) -> R_co:
@@ -55,10 +55,10 @@ async def claim_async(port: AsyncPort, command: Command[R_co], wait: float, is_g
     except LeaseLost:
         if not is_generated:
             raise
-    return await port.execute(with_fresh_id(command), max(0.0, until - boottime()))
+    return await port.execute(with_new_request_id(command), max(0.0, until - boottime()))
 
 
-def with_fresh_id(claim: C) -> C:
+def with_new_request_id(claim: C) -> C:
     """The same claim once more. All else about it has been checked, and need not be again."""
     fresh = copy(claim)
     msgspec.structs.force_setattr(fresh, "request_id", new_request_id())

@@ -24,7 +24,7 @@ _DEFAULTS: dict[Any, dict[str, Callable[[], Any]]] = {
 """What a document may leave out."""
 
 
-def commands_of(documents: Iterable[Document]) -> list[Command[Any]]:
+def parse_commands(documents: Iterable[Document]) -> list[Command[Any]]:
     """Raises `InvalidInput` for the first that is wrong, and says which."""
     listed = list(documents)
     check_batch_size(listed)

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from octostore.client.reader import followed
+from octostore.client.reader import follow_log
 from octostore.core.commands import Batch, Command, R_co
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
@@ -22,13 +22,13 @@ from octostore.stores.base import OnStep
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic, topics_of_claim
 
-GIVE_BACK_SECONDS = 5.0
+UNDO_SECONDS = 5.0
 
 
 class EmbeddedPort:
     def __init__(self, store: LocalStore) -> None:
         self.store = store
-        self._given_back: list[threading.Event] = []
+        self._undone: list[threading.Event] = []
         """Set when what came of an interrupted call has been undone."""
 
     def submit(self, command: Command[R_co]) -> "Future[R_co]":
@@ -70,14 +70,14 @@ class EmbeddedPort:
     def follow(self, question: ListEvents) -> Iterator[Event]:
         bell = threading.Event()
         with self.store.listening(topics_of_log(question), bell.set):
-            yield from followed(self, question, bell)
+            yield from follow_log(self, question, bell)
 
     def back_up(self, copy: str, on_step: OnStep | None) -> int:
         return self.store.engine.backend.back_up(copy, on_step)
 
     def close(self) -> None:
-        for given_back in self._given_back:
-            given_back.wait(GIVE_BACK_SECONDS)  # there is no giving back after the end
+        for undone in self._undone:
+            undone.wait(UNDO_SECONDS)  # there is no giving back after the end
         self.store.close()
 
     def _answer(self, command: Command[R_co]) -> R_co:
@@ -90,19 +90,19 @@ class EmbeddedPort:
         try:
             return answers.result()
         except (KeyboardInterrupt, SystemExit):  # also a signal handler that exits, in the middle of waiting
-            given_back = threading.Event()
-            self._given_back.append(given_back)
-            answers.add_done_callback(partial(self._give_back, given_back))
+            undone = threading.Event()
+            self._undone.append(undone)
+            answers.add_done_callback(partial(self._undo, undone))
             raise
 
-    def _give_back(self, given_back: threading.Event, answers: "Future[list[Any]]") -> None:
+    def _undo(self, undone: threading.Event, answers: "Future[list[Any]]") -> None:
         """For what nobody waits for any more: should a claim or a session come of it, nobody would ever know."""
         try:
             for undo in [] if answers.exception() else map(undo_of, answers.result()):
                 if undo is not None:
                     self.submit(undo)
         finally:
-            given_back.set()
+            undone.set()
 
 
 def _settle(answer: "Future[Any]", outcome: list[Any] | Exception) -> None:

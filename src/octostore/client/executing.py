@@ -7,7 +7,7 @@ from octostore.client.methods import Method, P, Steps
 from octostore.core.commands import Command, R_co
 
 
-def executed(make: Callable[Concatenate[Any, P], Command[R_co]]) -> Method[P, Command[R_co], R_co]:
+def command_method(make: Callable[Concatenate[Any, P], Command[R_co]]) -> Method[P, Command[R_co], R_co]:
     return Method(make, lambda port, command: port.execute(command), lambda port, command: port.execute(command))
 
 

@@ -8,9 +8,9 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from octostore.client.authority import Authority
-from octostore.client.calls import calls
+from octostore.client.calls import build
 from octostore.client.claiming import claim
-from octostore.client.heart import RETRY_SECONDS, Heart
+from octostore.client.heartbeater import RETRY_SECONDS, Heartbeater
 from octostore.client.port import Port
 from octostore.core.beats import BEATS_PER_TTL
 from octostore.core.commands import Command, HeartbeatJob, KeepSessionAlive, R_co
@@ -98,7 +98,7 @@ def granted(reply: ClaimReply, asked_at: float) -> Granted:
     return Granted(reply, asked_at, reply.remaining_ms or 0)
 
 
-def refresher(granted: Granted) -> Command[Any] | None:
+def refresh_command(granted: Granted) -> Command[Any] | None:
     """The heartbeat that a claim needs first if it was waited for, because it is counted from before the wait."""
     reply, asked_at, remaining_ms = granted
     if reply.lease_id is None or boottime() - asked_at < remaining_ms / 4_000:
@@ -113,14 +113,14 @@ def heartbeat_of(reply: ClaimReply, lease_id: str) -> Command[Any]:
     return HeartbeatJob(job_id=reply.job_id or "", lease_id=lease_id, fencing_token=reply.fencing_token)
 
 
-def ask_for(port: Port, command: Command[ClaimReply], wait: float, is_generated: bool) -> Granted:
+def claim_to_hold(port: Port, command: Command[ClaimReply], wait: float, is_generated: bool) -> Granted:
     """Claim, in order to hold."""
     asked_at = boottime()
-    return refreshed(port, granted(claim(port, command, wait, is_generated), asked_at))
+    return refresh_if_old(port, granted(claim(port, command, wait, is_generated), asked_at))
 
 
-def refreshed(port: Port, answer: Granted) -> Granted:
-    refresh = refresher(answer)
+def refresh_if_old(port: Port, answer: Granted) -> Granted:
+    refresh = refresh_command(answer)
     if refresh is None:
         return answer
     asked_at = boottime()
@@ -176,7 +176,7 @@ class KeptClaim:
         self._is_stuck = False
         # That it is silent is noticed by a heartbeat, so one comes at least as often as that may happen.
         pace = self.ttl if reply.max_silence is None else min(self.ttl, reply.max_silence * BEATS_PER_TTL)
-        self._heart = Heart(self._beat, self._authority, pace, self._lose, self.hear)
+        self._heart = Heartbeater(self._beat, self._authority, pace, self._lose, self.take_reply)
         self._pid = os.getpid()
         self._has_ended = False
         self._is_handed_over = False
@@ -246,7 +246,7 @@ class KeptClaim:
         self._on_lost = on_lost
         return self._authority.ends_at
 
-    def hear(self, reply: HeartbeatReply | KeepaliveReply | CheckpointReply) -> None:
+    def take_reply(self, reply: HeartbeatReply | KeepaliveReply | CheckpointReply) -> None:
         """For those who write besides: what the answer has to say, other than that the lease goes on."""
         if isinstance(reply, CheckpointReply):
             self._is_stuck = False
@@ -283,21 +283,21 @@ class KeptClaim:
             note=note,
             percent=percent,
         )
-        reply = self._persist(command)
+        reply = self._execute_retrying(command)
         self._authority.renew(asked_at, reply.remaining_ms)
-        self.hear(reply)
+        self.take_reply(reply)
 
     def _checkpoint(self, data: Any) -> None:
         self.check()
-        command = calls.checkpoint_job(self.job_id, self.lease_id, data, fencing_token=self.reply.fencing_token)
-        self.hear(self._persist(command))
+        command = build.checkpoint_job(self.job_id, self.lease_id, data, fencing_token=self.reply.fencing_token)
+        self.take_reply(self._execute_retrying(command))
 
     def _hand_over(self, to_agent: str, note: str | None) -> HandedOverReply:
         session = self.reply.session
         if session is None:
             raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
         self.check()
-        reply = self._persist(calls.hand_over(session.session_id, to_agent, note, lease_id=self.lease_id))
+        reply = self._execute_retrying(build.hand_over(session.session_id, to_agent, note, lease_id=self.lease_id))
         self._stop_heart()
         self._is_handed_over = True
         self._loss = LeaseLost(self.job_id, f"it was handed over to {to_agent!r}")
@@ -332,10 +332,10 @@ class KeptClaim:
 
     def _start_heart(self) -> None:
         self._heart.start()
-        owners.add(self.job_id, self._heart.hurry)
+        owners.add(self.job_id, self._heart.beat_now)
 
     def _stop_heart(self) -> None:
-        owners.remove(self.job_id, self._heart.hurry)
+        owners.remove(self.job_id, self._heart.beat_now)
         self._heart.stop()
 
     def _beat(self) -> Any:
@@ -345,8 +345,8 @@ class KeptClaim:
         ending["fencing_token"] = self.reply.fencing_token
         if self.reply.session is not None:
             session_id = self.reply.session.session_id
-            return calls.release_task(session_id, self.job_id, self.lease_id, outcome, **ending)
-        return calls.release_job(self.job_id, self.lease_id, outcome, **ending)
+            return build.release_task(session_id, self.job_id, self.lease_id, outcome, **ending)
+        return build.release_job(self.job_id, self.lease_id, outcome, **ending)
 
     def _lose(self, why: LeaseLost | NotFound | None) -> None:
         self._loss = why
@@ -363,13 +363,13 @@ class KeptClaim:
             return
         try:
             # Tried also when the lease counts as lost here: the store knows better, and refuses if it is.
-            self._persist(ending)
+            self._execute_retrying(ending)
         except Unreachable as fault:
             if self._lost.is_set():
                 raise LeaseLost(self.job_id, NOT_IN_TIME) from fault
             raise
 
-    def _persist(self, command: Command[R_co]) -> R_co:
+    def _execute_retrying(self, command: Command[R_co]) -> R_co:
         """Execute, and try again after a fault, but not for longer than the job is ours."""
         while True:
             try:

@@ -17,7 +17,7 @@ HALF_LIFE_SECONDS = 10.0
 """For how long a delay is remembered."""
 DELAY_MAX_SECONDS = 1.0
 """What is later was paused (a signal, a lid that was closed), against which no margin helps."""
-IN_HAND_SHARE = 1 - LATE_SHARE
+MARGIN_SHARE_MAX = 1 - LATE_SHARE
 """Of the TTL, how much can be kept in hand at most: before that, an owner is not even late."""
 NAPS, NAPS_IF_BUSY = 5, 25
 NAP_SECONDS = 0.002
@@ -55,21 +55,21 @@ class Lateness:
             self.note(due_at, boottime())
 
 
-here = Lateness()
+own_lateness = Lateness()
 """That of this process, for its own claims: noted by the thread of its heartbeats."""
 
 
-def in_hand(ttl: float, *delays: float) -> float:
+def safety_margin(ttl: float, *delays: float) -> float:
     """How long before the end of a lease to act, for everything to be over by then: `delays` come one after another."""
-    return min(SAFETY * sum(delays), ttl * IN_HAND_SHARE)
+    return min(SAFETY * sum(delays), ttl * MARGIN_SHARE_MAX)
 
 
 def smallest_ttl(*delays: float) -> float:
     """With which all that is needed can be kept in hand; rounded up to a tenth."""
-    return math.ceil(SAFETY * sum(delays) / IN_HAND_SHARE * 10) / 10
+    return math.ceil(SAFETY * sum(delays) / MARGIN_SHARE_MAX * 10) / 10
 
 
-def check_keepable(ttl: float, *delays: float) -> None:
+def check_ttl_is_safe(ttl: float, *delays: float) -> None:
     smallest = smallest_ttl(*delays)
     if ttl < smallest:
         raise InvalidInput(
@@ -81,13 +81,13 @@ def check_keepable(ttl: float, *delays: float) -> None:
         )
 
 
-def check_keepable_here(ttl: float) -> None:
+def check_ttl_is_safe_here(ttl: float) -> None:
     """For a claim that is to be held by this process."""
-    if is_to_be_measured(ttl):
-        here.measure()
-    check_keepable(ttl, here.worst(boottime()))
+    if must_measure(ttl):
+        own_lateness.measure()
+    check_ttl_is_safe(ttl, own_lateness.worst(boottime()))
 
 
-def is_to_be_measured(ttl: float) -> bool:
+def must_measure(ttl: float) -> bool:
     """Not for a TTL that can be kept whatever comes out."""
-    return ttl < smallest_ttl(DELAY_MAX_SECONDS) and not here.is_known(boottime())
+    return ttl < smallest_ttl(DELAY_MAX_SECONDS) and not own_lateness.is_known(boottime())

@@ -22,7 +22,7 @@ class Awaiting:
     """Its methods are awaited."""
 
 
-class Making:
+class Building:
     """Its methods return what the others carry out."""
 
 
@@ -32,25 +32,25 @@ class Method(Generic[P, M, T]):
     def __init__(
         self,
         make: Callable[Concatenate[Any, P], M],
-        carry_out: Callable[[Any, M], T],
-        carry_out_async: Callable[[Any, M], Awaitable[T]],
+        run: Callable[[Any, M], T],
+        run_async: Callable[[Any, M], Awaitable[T]],
     ) -> None:
         @wraps(make)
         def blocking(store: Any, /, *args: P.args, **options: P.kwargs) -> T:
-            return carry_out(store._port, make(store, *args, **options))  # noqa: SLF001  # it is a method of it
+            return run(store._port, make(store, *args, **options))  # noqa: SLF001  # it is a method of it
 
         @wraps(make)
         async def awaiting(store: Any, /, *args: P.args, **options: P.kwargs) -> T:
-            return await carry_out_async(store._port, make(store, *args, **options))  # noqa: SLF001
+            return await run_async(store._port, make(store, *args, **options))  # noqa: SLF001
 
-        self._forms: Any = ((Blocking, blocking), (Awaiting, awaiting), (Making, make))
+        self._forms: Any = ((Blocking, blocking), (Awaiting, awaiting), (Building, make))
 
     @overload
     def __get__(self, store: Blocking, kind: type) -> Callable[P, T]: ...
     @overload
     def __get__(self, store: Awaiting, kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     @overload
-    def __get__(self, store: Making, kind: type) -> Callable[P, M]: ...
+    def __get__(self, store: Building, kind: type) -> Callable[P, M]: ...
     @overload
     def __get__(self, store: None, kind: type) -> Callable[..., Any]: ...
     def __get__(self, store: Any, kind: type) -> Any:
@@ -60,14 +60,14 @@ class Method(Generic[P, M, T]):
         raise TypeError(f"{kind.__name__} says neither that it blocks nor that it is awaited")
 
 
-def listed(field: str, words: Iterable[W]) -> tuple[W, ...]:
+def as_tuple(field: str, words: Iterable[W]) -> tuple[W, ...]:
     if isinstance(words, str):
         # It would pass for a list of one-letter words, and the worker would wait for ever.
         raise InvalidInput(field, f"must be a list of {field}, such as [{words!r}]")
     return tuple(words)
 
 
-def asked(make: Callable[Concatenate[Any, P], Question[A_co]]) -> Method[P, Question[A_co], A_co]:
+def question_method(make: Callable[Concatenate[Any, P], Question[A_co]]) -> Method[P, Question[A_co], A_co]:
     return Method(make, lambda port, question: port.ask(question), lambda port, question: port.ask(question))
 
 
@@ -75,8 +75,8 @@ Steps: TypeAlias = Generator[Callable[[Any], Any], Any, T]
 """For what takes several: yields what to do with the port, is sent the answer, and returns the result."""
 
 
-def stepped(make: Callable[Concatenate[Any, P], Steps[T]]) -> Method[P, Steps[T], T]:
-    return Method(make, _go, _go_async)
+def steps_method(make: Callable[Concatenate[Any, P], Steps[T]]) -> Method[P, Steps[T], T]:
+    return Method(make, _run_steps, _run_steps_async)
 
 
 def ask(question: Question[A_co]) -> Steps[A_co]:
@@ -94,7 +94,7 @@ def ask_all(question: Question[A_co]) -> Steps[list[A_co]]:
     return found
 
 
-def _go(port: Any, steps: Steps[T]) -> T:
+def _run_steps(port: Any, steps: Steps[T]) -> T:
     answer: Any = None
     try:
         while True:
@@ -104,7 +104,7 @@ def _go(port: Any, steps: Steps[T]) -> T:
         return result
 
 
-async def _go_async(port: Any, steps: Steps[T]) -> T:
+async def _run_steps_async(port: Any, steps: Steps[T]) -> T:
     answer: Any = None
     try:
         while True:

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from octostore.client.executing import execute, executed
-from octostore.client.methods import Steps, stepped
+from octostore.client.executing import command_method, execute
+from octostore.client.methods import Steps, steps_method
 from octostore.core import commands as c
 
 
 class OperatorCalls:
-    @executed
+    @command_method
     def requeue(self, job_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> c.RequeueJob:
         """Run a dead or finished job again, or retry a waiting one now.
 
@@ -21,12 +21,12 @@ class OperatorCalls:
         """
         return c.RequeueJob(job_id=job_id, reason=reason, keep_attempts=keep_attempts)
 
-    @executed
+    @command_method
     def discard(self, job_id: str, *, reason: str | None = None) -> c.DiscardJob:
         """Give a dead job up for good: its name is free then. Raises `NotFound`, or `Conflict` if it is not dead."""
         return c.DiscardJob(job_id=job_id, reason=reason)
 
-    @stepped
+    @steps_method
     def requeue_matching(
         self,
         *,
@@ -47,7 +47,7 @@ class OperatorCalls:
         command = c.RequeueMatching(**wanted, keep_attempts=keep_attempts)
         return (yield from _change_all(command, on_batch))
 
-    @stepped
+    @steps_method
     def discard_matching(
         self,
         *,
@@ -61,7 +61,7 @@ class OperatorCalls:
         command = c.DiscardMatching(reason=reason, prefix=prefix, queue=queue, kind=kind)
         return (yield from _change_all(command, on_batch))
 
-    @executed
+    @command_method
     def cancel(self, job_id: str, *, reason: str | None = None, drain: bool = False) -> c.CancelJob:
         """Take a job out of its queue, and away from its owner if somebody has it. It is dead then. For operators.
 
@@ -72,7 +72,7 @@ class OperatorCalls:
         """
         return c.CancelJob(job_id=job_id, reason=reason, drain=drain)
 
-    @executed
+    @command_method
     def request_stop(self, job_id: str, *, reason: str | None = None) -> c.RequestStop:
         """Ask the owner of a job to stop. For operators.
 
@@ -83,12 +83,12 @@ class OperatorCalls:
         """
         return c.RequestStop(job_id=job_id, reason=reason)
 
-    @executed
+    @command_method
     def force_release(self, job_id: str, *, reason: str | None = None) -> c.ForceReleaseJob:
         """Take a job away from its owner, whose next write raises `LeaseLost`. For operators; no attempt is used up."""
         return c.ForceReleaseJob(job_id=job_id, reason=reason)
 
-    @executed
+    @command_method
     def set_queue(
         self,
         name: str,
@@ -106,7 +106,7 @@ class OperatorCalls:
         """
         return c.SetQueue(queue=name, max_claimed=max_claimed, paused=paused, reason=reason)
 
-    @executed
+    @command_method
     def limit_queue(self, queue: str, max_claimed: int | None) -> c.SetQueue:
         """`set_queue(queue, max_claimed=…)`."""
         return c.SetQueue(queue=queue, max_claimed=max_claimed)

@@ -34,7 +34,7 @@ class AsyncPort(Protocol):
 
     async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]: ...
 
-    def give_back(self, answers: Sequence[Any]) -> None:
+    def undo_claims(self, answers: Sequence[Any]) -> None:
         """What was claimed for a caller who is cancelled before it hears of it."""
 
     async def ask(self, question: Question[R_co]) -> R_co: ...

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 import msgspec
 
-from octostore.client.methods import Blocking, Steps, ask, ask_all, asked, listed, stepped
+from octostore.client.methods import Blocking, Steps, as_tuple, ask, ask_all, question_method, steps_method
 from octostore.core import questions as q
 from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
@@ -38,7 +38,7 @@ class ReadingPort(Protocol):
     def close(self) -> None: ...
 
 
-def followed(
+def follow_log(
     port: ReadingPort, question: q.ListEvents, bell: threading.Event, seconds: float | None = None
 ) -> Iterator[Event]:
     """The log without end. It is read again when `bell` is set, and every so many `seconds`."""
@@ -65,12 +65,12 @@ class Questions:
 
     # Jobs
 
-    @stepped
+    @steps_method
     def get_job_owner(self, job_id: str) -> Steps[JobOwner | None]:
         """Who has the job right now; None if nobody does. A lease that has expired is nobody's at once."""
         return (yield from ask(q.GetJob(job_id=job_id))).claim
 
-    @asked
+    @question_method
     def get_job(self, job_id: str) -> q.GetJob:
         """All about a job except secrets, with its payload, checkpoint and result.
 
@@ -78,24 +78,24 @@ class Questions:
         """
         return q.GetJob(job_id=job_id)
 
-    @asked
+    @question_method
     def find_similar(self, job_id: str) -> q.FindSimilar:
         """Whether a job of this name exists, and up to three names that may have been meant if it does not."""
         return q.FindSimilar(job_id=job_id)
 
-    @stepped
+    @steps_method
     def list_claimed_jobs(self, prefix: str | None = None) -> Steps[list[JobOwner]]:
         """The owners of all claimed jobs whose name begins with `prefix`, by name."""
         found = yield from ask_all(q.ListJobs(prefix=prefix, status="claimed", limit=PAGE_MAX))
         return [job.claim for page in found for job in page.jobs if job.claim is not None]
 
-    @stepped
+    @steps_method
     def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> Steps[list[JobView]]:
         """The jobs that are out of attempts or cancelled, and wait for a person; without documents (see `get_job`)."""
         found = yield from ask_all(q.ListJobs(prefix=prefix, status="dead", queue=queue, limit=PAGE_MAX))
         return [job for page in found for job in page.jobs]
 
-    @asked
+    @question_method
     def list_jobs(
         self,
         prefix: str | None = None,
@@ -125,7 +125,7 @@ class Questions:
             order=order,
         )
 
-    @stepped
+    @steps_method
     def list_heartbeats(self, job_ids: Iterable[str]) -> Steps[Heartbeats]:
         """The live claims on these jobs: when each owner last proved it was alive, and how far it has come.
 
@@ -133,12 +133,12 @@ class Questions:
         takes 200 in a call, so more are asked for in several, and `at` is the time of the last.
         """
         claims: list[Heartbeat] = []
-        for portion in _portions(listed("job_ids", job_ids)):
-            answer = yield from ask(q.ListHeartbeats(job_ids=portion))
+        for group in _groups(as_tuple("job_ids", job_ids)):
+            answer = yield from ask(q.ListHeartbeats(job_ids=group))
             claims += answer.claims
         return Heartbeats(at=answer.at, claims=claims)
 
-    @asked
+    @question_method
     def list_claims(
         self,
         window: float = WINDOW_DEFAULT_SECONDS,
@@ -161,7 +161,7 @@ class Questions:
             window=window, prefix=prefix, queue=queue, owner=owner, status=status, lost=lost, limit=limit
         )
 
-    @asked
+    @question_method
     def queue_status(self, queue: str) -> q.GetQueue:
         """What is in a queue: how many jobs are ready, due later, claimed (by whom), dead and done; and if all is done.
 
@@ -171,7 +171,7 @@ class Questions:
 
     # The log
 
-    @asked
+    @question_method
     def list_events(
         self,
         after: int = 0,
@@ -190,7 +190,7 @@ class Questions:
         """
         return log_question(since, types, limit, after=after, job_id=job_id, prefix=prefix, session_id=session_id)
 
-    @asked
+    @question_method
     def list_queues(self) -> q.ListQueues:
         """What is in each queue, as `queue_status` tells it, with the last claim and the rates of the last hour.
 
@@ -201,7 +201,7 @@ class Questions:
 
     # Sessions
 
-    @asked
+    @question_method
     def get_session(self, session_id: str) -> q.GetSession:
         """How a session stands, with its context and the jobs bound to it. Raises `NotFound`.
 
@@ -209,7 +209,7 @@ class Questions:
         """
         return q.GetSession(session_id=session_id)
 
-    @stepped
+    @steps_method
     def list_sessions(self, *, status: SessionStatus | None = None) -> Steps[list[SessionView]]:
         """All sessions, with the jobs bound to them but without their contexts (see `get_session`).
 
@@ -220,19 +220,19 @@ class Questions:
 
     # Tokens
 
-    @asked
+    @question_method
     def whoami(self) -> q.WhoAmI:
         """Who we are to the store, and what we may do there."""
         return q.WhoAmI()
 
-    @stepped
+    @steps_method
     def list_tokens(self) -> Steps[list[TokenView]]:
         """All tokens that were made, newest first, also those that are over. For operators."""
         return (yield from ask(q.ListTokens())).tokens
 
     # All of it together
 
-    @asked
+    @question_method
     def figures(self, *, max_age: float = 0) -> q.GetFigures:
         """How much there is of everything, and how it goes; `at` says when it was counted.
 
@@ -240,7 +240,7 @@ class Questions:
         """
         return q.GetFigures(max_age=max_age)
 
-    @stepped
+    @steps_method
     def health(self, thresholds: Thresholds | None = None) -> Steps[Health]:
         """Whether the work gets done: `ok`, `degraded` or `unhealthy`, with the reasons in words."""
         figures = yield from ask(q.GetFigures())
@@ -252,20 +252,20 @@ def _sessions(status: SessionStatus | None) -> Steps[list[SessionView]]:
     return [session for page in found for session in page.sessions]
 
 
-def _portions(job_ids: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _groups(job_ids: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """As many names as fit into the address of a request. There is always one, so that none at all is refused."""
     from urllib.parse import quote  # noqa: PLC0415  # few ask for it
 
-    portion: list[str] = []
+    group: list[str] = []
     size = 0
     for job_id in job_ids:
         check_job_id("job_ids", job_id)
         size += len(quote(job_id, safe="")) + len("%2C")
-        if len(portion) == HEARTBEATS_MAX or size > NAMES_BYTES:
-            yield tuple(portion)
-            portion, size = [], 0
-        portion.append(job_id)
-    yield tuple(portion)
+        if len(group) == HEARTBEATS_MAX or size > NAMES_BYTES:
+            yield tuple(group)
+            group, size = [], 0
+        group.append(job_id)
+    yield tuple(group)
 
 
 class Reader(Blocking, Questions):

@@ -7,8 +7,8 @@ from contextlib import nullcontext, suppress
 from typing import Any, Self
 
 from octostore.client.authority import Authority
-from octostore.client.calls import calls
-from octostore.client.heart import Heart
+from octostore.client.calls import build
+from octostore.client.heartbeater import Heartbeater
 from octostore.client.port import Port
 from octostore.core.commands import CloseSession, KeepSessionAlive
 from octostore.core.errors import OctoStoreError
@@ -47,14 +47,14 @@ class Session:
         self._pid = os.getpid()
         self._is_handed_over = False
         self.stop_requested: dict[str, StopView] = {}
-        self._heart = Heart(self._beat, self._authority, reply.ttl, self._lose, self._hear)
+        self._heart = Heartbeater(self._beat, self._authority, reply.ttl, self._lose, self._take_reply)
 
     def keepalive(self) -> KeepaliveReply:
         """Prove you are alive, for the session and all its claims. Raises `LeaseLost` when it has ended."""
         asked_at = self._authority.now()
         reply = self._port.execute(self._keepalive_command())
         self._authority.renew(asked_at, reply.remaining_ms)
-        self._hear(reply)
+        self._take_reply(reply)
         return reply
 
     def save(self, context: Any, *, phase: Phase | None = None) -> None:
@@ -63,7 +63,7 @@ class Session:
         `phase` says what it is doing from now on: `idle`, `planning`, `executing`, `blocked`, `done` or `error`. Raises
         `Conflict` for one that cannot follow on the last.
         """
-        reply = self._port.execute(calls.save_session(self.session_id, self.reply.lease_id, context, phase=phase))
+        reply = self._port.execute(build.save_session(self.session_id, self.reply.lease_id, context, phase=phase))
         self.context, self.phase = context, reply.phase
 
     def since(self) -> Iterator[Event]:
@@ -73,7 +73,7 @@ class Session:
 
     def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
         """Pass the session on, with its context and its claims. This one is over then, and `to_agent` opens it."""
-        reply = self._port.execute(calls.hand_over(self.session_id, to_agent, note, lease_id=self.reply.lease_id))
+        reply = self._port.execute(build.hand_over(self.session_id, to_agent, note, lease_id=self.reply.lease_id))
         self._is_handed_over = True
         self._heart.stop()
         self._authority.end()
@@ -103,7 +103,7 @@ class Session:
     def _keepalive_command(self) -> KeepSessionAlive:
         return KeepSessionAlive(session_id=self.session_id, lease_id=self.reply.lease_id)
 
-    def _hear(self, reply: HeartbeatReply | KeepaliveReply) -> None:
+    def _take_reply(self, reply: HeartbeatReply | KeepaliveReply) -> None:
         if isinstance(reply, KeepaliveReply):
             self.stop_requested = reply.stop_requested
 

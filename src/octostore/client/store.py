@@ -6,17 +6,17 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any, Concatenate
 
-from octostore.client.calls import Blocks, Calls, calls
+from octostore.client.calls import Blocks, Calls, build
 from octostore.client.claiming import ClaimCall, HoldCall, claim
-from octostore.client.enough import Enough
-from octostore.client.hold import LONG_AGO, HeldClaim, ask_for, granted, refreshed
-from octostore.client.lateness import check_keepable_here
+from octostore.client.hold import LONG_AGO, HeldClaim, claim_to_hold, granted, refresh_if_old
+from octostore.client.lateness import check_ttl_is_safe_here
 from octostore.client.methods import P
 from octostore.client.port import Port
 from octostore.client.reader import Reader
 from octostore.client.session import Session
 from octostore.client.verification import OnEvent, verify
 from octostore.client.work import AnyClaim, Handler, WorkLoop
+from octostore.client.work_limits import WorkLimits
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import TTL_DEFAULT_SECONDS, check_whole
 from octostore.core.replies import ClaimReply, SessionReply
@@ -33,8 +33,8 @@ def held(
     @contextmanager
     def method(self: Any, /, *args: P.args, **options: P.kwargs) -> Iterator[HeldClaim]:
         call, ttl, outcome, on_lost = make(self, *args, **options)
-        check_keepable_here(ttl)
-        claim = HeldClaim(self._port, ask_for(self._port, *call), on_lost=on_lost)
+        check_ttl_is_safe_here(ttl)
+        claim = HeldClaim(self._port, claim_to_hold(self._port, *call), on_lost=on_lost)
         claim.end_as(outcome)
         with claim:
             yield claim
@@ -80,7 +80,7 @@ class OctoStore(Calls, Reader):
         that does without: `asked_at` is what `time.clock_gettime(time.CLOCK_BOOTTIME)` gave just before. Raises
         `LeaseLost` if the claim is over, and what `hold` raises if `reply` is none.
         """
-        with HeldClaim(self._port, refreshed(self._port, granted(reply, asked_at)), on_lost=on_lost) as claim:
+        with HeldClaim(self._port, refresh_if_old(self._port, granted(reply, asked_at)), on_lost=on_lost) as claim:
             yield claim
 
     # Queues
@@ -113,11 +113,11 @@ class OctoStore(Calls, Reader):
         `claim.stop_requested`, gives jobs back two seconds later, and ends the program as usual (SystemExit,
         KeyboardInterrupt); no attempt is used up.
         """
-        enough = Enough(until_empty=until_empty, until_done=until_done, max_jobs=max_jobs)
-        claim = calls.claim_next(
+        limits = WorkLimits(until_empty=until_empty, until_done=until_done, max_jobs=max_jobs)
+        claim = build.claim_next(
             queue, kinds=kinds, owner=owner, ttl=ttl, max_silence=max_silence, until_done=until_done
         )
-        return self._run_loop(claim.command, ttl, handler, concurrency, stop, enough=enough)
+        return self._run_loop(claim.command, ttl, handler, concurrency, stop, limits=limits)
 
     def work_session(
         self,
@@ -133,8 +133,8 @@ class OctoStore(Calls, Reader):
         until_empty: bool = False,
     ) -> int:
         """`work` for the tasks of a session: one at a time, each with the session's context (`claim.reply.session`)."""
-        claim = calls.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
-        return self._run_loop(claim.command, ttl, handler, 1, stop, enough=Enough(until_empty=until_empty))
+        claim = build.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
+        return self._run_loop(claim.command, ttl, handler, 1, stop, limits=WorkLimits(until_empty=until_empty))
 
     def verify(self, on_event: OnEvent | None = None) -> Verification:
         """Whether the log has no gap, leads to what is stored, and every claim in it ended once. For operators.
@@ -152,12 +152,12 @@ class OctoStore(Calls, Reader):
         concurrency: int,
         stop: threading.Event | None,
         *,
-        enough: Enough,
+        limits: WorkLimits,
     ) -> int:
         from inspect import iscoroutinefunction  # noqa: PLC0415  # takes long to import, and only this needs it
 
         check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
         if not callable(handler) or iscoroutinefunction(handler):
             raise InvalidInput("handler", "must be a plain function of one claim; connect_async() takes coroutines")
-        check_keepable_here(ttl)
-        return WorkLoop(self._port, claim, handler, stop or threading.Event(), enough).run(concurrency)
+        check_ttl_is_safe_here(ttl)
+        return WorkLoop(self._port, claim, handler, stop or threading.Event(), limits).run(concurrency)

@@ -12,18 +12,18 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from octostore.client.apart import apart
-from octostore.client.claiming import with_fresh_id
-from octostore.client.enough import Enough, Turn
-from octostore.client.hold import Granted, HeldClaim, KeptClaim, ask_for, describe, refreshed
+from octostore.client.claiming import with_new_request_id
+from octostore.client.daemon_thread import run_in_daemon_thread
+from octostore.client.hold import Granted, HeldClaim, KeptClaim, claim_to_hold, describe, refresh_if_old
 from octostore.client.port import Port
-from octostore.client.signals import die_of, noting
+from octostore.client.signals import catching_signals, exit_on
+from octostore.client.work_limits import Turn, WorkLimits
 from octostore.core.commands import Command
 from octostore.core.encoding import shorten
 from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
 from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RETRY_AFTER_MAX_MS, check_seconds, check_size
 from octostore.core.replies import ClaimReply
-from octostore.core.undo import give_back
+from octostore.core.undo import release_claim
 from octostore.stores.pausing import jittered
 
 log = logging.getLogger("octostore.work")
@@ -36,7 +36,7 @@ STOP_GRACE_SECONDS = 2.0
 GIVE_UP_SECONDS = 3.0
 """And how long the store then has to take their jobs back, which expire by themselves otherwise."""
 DRAINING = "%s: no new jobs; a second one stops those at hand"
-TOLD_TO_STOP = "whoever claimed it was told to stop"
+WORKER_STOPPED = "whoever claimed it was told to stop"
 
 
 class Deferred(Exception):  # a handler's answer, not an error
@@ -77,21 +77,24 @@ class WorkLoop(msgspec.Struct):
     claim: AnyClaim
     handler: Handler
     stop: threading.Event
-    enough: Enough
-    at_hand: set[HeldClaim] = msgspec.field(default_factory=set)
+    limits: WorkLimits
+    running: set[HeldClaim] = msgspec.field(default_factory=set)
 
     def run(self, concurrency: int) -> int:
         """How many jobs were handled, whatever became of them."""
-        jobs = self.enough.jobs()
+        jobs = self.limits.jobs()
         news: SimpleQueue[News] = SimpleQueue()  # in which a signal handler may put something at any moment
-        with noting(news.put):
-            workers = [apart(partial(self._run_one_worker, Turn(jobs)), "octostore-work") for _ in range(concurrency)]
+        with catching_signals(news.put):
+            workers = [
+                run_in_daemon_thread(partial(self._run_one_worker, Turn(jobs)), "octostore-work")
+                for _ in range(concurrency)
+            ]
             for worker in workers:
                 worker.add_done_callback(news.put)
             try:
                 handled = self._wait_for(workers, news)
             except Stopped as stopped:
-                die_of(stopped.number)
+                exit_on(stopped.number)
             except BaseException:
                 self.stop.set()
                 wait(workers)
@@ -114,10 +117,10 @@ class WorkLoop(msgspec.Struct):
                 if item.exception() is not None:
                     self.stop.set()
             else:
-                self._heed(item, workers)
+                self._on_signal(item, workers)
         return sum(worker.result() for worker in ended)
 
-    def _heed(self, number: signal.Signals, workers: "list[Future[int]]") -> None:
+    def _on_signal(self, number: signal.Signals, workers: "list[Future[int]]") -> None:
         if self.stop.is_set():
             self._stop_handlers(number, workers)
             raise Stopped(number)
@@ -126,16 +129,18 @@ class WorkLoop(msgspec.Struct):
 
     def _stop_handlers(self, number: signal.Signals, workers: "list[Future[int]]") -> None:
         """Those that look for it stop by themselves; from the others, which end with the process, the job is taken."""
-        for claim in self.at_hand.copy():
+        for claim in self.running.copy():
             claim.ask_to_stop(number.name)
         wait(workers, STOP_GRACE_SECONDS)
         note = f"the worker was stopped by {number.name}"
-        given_up = [apart(partial(claim.give_up, note), "octostore-give-up") for claim in self.at_hand.copy()]
+        given_up = [
+            run_in_daemon_thread(partial(claim.give_up, note), "octostore-give-up") for claim in self.running.copy()
+        ]
         wait(given_up, GIVE_UP_SECONDS)
 
     def _run_one_worker(self, turn: Turn) -> int:
         handled = 0
-        asking = with_fresh_id(self.claim)
+        asking = with_new_request_id(self.claim)
         claimed: Granted | None = None
         while not self.stop.is_set() and turn.take():
             try:
@@ -143,46 +148,46 @@ class WorkLoop(msgspec.Struct):
                     answer = self._ask(asking)
                     if answer.reply.status == "claimed":
                         claimed = answer
-                    elif self.enough.is_reached(answer.reply):
+                    elif self.limits.is_reached(answer.reply):
                         break
                 else:
                     # An answer to it that got lost is found again with the same command.
-                    asking = with_fresh_id(self.claim)
-                    at_hand, claimed = claimed, None
+                    asking = with_new_request_id(self.claim)
+                    running, claimed = claimed, None
                     turn.use()
-                    claimed = self._handle(at_hand, asking, turn)
+                    claimed = self._handle(running, asking, turn)
                     handled += 1
             except LeaseLost:
-                asking = with_fresh_id(self.claim)  # an answer was lost for so long that what it gave has ended
+                asking = with_new_request_id(self.claim)  # an answer was lost for so long that what it gave has ended
             except Unreachable as fault:
-                if self.enough.until_empty or fault.reason == "closed":
+                if self.limits.until_empty or fault.reason == "closed":
                     raise
                 # A job whose outcome could not be settled expires, and is retried.
                 self.stop.wait(jittered(UNREACHABLE_PAUSE_SECONDS))
         if claimed is not None:
             with suppress(OctoStoreError):  # it expires by itself
-                self.port.execute(give_back(claimed.reply, TOLD_TO_STOP))
+                self.port.execute(release_claim(claimed.reply, WORKER_STOPPED))
         return handled
 
     def _ask(self, asking: AnyClaim) -> Granted:
-        return ask_for(self.port, asking, 0 if self.enough.until_empty else WAIT_SECONDS, False)
+        return claim_to_hold(self.port, asking, 0 if self.limits.until_empty else WAIT_SECONDS, False)
 
-    def _handle(self, at_hand: Granted, asking: AnyClaim, turn: Turn) -> Granted | None:
+    def _handle(self, running: Granted, asking: AnyClaim, turn: Turn) -> Granted | None:
         """Gives the job that was claimed in the transaction that settled this one, if there was one."""
-        claim = HeldClaim(self.port, at_hand, then=lambda: asking if not self.stop.is_set() and turn.take() else None)
-        self.at_hand.add(claim)
+        claim = HeldClaim(self.port, running, then=lambda: asking if not self.stop.is_set() and turn.take() else None)
+        self.running.add(claim)
         try:
             handle(claim, self.handler, self.stop)
         finally:
-            self.at_hand.discard(claim)
-        return None if claim.following is None else refreshed(self.port, claim.following)
+            self.running.discard(claim)
+        return None if claim.following is None else refresh_if_old(self.port, claim.following)
 
 
 def handle(claim: HeldClaim, handler: Handler, stop: threading.Event) -> None:
     """Run `handler` for one job. What it returns is the result; what it raises is noted and retried."""
     # Where the lease is lost the job is somebody else's now, and whatever this handler did was refused. The next job is
     # not affected.
-    with suppress(LeaseLost), claim, noted(claim, stop):
+    with suppress(LeaseLost), claim, recording_outcome(claim, stop):
         claim.end_as("done", result=handler(claim))
 
 
@@ -191,7 +196,7 @@ class Stopping(Protocol):
 
 
 @contextmanager
-def noted(claim: KeptClaim, stop: Stopping) -> Iterator[None]:
+def recording_outcome(claim: KeptClaim, stop: Stopping) -> Iterator[None]:
     """Whatever a handler raises is an outcome of its job. One that raises because it was asked to stop has not failed.
 
     Its job can be had at once if the whole worker stops, and after a while if only the job was to be stopped.

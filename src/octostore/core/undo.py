@@ -18,7 +18,7 @@ def undo_of(reply: object, principal: str = LOCAL) -> Undo | None:
             return None
 
 
-def give_back(reply: ClaimReply, note: str) -> ReleaseJob:
+def release_claim(reply: ClaimReply, note: str) -> ReleaseJob:
     """Release what was claimed, by the one who claimed it; a task with its session."""
     job_id, lease_id = reply.job_id or "", reply.lease_id or ""
     if reply.session is None:

@@ -81,7 +81,7 @@ class KeptClaim:
                 percent=percent,
                 fencing_token=self._claim.fencing_token,
             )
-        self._claim.hear(reply)
+        self._claim.take_reply(reply)
         self._note = note or self._note
         return reply
 
@@ -91,7 +91,7 @@ class KeptClaim:
             reply = await self._store.checkpoint_job(
                 self.job_id, self._claim.lease_id, data, fencing_token=self._claim.fencing_token
             )
-        self._claim.hear(reply)
+        self._claim.take_reply(reply)
         return reply
 
     async def release(self, outcome: Outcome = "released", **details: Any) -> ReleaseReply:

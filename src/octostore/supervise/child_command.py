@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Literal, NamedTuple, TypeAlias
 
 from octostore.client.hold import HeldClaim
-from octostore.client.lateness import here
+from octostore.client.lateness import own_lateness
 from octostore.core.errors import LeaseLost, NotFound
 from octostore.core.moments import duration
 from octostore.stores.clock import boottime
@@ -175,7 +175,7 @@ class ChildCommand:
             self._ends_at = float("inf")
             self._stop(f"still running after {duration(self._policy.max_run or 0)} (--max-run)")
         self._outage.report(self._lease.stop_at())
-        if here.worst(boottime()) > self._lease.delay:
+        if own_lateness.worst(boottime()) > self._lease.delay:
             self._update_lease(self._lease.ends_at)  # the machine is busier now; the guardian needs a new margin
         if boottime() >= self._lease.kill_at() and not self._has_killed:
             self._kill_as_lost()  # the guardian does the same, unless it is paused
@@ -221,7 +221,7 @@ class ChildCommand:
     # The lease
 
     def _lease_until(self, ends_at: float) -> Lease:
-        return Lease(ends_at, self._claim.ttl, self._policy.stop_grace, here.worst(boottime()))
+        return Lease(ends_at, self._claim.ttl, self._policy.stop_grace, own_lateness.worst(boottime()))
 
     def _update_lease(self, ends_at: float) -> None:
         with self._orders_lock:

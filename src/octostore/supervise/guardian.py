@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from octostore.client.lateness import check_keepable, here
+from octostore.client.lateness import check_ttl_is_safe, own_lateness
 from octostore.core.limits import TTL_MAX_MS, TTL_MIN_MS, check_seconds
 from octostore.stores.clock import boottime
 from octostore.supervise import messages as m
@@ -61,8 +61,8 @@ class Guardian:
             for ready in updates:
                 if isinstance(ready, m.Ready):
                     now = boottime()
-                    here.note(now - ready.ordinary, now)
-                    check_keepable(ttl, ready.ordinary, ready.own)
+                    own_lateness.note(now - ready.ordinary, now)
+                    check_ttl_is_safe(ttl, ready.ordinary, ready.own)
 
     def start(
         self,

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from octostore.client.lateness import IN_HAND_SHARE, in_hand
+from octostore.client.lateness import MARGIN_SHARE_MAX, safety_margin
 
 GRACE_SHARE = 0.07
 """The share of the TTL that a command gets to stop by itself, before it is killed, if its lease is not renewed.
@@ -25,10 +25,10 @@ class Lease(msgspec.Struct, frozen=True):
 
     def kill_at(self, delay: float = 0) -> float:
         """`delay` is how late the killing process may be scheduled."""
-        return self.ends_at - max(self.ttl * KILL_SHARE, in_hand(self.ttl, self.delay, delay))
+        return self.ends_at - max(self.ttl * KILL_SHARE, safety_margin(self.ttl, self.delay, delay))
 
     def stop_at(self, delay: float = 0) -> float:
         """Without grace if the whole safety margin is needed for killing."""
         kill_at = self.kill_at(delay)
-        room = kill_at - (self.ends_at - self.ttl * IN_HAND_SHARE)
+        room = kill_at - (self.ends_at - self.ttl * MARGIN_SHARE_MAX)
         return kill_at - max(0.0, min(self.grace, self.ttl * GRACE_SHARE, room))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, Self, TypeVar
 
-from octostore.client.apart import apart
+from octostore.client.daemon_thread import run_in_daemon_thread
 from octostore.stores.clock import boottime
 
 TICK_SECONDS = 1.0
@@ -49,7 +49,7 @@ class SignalPipe:
 
     def run_in_thread(self, call: Callable[[], T]) -> "Future[T]":
         """Run `call` in a daemon thread, which signals do not interrupt and process exit does not wait for."""
-        future = apart(call, "octostore-apart")
+        future = run_in_daemon_thread(call, "octostore-call")
         future.add_done_callback(self.wake)
         return future
 

@@ -12,20 +12,20 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from octostore.client.http.answers import check_is_stream, no_answer_in_time, not_reached, read_answer, read_event
 from octostore.client.http.calls import OK, HttpCall, call_of
 from octostore.client.http.listeners import check_listener
-from octostore.client.http.patience import (
+from octostore.client.http.port import STREAM_HEADERS, HttpPort
+from octostore.client.http.responses import check_is_stream, connection_failed, read_event, read_response, timed_out
+from octostore.client.http.retry_budget import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
     FOLLOW_GIVE_UP_SECONDS,
     GIVE_UP_SECONDS,
     POLL_SECONDS,
     STREAM_SECONDS,
-    Patience,
+    RetryBudget,
     time_left,
 )
-from octostore.client.http.port import STREAM_HEADERS, HttpPort
 from octostore.client.http.server_url import ServerUrl
 from octostore.client.http.sse import FrameReader
 from octostore.client.threads import in_thread
@@ -43,20 +43,20 @@ from octostore.wire.deadline import deadline_header
 IDLE_SECONDS = 60
 LARGE_BYTES = 2**20
 """From here on aiohttp wants to read what it sends by itself, in parts."""
-GIVE_BACK_SECONDS = 1.0
+UNDO_SECONDS = 1.0
 """How long closing may take for what was cancelled, and is to be given back."""
 
 
 class AsyncHttpPort:
     """Made, used and closed in one event loop."""
 
-    def __init__(self, place: ServerUrl, token: str) -> None:
-        self.blocking = HttpPort(place, token)
-        self._where = place.origin
-        self._base = place.origin + place.base_path
+    def __init__(self, server_url: ServerUrl, token: str) -> None:
+        self.blocking = HttpPort(server_url, token)
+        self._origin = server_url.origin
+        self._base = server_url.origin + server_url.base_path
         self._session = aiohttp.ClientSession(
             # As many connections as there are calls: a claim that waits must not keep a heartbeat from being sent.
-            connector=_Connector(place),
+            connector=_Connector(server_url),
             headers={
                 "Authorization": f"Bearer {token}",
                 "User-Agent": "octostore-python",
@@ -65,19 +65,19 @@ class AsyncHttpPort:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
         )
-        self._giving_back: set[asyncio.Task[None]] = set()
+        self._undoing: set[asyncio.Task[None]] = set()
         self._streams: set[aiohttp.ClientResponse] = set()
 
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         check_range("wait", wait, 0, WAIT_MAX_SECONDS)
         reply: R_co
         if not wait and isinstance(command, ClaimJob | ClaimNext | ClaimTask | OpenSession):
-            reply = await self._see_through(command)
+            reply = await self._finish_even_if_cancelled(command)
             return reply
         deadline = time.monotonic() + wait
         while True:
             poll_until = min(deadline, time.monotonic() + POLL_SECONDS)
-            reply = await self._persist(command, poll_until)
+            reply = await self._retry(command, poll_until)
             if poll_until >= deadline or not is_worth_waiting(command, reply):
                 return reply
 
@@ -87,33 +87,33 @@ class AsyncHttpPort:
         numbers = self.blocking.numbers
         numbered = [numbers.number(command) for command in commands]
         try:
-            answers = await self._see_through(Batch(numbered, atomic))
+            answers = await self._finish_even_if_cancelled(Batch(numbered, atomic))
         except OctoStoreError as fault:
             return [fault] * len(commands)
         return [await self._unless_overtaken(*one) for one in zip(numbered, answers, strict=True)]
 
     async def ask(self, question: Question[R_co]) -> R_co:
-        reply: R_co = await self._persist(question)
+        reply: R_co = await self._retry(question)
         return reply
 
     async def follow(self, question: ListEvents) -> AsyncIterator[Event]:
-        patience: Patience | None = None
+        budget: RetryBudget | None = None
         while True:
             try:
                 async with aclosing(self._stream(question)) as stream:
                     async for event in stream:
-                        patience = None
+                        budget = None
                         if event is not None:
                             owners.tell([event])
                             yield event
                             question = msgspec.structs.replace(question, after=event.seq)
             except TryAgain as failed:
-                patience = patience or Patience(FOLLOW_GIVE_UP_SECONDS)
-                await self._pause(patience, failed)
+                budget = budget or RetryBudget(FOLLOW_GIVE_UP_SECONDS)
+                await self._pause(budget, failed)
 
     async def close(self) -> None:
-        if self._giving_back:
-            await asyncio.wait(self._giving_back, timeout=GIVE_BACK_SECONDS)
+        if self._undoing:
+            await asyncio.wait(self._undoing, timeout=UNDO_SECONDS)
         for stream in self._streams:
             stream.close()  # the session would let go of them, and leave their readers waiting for ever
         await self._session.close()
@@ -129,38 +129,38 @@ class AsyncHttpPort:
         except OctoStoreError as refusal:
             return refusal
 
-    async def _see_through(self, command: Command[Any] | Batch) -> Any:
+    async def _finish_even_if_cancelled(self, command: Command[Any] | Batch) -> Any:
         """Also when the caller is cancelled: a claim that was sent is made, and then has to be given back.
 
         A claim that waits needs none of this: the server sees that its connection is closed.
         """
-        asked = asyncio.create_task(self._persist(command))
+        asked = asyncio.create_task(self._retry(command))
         try:
             return await asyncio.shield(asked)
         except asyncio.CancelledError:
             if not asked.cancelled():
-                self._begin_giving_back(asked)
+                self._start_undoing(asked)
             raise
 
-    def give_back(self, answers: Sequence[Any]) -> None:
+    def undo_claims(self, answers: Sequence[Any]) -> None:
         for start in range(0, len(answers), BATCH_MAX):
-            self._begin_giving_back(_known(list(answers[start : start + BATCH_MAX])))
+            self._start_undoing(_known(list(answers[start : start + BATCH_MAX])))
 
-    def _begin_giving_back(self, asked: Awaitable[Any]) -> None:
-        giving_back = asyncio.create_task(self._give_back(asked))
-        self._giving_back.add(giving_back)  # loops do not keep their tasks alive
-        giving_back.add_done_callback(self._giving_back.discard)
+    def _start_undoing(self, asked: Awaitable[Any]) -> None:
+        undoing = asyncio.create_task(self._undo(asked))
+        self._undoing.add(undoing)  # loops do not keep their tasks alive
+        undoing.add_done_callback(self._undoing.discard)
 
-    async def _give_back(self, asked: Awaitable[Any]) -> None:
+    async def _undo(self, asked: Awaitable[Any]) -> None:
         with suppress(OctoStoreError):
             answer = await asked
             undoing = map(undo_of, answer if isinstance(answer, list) else [answer])
             if undos := [undo for undo in undoing if undo is not None]:
-                await self._persist(Batch(undos) if len(undos) > 1 else undos[0])
+                await self._retry(Batch(undos) if len(undos) > 1 else undos[0])
 
-    async def _persist(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
+    async def _retry(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
-        patience = Patience(GIVE_UP_SECONDS, time_left(wait_until))
+        budget = RetryBudget(GIVE_UP_SECONDS, time_left(wait_until))
         self._check_open()
         numbers = self.blocking.numbers  # which a fork replaces
         numbered = numbers.number(asked)
@@ -170,7 +170,7 @@ class AsyncHttpPort:
             try:
                 reply = await self._once(call, ANSWER_SECONDS + wait)
             except TryAgain as failed:
-                await self._pause(patience, failed, call)
+                await self._pause(budget, failed, call)
                 continue
             overtaken = None if numbered is asked else numbers.overtaken(numbered, reply)
             if overtaken is None:
@@ -184,12 +184,12 @@ class AsyncHttpPort:
             async with self._request(call.method, call.path, call.body, seconds, headers, middlewares=once) as response:
                 status, body, retry_after = response.status, await response.read(), response.headers.get("Retry-After")
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise not_reached(self._where, error, was_taken=False) from None
+            raise connection_failed(self._origin, error, was_taken=False) from None
         except TimeoutError:
-            raise no_answer_in_time(self._where, seconds) from None
+            raise timed_out(self._origin, seconds) from None
         except (OSError, aiohttp.ClientError) as error:
-            raise not_reached(self._where, error) from None
-        return read_answer(call, self._where, status, body, retry_after)
+            raise connection_failed(self._origin, error) from None
+        return read_response(call, self._origin, status, body, retry_after)
 
     async def _stream(self, question: ListEvents) -> AsyncGenerator[Event | None, None]:
         """None is a sign of life. Goes on until the server ends it or the connection breaks: `TryAgain` in any case."""
@@ -200,18 +200,18 @@ class AsyncHttpPort:
                 if response.status not in OK:
                     retry_after = response.headers.get("Retry-After")
                     body = await response.read()
-                    read_answer(call, self._where, response.status, body, retry_after)
-                check_is_stream(self._where, response.status, response.headers.get("Content-Type"))
+                    read_response(call, self._origin, response.status, body, retry_after)
+                check_is_stream(self._origin, response.status, response.headers.get("Content-Type"))
                 self._streams.add(response)
                 try:
                     async for part in response.content.iter_any():
                         for data in frames.feed(part):
-                            yield read_event(self._where, data) if data else None
+                            yield read_event(self._origin, data) if data else None
                 finally:
                     self._streams.discard(response)
         except (OSError, TimeoutError, aiohttp.ClientError) as error:
-            raise not_reached(self._where, error) from None
-        raise not_reached(self._where, EOFError("the stream has ended"))
+            raise connection_failed(self._origin, error) from None
+        raise connection_failed(self._origin, EOFError("the stream has ended"))
 
     def _request(
         self,
@@ -233,9 +233,9 @@ class AsyncHttpPort:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=seconds),
         )
 
-    async def _pause(self, patience: Patience, failed: TryAgain, call: HttpCall | None = None) -> None:
+    async def _pause(self, budget: RetryBudget, failed: TryAgain, call: HttpCall | None = None) -> None:
         self._check_open()
-        await asyncio.sleep(patience.after(failed, call))
+        await asyncio.sleep(budget.pause_after(failed, call))
         self._check_open()
 
     def _check_open(self) -> None:
@@ -244,16 +244,16 @@ class AsyncHttpPort:
 
 
 class _Connector(aiohttp.TCPConnector):
-    def __init__(self, place: ServerUrl) -> None:
+    def __init__(self, server_url: ServerUrl) -> None:
         super().__init__(limit=0, keepalive_timeout=IDLE_SECONDS)
-        self._place = place
+        self._server_url = server_url
         self._checked: weakref.WeakSet[Any] = weakref.WeakSet()
 
     async def connect(self, *args: Any, **options: Any) -> Any:
         connection = await super().connect(*args, **options)
         if connection.protocol not in self._checked:
             try:
-                check_listener(self._place)
+                check_listener(self._server_url)
             except BaseException:
                 connection.close()
                 raise

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 
-from octostore.client.http.answers import no_answer_in_time, not_reached
 from octostore.client.http.connection import Connection, Response
 from octostore.client.http.listeners import check_listener
-from octostore.client.http.patience import CONNECT_SECONDS
+from octostore.client.http.responses import connection_failed, timed_out
+from octostore.client.http.retry_budget import CONNECT_SECONDS
 from octostore.client.http.server_url import ServerUrl
 from octostore.wire.deadline import deadline_header
 
@@ -22,14 +22,14 @@ MAX_IDLE = 32
 
 
 class Connections:
-    def __init__(self, place: ServerUrl, token: str) -> None:
-        self.place = place
+    def __init__(self, server_url: ServerUrl, token: str) -> None:
+        self.server_url = server_url
         self._headers = (
-            f"Host: {place.address}\r\nAuthorization: Bearer {token}\r\nUser-Agent: octostore-python\r\n"
+            f"Host: {server_url.address}\r\nAuthorization: Bearer {token}\r\nUser-Agent: octostore-python\r\n"
             "Accept-Encoding: identity\r\n"  # or a proxy might compress what is not decompressed here
         )
         # Only then, because it takes long to import.
-        self._tls = import_module("ssl").create_default_context() if place.is_secure else None
+        self._tls = import_module("ssl").create_default_context() if server_url.is_secure else None
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
@@ -74,7 +74,7 @@ class Connections:
                 with suppress(OSError):
                     waiting.shutdown(socket.SHUT_RDWR)
 
-    def start_afresh(self) -> None:
+    def reset_after_fork(self) -> None:
         """In the child of a fork: all connections are its parent's, in whatever thread they are in use there.
 
         They are closed here, or the server would not notice when the parent has gone. Whatever else belongs to them
@@ -90,7 +90,7 @@ class Connections:
 
     def _request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
         more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        line = f"{method} {self.place.base_path}{path} HTTP/1.1\r\n"
+        line = f"{method} {self.server_url.base_path}{path} HTTP/1.1\r\n"
         # In one piece: a server that gets the head first begins with that, and is woken twice.
         return f"{line}{self._headers}{more}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
@@ -98,8 +98,8 @@ class Connections:
         # Also when the caller is interrupted: what comes later on it would be taken for the next answer.
         self._let_go(connection, is_usable=False)
         if isinstance(error, TimeoutError):
-            return no_answer_in_time(self.place.origin, seconds)
-        return not_reached(self.place.origin, error) if isinstance(error, OSError) else error
+            return timed_out(self.server_url.origin, seconds)
+        return connection_failed(self.server_url.origin, error) if isinstance(error, OSError) else error
 
     def _cut_when_closed(self, connection: Connection) -> None:
         with self._lock:
@@ -117,19 +117,19 @@ class Connections:
         try:
             connection = Connection(self._connected())
         except OSError as error:
-            raise not_reached(self.place.origin, error, was_taken=False) from None
+            raise connection_failed(self.server_url.origin, error, was_taken=False) from None
         self._sockets.add(connection.socket)
         return connection
 
     def _connected(self) -> socket.socket:
-        connected = socket.create_connection((self.place.host, self.place.port), CONNECT_SECONDS)
+        connected = socket.create_connection((self.server_url.host, self.server_url.port), CONNECT_SECONDS)
         try:
-            check_listener(self.place)
+            check_listener(self.server_url)
         except BaseException:
             connected.close()
             raise
         if self._tls is not None:
-            connected = self._tls.wrap_socket(connected, server_hostname=self.place.host)
+            connected = self._tls.wrap_socket(connected, server_hostname=self.server_url.host)
         return connected
 
     def _let_go(self, connection: Connection, *, is_usable: bool) -> None:

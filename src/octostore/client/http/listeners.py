@@ -13,24 +13,24 @@ LISTENING = "0A"
 ROOT = 0
 
 
-def check_listener(place: ServerUrl) -> None:
+def check_listener(server: ServerUrl) -> None:
     """Before a token that was found is sent: somebody else may listen where the server was. Call it once connected.
 
     Raises `Unreachable`; and `ConnectionError` where nobody listens any more, so that nobody can tell.
     """
-    if place.left_by is None:
+    if server.left_by is None:
         return
-    users = listening_users(place.host, place.port)
+    users = listening_users(server.host, server.port)
     if users is None:
         return
     if not users:
         raise ConnectionAbortedError("nobody listens there any more")
-    others = users - {place.left_by, ROOT}
+    others = users - {server.left_by, ROOT}
     if others:
         raise Unreachable(
-            f"the server at {place.origin} is not yours: it runs as user {min(others)}, but the token for this address "
-            f"belongs to user {place.left_by}. Nothing was sent. If you trust that server, get a token for it and set "
-            "OCTOSTORE_TOKEN",
+            f"the server at {server.origin} is not yours: it runs as user {min(others)}, but the token for this "
+            f"address belongs to user {server.left_by}. Nothing was sent. If you trust that server, get a token for it "
+            "and set OCTOSTORE_TOKEN",
             reason="other_user",
         )
 

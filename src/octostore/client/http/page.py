@@ -6,10 +6,10 @@ from typing import TypeVar
 
 import msgspec
 
-from octostore.client.http.answers import read_answer
 from octostore.client.http.calls import HttpCall
 from octostore.client.http.connections import Connections
-from octostore.client.http.patience import ANSWER_SECONDS
+from octostore.client.http.responses import read_response
+from octostore.client.http.retry_budget import ANSWER_SECONDS
 from octostore.client.http.server_url import ServerUrl, left_servers
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.secret_free import SecretFree
@@ -31,14 +31,16 @@ class PageLink(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
 
 def serving(store_id: str) -> list[tuple[ServerUrl, str]]:
     """Where servers of this user serve this store on this machine, the last one first, with the tokens they left."""
-    found = [(place, token) for place, token in left_servers(store_id) if _serves(place, token, store_id)]
+    found = [
+        (server_url, token) for server_url, token in left_servers(store_id) if _serves(server_url, token, store_id)
+    ]
     if not found:
         raise no_server()
     return found
 
 
-def _serves(place: ServerUrl, token: str, store_id: str) -> bool:
-    with closing(Connections(place, token)) as connections, suppress(Unreachable):
+def _serves(server_url: ServerUrl, token: str, store_id: str) -> bool:
+    with closing(Connections(server_url, token)) as connections, suppress(Unreachable):
         return _ask(connections, "GET", "/health", Health).store_id == store_id
     return False
 
@@ -47,16 +49,16 @@ def no_server() -> Unreachable:
     return Unreachable("none of your servers on this machine serves this store", reason="no_server")
 
 
-def make_link(place: ServerUrl, token: str) -> PageLink:
+def make_link(server_url: ServerUrl, token: str) -> PageLink:
     """Asks once: somebody sits there and waits for a browser."""
-    with closing(Connections(place, token)) as connections:
-        page = place.origin + _ask(connections, "GET", "/", About).page
+    with closing(Connections(server_url, token)) as connections:
+        page = server_url.origin + _ask(connections, "GET", "/", About).page
         link = _ask(connections, "POST", "/auth/link", LoginLink)
     return PageLink(page=page, link=f"{page}#login={link.code}", expires_at=link.expires_at)
 
 
 def _ask(connections: Connections, method: str, path: str, kind: type[T]) -> T:
-    where = connections.place.origin
+    where = connections.server_url.origin
     call = HttpCall(method, path, None, msgspec.json.Decoder(kind).decode)
     try:
         response, body = connections.call(method, path, None, ANSWER_SECONDS)
@@ -64,7 +66,7 @@ def _ask(connections: Connections, method: str, path: str, kind: type[T]) -> T:
             raise InvalidInput(
                 "url", f"names a server without a live page ({where}): it runs with --no-ui, or is an older version"
             )
-        answer: T = read_answer(call, where, response.status, body, response.headers.get("retry-after"))
+        answer: T = read_response(call, where, response.status, body, response.headers.get("retry-after"))
     except TryAgain as failed:
         raise failed.fault from None
     return answer

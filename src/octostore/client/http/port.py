@@ -10,18 +10,18 @@ from typing import Any
 
 import msgspec
 
-from octostore.client.http.answers import check_is_stream, not_reached, read_answer, read_event
 from octostore.client.http.calls import OK, HttpCall, call_of
 from octostore.client.http.connections import Connections
 from octostore.client.http.numbers import Numbers
-from octostore.client.http.patience import (
+from octostore.client.http.responses import check_is_stream, connection_failed, read_event, read_response
+from octostore.client.http.retry_budget import (
     ANSWER_SECONDS,
     BEAT_SECONDS,
     FOLLOW_GIVE_UP_SECONDS,
     GIVE_UP_SECONDS,
     POLL_SECONDS,
     STREAM_SECONDS,
-    Patience,
+    RetryBudget,
     time_left,
 )
 from octostore.client.http.server_url import ServerUrl
@@ -40,9 +40,9 @@ STREAM_HEADERS = {"Accept": "text/event-stream"}
 
 
 class HttpPort:
-    def __init__(self, place: ServerUrl, token: str) -> None:
-        self._connections = Connections(place, token)
-        self._where = place.origin
+    def __init__(self, server_url: ServerUrl, token: str) -> None:
+        self._connections = Connections(server_url, token)
+        self._origin = server_url.origin
         self._beating: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._is_closed = threading.Event()
@@ -63,7 +63,7 @@ class HttpPort:
         deadline = time.monotonic() + wait
         while True:
             poll_until = min(deadline, time.monotonic() + POLL_SECONDS)
-            reply: R_co = self._persist(command, poll_until)
+            reply: R_co = self._retry(command, poll_until)
             if poll_until >= deadline or not is_worth_waiting(command, reply):
                 return reply
 
@@ -72,28 +72,28 @@ class HttpPort:
             return [self._answer(command) for command in commands]
         numbered = [self.numbers.number(command) for command in commands]
         try:
-            answers = self._persist(Batch(numbered, atomic))
+            answers = self._retry(Batch(numbered, atomic))
         except OctoStoreError as fault:
             return [fault] * len(commands)
         return [self._unless_overtaken(*one) for one in zip(numbered, answers, strict=True)]
 
     def ask(self, question: Question[R_co]) -> R_co:
-        reply: R_co = self._persist(question)
+        reply: R_co = self._retry(question)
         return reply
 
     def follow(self, question: ListEvents) -> Iterator[Event]:
-        patience: Patience | None = None
+        budget: RetryBudget | None = None
         while True:
             try:
                 for event in self._stream(question):
-                    patience = None
+                    budget = None
                     if event is not None:
                         owners.tell([event])
                         yield event
                         question = msgspec.structs.replace(question, after=event.seq)
             except TryAgain as failed:
-                patience = patience or Patience(FOLLOW_GIVE_UP_SECONDS)
-                self._pause(patience, failed)
+                budget = budget or RetryBudget(FOLLOW_GIVE_UP_SECONDS)
+                self._pause(budget, failed)
 
     def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
         raise InvalidInput("url", "names a server; run the backup on the server's machine, with --url sqlite:///FILE")
@@ -105,7 +105,7 @@ class HttpPort:
             if self._beating is not None:
                 self._beating.shutdown(wait=False)
 
-    def start_afresh(self) -> None:
+    def reset_after_fork(self) -> None:
         """In the child of a fork: the parent's threads are not here, and what they were about to do is theirs."""
         is_closed = self._is_closed.is_set()
         self._beating = None
@@ -114,7 +114,7 @@ class HttpPort:
         self._is_closed = threading.Event()
         if is_closed:
             self._is_closed.set()
-        self._connections.start_afresh()
+        self._connections.reset_after_fork()
 
     def _attempt(self, call: HttpCall) -> Any:
         try:
@@ -122,9 +122,9 @@ class HttpPort:
         except TryAgain as failed:
             raise failed.fault from None
 
-    def _persist(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
+    def _retry(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
         """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
-        patience = Patience(GIVE_UP_SECONDS, time_left(wait_until))
+        budget = RetryBudget(GIVE_UP_SECONDS, time_left(wait_until))
         self._check_open()
         numbered = self.numbers.number(asked)
         while True:
@@ -133,7 +133,7 @@ class HttpPort:
             try:
                 reply = self._once(call, ANSWER_SECONDS + wait, is_waiting=wait > 0)
             except TryAgain as failed:
-                self._pause(patience, failed, call)
+                self._pause(budget, failed, call)
                 continue
             overtaken = None if numbered is asked else self.numbers.overtaken(numbered, reply)
             if overtaken is None:
@@ -152,7 +152,7 @@ class HttpPort:
 
     def _once(self, call: HttpCall, seconds: float, *, is_waiting: bool = False) -> Any:
         response, body = self._connections.call(call.method, call.path, call.body, seconds, is_waiting=is_waiting)
-        return read_answer(call, self._where, response.status, body, response.headers.get("retry-after"))
+        return read_response(call, self._origin, response.status, body, response.headers.get("retry-after"))
 
     def _stream(self, question: ListEvents) -> Iterator[Event | None]:
         """None is a sign of life. Goes on until the server ends it or the connection breaks: `TryAgain` in any case."""
@@ -160,16 +160,16 @@ class HttpPort:
         call = call_of(question)
         with self._connections.stream(call.path, STREAM_HEADERS, STREAM_SECONDS) as response:
             if response.status not in OK:
-                read_answer(call, self._where, response.status, response.read(), response.headers.get("retry-after"))
-            check_is_stream(self._where, response.status, response.headers.get("content-type"))
+                read_response(call, self._origin, response.status, response.read(), response.headers.get("retry-after"))
+            check_is_stream(self._origin, response.status, response.headers.get("content-type"))
             for part in response.parts():
                 for data in frames.feed(part):
-                    yield read_event(self._where, data) if data else None
-        raise not_reached(self._where, EOFError("the stream has ended"))
+                    yield read_event(self._origin, data) if data else None
+        raise connection_failed(self._origin, EOFError("the stream has ended"))
 
-    def _pause(self, patience: Patience, failed: TryAgain, call: HttpCall | None = None) -> None:
+    def _pause(self, budget: RetryBudget, failed: TryAgain, call: HttpCall | None = None) -> None:
         self._check_open()
-        self._is_closed.wait(patience.after(failed, call))
+        self._is_closed.wait(budget.pause_after(failed, call))
         self._check_open()
 
     def _check_open(self) -> None:
@@ -180,9 +180,9 @@ class HttpPort:
 _ports: "weakref.WeakSet[HttpPort]" = weakref.WeakSet()
 
 
-def _start_all_afresh() -> None:
+def _reset_all_after_fork() -> None:
     for port in list(_ports):
-        port.start_afresh()
+        port.reset_after_fork()
 
 
-os.register_at_fork(after_in_child=_start_all_afresh)
+os.register_at_fork(after_in_child=_reset_all_after_fork)

@@ -57,9 +57,9 @@ def find_server(
     """What `connect()` was given, as where the server is and the token for it."""
     if retry is not None:
         raise InvalidInput("retry", "is decided by the server; clients cannot set it")
-    place = parse_server_url(url or "", allow_clear_text=allow_clear_text)
+    server_url = parse_server_url(url or "", allow_clear_text=allow_clear_text)
     given = _given_token(token)
-    return (place, given) if given is not None else _left_token(place)
+    return (server_url, given) if given is not None else _left_token(server_url)
 
 
 def parse_server_url(url: str, *, allow_clear_text: bool = False) -> ServerUrl:
@@ -75,14 +75,18 @@ def parse_server_url(url: str, *, allow_clear_text: bool = False) -> ServerUrl:
     if not _can_be_sent(parts.hostname, parts.path) or port == 0:
         raise InvalidInput("url", "has an invalid host, port or path; percent-encode special characters")
     is_secure = parts.scheme == "https"
-    place = ServerUrl(is_secure, parts.hostname, port or (443 if is_secure else 80), parts.path.rstrip("/"))
-    if not is_secure and not place.is_local and not (allow_clear_text or os.environ.get(CLEAR_TEXT_VARIABLE) == "1"):
+    server_url = ServerUrl(is_secure, parts.hostname, port or (443 if is_secure else 80), parts.path.rstrip("/"))
+    if (
+        not is_secure
+        and not server_url.is_local
+        and not (allow_clear_text or os.environ.get(CLEAR_TEXT_VARIABLE) == "1")
+    ):
         raise InvalidInput(
             "url",
             f"would send the token in clear text to {parts.hostname}; use https://, or allow_clear_text=True (or "
             f"{CLEAR_TEXT_VARIABLE}=1) on a trusted network",
         )
-    return place
+    return server_url
 
 
 def _can_be_sent(host: str, path: str) -> bool:
@@ -109,16 +113,20 @@ def _given_token(token: str | None) -> str | None:
     return _from_file(Path(named), TOKEN_FILE_VARIABLE) if named else None
 
 
-def _left_token(place: ServerUrl) -> tuple[ServerUrl, str]:
+def _left_token(server_url: ServerUrl) -> tuple[ServerUrl, str]:
     """What a server of the same user has left for clients of exactly this address, which is then the one to use."""
-    hosts = LOCALHOST if place.host == "localhost" else (place.host,)
-    for host in hosts if place.is_local and not place.is_secure else ():
-        left = address_file(Path(data_folder()), host, place.port)
+    hosts = LOCALHOST if server_url.host == "localhost" else (server_url.host,)
+    for host in hosts if server_url.is_local and not server_url.is_secure else ():
+        left = address_file(Path(data_folder()), host, server_url.port)
         if left.exists():
             check_folder(data_folder())
             token = _from_file(left, "the local server's token")
-            return place._replace(host=host, left_by=left.stat().st_uid), token
-    where = f" (none of your servers has written one for {place.origin}; is it running?)" if place.is_local else ""
+            return server_url._replace(host=host, left_by=left.stat().st_uid), token
+    where = (
+        f" (none of your servers has written one for {server_url.origin}; is it running?)"
+        if server_url.is_local
+        else ""
+    )
     raise InvalidInput(
         "token", f"is required: set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}, or in Python token={where}"
     )

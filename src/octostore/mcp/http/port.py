@@ -110,7 +110,7 @@ class ServedPort:
     def blocking(self) -> Port:
         raise NotImplementedError
 
-    def give_back(self, answers: Sequence[Any]) -> None:
+    def undo_claims(self, answers: Sequence[Any]) -> None:
         """Done by `undo`."""
 
     def follow(self, question: ListEvents) -> AsyncIterator[Event]:

@@ -19,13 +19,13 @@ MAX_DIGITS = 9
 _read_failure = msgspec.json.Decoder(Failure).decode
 
 
-def read_answer(call: HttpCall, where: str, status: int, body: bytes, retry_after: str | None = None) -> Any:
+def read_response(call: HttpCall, where: str, status: int, body: bytes, retry_after: str | None = None) -> Any:
     """The reply; raises what the store said, or `TryAgain`, or `Unreachable` if this is no OctoStore at all."""
     if status in OK:
         try:
             return call.read(body)
         except (msgspec.DecodeError, ValueError):
-            raise _no_octostore(where, status) from None
+            raise _not_octostore(where, status) from None
     try:
         failure = _read_failure(body)
     except (msgspec.DecodeError, ValueError):
@@ -35,21 +35,21 @@ def read_answer(call: HttpCall, where: str, status: int, body: bytes, retry_afte
 
 def check_is_stream(where: str, status: int, content_type: str | None) -> None:
     if not (content_type or "").startswith("text/event-stream"):
-        raise _no_octostore(where, status)
+        raise _not_octostore(where, status)
 
 
 def read_event(where: str, data: bytes) -> Event:
     try:
         return event_from(data)
     except (msgspec.DecodeError, ValueError):
-        raise _no_octostore(where, OK.start) from None
+        raise _not_octostore(where, OK.start) from None
 
 
 def _error_for(where: str, status: int, failure: Failure | None, retry_after: str | None) -> Exception:
     if status in AGAIN:
         return _again(where, status, failure, retry_after)
     if failure is None or failure.code == "no_such_route":
-        return _no_octostore(where, status)
+        return _not_octostore(where, status)
     return error_from_failure(failure)
 
 
@@ -70,12 +70,12 @@ def _milliseconds(retry_after: str | None) -> int:
     return int(text) * 1_000 if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else 0
 
 
-def _no_octostore(where: str, status: int) -> Unreachable:
+def _not_octostore(where: str, status: int) -> Unreachable:
     problem = f"what answers at {where} is no OctoStore server of a version that this client knows (status {status})"
     return Unreachable(f"{problem}; check the URL", reason="server")
 
 
-def not_reached(where: str, error: BaseException, *, was_taken: bool = True) -> TryAgain | Unreachable:
+def connection_failed(where: str, error: BaseException, *, was_taken: bool = True) -> TryAgain | Unreachable:
     """What to raise. A certificate will not be a better one in a moment, so nothing is tried again."""
     refused = getattr(error, "certificate_error", error)  # aiohttp has it inside an error of its own
     if hasattr(refused, "verify_message"):  # by which an error of certificates is known, without importing ssl
@@ -93,7 +93,7 @@ def _not_trusted(where: str, why: str) -> Unreachable:
     )
 
 
-def no_answer_in_time(where: str, seconds: float) -> TryAgain:
+def timed_out(where: str, seconds: float) -> TryAgain:
     return TryAgain(
         Unreachable(f"the server at {where} did not answer within {seconds:g} seconds", reason="network"),
         was_taken=True,

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 
-from octostore.client.reader import Reader, followed
+from octostore.client.reader import Reader, follow_log
 from octostore.core.events import Event
 from octostore.core.questions import A_co, ListEvents, Question
 from octostore.core.retry import RetryPolicy
@@ -12,12 +12,12 @@ from octostore.stores.opening import Where, find_store
 from octostore.stores.reading import ask
 
 
-def look(url: str | None) -> Reader:
+def open_read_only(url: str | None) -> Reader:
     """The store that `url` names, as for `connect()`, and not a server's."""
-    return Reader(LookingPort(find_store(url)))
+    return Reader(ReadOnlyPort(find_store(url)))
 
 
-class LookingPort:
+class ReadOnlyPort:
     def __init__(self, where: Where) -> None:
         self._backend = where.open_backend()
         self._clock = where.clock
@@ -28,7 +28,7 @@ class LookingPort:
     def follow(self, question: ListEvents) -> Iterator[Event]:
         bell = threading.Event()
         self._backend.on_foreign_commit(bell.set)
-        return followed(self, question, bell, self._backend.poll_seconds)
+        return follow_log(self, question, bell, self._backend.poll_seconds)
 
     def back_up(self, copy: str, on_step: OnStep | None) -> int:
         return self._backend.back_up(copy, on_step)

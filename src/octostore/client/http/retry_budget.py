@@ -27,13 +27,13 @@ FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
 
 
-class Patience:
+class RetryBudget:
     """Pauses between attempts of one call; `after` raises what went wrong when it is time to give up.
 
     `wait` is for how long the call itself waits for something to happen.
     """
 
-    on_new: "ClassVar[Callable[[weakref.ref[Patience]], None] | None]" = None
+    on_new: "ClassVar[Callable[[weakref.ref[RetryBudget]], None] | None]" = None
     """Told of every call, for whoever shows people that they wait. When a call is over, the reference is dead."""
 
     def __init__(self, seconds: float, wait: float = 0.0) -> None:
@@ -43,10 +43,10 @@ class Patience:
         """What went wrong with the last attempt, at `failed_at`."""
         self.failed_at = 0.0
         self._pauses = pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-        if Patience.on_new is not None:
-            Patience.on_new(weakref.ref(self))
+        if RetryBudget.on_new is not None:
+            RetryBudget.on_new(weakref.ref(self))
 
-    def after(self, failed: TryAgain, call: HttpCall | None = None) -> float:
+    def pause_after(self, failed: TryAgain, call: HttpCall | None = None) -> float:
         """How long to pause before the next attempt."""
         pause = max(next(self._pauses), failed.pause_ms / 1_000)
         self.fault, self.failed_at = failed.fault, time.monotonic()

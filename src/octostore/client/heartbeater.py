@@ -9,14 +9,14 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 from octostore.client.authority import Authority
-from octostore.client.lateness import here
+from octostore.client.lateness import own_lateness
 from octostore.core.beats import BEATS_PER_TTL
 from octostore.core.errors import LeaseLost, NotFound
 from octostore.core.replies import HeartbeatReply, KeepaliveReply
 from octostore.stores.clock import boottime
 from octostore.stores.pausing import jittered
 
-log = logging.getLogger("octostore.heart")
+log = logging.getLogger("octostore.heartbeats")
 
 BEAT_MAX_SECONDS = 10.0
 """How long an owner may not know that its job was taken away from it, however long its TTL is."""
@@ -32,7 +32,7 @@ Beat = Callable[[], "Future[HeartbeatReply] | Future[KeepaliveReply]"]
 """Must not wait for anything."""
 
 
-class Heart:
+class Heartbeater:
     """Calls `beat` in time until it is stopped, or the lease is lost; then `on_lost`, once, in a thread of its own.
 
     A beat that fails without an answer is tried again, but never past the end of the authority: then the lease counts
@@ -62,7 +62,7 @@ class Heart:
         # Until it would have been due the pulse knows it, and need not know its claim.
         self._on_lost = self._on_answer = None
 
-    def hurry(self) -> None:
+    def beat_now(self) -> None:
         """Beat now: there may be something to hear."""
         if self._beat is not None:
             self._look_at(self._authority.now())
@@ -115,9 +115,9 @@ class Heart:
 
     def _look_at(self, moment: float) -> None:
         self._due_at = min(moment, self._authority.gives_up_at)
-        _pulse.schedule(self, self._due_at)
+        _heartbeat_thread.schedule(self, self._due_at)
 
-    def hasten(self) -> float:
+    def give_up_sooner(self) -> float:
         """When to look again, now that the machine is known to be busier than it was."""
         self._due_at = min(self._due_at, self._authority.gives_up_at)
         return self._due_at
@@ -127,21 +127,21 @@ class Heart:
         threading.Thread(target=self._on_lost, args=(why,), name="octostore-lost", daemon=True).start()
 
 
-class _Pulse:
+class _HeartbeatThread:
     """Looks after each heart when it is due."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
-        self._due: list[tuple[float, int, Heart]] = []
+        self._due: list[tuple[float, int, Heartbeater]] = []
         """A heap. Hearts that were stopped, or looked after meanwhile, are still in it, and find nothing to do."""
         self._numbers = count()
         self._thread: threading.Thread | None = None
 
-    def schedule(self, heart: Heart, due_at: float) -> None:
+    def schedule(self, heart: Heartbeater, due_at: float) -> None:
         with self._news:
             heappush(self._due, (due_at, next(self._numbers), heart))
             if self._thread is None or self._thread.ident is None:  # Ctrl-C may have come before it was started
-                self._thread = threading.Thread(target=self._run, name="octostore-heart", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="octostore-heartbeats", daemon=True)
                 self._thread.start()
             elif self._due[0][2] is heart:
                 self._news.notify()
@@ -153,7 +153,7 @@ class _Pulse:
             except Exception:  # somebody else's; the other hearts have to go on
                 log.exception("a heartbeat failed")
 
-    def _next(self) -> Heart:
+    def _next(self) -> Heartbeater:
         with self._news:
             while True:
                 pause = self._due[0][0] - boottime() if self._due else TICK_SECONDS
@@ -163,11 +163,11 @@ class _Pulse:
 
     def _wait(self, seconds: float | None) -> None:
         due_at = boottime() + (seconds or 0)
-        if not self._news.wait(seconds) and here.note(due_at, boottime()):
-            self._due = [(heart.hasten(), number, heart) for _, number, heart in self._due]
+        if not self._news.wait(seconds) and own_lateness.note(due_at, boottime()):
+            self._due = [(heart.give_up_sooner(), number, heart) for _, number, heart in self._due]
             heapify(self._due)
 
 
-_pulse = _Pulse()
+_heartbeat_thread = _HeartbeatThread()
 # The thread of the parent is not in the child of a fork, and neither are its claims.
-os.register_at_fork(after_in_child=_pulse.__init__)  # type: ignore[misc]
+os.register_at_fork(after_in_child=_heartbeat_thread.__init__)  # type: ignore[misc]

@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def apart(call: Callable[[], T], name: str) -> "Future[T]":
+def run_in_daemon_thread(call: Callable[[], T], name: str) -> "Future[T]":
     """What `call` gives or raises."""
     answer: Future[T] = Future()
     threading.Thread(target=_answer, args=(answer, call), name=name, daemon=True).start()

@@ -1,4 +1,4 @@
-"""When a worker loop has done enough."""
+"""When a worker loop has done limits."""
 
 import threading
 
@@ -11,7 +11,7 @@ from octostore.core.replies import ClaimReply
 JOBS_MAX = 2**31
 
 
-class Enough(msgspec.Struct, frozen=True, kw_only=True):
+class WorkLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Once nothing can be claimed now (`until_empty`), every job is settled (`until_done`), or after `max_jobs`."""
 
     until_empty: bool = False
@@ -28,11 +28,11 @@ class Enough(msgspec.Struct, frozen=True, kw_only=True):
         """Whether this answer, which is no claim, says so."""
         return self.until_empty or (self.until_done and bool(reply.all_done))
 
-    def jobs(self) -> "Jobs":
-        return Jobs(self.max_jobs)
+    def jobs(self) -> "JobBudget":
+        return JobBudget(self.max_jobs)
 
 
-class Jobs:
+class JobBudget:
     """Those that the workers of a loop may still begin, all together."""
 
     def __init__(self, number: int | None) -> None:
@@ -45,7 +45,7 @@ class Jobs:
 class Turn:
     """One worker's right to begin a job. It keeps it until it has got one."""
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: JobBudget) -> None:
         self._jobs = jobs
         self._has_it = False
 
