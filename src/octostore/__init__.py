@@ -92,7 +92,7 @@ _HOMES = {
     "Recovery ReleaseReply SavedReply SessionReply SessionView TokenView",
     "core.retry": "RetryPolicy",
     "core.verify": "Verification",
-    "wire.answers": "NewToken",
+    "wire.responses": "NewToken",
 }
 """What is imported at its first use: every process pays for what it imports, and a command line most of all."""
 

@@ -88,7 +88,7 @@ def test_a_ttl_is_refused_exactly_if_not_enough_of_it_can_be_kept_in_hand(
 @pytest.fixture
 def busy(monkeypatch: pytest.MonkeyPatch) -> None:
     now = boottime()
-    monkeypatch.setattr(module, "here", late_by(0.6, now))
+    monkeypatch.setattr(module, "own_lateness", late_by(0.6, now))
 
 
 @pytest.mark.usefixtures("busy")
